@@ -1,0 +1,54 @@
+"""A dead letter: a record that could not be counted, kept whole with the reason.
+
+The Kafka value is the original record's bytes, untouched; what is known about it stands in the
+headers, so that a record as large as the broker takes still fits. The Kafka key is
+`topic/partition/offset`: a letter sent twice is one letter. The Kafka timestamp is the original's.
+Late records travel in the same form on a topic of their own, with the reason `late`.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+
+class Reason(StrEnum):
+    """Why a record was not counted."""
+
+    NULL_RECORD = "null-record"
+    NOT_JSON = "not-json"
+    MISSING_FIELD = "missing-field"
+    WRONG_TYPE = "wrong-type"
+    BAD_KEY = "bad-key"
+    BAD_TIME = "bad-time"
+    NEGATIVE_VALUE = "negative-value"
+    VALUE_TOO_LARGE = "value-too-large"
+    LATE = "late"
+
+
+class DeadLetterHeaders(msgspec.Struct, frozen=True):
+    """The headers of a dead letter, each a UTF-8 string."""
+
+    reason: Annotated[Reason, Meta(description="one of a fixed list")]
+    detail: Annotated[str, Meta(description="what was wrong, for a person")]
+    topic: Annotated[str, Meta(description="topic that the record came from")]
+    partition: Annotated[int, Meta(description="partition that it came from")]
+    offset: Annotated[int, Meta(description="its offset there")]
+    topology: Annotated[str, Meta(description="topology that refused it")]
+
+    def encode(self) -> list[tuple[str, bytes]]:
+        """Kafka headers, in the order of the fields."""
+        return [(f, str(getattr(self, f)).encode()) for f in self.__struct_fields__]
+
+    @classmethod
+    def decode(cls, headers: Iterable[tuple[str, bytes]]) -> "DeadLetterHeaders":
+        """Read the headers of a dead letter; raises msgspec.ValidationError for other records."""
+        texts = {name: value.decode() for name, value in headers if name in cls.__struct_fields__}
+        return msgspec.convert(texts, cls, strict=False)
+
+
+def dead_letter_key(topic: str, partition: int, offset: int) -> bytes:
+    """The Kafka key of a dead letter."""
+    return f"{topic}/{partition}/{offset}".encode()

@@ -1,0 +1,43 @@
+"""An event: one JSON object a Kafka record, with a key, an event time and a value.
+
+    {"key": "ATL", "time": 978307200000, "value": 1587}
+
+The names of the three fields are a topology's choice; fields beyond them are ignored.
+"""
+
+from typing import Annotated
+
+import msgspec
+
+# 1980-01-01 and 2100-01-01, in milliseconds since the epoch. Every date of that range written in
+# seconds lies below it when read as milliseconds, and every one in microseconds above it: a
+# producer with the wrong unit is found out at once instead of moving the watermark by centuries.
+EARLIEST_TIME_MS = 315_532_800_000
+LATEST_TIME_MS = 4_102_444_800_000
+
+# Keys travel in every output record and name the state: a bound keeps both small.
+MAX_KEY_BYTES = 1024
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One event under the default field names; `event_type` makes the struct for other names."""
+
+    key: Annotated[str, msgspec.Meta(min_length=1, description="what the statistics are kept for")]
+    time: Annotated[
+        int,
+        msgspec.Meta(
+            description="event time, milliseconds since 1970-01-01T00:00:00Z; "
+            "from 1980-01-01 (inclusive) to 2100-01-01 (exclusive)",
+        ),
+    ]
+    value: Annotated[float, msgspec.Meta(description="what is summed; not negative for a sum")]
+
+
+def event_type(key_field: str, time_field: str, value_field: str) -> type[msgspec.Struct]:
+    """A struct with the attributes `key`, `time` and `value`, read from fields of these names."""
+    return msgspec.defstruct(
+        "Event",
+        [("key", str), ("time", int), ("value", float)],
+        rename={"key": key_field, "time": time_field, "value": value_field},
+        gc=False,
+    )
