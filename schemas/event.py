@@ -15,17 +15,26 @@ import msgspec
 EARLIEST_TIME_MS = 315_532_800_000
 LATEST_TIME_MS = 4_102_444_800_000
 
-# Keys travel in every output record and name the state: a bound keeps both small.
-MAX_KEY_BYTES = 1024
+# Characters. Keys travel in every output record and name the state: a bound keeps both small.
+MAX_KEY_LENGTH = 256
 
 
 class Event(msgspec.Struct, frozen=True):
     """One event under the default field names; `event_type` makes the struct for other names."""
 
-    key: Annotated[str, msgspec.Meta(min_length=1, description="what the statistics are kept for")]
+    key: Annotated[
+        str,
+        msgspec.Meta(
+            min_length=1,
+            max_length=MAX_KEY_LENGTH,
+            description="what the statistics are kept for",
+        ),
+    ]
     time: Annotated[
         int,
         msgspec.Meta(
+            ge=EARLIEST_TIME_MS,
+            lt=LATEST_TIME_MS,
             description="event time, milliseconds since 1970-01-01T00:00:00Z; "
             "from 1980-01-01 (inclusive) to 2100-01-01 (exclusive)",
         ),
@@ -33,11 +42,18 @@ class Event(msgspec.Struct, frozen=True):
     value: Annotated[float, msgspec.Meta(description="what is summed; not negative for a sum")]
 
 
-def event_type(key_field: str, time_field: str, value_field: str) -> type[msgspec.Struct]:
+def event_type(
+    key_field: str,
+    time_field: str,
+    value_field: str,
+    key_type: object = str,
+    time_type: object = int,
+    value_type: object = float,
+) -> type[msgspec.Struct]:
     """A struct with the attributes `key`, `time` and `value`, read from fields of these names."""
     return msgspec.defstruct(
         "Event",
-        [("key", str), ("time", int), ("value", float)],
+        [("key", key_type), ("time", time_type), ("value", value_type)],
         rename={"key": key_field, "time": time_field, "value": value_field},
         gc=False,
     )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from app.errors import SlidestatError
-from app.synopses.exponential_histogram import CountParameters, SumParameters
+from app.synopses.parameters import CountParameters, SumParameters
 
 
 def _check_epsilon(name: str, epsilon: float) -> None:
@@ -20,6 +20,7 @@ class Count:
     """How many events: an exponential histogram."""
 
     name: ClassVar[str] = "count"
+    absolute_error: ClassVar[float] = 0.0
     epsilon: float = 0.01
 
     def __post_init__(self) -> None:
@@ -43,6 +44,16 @@ class Sum:
             raise SlidestatError(
                 f"the decimals of {self.name} is {self.decimals}.", "Give 0 to 9 decimal places."
             )
+
+    @property
+    def absolute_error(self) -> float:
+        """What rounding may add when values have more than `decimals` decimal places."""
+        return float(10**-self.decimals)
+
+    @property
+    def largest_value(self) -> float:
+        """The largest value an event may have: 2^53 units of the last decimal place."""
+        return float(2**53 // 10**self.decimals)
 
     def parameters(self, span_ms: int) -> SumParameters:
         return SumParameters(epsilon=self.epsilon, span=span_ms, decimals=self.decimals)

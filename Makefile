@@ -1,0 +1,95 @@
+# `make` lists what there is. Needs a Python 3.11 to 3.14 with its venv module; the rest comes from
+# requirements-dev.lock into .venv. To use another Python: make setup PYTHON=/path/to/python
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))
+LOCK := $(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --prerelease disallow \
+	--generate-hashes pyproject.toml
+
+# Nothing asks a question, neither here nor in CI.
+export PIP_NO_INPUT := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# The lock files name the command that makes them, not the machine that it ran on.
+export UV_CUSTOM_COMPILE_COMMAND := make lock
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check lint format types test test-quick demo bench schemas hooks lock clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+setup: $(INSTALLED) ## install everything into .venv (instant when nothing changed)
+
+# The stamp is made last: an installation that broke off is taken up again by the next run.
+$(INSTALLED): requirements-dev.lock pyproject.toml
+	@$(BIN)/python -c 'import pip; $(SUPPORTED)' 2>/dev/null || { \
+	    for python in "$(PYTHON)" python3.13 python3.12 python3.11 python3.14; do \
+	        if "$$python" -c '$(SUPPORTED)' 2>/dev/null; then break; fi; python=; \
+	    done; \
+	    if [ -z "$$python" ]; then \
+	        echo "error: slidestat needs Python 3.11 to 3.14, and $(PYTHON) is not one." >&2; \
+	        echo "what to do: install one, or name one: make setup PYTHON=/path/to/python" >&2; \
+	        exit 1; \
+	    fi; \
+	    echo "making $(VENV) with $$("$$python" --version)"; \
+	    "$$python" -m venv --clear $(VENV) || { \
+	        echo "error: this Python cannot make a virtual environment." >&2; \
+	        echo "what to do: install its venv module (on Debian: python3-venv)." >&2; \
+	        exit 1; \
+	    }; \
+	}
+	@# Registries fail now and then: each try waits longer than the one before.
+	@for pause in 5 20 60 0; do \
+	    $(BIN)/python -m pip install --only-binary :all: --require-hashes \
+	        -r requirements-dev.lock && exit 0; \
+	    [ $$pause -eq 0 ] || echo "the installation failed; trying again in $$pause s" >&2; \
+	    sleep $$pause; \
+	done; \
+	echo "error: the packages of requirements-dev.lock could not be installed." >&2; \
+	echo "what to do: see pip's message above; run make setup again to go on." >&2; \
+	exit 1
+	@# No isolation: the build backend is one of the locked packages, so nothing is fetched here.
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+check: lint types ## lint, formatting and types, as the hooks and CI run them
+
+lint: setup ## lint and formatting alone
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup ## types alone
+	$(BIN)/mypy
+
+format: setup ## mend the formatting, and what lint can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: setup check ## everything: lint, types and all tests, on a real broker
+	$(BIN)/python -m pytest
+
+test-quick: setup ## the tests that need no broker
+	$(BIN)/python -m pytest --ignore tests/broker --ignore tests/client --ignore tests/local
+
+demo: setup ## real events through a real broker, every figure checked against the exact one
+	$(BIN)/slidestat demo
+
+bench: setup ## events per second, beside a bare client and plain Faust
+	$(BIN)/python -m benchmarks.throughput
+
+schemas: setup ## write the JSON Schemas again after a change of the structs
+	$(BIN)/python -m schemas.publish
+
+hooks: setup ## run the same checks before each git commit
+	$(BIN)/pre-commit install
+
+lock: setup ## lock again after a change of pyproject.toml (delete the locks first to move them on)
+	$(LOCK) --output-file requirements.lock
+	$(LOCK) --group dev --constraint requirements.lock --output-file requirements-dev.lock
+
+clean: ## remove .venv, caches and what was built
+	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

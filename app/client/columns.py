@@ -1,0 +1,70 @@
+"""Keys and values of any column to what an event carries: text, and a JSON number."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schemas.event import MAX_KEY_LENGTH
+
+_NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
+_INTEGER = r"^[+-]?\d{1,18}$"
+_WORDLESS = (pa.types.is_nested, pa.types.is_null)
+
+
+def as_text(column: pa.Array) -> pa.Array:
+    """A column without dictionary, views or large offsets; bytes become text, null if not UTF-8."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return as_text(column.cast(kind.value_type))
+    if _is_textual(kind):
+        try:
+            return column.cast(pa.string())
+        except pa.ArrowInvalid:
+            return pa.array([_decoded(value) for value in column.to_pylist()], pa.string())
+    return column
+
+
+def key_text(column: pa.Array) -> pa.Array:
+    """Keys as text: null where a value is missing, empty, nested or above MAX_KEY_LENGTH characters."""
+    if any(test(column.type) for test in _WORDLESS):
+        return pa.nulls(len(column), pa.string())
+    text = column.cast(pa.string())
+    length = pc.utf8_length(text)
+    usable = pc.and_(pc.greater(length, 0), pc.less_equal(length, MAX_KEY_LENGTH))
+    return pc.if_else(usable, text, None)
+
+
+def number_text(column: pa.Array) -> pa.Array:
+    """Values as JSON numbers (text): null where a value is missing or not a finite number."""
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        return column.cast(pa.string())
+    if pa.types.is_floating(kind):
+        return pc.if_else(pc.is_finite(column), column.cast(pa.string()), None)
+    if pa.types.is_string(kind):
+        text = pc.utf8_trim_whitespace(column)
+        # Checked first: a cast alone would take "0x10" and "nan" for numbers.
+        text = pc.utf8_ltrim(pc.if_else(pc.match_substring_regex(text, _NUMBER), text, None), "+")
+        whole = pc.all(pc.match_substring_regex(text, _INTEGER)).as_py()
+        return number_text(text.cast(pa.int64() if whole else pa.float64()))
+    return pa.nulls(len(column), pa.string())
+
+
+def _is_textual(kind: pa.DataType) -> bool:
+    return (
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_binary_view(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    )
+
+
+def _decoded(value: bytes | str | None) -> str | None:
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,48 @@
+"""What `slidestat produce` shows while it sends, and at the end."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from app.client.produce import OnProgress, ProduceReport
+from app.client.readers import Reader
+
+
+@contextmanager
+def produce_bar(label: str) -> Iterator[OnProgress]:
+    """A progress bar on standard error, for `produce_file`'s `on_progress`; terminals only."""
+    console = Console(stderr=True)
+    progress = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[events]:,} events"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    with progress:
+        task = progress.add_task(label, total=None, events=0)
+
+        def show(reader: Reader, events: int) -> None:
+            progress.update(
+                task, completed=reader.done, total=reader.total or None, events=events
+            )
+
+        yield show
+
+
+def report_lines(report: ProduceReport) -> list[str]:
+    """The report as text: what was left out, if anything, and what was sent."""
+    lines = []
+    if report.skipped:
+        rows = "row" if report.skipped == 1 else "rows"
+        lines.append(f"{report.skipped:,} bad {rows} left out, the first: {report.first_skipped}")
+    lines.append(
+        f"{report.sent:,} events sent to {report.topic} in {report.seconds:.1f} s "
+        f"({report.events_per_s:,.0f} events/s)"
+    )
+    return lines

@@ -1,0 +1,180 @@
+"""Topics: create the ones that a topology needs, and list what there is."""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
+
+from app.client.connection import admin_client, require_broker
+from app.client.durations import human_duration
+from app.errors import SlidestatError
+from app.streaming.topology import Topology, duration_ms
+
+# A broker deletes by the records' timestamps. Events carry their event time there, so under the
+# usual seven days historical events would vanish before anything has read them.
+FOREVER = "forever"
+
+# A refused record is kept whole, with headers that say why. As large a limit as the source's
+# would refuse the largest of them; 8 MiB is eight times what a broker takes by default.
+_LETTER_BYTES = 8_388_608
+
+_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class TopicOutcome:
+    """What became of a request for a topic: made now, or found as it was."""
+
+    name: str
+    partitions: int
+    retention: str
+    created: bool
+
+    def __str__(self) -> str:
+        partitions = f"{self.partitions} partition{'s' if self.partitions != 1 else ''}"
+        verb = "created" if self.created else "exists already"
+        return f"{self.name}: {verb}, {partitions}, retention {self.retention}"
+
+
+@dataclass(frozen=True)
+class TopicRow:
+    """One topic of a listing; `records` is the sum of high less low watermarks."""
+
+    name: str
+    partitions: int
+    records: int
+    retention: str
+    cleanup_policy: str
+
+
+def create_topic(
+    bootstrap: str, name: str, partitions: int, config: Mapping[str, str]
+) -> TopicOutcome:
+    """Create a topic, or find it with the same partition count.
+
+    Returns once each partition has a leader. Raises SlidestatError if it exists with another
+    count, if the broker refuses the name or the configuration, or if no broker answers.
+    """
+    found = require_broker(bootstrap).topics.get(name)
+    admin = admin_client(bootstrap)
+    created = False
+    if found is None:
+        created = _create(admin, name, partitions, config)
+        _wait_for_leaders(admin, name)
+        found = require_broker(bootstrap).topics[name]
+    if len(found.partitions) != partitions:
+        raise SlidestatError(
+            f"The topic {name!r} exists with {len(found.partitions)} partitions, not {partitions}.",
+            f"Ask for {len(found.partitions)} with --partitions, or take another name: a key's "
+            "partition would change, and its history be split.",
+        )
+    retention = _retention(_configs(admin, [name])[name])
+    return TopicOutcome(name, partitions, retention, created)
+
+
+def create_topology_topics(
+    bootstrap: str, topology: Topology, partitions: int, retention: str = FOREVER
+) -> list[TopicOutcome]:
+    """Create a topology's topics: source, output, dead letters, late; each with `partitions`.
+
+    The same count everywhere keeps what partition n of the source gave on partition n.
+    Raises as `create_topic`.
+    """
+    keep = retention_config(retention)
+    letters = {**keep, "max.message.bytes": str(_LETTER_BYTES)}
+    wanted = (
+        (topology.source, keep),
+        (topology.output_topic, keep),
+        (topology.dead_letter_topic, letters),
+        (topology.late_topic, letters),
+    )
+    return [create_topic(bootstrap, name, partitions, config) for name, config in wanted]
+
+
+def list_topics(bootstrap: str, *, internal: bool = False) -> list[TopicRow]:
+    """The topics by name; those of Kafka itself (named `__…`) only with `internal`."""
+    topics = require_broker(bootstrap).topics
+    names = sorted(name for name in topics if internal or not name.startswith("__"))
+    if not names:
+        return []
+    admin = admin_client(bootstrap)
+    partitions = [TopicPartition(name, p) for name in names for p in topics[name].partitions]
+    records = dict.fromkeys(names, 0)
+    for sign, spec in ((-1, OffsetSpec.earliest()), (1, OffsetSpec.latest())):
+        offsets = admin.list_offsets(
+            dict.fromkeys(partitions, spec), request_timeout=_TIMEOUT_S
+        )
+        for partition, future in offsets.items():
+            records[partition.topic] += sign * future.result().offset
+    configs = _configs(admin, names)
+    return [
+        TopicRow(
+            name,
+            len(topics[name].partitions),
+            records[name],
+            _retention(configs[name]),
+            configs[name]["cleanup.policy"],
+        )
+        for name in names
+    ]
+
+
+def retention_config(retention: str) -> dict[str, str]:
+    """The topic setting for "forever" or a duration such as "7d"."""
+    if retention == FOREVER:
+        return {"retention.ms": "-1"}
+    retention_ms = duration_ms(retention, "retention")
+    if retention_ms == 0:
+        raise SlidestatError(
+            "retention is 0: the broker would delete every record.",
+            f'Give a duration such as "7d", or "{FOREVER}".',
+        )
+    return {"retention.ms": str(retention_ms)}
+
+
+def _create(admin: AdminClient, name: str, partitions: int, config: Mapping[str, str]) -> bool:
+    """Whether the topic was made here: False if another client was quicker."""
+    topic = NewTopic(name, num_partitions=partitions, replication_factor=-1, config=dict(config))
+    try:
+        admin.create_topics([topic], request_timeout=_TIMEOUT_S)[name].result()
+    except KafkaException as error:
+        fault: KafkaError = error.args[0]
+        if fault.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            return False
+        raise SlidestatError(
+            f"The broker refuses the topic {name!r}: {fault.str().rstrip('.')}.",
+            "Change its name or its settings; a name has 1 to 249 of letters, digits, "
+            "'.', '_' and '-'.",
+        ) from error
+    return True
+
+
+def _wait_for_leaders(admin: AdminClient, name: str) -> None:
+    """Return when clients can write to every partition of a topic just made."""
+    deadline = time.monotonic() + _TIMEOUT_S
+    while time.monotonic() < deadline:
+        topic = admin.list_topics(timeout=_TIMEOUT_S).topics.get(name)
+        if topic is not None and topic.partitions:
+            leaders = [partition.leader for partition in topic.partitions.values()]
+            if min(leaders) >= 0:
+                return
+        time.sleep(0.05)
+    raise SlidestatError(
+        f"The topic {name!r} has no leader after {_TIMEOUT_S:.0f} s.", "Look at the broker's log."
+    )
+
+
+def _configs(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[str, str]]:
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    futures = admin.describe_configs(resources, request_timeout=_TIMEOUT_S)
+    return {
+        resource.name: {key: entry.value for key, entry in future.result().items()}
+        for resource, future in futures.items()
+    }
+
+
+def _retention(config: Mapping[str, str]) -> str:
+    retention_ms = int(config["retention.ms"])
+    return FOREVER if retention_ms < 0 else human_duration(retention_ms)

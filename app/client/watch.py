@@ -1,0 +1,136 @@
+"""Read a topic's statistics as they come, or those that are there."""
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+import msgspec
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+
+from app.client.connection import client_config
+from app.errors import SlidestatError
+from schemas.statistic import Statistic
+
+# Looking once, without --from-beginning, reads this many of a partition's newest records: enough
+# for any screen, and soon done whatever the topic's length.
+TAIL_RECORDS = 10_000
+
+_FETCH_RECORDS = 1_000
+_TIMEOUT_S = 10.0
+
+_DECODER = msgspec.json.Decoder(Statistic)
+
+
+@dataclass(frozen=True)
+class Record:
+    """A statistic, and the record's bytes as they are on the topic."""
+
+    statistic: Statistic
+    json: bytes
+
+
+@dataclass
+class StatisticReader:
+    """Reads the statistics of a topic, of all its partitions, without joining a consumer group.
+
+    `once` ends at the records that were there at the start. `skipped` counts the records that are
+    not statistics. Memory: one fetch.
+    """
+
+    bootstrap: str
+    topic: str
+    partitions: int
+    key_glob: str | None = None
+    from_beginning: bool = False
+    once: bool = False
+    skipped: int = field(default=0, init=False)
+    _lost: str | None = field(default=None, init=False)
+
+    def batches(self) -> Iterator[list[Record]]:
+        """What has come since the last batch, possibly nothing, about four times a second.
+
+        Raises SlidestatError when the broker is lost.
+        """
+        consumer = Consumer(
+            client_config(self.bootstrap)
+            | {
+                # Required by the client and never used: nothing is subscribed or committed.
+                "group.id": f"slidestat-watch-{uuid.uuid4()}",
+                "enable.auto.commit": False,
+                "enable.partition.eof": self.once,
+                "auto.offset.reset": "earliest",
+                "error_cb": self._fault,
+            }
+        )
+        try:
+            ends = self._assign(consumer)
+            while not self.once or ends:
+                messages = consumer.consume(_FETCH_RECORDS, timeout=0.25)
+                yield [record for message in messages if (record := self._read(message, ends))]
+                if self._lost is not None:
+                    raise SlidestatError(
+                        f"The broker no longer serves {self.topic!r}: {self._lost}.",
+                        "Look at the broker's log, and start watching again.",
+                    )
+        except KafkaException as error:
+            raise SlidestatError(
+                f"{self.topic!r} cannot be read: {error.args[0].str()}.", "Look at the broker's log."
+            ) from error
+        finally:
+            consumer.close()
+
+    def _assign(self, consumer: Consumer) -> dict[int, int]:
+        """Start each partition where it is to be read from; once: the ends still to be reached."""
+        ends: dict[int, int] = {}
+        starts = []
+        for number in range(self.partitions):
+            partition = TopicPartition(self.topic, number)
+            partition.offset = OFFSET_BEGINNING if self.from_beginning else OFFSET_END
+            if self.once:
+                low, high = consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)
+                partition.offset = low if self.from_beginning else max(low, high - TAIL_RECORDS)
+                if high > partition.offset:
+                    ends[number] = high
+            starts.append(partition)
+        consumer.assign(starts)
+        return ends
+
+    def _read(self, message: Message, ends: dict[int, int]) -> Record | None:
+        partition, fault = message.partition(), message.error()
+        if fault is not None:
+            # The end may lie behind the last record: transactions leave marks that are none.
+            if fault.code() == KafkaError._PARTITION_EOF:
+                ends.pop(partition, None)
+            else:
+                self._fault(fault)
+            return None
+        if self.once:
+            end = ends.get(partition, 0)
+            if message.offset() + 1 >= end:
+                ends.pop(partition, None)
+            if message.offset() >= end:
+                return None
+        return self._decoded(message.value() or b"")
+
+    def _fault(self, fault: KafkaError) -> None:
+        if fault.code() == KafkaError._ALL_BROKERS_DOWN or not fault.retriable():
+            self._lost = fault.str()
+
+    def _decoded(self, value: bytes) -> Record | None:
+        try:
+            statistic = _DECODER.decode(value)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            self.skipped += 1
+            return None
+        if self.key_glob is not None and not fnmatchcase(statistic.key, self.key_glob):
+            return None
+        return Record(statistic, value)

@@ -1,0 +1,122 @@
+"""Faust, with batches: an agent receives all that one fetch brought for one partition at once.
+
+Faust makes a message of every record, which costs it most of its time. Here a fetched partition of
+a batch topic is one message whose value is a RecordBatch and whose offset is that of its last
+record. Changelog topics are delivered as Faust always does.
+
+Offsets of batch topics are not derived from acknowledged messages. Faust's tracking would take the
+records inside a batch for a gap; and what may be committed depends on what has been written, not on
+what an agent has seen. So whoever owns the state says, at each commit, up to where everything is
+durable (`BatchApp.before_commit`), and exactly that is committed.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import faust
+import numpy as np
+from faust.transport.drivers.aiokafka import Consumer, Transport
+from faust.types import TP
+from faust.types.tuples import ConsumerMessage
+
+from app.streaming.records import RecordBatch
+
+
+async def _nothing_durable() -> Mapping[TP, int]:
+    return {}
+
+
+class BatchConsumer(Consumer):  # type: ignore[misc]
+    """Faust's consumer, coalescing each fetched partition of the app's batch topics."""
+
+    app: "BatchApp"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._durable: dict[TP, int] = {}
+
+    async def _getmany(
+        self, active_partitions: set[TP] | None, timeout: float
+    ) -> Mapping[TP, list[Any]]:
+        fetched = await super()._getmany(active_partitions, timeout)
+        return {
+            tp: [_as_batch(tp, records)] if tp.topic in self.app.batch_topics else records
+            for tp, records in fetched.items()
+        }
+
+    def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
+        if not isinstance(record, RecordBatch):
+            return super()._to_message(tp, record)
+        return ConsumerMessage(
+            record.topic,
+            record.partition,
+            int(record.offsets[-1]),
+            record.timestamps[-1] / 1000,
+            0,
+            [],
+            None,
+            record,
+            None,
+            0,
+            0,
+            tp,
+            generation_id=self.app.consumer_generation_id,
+        )
+
+    async def force_commit(
+        self, topics: Iterable[Any] | None = None, start_new_transaction: bool = True
+    ) -> bool:
+        self._durable.update(await self.app.before_commit())
+        return bool(await super().force_commit(topics, start_new_transaction))
+
+    def _filter_tps_with_pending_acks(self, topics: Any = None) -> Iterator[TP]:
+        for tp in super()._filter_tps_with_pending_acks(topics):
+            if tp.topic not in self.app.batch_topics:
+                yield tp
+        for tp in self._durable:
+            if topics is None or tp in topics or tp.topic in topics:
+                yield tp
+
+    def _new_offset(self, tp: TP) -> int | None:
+        if tp.topic not in self.app.batch_topics:
+            return super()._new_offset(tp)  # type: ignore[no-any-return]
+        # Acknowledgements still tell a rebalance which messages are in flight; as offsets they
+        # would only pile up.
+        self._acked[tp].clear()
+        self._acked_index[tp].clear()
+        return self._durable.pop(tp, None)
+
+    async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
+        if tp.topic not in self.app.batch_topics:
+            await super()._add_gap(tp, offset_from, offset_to)
+
+
+class BatchTransport(Transport):  # type: ignore[misc]
+    """Faust's Kafka transport with the batch consumer."""
+
+    Consumer = BatchConsumer
+
+
+class BatchApp(faust.App):  # type: ignore[misc]
+    """A Faust app whose `batch_topics` arrive as RecordBatch values.
+
+    `before_commit` is awaited before offsets are committed: it makes what it can durable and
+    returns, for each partition of the batch topics, the offset from which reading may start again.
+    """
+
+    batch_topics: frozenset[str] = frozenset()
+    before_commit: Callable[[], Awaitable[Mapping[TP, int]]] = staticmethod(_nothing_durable)
+
+    def _new_transport(self) -> BatchTransport:
+        return BatchTransport(self.conf.broker_consumer, self)
+
+
+def _as_batch(tp: TP, records: list[Any]) -> RecordBatch:
+    return RecordBatch(
+        topic=tp.topic,
+        partition=tp.partition,
+        offsets=np.fromiter((record.offset for record in records), np.int64, len(records)),
+        keys=[record.key for record in records],
+        values=[record.value for record in records],
+        timestamps=[record.timestamp for record in records],
+    )

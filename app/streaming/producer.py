@@ -1,0 +1,97 @@
+"""A Kafka producer for bulk writes: librdkafka's, idempotent, acknowledged by all replicas."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from app.errors import SlidestatError
+
+# Larger than the largest record that a source takes by default (1 MiB), so that a letter about it
+# still fits its topic.
+MAX_MESSAGE_BYTES = 8 * 2**20
+
+_SETTINGS: dict[str, Any] = {
+    "enable.idempotence": True,
+    "compression.type": "lz4",
+    "linger.ms": 20,
+    "message.max.bytes": MAX_MESSAGE_BYTES,
+    "queue.buffering.max.messages": 500_000,
+    "queue.buffering.max.kbytes": 256 * 1024,
+    # Faults that last are reported by flush; librdkafka's own lines would only repeat them.
+    "log_level": 0,
+}
+_FLUSH_S = 60.0
+
+
+class BulkProducer:
+    """Queues records without waiting; `flush` waits until all are acknowledged."""
+
+    def __init__(self, bootstrap_servers: str, *, track_offsets: bool = False) -> None:
+        self._offsets: dict[tuple[str, int], int] = {}
+        self._error: KafkaError | None = None
+        self._producer = Producer(
+            {
+                **_SETTINGS,
+                "bootstrap.servers": bootstrap_servers,
+                "delivery.report.only.error": not track_offsets,
+            }
+        )
+
+    def produce(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes,
+        value: bytes | None,
+        timestamp: int = 0,
+        headers: Sequence[tuple[str, bytes]] = (),
+    ) -> None:
+        """Queue a record; waits only while the queue is full. `timestamp` 0 means now."""
+        while True:
+            try:
+                self._producer.produce(
+                    topic,
+                    value,
+                    key,
+                    partition,
+                    on_delivery=self._delivered,
+                    timestamp=timestamp,
+                    headers=list(headers),
+                )
+            except BufferError:
+                self._producer.poll(0.1)
+                self._raise_error()
+            else:
+                return
+
+    async def flush(self) -> None:
+        """Wait for all acknowledgements; raises SlidestatError if a record was not taken."""
+        loop = asyncio.get_running_loop()
+        missing = await loop.run_in_executor(None, self._producer.flush, _FLUSH_S)
+        self._raise_error()
+        if missing:
+            raise SlidestatError(
+                f"{missing} records were not acknowledged within {_FLUSH_S:.0f} s.",
+                "Check that the broker is up; a restarted worker goes on from the last commit.",
+            )
+
+    def last_offset(self, topic: str, partition: int) -> int:
+        """The largest offset acknowledged there; KeyError if none or offsets are not tracked."""
+        return self._offsets[topic, partition]
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._error = self._error or error
+        else:
+            place = (message.topic(), message.partition())
+            self._offsets[place] = max(message.offset(), self._offsets.get(place, -1))
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise SlidestatError(
+                f"The broker refused a record: {self._error.str()}.",
+                "Check the topics with `slidestat topics list`; nothing is lost, a restarted worker"
+                " goes on from the last commit.",
+            )

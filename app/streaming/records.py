@@ -1,0 +1,40 @@
+"""What one fetch brought for one partition, as columns."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBatch:
+    """Records of one partition in offset order, column by column; never empty.
+
+    `offsets` int64[n], strictly increasing, not always consecutive (compaction and transactions
+    leave holes); `keys` and `values` n byte strings or None; `timestamps` n milliseconds.
+    """
+
+    topic: str
+    partition: int
+    offsets: npt.NDArray[np.int64]
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    timestamps: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def since(self, offset: int) -> "RecordBatch":
+        """The records at or after `offset`; this very batch if none lies before."""
+        start = int(np.searchsorted(self.offsets, offset))
+        if start == 0:
+            return self
+        return RecordBatch(
+            self.topic,
+            self.partition,
+            self.offsets[start:],
+            self.keys[start:],
+            self.values[start:],
+            self.timestamps[start:],
+        )

@@ -1,0 +1,113 @@
+"""A worker: one process of a consumer group that computes one topology."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import faust
+from faust.exceptions import ConsistencyError
+from faust.types import TP
+
+from app.errors import SlidestatError
+from app.streaming.delivery import BatchApp
+from app.streaming.pipeline import Pipeline
+from app.streaming.producer import BulkProducer
+from app.streaming.records import RecordBatch
+from app.streaming.table import StateTable
+from app.streaming.topology import Topology
+
+# Batches that may wait for the agent; each holds up to a fetch (FETCH_BYTES) of one partition.
+_WAITING_BATCHES = 4
+_FETCH_BYTES = 4 * 2**20
+_COMMIT_INTERVAL_S = 1.0
+
+_log = logging.getLogger("slidestat.worker")
+
+
+def application_id(topology: Topology) -> str:
+    """The consumer group, and the prefix of the changelog and of the data folder."""
+    return f"slidestat-{topology.name}"
+
+
+def create_app(
+    topology: Topology, bootstrap_servers: str, data_dir: Path, partitions: int
+) -> BatchApp:
+    """The Faust app of a topology whose source has `partitions` partitions."""
+    app = BatchApp(
+        application_id(topology),
+        broker=[f"kafka://{server}" for server in bootstrap_servers.split(",")],
+        store="rocksdb://",
+        datadir=data_dir,
+        topic_partitions=partitions,
+        topic_disable_leader=True,
+        web_enabled=False,
+        consumer_auto_offset_reset="earliest",
+        consumer_max_fetch_size=_FETCH_BYTES,
+        stream_buffer_maxsize=_WAITING_BATCHES,
+        broker_commit_interval=_COMMIT_INTERVAL_S,
+        # Every batch is its own unit of work; nothing waits for a worker that is about to join.
+        stream_recovery_delay=0.0,
+    )
+    app.batch_topics = frozenset({topology.source})
+    outputs = BulkProducer(bootstrap_servers)
+    changelog = BulkProducer(bootstrap_servers, track_offsets=True)
+    table = StateTable(app, topology, partitions, changelog)
+
+    def end_offset(partition: int) -> int | None:
+        return app.consumer.highwater(TP(topology.source, partition))  # type: ignore[no-any-return]
+
+    def committed_offset(partition: int) -> int | None:
+        return app.consumer._committed_offset.get(TP(topology.source, partition))  # type: ignore[no-any-return]
+
+    pipeline = Pipeline(topology, table, outputs, end_offset, committed_offset)
+
+    async def flush() -> dict[TP, int]:
+        try:
+            return dict(await pipeline.flush())
+        except Exception as error:
+            await app.crash(error)
+            raise
+
+    app.before_commit = flush
+
+    source = app.topic(topology.source, key_serializer="raw", value_serializer="raw")
+
+    @app.agent(source, name=f"{topology.name}-absorb")  # type: ignore[untyped-decorator]
+    async def absorb(batches: faust.Stream[RecordBatch]) -> None:
+        async for batch in batches:
+            try:
+                pipeline.process(batch)
+            except Exception as error:
+                # A restarted agent would go on with the next batch and lose this one.
+                await app.crash(error)
+                raise
+
+    @app.on_partitions_revoked.connect  # type: ignore[untyped-decorator]
+    async def forget(*_args: Any, **_kwargs: Any) -> None:
+        pipeline.forget()
+
+    return app
+
+
+def run_worker(
+    topology: Topology, bootstrap_servers: str, data_dir: Path, partitions: int
+) -> None:
+    """Run a worker until SIGINT or SIGTERM, then flush, commit and leave the group.
+
+    Raises SlidestatError for what the user can mend.
+    """
+    app = create_app(topology, bootstrap_servers, data_dir, partitions)
+    worker = faust.Worker(app, loglevel="WARNING", redirect_stdouts=False)
+    try:
+        worker.execute_from_commandline()
+    except SystemExit as stop:
+        if stop.code:
+            raise
+    reason = app.crash_reason
+    if isinstance(reason, ConsistencyError):
+        raise SlidestatError(
+            f"The data folder {data_dir} was written against another changelog.",
+            "Delete the folder: the worker restores it from the changelog.",
+        ) from reason
+    if reason is not None:
+        raise reason

@@ -1,0 +1,5 @@
+"""The one error that this package raises for bad input, bad parameters and bad bytes."""
+
+
+class SynopsisError(ValueError):
+    """What was given cannot be taken: the message names the value and the rule it breaks."""

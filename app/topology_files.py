@@ -1,0 +1,91 @@
+"""Find a topology by name among those that ship, or in a Python file."""
+
+import importlib.util
+import sys
+import traceback
+from importlib import resources
+from pathlib import Path
+
+from app.errors import SlidestatError
+from app.streaming.topology import Topology
+
+_VARIABLE = "topology"
+
+
+def list_topologies() -> list[str]:
+    """The names of the topologies that ship."""
+    files = (Path(entry.name) for entry in resources.files("topologies").iterdir())
+    return sorted(file.stem for file in files if file.suffix == ".py" and file.stem != "__init__")
+
+
+def load_topology(name_or_path: str) -> Topology:
+    """The topology of a shipped name, or of a file, a path that ends in ".py".
+
+    The file is run: give only one that you trust. Raises SlidestatError for an unknown name, a
+    missing file, one that fails, and one that defines no variable `topology`.
+    """
+    if name_or_path.endswith(".py"):
+        return _from_file(Path(name_or_path))
+    shipped = list_topologies()
+    if name_or_path not in shipped:
+        raise SlidestatError(
+            f"There is no topology {name_or_path!r}.",
+            f"Name one of {', '.join(shipped)}, or give the path of a .py file.",
+        )
+    with resources.as_file(resources.files("topologies") / f"{name_or_path}.py") as file:
+        return _from_file(file)
+
+
+def _from_file(file: Path) -> Topology:
+    if not file.is_file():
+        raise SlidestatError(f"There is no file {file}.", "Check the path of the topology.")
+    variables = _run(file)
+    topology = variables.get(_VARIABLE)
+    if isinstance(topology, Topology):
+        return topology
+    others = [name for name, value in variables.items() if isinstance(value, Topology)]
+    if len(others) > 1:
+        raise SlidestatError(
+            f"{file} defines the topologies {', '.join(others)}, and none is named `topology`.",
+            "Keep one topology a file, in the variable `topology`.",
+        )
+    if others:
+        raise SlidestatError(
+            f"{file} defines the topology as `{others[0]}`.",
+            "Rename the variable to `topology`.",
+        )
+    raise SlidestatError(
+        f"{file} defines no topology.",
+        "Write `from app.streaming.topology import Topology` and `topology = Topology(…)` in it.",
+    )
+
+
+def _run(file: Path) -> dict[str, object]:
+    spec = importlib.util.spec_from_file_location("slidestat_topology", file)
+    if spec is None or spec.loader is None:
+        raise SlidestatError(f"{file} is not a Python file.", "Give a .py file.")
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses and annotations in the file look their module up by name.
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except SlidestatError as error:
+        raise SlidestatError(f"{file}: {error.message}", error.advice) from error
+    except SyntaxError as error:
+        raise SlidestatError(
+            f"{file}, line {error.lineno}: {error.msg}.", "Mend the syntax there."
+        ) from error
+    except Exception as error:  # noqa: BLE001  # The file is the user's: anything may come.
+        raise SlidestatError(
+            f"{file}, line {_line_of(error, file)}: {type(error).__name__}: {error}.",
+            "Mend the file; `python FILE` shows where it fails.",
+        ) from error
+    finally:
+        del sys.modules[spec.name]
+    return vars(module)
+
+
+def _line_of(error: Exception, file: Path) -> int:
+    """The last line of the file itself, not of what it called, that the error passed through."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((f.lineno or 0 for f in reversed(frames) if f.filename == str(file)), 0)

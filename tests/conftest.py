@@ -1,0 +1,111 @@
+"""One Kafka broker for the whole test session, and topics on it."""
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+
+import docker
+import docker.errors
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from app.local.broker import LocalBroker
+
+_DOCKER_PROBE_S = 2
+_TOPIC_TIMEOUT_S = 30.0
+_FOREVER = str(2**63 - 1)
+
+MakeTopic = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def bootstrap_servers(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The broker of this session: the environment's, else Docker's, else a local one."""
+
+    def say(which: str) -> None:
+        reporter = request.config.pluginmanager.getplugin("terminalreporter")
+        if reporter is not None:
+            reporter.write_line(f"\nKafka broker of this test session: {which}")
+
+    if given := os.environ.get("KAFKA_BOOTSTRAP_SERVERS"):
+        say(f"{given} (KAFKA_BOOTSTRAP_SERVERS)")
+        yield given
+    elif _docker_answers():
+        # only here: it takes a while to import, and most machines have no engine
+        from testcontainers.community.kafka import KafkaContainer
+
+        container = (
+            KafkaContainer()
+            .with_kraft()
+            .with_env("KAFKA_AUTO_CREATE_TOPICS_ENABLE", "false")
+            .with_env("KAFKA_LOG_RETENTION_MS", "-1")
+            .with_env("KAFKA_LOG_ROLL_MS", _FOREVER)
+        )
+        with container:
+            address = container.get_bootstrap_server()
+            say(f"{address} (Docker, {container.image})")
+            yield address
+    else:
+        with LocalBroker() as broker:
+            say(f"{broker.bootstrap_servers} (local JVM, log {broker.log_path})")
+            yield broker.bootstrap_servers
+
+
+def _docker_answers() -> bool:
+    try:
+        client = docker.from_env(timeout=_DOCKER_PROBE_S)
+    except docker.errors.DockerException:
+        return False
+    try:
+        return bool(client.ping())
+    except docker.errors.DockerException:
+        return False
+    finally:
+        client.close()
+
+
+@pytest.fixture(scope="session")
+def admin(bootstrap_servers: str) -> AdminClient:
+    """An admin client of the session's broker."""
+    return AdminClient({"bootstrap.servers": bootstrap_servers})
+
+
+@pytest.fixture
+def topic_name() -> str:
+    """A prefix for topic names and consumer groups that no other test uses."""
+    return f"test-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def make_topic(admin: AdminClient, topic_name: str) -> MakeTopic:
+    """`make_topic(name_suffix, partitions, config={})` creates a topic and returns its name."""
+
+    def make(
+        name_suffix: str = "", partitions: int = 1, config: Mapping[str, str] | None = None
+    ) -> str:
+        name = f"{topic_name}-{name_suffix}" if name_suffix else topic_name
+        # old event times are neither a reason to delete records nor to roll segments
+        settings = {"retention.ms": "-1", "segment.ms": _FOREVER, **(config or {})}
+        topic = NewTopic(name, partitions, replication_factor=1, config=settings)
+        admin.create_topics([topic])[name].result()
+        _await_leaders(admin, name, partitions)
+        return name
+
+    return make
+
+
+def _await_leaders(admin: AdminClient, name: str, partitions: int) -> None:
+    """Return once the broker's own answer shows a leader for every partition."""
+    until = time.monotonic() + _TOPIC_TIMEOUT_S
+    while True:
+        try:
+            found = admin.list_topics(name, timeout=5).topics[name].partitions
+        except KafkaException:
+            found = {}
+        if sum(partition.leader >= 0 for partition in found.values()) == partitions:
+            return
+        if time.monotonic() > until:
+            pytest.fail(f"topic {name} has no leaders after {_TOPIC_TIMEOUT_S:.0f} s")
+        time.sleep(0.02)

@@ -1,0 +1,66 @@
+"""The lock files: two installations are the same, and nothing in them names a machine."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+ROOT = Path(__file__).parents[2]
+LOCKS = ["requirements.lock", "requirements-dev.lock"]
+
+
+def locked(name: str) -> dict[str, Version]:
+    """The version of each package of a lock file."""
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    pins = [Requirement(line.rstrip(" \\")) for line in lines if re.match(r"[a-z0-9]", line)]
+    versions = {}
+    for pin in pins:
+        (specifier,) = pin.specifier
+        assert specifier.operator == "=="
+        assert pin.name not in versions, f"{pin.name} is locked twice"
+        versions[pin.name] = Version(specifier.version)
+    return versions
+
+
+def declared(name: str) -> list[Requirement]:
+    """What pyproject.toml asks for, as far as this lock file must cover it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    wanted = project["project"]["dependencies"]
+    if name == "requirements-dev.lock":
+        wanted = wanted + project["dependency-groups"]["dev"] + project["build-system"]["requires"]
+    return [Requirement(text) for text in wanted]
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_lock_satisfies_what_the_project_declares(name: str) -> None:
+    """Nobody changed pyproject.toml without `make lock`."""
+    versions = locked(name)
+    for requirement in declared(name):
+        version = versions.get(requirement.name.lower())
+        assert version is not None, f"{requirement.name} is not locked: run make lock"
+        assert version in requirement.specifier, f"{requirement} is stale: run make lock"
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_locked_versions_are_final(name: str) -> None:
+    """No pre-release and no development version is locked."""
+    assert [pin for pin in locked(name).items() if pin[1].is_prerelease] == []
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_lock_names_no_registry_and_hashes_every_file(name: str) -> None:
+    """Any mirror may serve the files: the lock has no address, and a SHA-256 for each of them."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert "://" not in text
+    assert not re.search(r"^\s*-(?!-hash)", text, re.MULTILINE)
+    for package in re.split(r"\n(?=[a-z0-9])", text)[1:]:
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}", package), package
+
+
+def test_both_locks_agree() -> None:
+    """What is tested is what users get: the development lock only adds to the runtime lock."""
+    runtime, development = (locked(name) for name in LOCKS)
+    assert runtime.items() <= development.items()

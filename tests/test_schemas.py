@@ -1,0 +1,149 @@
+"""The published JSON Schemas: equal to the structs, and true of what is really on the wire."""
+
+import json
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+
+from schemas import publish
+from schemas.dead_letter import DeadLetterHeaders, Reason
+from schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, Event
+from schemas.statistic import Statistic
+
+EVENT = {"key": "ATL", "time": 978_307_200_000, "value": 1587}
+STATISTIC = Statistic(
+    topology="flights",
+    statistic="sum",
+    key="ATL",
+    window_start_ms=978_307_200_000,
+    window_end_ms=978_393_600_000,
+    window_ms=86_400_000,
+    estimate=1_000.5,
+    lower=990.0,
+    upper=1_011.0,
+    epsilon=0.01,
+    relative_error=0.01,
+    absolute_error=0.0,
+    source_topic="flights",
+    source_partition=3,
+    source_offset=2**53,
+)
+LETTER = DeadLetterHeaders(
+    reason=Reason.NOT_JSON,
+    detail='expected "," at byte 12 — "Zürich"',
+    topic="flights",
+    partition=3,
+    offset=2**62,
+    topology="flights",
+)
+
+
+def published(name: str) -> dict[str, Any]:
+    _, version = publish.PUBLISHED[name]
+    text = (publish.FOLDER / f"{name}.v{version}.schema.json").read_text(encoding="utf-8")
+    return json.loads(text)
+
+
+def errors(name: str, record: object) -> list[str]:
+    validator = jsonschema.Draft202012Validator(published(name))
+    return [error.message for error in validator.iter_errors(record)]
+
+
+def test_published_files_are_those_of_the_structs() -> None:
+    """Each file is what `make schemas` writes now: nobody changed a struct or a file alone."""
+    rendered = publish.render()
+    for name, text in rendered.items():
+        path = publish.FOLDER / name
+        assert path.is_file(), f"{name} is missing: run make schemas"
+        assert path.read_text(encoding="utf-8") == text, f"{name} is stale: run make schemas"
+
+
+def test_publish_writes_every_file_and_says_where(tmp_path) -> None:
+    """`python -m schemas.publish` makes its folder and names what it wrote."""
+    paths = publish.publish(tmp_path / "new")
+    assert {path.name: path.read_text(encoding="utf-8") for path in paths} == publish.render()
+
+
+@pytest.mark.parametrize("name", publish.PUBLISHED)
+def test_schema_is_valid_closed_and_versioned(name: str) -> None:
+    """Each is a valid draft 2020-12 schema with a title, a version and a text for every field."""
+    schema = published(name)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["$schema"] == publish.DRAFT
+    assert schema["title"]
+    assert schema["x-version"] == publish.PUBLISHED[name][1]
+    assert "$id" not in schema
+    assert all(field["description"] for field in schema["properties"].values())
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        EVENT,
+        {**EVENT, "value": 0.25},
+        {**EVENT, "carrier": "DL", "delay": None},
+        {**EVENT, "time": EARLIEST_TIME_MS},
+        {**EVENT, "time": LATEST_TIME_MS - 1},
+        {**EVENT, "key": "é"},
+    ],
+)
+def test_events_that_pass_the_schema_pass_the_struct(event: dict[str, Any]) -> None:
+    """Events that the schema allows decode, fields beyond the three included."""
+    assert errors("event", event) == []
+    decoded = msgspec.json.decode(json.dumps(event), type=Event)
+    assert (decoded.key, decoded.time, decoded.value) == (
+        event["key"],
+        event["time"],
+        event["value"],
+    )
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"time": EVENT["time"], "value": 1},
+        {**EVENT, "key": ""},
+        {**EVENT, "key": 7},
+        {**EVENT, "time": "2001-01-01"},
+        {**EVENT, "time": EVENT["time"] // 1000},
+        {**EVENT, "time": EVENT["time"] * 1000},
+        {**EVENT, "time": EARLIEST_TIME_MS - 1},
+        {**EVENT, "time": LATEST_TIME_MS},
+        {**EVENT, "value": None},
+        {**EVENT, "value": "12"},
+        [EVENT],
+    ],
+)
+def test_events_that_the_struct_refuses_the_schema_refuses(event: object) -> None:
+    """Schema and struct refuse the same: wrong unit, wrong type, a field that is missing."""
+    assert errors("event", event) != []
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(json.dumps(event), type=Event)
+
+
+def test_statistics_as_encoded_pass_their_schema() -> None:
+    """What the output topic carries is what its schema says, and reads back equal."""
+    wire = msgspec.json.encode(STATISTIC)
+    assert errors("statistic", json.loads(wire)) == []
+    assert msgspec.json.decode(wire, type=Statistic) == STATISTIC
+    assert errors("statistic", {**json.loads(wire), "upper": None}) != []
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_dead_letter_headers_come_back_and_pass_their_schema(reason: Reason) -> None:
+    """Headers encode to bytes and decode to the same, for every reason, beside foreign headers."""
+    letter = msgspec.structs.replace(LETTER, reason=reason)
+    headers = [("trace", b"\xff\x00"), *letter.encode()]
+    assert all(isinstance(value, bytes) for _, value in headers)
+    assert DeadLetterHeaders.decode(headers) == letter
+    assert errors("dead-letter-headers", msgspec.to_builtins(letter)) == []
+
+
+def test_other_records_are_no_dead_letters() -> None:
+    """A record without the headers, or with a reason that does not exist, is refused."""
+    with pytest.raises(msgspec.ValidationError):
+        DeadLetterHeaders.decode([("trace", b"1")])
+    with pytest.raises(msgspec.ValidationError):
+        DeadLetterHeaders.decode([*LETTER.encode()[1:], ("reason", b"bored")])

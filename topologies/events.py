@@ -1,0 +1,37 @@
+"""Events under the default names: how many and how much, a key, in three windows.
+
+Reads     events: {"key", "time", "value"}
+Writes    events-statistics; events-late and events-dead-letters for what was not counted
+Key       key
+Windows   1 minute, 5 minutes and 1 hour, every 10 seconds of event time
+
+Run it:
+
+    slidestat topics create --topology events --partitions 4
+    slidestat worker --topology events
+    slidestat produce FILE --topic events
+
+In:
+
+    {"key": "sensor-7", "time": 1767225600000, "value": 2.5}
+
+Out, when that is the key's only event of the minute and a later one has come:
+
+    {"topology": "events", "statistic": "sum", "key": "sensor-7",
+     "window_start_ms": 1767225550000, "window_end_ms": 1767225610000, "window_ms": 60000,
+     "estimate": 2.5, "lower": 2.5, "upper": 2.5,
+     "epsilon": 0.01, "relative_error": 0.01, "absolute_error": 0.001,
+     "source_topic": "events", "source_partition": 0, "source_offset": 1}
+"""
+
+from app.streaming.statistics import Count, Sum
+from app.streaming.topology import Topology
+
+topology = Topology(
+    name="events",
+    source="events",
+    span="1h",
+    every="10s",
+    windows=("1m", "5m", "1h"),
+    statistics=(Count(), Sum()),
+)
