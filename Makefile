@@ -1,5 +1,5 @@
 # `make` lists what there is. Needs a Python 3.11 to 3.14 with its venv module; the rest comes from
-# requirements-dev.lock into .venv. To use another Python: make setup PYTHON=/path/to/python
+# requirements-dev.lock into .venv. With another Python: make clean setup PYTHON=/path/to/python
 
 PYTHON ?= python3
 VENV := .venv
@@ -31,7 +31,7 @@ $(INSTALLED): requirements-dev.lock pyproject.toml
 	    done; \
 	    if [ -z "$$python" ]; then \
 	        echo "error: slidestat needs Python 3.11 to 3.14, and $(PYTHON) is not one." >&2; \
-	        echo "what to do: install one, or name one: make setup PYTHON=/path/to/python" >&2; \
+	        echo "what to do: install one, or name one: make setup PYTHON=/path/to/python." >&2; \
 	        exit 1; \
 	    fi; \
 	    echo "making $(VENV) with $$("$$python" --version)"; \

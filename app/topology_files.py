@@ -75,9 +75,9 @@ def _run(file: Path) -> dict[str, object]:
         raise SlidestatError(
             f"{file}, line {error.lineno}: {error.msg}.", "Mend the syntax there."
         ) from error
-    except Exception as error:  # noqa: BLE001  # The file is the user's: anything may come.
+    except Exception as error:  # The file is the user's: anything may come.
         raise SlidestatError(
-            f"{file}, line {_line_of(error, file)}: {type(error).__name__}: {error}.",
+            f"{file}, line {_line_of(error, spec.origin)}: {type(error).__name__}: {error}.",
             "Mend the file; `python FILE` shows where it fails.",
         ) from error
     finally:
@@ -85,7 +85,7 @@ def _run(file: Path) -> dict[str, object]:
     return vars(module)
 
 
-def _line_of(error: Exception, file: Path) -> int:
+def _line_of(error: Exception, origin: str | None) -> int:
     """The last line of the file itself, not of what it called, that the error passed through."""
     frames = traceback.extract_tb(error.__traceback__)
-    return next((f.lineno or 0 for f in reversed(frames) if f.filename == str(file)), 0)
+    return next((f.lineno or 0 for f in reversed(frames) if f.filename == origin), 0)

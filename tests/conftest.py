@@ -1,8 +1,10 @@
 """One Kafka broker for the whole test session, and topics on it."""
 
+import gc
 import os
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 
 import docker
@@ -25,9 +27,14 @@ def bootstrap_servers(request: pytest.FixtureRequest) -> Iterator[str]:
     """The broker of this session: the environment's, else Docker's, else a local one."""
 
     def say(which: str) -> None:
-        reporter = request.config.pluginmanager.getplugin("terminalreporter")
-        if reporter is not None:
-            reporter.write_line(f"\nKafka broker of this test session: {which}")
+        plugins = request.config.pluginmanager
+        reporter, capture = (
+            plugins.getplugin("terminalreporter"),
+            plugins.getplugin("capturemanager"),
+        )
+        if reporter is not None and capture is not None:
+            with capture.global_and_fixture_disabled():
+                reporter.write_line(f"\nKafka broker of this test session: {which}")
 
     if given := os.environ.get("KAFKA_BOOTSTRAP_SERVERS"):
         say(f"{given} (KAFKA_BOOTSTRAP_SERVERS)")
@@ -54,16 +61,19 @@ def bootstrap_servers(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def _docker_answers() -> bool:
-    try:
-        client = docker.from_env(timeout=_DOCKER_PROBE_S)
-    except docker.errors.DockerException:
-        return False
-    try:
-        return bool(client.ping())
-    except docker.errors.DockerException:
-        return False
-    finally:
-        client.close()
+    with warnings.catch_warnings():
+        # the client forgets to close its socket where no engine answers; it is collected here
+        warnings.simplefilter("ignore", ResourceWarning)
+        try:
+            client = docker.from_env(timeout=_DOCKER_PROBE_S)
+            try:
+                return bool(client.ping())
+            finally:
+                client.close()
+        except docker.errors.DockerException:
+            return False
+        finally:
+            gc.collect()
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,15 @@ from schemas.event import MAX_KEY_LENGTH
 
 _NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 _INTEGER = r"^[+-]?\d{1,18}$"
+_TEXTUAL = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_string_view,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+    pa.types.is_fixed_size_binary,
+)
 _WORDLESS = (pa.types.is_nested, pa.types.is_null)
 
 
@@ -15,7 +24,7 @@ def as_text(column: pa.Array) -> pa.Array:
     kind = column.type
     if pa.types.is_dictionary(kind):
         return as_text(column.cast(kind.value_type))
-    if _is_textual(kind):
+    if any(test(kind) for test in _TEXTUAL):
         try:
             return column.cast(pa.string())
         except pa.ArrowInvalid:
@@ -24,9 +33,12 @@ def as_text(column: pa.Array) -> pa.Array:
 
 
 def key_text(column: pa.Array) -> pa.Array:
-    """Keys as text: null where a value is missing, empty, nested or above MAX_KEY_LENGTH characters."""
+    """Keys as text: null where a value is missing, empty, nested or beyond MAX_KEY_LENGTH."""
     if any(test(column.type) for test in _WORDLESS):
         return pa.nulls(len(column), pa.string())
+    if pa.types.is_floating(column.type):
+        # NaN is how a column of numbers writes that one is missing.
+        column = pc.if_else(pc.is_nan(column), None, column)
     text = column.cast(pa.string())
     length = pc.utf8_length(text)
     usable = pc.and_(pc.greater(length, 0), pc.less_equal(length, MAX_KEY_LENGTH))
@@ -47,18 +59,6 @@ def number_text(column: pa.Array) -> pa.Array:
         whole = pc.all(pc.match_substring_regex(text, _INTEGER)).as_py()
         return number_text(text.cast(pa.int64() if whole else pa.float64()))
     return pa.nulls(len(column), pa.string())
-
-
-def _is_textual(kind: pa.DataType) -> bool:
-    return (
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_string_view(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-        or pa.types.is_binary_view(kind)
-        or pa.types.is_fixed_size_binary(kind)
-    )
 
 
 def _decoded(value: bytes | str | None) -> str | None:

@@ -1,20 +1,24 @@
 """Configuration of Kafka clients, and the check that a broker answers."""
 
+import re
 import time
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ClusterMetadata
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
+    AdminClient,
+    ClusterMetadata,
+)
 
+from app.client.options import BOOTSTRAP_VARIABLE
 from app.errors import SlidestatError
-
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
-BOOTSTRAP_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
 
 # One request's wait. Short, so that Ctrl-C, which Python sees between requests only, acts soon.
 _ATTEMPT_S = 1.0
 
+_ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:[^\s:\[\]]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
 
-def client_config(bootstrap: str) -> dict[str, str | int]:
+
+def client_config(bootstrap: str) -> dict[str, str | int | float | bool]:
     """Settings that every client shares, from a "host:port,host:port" string.
 
     librdkafka writes each refused connection to standard error by itself; errors that matter
@@ -25,13 +29,13 @@ def client_config(bootstrap: str) -> dict[str, str | int]:
 
 def admin_client(bootstrap: str) -> AdminClient:
     """An administration client; raises SlidestatError for an address that cannot be one."""
-    try:
-        return AdminClient(client_config(bootstrap))
-    except KafkaException as error:
+    # librdkafka itself takes anything, and then waits for a broker that cannot be.
+    if not all(_ADDRESS.fullmatch(address.strip()) for address in bootstrap.split(",")):
         raise SlidestatError(
             f"{bootstrap!r} is not the address of a Kafka broker.",
             'Write it as "host:port", several with commas between them.',
-        ) from error
+        )
+    return AdminClient(client_config(bootstrap))
 
 
 def require_broker(bootstrap: str, timeout_s: float = 10) -> ClusterMetadata:

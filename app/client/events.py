@@ -11,10 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from app.client.columns import as_text, key_text, number_text
+from app.client.options import TimeUnit
 from app.client.readers import NOT_JSON, BadRow, Rows
-from app.client.times import TimeUnit, epoch_ms
+from app.client.times import epoch_ms
 from schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
-
 
 # A timestamp of 0 asks Kafka's client for the time of sending.
 TIME_OF_SENDING = 0

@@ -22,8 +22,8 @@ STANDARD_INPUT = "-"
 class Format(StrEnum):
     """What stands in a file."""
 
-    CSV = "csv"
-    TSV = "tsv"
+    CSV = "CSV"
+    TSV = "TSV"
     JSON_LINES = "JSON lines"
     PARQUET = "Parquet"
 
@@ -78,7 +78,7 @@ class OpenFile:
             self.stream = _Pipe(sys.stdin.buffer)
         elif file.compression == "xz":
             self._raw = file.path.open("rb")
-            self.stream = lzma.open(self._raw)
+            self.stream = lzma.open(self._raw)  # noqa: SIM115  # close() closes it
         else:
             self._raw = pa.OSFile(file.name)
             self.stream = (
@@ -129,7 +129,11 @@ def event_file(name: str | Path) -> EventFile:
             f"{name} is compressed in a way that is not read: {suffixes[-1]}.",
             "Compress it again as .gz, .zst, .bz2 or .xz.",
         )
-    kind = _FORMATS.get(suffixes[-2 if compression else -1]) if len(suffixes) > bool(compression) else None
+    kind = (
+        _FORMATS.get(suffixes[-2 if compression else -1])
+        if len(suffixes) > bool(compression)
+        else None
+    )
     if kind is None:
         raise SlidestatError(f"The format of {name} is not known from its name.", _FORMAT_ADVICE)
     if kind is Format.PARQUET and compression:

@@ -10,10 +10,9 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from app.client.connection import client_config, require_topic
 from app.client.events import Columns, Records, encode, raw_records
 from app.client.files import STANDARD_INPUT, Format, event_file
+from app.client.options import Compression
 from app.client.readers import Reader, Rows
 from app.errors import SlidestatError
-
-COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 # Called after each batch with how far the reading is and how many events have been handed over.
 OnProgress = Callable[[Reader, int], None]
@@ -49,7 +48,7 @@ def produce_file(
     columns: Columns | None = None,
     limit: int | None = None,
     rate: float | None = None,
-    compression: str = "lz4",
+    compression: Compression = Compression.LZ4,
     skip_bad: bool = False,
     raw: bool = False,
     on_progress: OnProgress | None = None,
@@ -147,7 +146,7 @@ class _Sender:
     """A producer that counts what was acknowledged and stops at what was not."""
 
     def __init__(
-        self, bootstrap: str, topic: str, compression: str, rate: float | None
+        self, bootstrap: str, topic: str, compression: Compression, rate: float | None
     ) -> None:
         self.handed_over = 0
         self.failed = 0
@@ -163,7 +162,7 @@ class _Sender:
                 # As Java's and Faust's clients place keys; librdkafka's own default would put
                 # a key on another partition than they do, and split its history.
                 "partitioner": "murmur2_random",
-                "compression.type": compression,
+                "compression.type": compression.value,
                 "linger.ms": 20,
                 "batch.num.messages": 50_000,
                 "queue.buffering.max.messages": 200_000,
@@ -237,4 +236,3 @@ class _Sender:
     def _failed(self, error: KafkaError) -> None:
         self.failed += 1
         self.first_failure = self.first_failure or str(error.str())
-

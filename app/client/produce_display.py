@@ -28,9 +28,7 @@ def produce_bar(label: str) -> Iterator[OnProgress]:
         task = progress.add_task(label, total=None, events=0)
 
         def show(reader: Reader, events: int) -> None:
-            progress.update(
-                task, completed=reader.done, total=reader.total or None, events=events
-            )
+            progress.update(task, completed=reader.done, total=reader.total or None, events=events)
 
         yield show
 
@@ -39,10 +37,15 @@ def report_lines(report: ProduceReport) -> list[str]:
     """The report as text: what was left out, if anything, and what was sent."""
     lines = []
     if report.skipped:
-        rows = "row" if report.skipped == 1 else "rows"
-        lines.append(f"{report.skipped:,} bad {rows} left out, the first: {report.first_skipped}")
+        lines.append(
+            f"{_counted(report.skipped, 'bad row')} left out, the first: {report.first_skipped}"
+        )
     lines.append(
-        f"{report.sent:,} events sent to {report.topic} in {report.seconds:.1f} s "
+        f"{_counted(report.sent, 'event')} sent to {report.topic} in {report.seconds:.1f} s "
         f"({report.events_per_s:,.0f} events/s)"
     )
     return lines
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -6,12 +6,13 @@ with the same meaning: which way was taken never shows in the result.
 
 import re
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from app.client.options import TimeUnit
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -23,15 +24,6 @@ _INTEGER = r"^[+-]?\d{1,18}$"
 _NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 _ZONED = r"\d[Tt ]\d\d.*(?:[Zz]|[+-]\d\d(?::?\d\d)?)$"
 _LEAP_SECOND = re.compile(r"(?<=:\d\d:)60(?=\D|$)")
-
-
-class TimeUnit(StrEnum):
-    """What the integers of a time column count, since 1970-01-01T00:00:00Z."""
-
-    SECONDS = "s"
-    MILLISECONDS = "ms"
-    MICROSECONDS = "us"
-    NANOSECONDS = "ns"
 
 
 _PER_SECOND = {
@@ -54,7 +46,9 @@ def epoch_ms(column: pa.Array, unit: TimeUnit) -> pa.Array:
     if pa.types.is_timestamp(kind):
         return _scaled(column.cast(pa.int64()), TimeUnit(kind.unit))
     if pa.types.is_date32(kind):
-        return _scaled(pc.multiply(column.cast(pa.int32()).cast(pa.int64()), 86_400), TimeUnit.SECONDS)
+        return _scaled(
+            pc.multiply(column.cast(pa.int32()).cast(pa.int64()), 86_400), TimeUnit.SECONDS
+        )
     if pa.types.is_date64(kind):
         return column.cast(pa.int64())
     if pa.types.is_integer(kind):
@@ -93,7 +87,9 @@ def _text_ms(text: pa.Array, unit: TimeUnit) -> pa.Array:
             return _scaled(pc.utf8_ltrim(text, "+").cast(pa.int64()), unit)
         zoned = pc.match_substring_regex(text, _ZONED)
         if pc.all(zoned).as_py():
-            return _scaled(text.cast(pa.timestamp("us", "UTC")).cast(pa.int64()), TimeUnit.MICROSECONDS)
+            return _scaled(
+                text.cast(pa.timestamp("us", "UTC")).cast(pa.int64()), TimeUnit.MICROSECONDS
+            )
         if not pc.any(zoned).as_py():
             return _scaled(text.cast(pa.timestamp("us")).cast(pa.int64()), TimeUnit.MICROSECONDS)
     except pa.ArrowInvalid:
@@ -116,7 +112,7 @@ def _one_text_ms(text: str | None, unit: TimeUnit) -> int | None:
             ms = _rounded(pa.array([float(text)]), unit)[0].as_py()
             return ms
     # Python's times have no second 60; it is counted as the one that follows 59.
-    plain, leap_seconds = _LEAP_SECOND.subn("59", text, count=1)
+    plain, leap_seconds = _LEAP_SECOND.subn("59", text.upper(), count=1)
     try:
         moment = datetime.fromisoformat(plain)
         if moment.tzinfo is None:

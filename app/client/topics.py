@@ -2,15 +2,25 @@
 
 import time
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 
 from app.client.connection import admin_client, require_broker
 from app.client.durations import human_duration
 from app.errors import SlidestatError
-from app.streaming.topology import Topology, duration_ms
+
+if TYPE_CHECKING:
+    from app.streaming.topology import Topology
 
 # A broker deletes by the records' timestamps. Events carry their event time there, so under the
 # usual seven days historical events would vanish before anything has read them.
@@ -67,15 +77,15 @@ def create_topic(
     if len(found.partitions) != partitions:
         raise SlidestatError(
             f"The topic {name!r} exists with {len(found.partitions)} partitions, not {partitions}.",
-            f"Ask for {len(found.partitions)} with --partitions, or take another name: a key's "
-            "partition would change, and its history be split.",
+            f"Ask for {len(found.partitions)} with --partitions, or take another name; with more "
+            "partitions keys would move, and their history be split.",
         )
     retention = _retention(_configs(admin, [name])[name])
     return TopicOutcome(name, partitions, retention, created)
 
 
 def create_topology_topics(
-    bootstrap: str, topology: Topology, partitions: int, retention: str = FOREVER
+    bootstrap: str, topology: "Topology", partitions: int, retention: str = FOREVER
 ) -> list[TopicOutcome]:
     """Create a topology's topics: source, output, dead letters, late; each with `partitions`.
 
@@ -102,12 +112,12 @@ def list_topics(bootstrap: str, *, internal: bool = False) -> list[TopicRow]:
     admin = admin_client(bootstrap)
     partitions = [TopicPartition(name, p) for name in names for p in topics[name].partitions]
     records = dict.fromkeys(names, 0)
-    for sign, spec in ((-1, OffsetSpec.earliest()), (1, OffsetSpec.latest())):
-        offsets = admin.list_offsets(
-            dict.fromkeys(partitions, spec), request_timeout=_TIMEOUT_S
-        )
+    earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    for sign, spec in ((-1, earliest), (1, latest)):
+        offsets = admin.list_offsets(dict.fromkeys(partitions, spec), request_timeout=_TIMEOUT_S)
         for partition, future in offsets.items():
-            records[partition.topic] += sign * future.result().offset
+            records[partition.topic] += sign * _answer(future).offset
     configs = _configs(admin, names)
     return [
         TopicRow(
@@ -122,9 +132,14 @@ def list_topics(bootstrap: str, *, internal: bool = False) -> list[TopicRow]:
 
 
 def retention_config(retention: str) -> dict[str, str]:
-    """The topic setting for "forever" or a duration such as "7d"."""
+    """The topic settings for "forever" or a duration such as "7d"."""
     if retention == FOREVER:
-        return {"retention.ms": "-1"}
+        # By the same timestamps a broker begins a new segment: once for every week that events
+        # jump, unless told otherwise. With nothing to delete there is no need to.
+        return {"retention.ms": "-1", "segment.ms": str(2**63 - 1)}
+    # Topologies bring a compiler along, which takes a second to load.
+    from app.streaming.topology import duration_ms
+
     retention_ms = duration_ms(retention, "retention")
     if retention_ms == 0:
         raise SlidestatError(
@@ -166,11 +181,21 @@ def _wait_for_leaders(admin: AdminClient, name: str) -> None:
     )
 
 
+def _answer(future: "Future[Any]") -> Any:
+    try:
+        return future.result()
+    except KafkaException as error:
+        raise SlidestatError(
+            f"The broker does not tell about a topic: {error.args[0].str().rstrip('.')}.",
+            "Try again; a topic may just have been deleted.",
+        ) from error
+
+
 def _configs(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[str, str]]:
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
     futures = admin.describe_configs(resources, request_timeout=_TIMEOUT_S)
     return {
-        resource.name: {key: entry.value for key, entry in future.result().items()}
+        resource.name: {key: entry.value for key, entry in _answer(future).items()}
         for resource, future in futures.items()
     }
 

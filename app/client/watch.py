@@ -83,7 +83,8 @@ class StatisticReader:
                     )
         except KafkaException as error:
             raise SlidestatError(
-                f"{self.topic!r} cannot be read: {error.args[0].str()}.", "Look at the broker's log."
+                f"{self.topic!r} cannot be read: {error.args[0].str()}.",
+                "Look at the broker's log.",
             ) from error
         finally:
             consumer.close()
@@ -105,7 +106,9 @@ class StatisticReader:
         return ends
 
     def _read(self, message: Message, ends: dict[int, int]) -> Record | None:
-        partition, fault = message.partition(), message.error()
+        # None only for records not yet sent, as the types have it.
+        partition, offset = message.partition() or 0, message.offset() or 0
+        fault = message.error()
         if fault is not None:
             # The end may lie behind the last record: transactions leave marks that are none.
             if fault.code() == KafkaError._PARTITION_EOF:
@@ -115,9 +118,9 @@ class StatisticReader:
             return None
         if self.once:
             end = ends.get(partition, 0)
-            if message.offset() + 1 >= end:
+            if offset + 1 >= end:
                 ends.pop(partition, None)
-            if message.offset() >= end:
+            if offset >= end:
                 return None
         return self._decoded(message.value() or b"")
 

@@ -21,19 +21,22 @@ _LONGEST_END_S = 45.0  # the supervisor grants 30 s before it kills
 class SupervisedProcess:
     """One process at a time, run by a supervisor that ends it when we end, however we end.
 
-    `folder`, if given, is made by the supervisor and removed by it at the end. Raises
+    `folder`, if given, is made by the supervisor and removed by it at the end. `held_open` is a
+    file descriptor that supervisor and process keep open as long as they live. Raises
     SlidestatError when the supervisor cannot start or cannot make the folder.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, held_open: int | None = None) -> None:
         self._folder = folder
+        held = [str(held_open)] if held_open is not None else []
         self._supervisor = subprocess.Popen(  # noqa: S603 - our own script, no shell
             # isolated, and without site-packages: nothing a user installs may slow its start
-            [sys.executable, "-I", "-S", _SUPERVISOR, str(os.getpid()), folder or ""],
+            [sys.executable, "-I", "-S", _SUPERVISOR, str(os.getpid()), folder or "", *held],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,  # a terminal's signals go to us, and we decide
             bufsize=0,
+            pass_fds=[held_open] if held_open is not None else [],
             env=_environment(),
         )
         self._unread = b""

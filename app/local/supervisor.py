@@ -16,7 +16,8 @@ the one it was started by: a fork of the parent may still hold the pipe open.
     supervisor dies, even so        the kernel kills the JVM (Linux, PR_SET_PDEATHSIG)
     Ctrl-C in the terminal          ignored here, and the JVM is in this session: the parent decides
 
-Arguments: the parent's process id, and the folder to make now and to remove at the end, or "".
+Arguments: the parent's process id; the folder to make now and to remove at the end, or ""; the
+numbers of open file descriptors that the process shall inherit.
 A process whose folder is to be removed has nothing to save, so it is killed at once; any other
 is asked to end first, and killed after 30 s.
 """
@@ -56,9 +57,10 @@ def die_with_parent() -> Callable[[], None] | None:
 class Supervisor:
     """One child at a time, one folder, and the conversation with the parent."""
 
-    def __init__(self, parent: int, folder: Path | None) -> None:
+    def __init__(self, parent: int, folder: Path | None, held_open: list[int]) -> None:
         self._parent = parent
         self._folder = folder
+        self._held_open = held_open
         self._child: subprocess.Popen[bytes] | None = None
         self._stopping = False
         self._unread = b""
@@ -110,13 +112,14 @@ class Supervisor:
             self._stopping = True
 
     def _run(self, argv: list[str], log: str) -> None:
-        with Path(log).open("ab") as output:
+        with Path(log).open("ab", buffering=0) as output:
             try:
                 self._child = subprocess.Popen(  # noqa: S603 - the parent's own words, no shell
                     argv,
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
+                    pass_fds=self._held_open,
                     preexec_fn=self._die_with_parent,  # safe: this process has one thread
                 )
             except OSError as error:
@@ -151,4 +154,5 @@ class Supervisor:
 
 
 if __name__ == "__main__":
-    Supervisor(int(sys.argv[1]), Path(sys.argv[2]) if sys.argv[2] else None).serve()
+    parent, folder, *held_open = sys.argv[1:]
+    Supervisor(int(parent), Path(folder) if folder else None, list(map(int, held_open))).serve()

@@ -63,6 +63,19 @@ class BatchConsumer(Consumer):  # type: ignore[misc]
             generation_id=self.app.consumer_generation_id,
         )
 
+    async def seek_to_committed(self) -> Mapping[TP, int]:
+        """Seek to the committed offsets; to the beginning where nothing is committed yet.
+
+        aiokafka leaves such partitions where they are. But a fetch that a rebalance interrupted has
+        moved them on already, and what it brought was dropped: it would never be read.
+        """
+        offsets: Mapping[TP, int] = await super().seek_to_committed()
+        unread = [tp for tp, offset in offsets.items() if not offset or offset < 0]
+        unread = [tp for tp in unread if tp.topic in self.app.batch_topics]
+        if unread:
+            await self._thread.seek_to_beginning(*unread)
+        return offsets
+
     async def force_commit(
         self, topics: Iterable[Any] | None = None, start_new_transaction: bool = True
     ) -> bool:

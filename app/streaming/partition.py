@@ -239,17 +239,17 @@ class PartitionProcessor:
         return self._checkpoints[-1] if self._checkpoints else Checkpoint(next_offset=0)
 
     def _find_open_keys(self) -> dict[str, int]:
-        """Keys with events since the last tick passed, whose next emission is thus still to come,
-        and that tick.
+        """Keys whose newest absorbed event is in no emission yet, and the tick of that emission.
+
+        A state may be ahead of the checkpoint, also in events that will not be read again: it is
+        asked for the tick of its own newest event, not for the checkpoint's next tick.
         """
-        if self._max_time == NO_TIME:
-            return {}
         watermark = self._max_time - self._lateness
-        tick = (watermark // self._every + 1) * self._every
         open_keys = {}
         for key, state in self._store.scan():
             last_time, key_watermark = last_time_and_watermark(state)
-            if last_time >= tick - self._every and key_watermark < tick:
+            tick = (last_time // self._every + 1) * self._every
+            if tick > max(watermark, key_watermark):
                 open_keys[key] = tick
         return open_keys
 
@@ -299,7 +299,8 @@ class PartitionProcessor:
         for group, tick in zip(
             query_groups[still_open].tolist(), query_times[still_open].tolist(), strict=True
         ):
-            self._open_keys[keys[group]] = tick
+            # An event read again may belong to an earlier tick than what its state is ahead by.
+            self._open_keys[keys[group]] = max(tick, self._open_keys.get(keys[group], tick))
         wanted = ~still_open & (query_times > absorbed_watermarks[query_groups])
         query_groups, query_times = _distinct_pairs(query_groups[wanted], query_times[wanted])
 
@@ -391,9 +392,7 @@ class PartitionProcessor:
         columns = [[array.tolist() for array in arrays] for arrays in figures]
         queries = sorted(
             (tick, keys[group], query)
-            for query, (group, tick) in enumerate(
-                zip(groups.tolist(), ticks.tolist(), strict=True)
-            )
+            for query, (group, tick) in enumerate(zip(groups.tolist(), ticks.tolist(), strict=True))
         )
         for tick, key, query in queries:
             source_offset = int(source_offsets[query])
@@ -429,5 +428,3 @@ def _distinct_pairs(groups: Int64s, ticks: Int64s) -> tuple[Int64s, Int64s]:
     first = np.ones(len(groups), dtype=bool)
     first[1:] = (groups[1:] != groups[:-1]) | (ticks[1:] != ticks[:-1])
     return groups[first], ticks[first]
-
-

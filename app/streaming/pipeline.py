@@ -5,14 +5,17 @@ the states that passed them are written, and states before the source offsets ar
 between any two steps repeats work, whose records carry the same keys and bytes, and loses nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from faust.types import TP
+from msgspec.structs import astuple
 
 from app.errors import SlidestatError
+from app.streaming.checkpoints import Counters
 from app.streaming.decoding import EventDecoder
 from app.streaming.partition import Letter, PartitionProcessor, Snapshot
 from app.streaming.producer import BulkProducer
+from app.streaming.progress import Progress
 from app.streaming.records import RecordBatch
 from app.streaming.table import StateTable
 from app.streaming.topology import Topology
@@ -29,6 +32,7 @@ class Pipeline:
         outputs: BulkProducer,
         end_offset: Callable[[int], int | None],
         committed_offset: Callable[[int], int | None],
+        progress: Progress,
     ) -> None:
         """`end_offset` and `committed_offset` tell them for a partition of the source topic."""
         self._topology = topology
@@ -36,6 +40,7 @@ class Pipeline:
         self._outputs = outputs
         self._end_offset = end_offset
         self._committed_offset = committed_offset
+        self._progress = progress
         self._decoder = EventDecoder(topology)
         self._processors: dict[int, PartitionProcessor] = {}
 
@@ -45,6 +50,7 @@ class Pipeline:
         if processor is None:
             processor = self._processors[batch.partition] = self._open(batch)
         effects = processor.process(batch)
+        self._progress.read(len(batch))
         produce = self._outputs.produce
         for record in effects.statistics:
             produce(
@@ -70,16 +76,24 @@ class Pipeline:
             snapshot = processor.snapshot()
             if snapshot is not None:
                 snapshots[partition] = snapshot
-        if not snapshots:
-            return {}
-        await self._outputs.flush()
-        await self._table.write(snapshots)
+        if snapshots:
+            await self._outputs.flush()
+            await self._table.write(snapshots)
+            self._tell(processors.values())
+        # Also those without news: a commit that a rebalance refused is made up for.
         source = self._topology.source
-        return {TP(source, p): snapshot.next_offset for p, snapshot in snapshots.items()}
+        return {TP(source, p): pr.checkpoint.next_offset for p, pr in processors.items()}
 
     def forget(self) -> None:
         """Drop what is in memory: partitions may move, and will be read again where they go."""
         self._processors.clear()
+
+    def _tell(self, processors: Iterable[PartitionProcessor]) -> None:
+        checkpoints = [processor.checkpoint for processor in processors]
+        counters = Counters(
+            *map(sum, zip(*(astuple(c.counters) for c in checkpoints), strict=True))
+        )
+        self._progress.flushed(counters, max(c.max_time for c in checkpoints))
 
     def _open(self, batch: RecordBatch) -> PartitionProcessor:
         store = self._table.partition(batch.partition)

@@ -12,6 +12,7 @@ from app.errors import SlidestatError
 from app.streaming.delivery import BatchApp
 from app.streaming.pipeline import Pipeline
 from app.streaming.producer import BulkProducer
+from app.streaming.progress import Progress
 from app.streaming.records import RecordBatch
 from app.streaming.table import StateTable
 from app.streaming.topology import Topology
@@ -20,8 +21,6 @@ from app.streaming.topology import Topology
 _WAITING_BATCHES = 4
 _FETCH_BYTES = 4 * 2**20
 _COMMIT_INTERVAL_S = 1.0
-
-_log = logging.getLogger("slidestat.worker")
 
 
 def application_id(topology: Topology) -> str:
@@ -59,7 +58,8 @@ def create_app(
     def committed_offset(partition: int) -> int | None:
         return app.consumer._committed_offset.get(TP(topology.source, partition))  # type: ignore[no-any-return]
 
-    pipeline = Pipeline(topology, table, outputs, end_offset, committed_offset)
+    progress = Progress(topology.name)
+    pipeline = Pipeline(topology, table, outputs, end_offset, committed_offset, progress)
 
     async def flush() -> dict[TP, int]:
         try:
@@ -86,28 +86,38 @@ def create_app(
     async def forget(*_args: Any, **_kwargs: Any) -> None:
         pipeline.forget()
 
+    @app.on_rebalance_complete.connect
+    async def ready(*_args: Any, **_kwargs: Any) -> None:
+        held = [tp.partition for tp in app.consumer.assignment() if tp.topic == topology.source]
+        progress.ready(held)
+
     return app
 
 
-def run_worker(
-    topology: Topology, bootstrap_servers: str, data_dir: Path, partitions: int
-) -> None:
+def run_worker(topology: Topology, bootstrap_servers: str, data_dir: Path, partitions: int) -> None:
     """Run a worker until SIGINT or SIGTERM, then flush, commit and leave the group.
 
-    Raises SlidestatError for what the user can mend.
+    `data_dir` is this worker's alone; its log is in it. Raises SlidestatError for what the user can
+    mend, other exceptions as they are.
     """
     app = create_app(topology, bootstrap_servers, data_dir, partitions)
-    worker = faust.Worker(app, loglevel="WARNING", redirect_stdouts=False)
+    # The terminal shows what Progress says; what Faust has to say is for whoever looks into it.
+    worker = faust.Worker(
+        app,
+        quiet=True,
+        loglevel="WARNING",
+        logfile=str(data_dir / "worker.log"),
+        redirect_stdouts=False,
+    )
+    # A commit that takes longer than the interval is a busy worker, not a fault.
+    logging.getLogger("mode.timers").setLevel(logging.ERROR)
     try:
         worker.execute_from_commandline()
     except SystemExit as stop:
         if stop.code:
             raise
-    reason = app.crash_reason
-    if isinstance(reason, ConsistencyError):
+    except ConsistencyError as error:
         raise SlidestatError(
-            f"The data folder {data_dir} was written against another changelog.",
-            "Delete the folder: the worker restores it from the changelog.",
-        ) from reason
-    if reason is not None:
-        raise reason
+            f"The tables in {data_dir} are ahead of their changelog: it was made anew.",
+            f"Delete the folder {data_dir}; the worker restores it from the changelog.",
+        ) from error

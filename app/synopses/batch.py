@@ -107,11 +107,11 @@ def run_batch(
     query_times = integers("query_times", query_times)
     starts = _slices("starts", starts, groups, len(times))
     query_starts = _slices("query_starts", query_starts, groups, len(query_times))
-    spans = integers("spans", spans)
-    if len(spans) > 0 and not (spans.min() >= 1 and spans.max() <= parameters.span):
+    if not all(1 <= span <= parameters.span for span in np.asarray(spans).flat):
         raise SynopsisError(
             f"a window asked for must be from 1 to {parameters.span}, the span kept"
         )
+    spans = integers("spans", spans)
     values = _values(parameters, values, len(times))
     blobs = [state or b"" for state in states]
     offsets = np.zeros(groups + 1, np.int64)

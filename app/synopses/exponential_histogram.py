@@ -114,9 +114,7 @@ class ExponentialHistogram:
         """
         at = self._now if now is None else _time(now)
         none = _none(self._parameters)
-        result = run_batch(
-            self._parameters, [self._data], [0, 0], [], none, [0, 1], [at], [_time(n)]
-        )
+        result = run_batch(self._parameters, [self._data], [0, 0], [], none, [0, 1], [at], [n])
         estimate, lower, upper = result.estimates[0, 0], result.lowers[0, 0], result.uppers[0, 0]
         return Estimate(float(estimate), float(lower), float(upper))
 

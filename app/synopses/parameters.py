@@ -47,7 +47,10 @@ class CountParameters:
 
     @property
     def relative_error(self) -> float:
-        """The promise, 1 / (2 l) <= epsilon: |estimate - exact| <= relative_error * exact."""
+        """The promise, 1 / (2 l) <= epsilon: |estimate - exact| <= relative_error * exact.
+
+        Beyond 2^52 / (2 l) events, the rounding of a double (2^-52 of it) comes on top.
+        """
         return 0.5 / self.buckets_per_level
 
 
@@ -56,8 +59,9 @@ class SumParameters:
     """A sum of non-negative values over windows of up to `span`, in units of 10^-decimals.
 
     epsilon and span as for a count; decimals 0 to 9. The promise is
-    |estimate - exact| <= relative_error * exact, and 10^-decimals more once a value had more
-    decimals than that. Raises SynopsisError for anything else.
+    |estimate - exact| <= relative_error * exact, exact being the sum of the values as decimals.
+    Once a value had more decimals than that, or came to 2^51 units, 10^-decimals (and a millionth
+    of it) and 2^-48 of the sum come on top. Raises SynopsisError for anything else.
     """
 
     epsilon: float
@@ -77,7 +81,10 @@ class SumParameters:
 
     @property
     def relative_error(self) -> float:
-        """The promise, 1 / (2 l) <= epsilon, of the part that is relative to the sum."""
+        """The promise, 1 / (2 l) <= epsilon, of the part that is relative to the sum.
+
+        Beyond 2^52 / (2 l) units, the rounding of a double (2^-52 of it) comes on top.
+        """
         return 0.5 / self.buckets_per_level
 
 

@@ -1,9 +1,9 @@
 """Values as whole units, and units as values: where a sum meets floating point.
 
 A sum is kept in units of 10^-decimals. A value that reads as a decimal with that many places (it is
-the double nearest to q / 10^decimals) is taken as exactly q units. Any other value leaves a part
-of a unit, which is carried to the next value in fixed point, so that a stretch of events is off by
-less than one unit in all, however many events it has.
+the double nearest to q / 10^decimals, q below 2^51) is taken as exactly q units. Any other value
+leaves a part of a unit, which is carried to the next value in fixed point, so that a stretch of
+events is off by less than one unit in all, however many events it has.
 """
 
 import numpy as np
@@ -16,8 +16,8 @@ MAX_UNITS = 1 << 53
 ONE = 1 << 62
 """One unit in the fixed point of the carried part."""
 
-_EXACT_UNITS = 1 << 52
-"""Above this, doubles lie further apart than units may, and one double can be two decimals."""
+_EXACT_UNITS = 1 << 51
+"""From here on, the rounding of value * scale may reach half a unit and hide the decimal meant."""
 
 _CARRY = 1.0 + 2.0**-20
 """By how many units a stretch is off when parts were carried: less than one, plus what falls off
@@ -39,7 +39,7 @@ def to_units(value: float, scale: int) -> tuple[int, int, bool]:
     if not (0.0 <= scaled <= MAX_UNITS):
         return -1, 0, False
     nearest = float(np.rint(scaled))
-    if nearest / scale == value and (nearest <= _EXACT_UNITS or scale == 1):
+    if nearest / scale == value and (nearest < _EXACT_UNITS or scale == 1):
         return int(nearest), 0, True
     whole = float(np.floor(scaled))
     return int(whole), int((scaled - whole) * ONE), False

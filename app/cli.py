@@ -1,0 +1,294 @@
+"""The command line `slidestat`: one function a command, each a thin cover of what does the work.
+
+What a command needs is imported inside it, so that `slidestat --help` answers at once.
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.client.options import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP, Compression, TimeUnit
+from app.errors import SlidestatError
+
+app = typer.Typer(
+    name="slidestat",
+    help="Sliding-window statistics of keyed Kafka topics, each figure with bounds that hold.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+topics_app = typer.Typer(help="Create topics, and list them.", no_args_is_help=True)
+app.add_typer(topics_app, name="topics")
+
+
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        envvar=BOOTSTRAP_VARIABLE,
+        metavar="HOST:PORT",
+        help="Kafka brokers, several with commas between them.",
+    ),
+]
+TopologyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--topology", metavar="NAME|FILE.py", help="A topology that ships, or a file that has one."
+    ),
+]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"slidestat {version('slidestat')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _slidestat(
+    _version_wanted: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def broker(
+    port: Annotated[
+        int | None, typer.Option(help="Port of 127.0.0.1; 9092 or a free one by default.")
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Keep topics here; without it they end with the broker.")
+    ] = None,
+) -> None:
+    """Run an Apache Kafka broker on this machine until Ctrl-C.
+
+    Example: slidestat broker --port 9092
+    """
+    from app.local.foreground import run_in_foreground
+
+    run_in_foreground(port, data_dir)
+
+
+@topics_app.command("create")
+def topics_create(
+    name: Annotated[str | None, typer.Argument(help="A topic; or give --topology.")] = None,
+    partitions: Annotated[int, typer.Option(min=1, help="How many partitions.")] = 4,
+    topology: TopologyOption = None,
+    retention: Annotated[
+        str,
+        typer.Option(
+            metavar="forever|7d",
+            help="How long the broker keeps records. It goes by their event times: "
+            "under a week's retention, last year's events are deleted before they are read.",
+        ),
+    ] = "forever",
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Create a topic, or the four topics of a topology; those that exist are left as they are.
+
+    Example: slidestat topics create --topology flights --partitions 4
+    """
+    from app.client.topics import create_topic, create_topology_topics, retention_config
+
+    if (name is None) == (topology is None):
+        raise SlidestatError(
+            "It is not clear which topic to create.", "Give one name, or --topology, not both."
+        )
+    if topology is not None:
+        from app.topology_files import load_topology
+
+        outcomes = create_topology_topics(bootstrap, load_topology(topology), partitions, retention)
+    else:
+        assert name is not None  # noqa: S101  # The check above.
+        outcomes = [create_topic(bootstrap, name, partitions, retention_config(retention))]
+    for outcome in outcomes:
+        print(outcome)
+
+
+@topics_app.command("list")
+def topics_list(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    internal: Annotated[bool, typer.Option("--all", help="Kafka's own topics too.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """List the topics: partitions, records, retention, cleanup policy.
+
+    Example: slidestat topics list --json
+    """
+    from app.client.topics import list_topics
+    from app.client.topics_display import show_topics
+
+    show_topics(list_topics(bootstrap, internal=internal), as_json=as_json)
+
+
+@app.command()
+def produce(
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="CSV, TSV, JSON lines (also .gz .zst .bz2 .xz) or Parquet; "
+            "- for JSON lines on standard input."
+        ),
+    ],
+    topic: Annotated[str, typer.Option(help="The topic to send to.")],
+    key: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the keys.")] = "key",
+    time: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Column of the event times.")
+    ] = "time",
+    value: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the values.")] = "value",
+    time_unit: Annotated[
+        TimeUnit, typer.Option(help="What integer times count since 1970-01-01T00:00:00Z.")
+    ] = TimeUnit.MILLISECONDS,
+    limit: Annotated[int | None, typer.Option(min=1, help="Send at most this many events.")] = None,
+    rate: Annotated[
+        float | None, typer.Option(min=0.001, help="Send at most this many events a second.")
+    ] = None,
+    compression: Annotated[Compression, typer.Option(help="Codec.")] = Compression.LZ4,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out rows that are no events, and count them.")
+    ] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Send the lines of a JSON lines file unread.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Send a file's events to a topic.
+
+    Example: slidestat produce flights.parquet --topic flights --key origin --time date
+    --value distance
+    """
+    from app.client.events import Columns
+    from app.client.produce import produce_file
+    from app.client.produce_display import produce_bar, report_lines
+
+    with produce_bar(Path(file).name) as on_progress:
+        report = produce_file(
+            file,
+            bootstrap,
+            topic,
+            columns=Columns(key, time, value, time_unit),
+            limit=limit,
+            rate=rate,
+            compression=compression,
+            skip_bad=skip_bad,
+            raw=raw,
+            on_progress=on_progress,
+        )
+    for line in report_lines(report):
+        print(line)
+    if report.failed:
+        raise SlidestatError(
+            f"{report.failed:,} events were not acknowledged: {report.first_failure}.",
+            "Look at the broker's log; the events sent before them are on the topic.",
+        )
+
+
+@app.command()
+def worker(
+    topology: Annotated[
+        str,
+        typer.Option(metavar="NAME|FILE.py", help="A topology that ships, or a file that has one."),
+    ],
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the tables, one a worker; by default one of yours that none holds."
+        ),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Compute a topology's statistics until Ctrl-C; start more of them to share the partitions.
+
+    Example: slidestat worker --topology flights
+    """
+    from app.start_worker import start_worker
+    from app.topology_files import load_topology
+
+    start_worker(load_topology(topology), bootstrap, data_dir)
+
+
+@app.command()
+def watch(
+    topology: TopologyOption = None,
+    topic: Annotated[str | None, typer.Option(help="A topic of statistics.")] = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="GLOB", help='Only keys like this, such as "JF*".')
+    ] = None,
+    rows: Annotated[int, typer.Option(min=1, help="Rows of the table.")] = 20,
+    once: Annotated[
+        bool, typer.Option("--once", help="Show the newest of what is there, and end.")
+    ] = False,
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", help="Read the topic from its first record.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Each record as it is, one a line.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Show statistics as they come, the most recently updated first, until Ctrl-C.
+
+    Example: slidestat watch --topology flights --key "JF*"
+    """
+    from app.client.connection import require_topic
+    from app.client.watch import StatisticReader
+    from app.client.watch_display import watch as show
+
+    if (topic is None) == (topology is None):
+        raise SlidestatError(
+            "It is not clear what to watch.", "Give --topology or --topic, one of them."
+        )
+    create_command = None
+    if topology is not None:
+        from app.topology_files import load_topology
+
+        topic = load_topology(topology).output_topic
+        create_command = f"slidestat topics create --topology {topology}"
+    assert topic is not None  # noqa: S101  # The check above.
+    partitions = require_topic(bootstrap, topic, create_command)
+    reader = StatisticReader(bootstrap, topic, partitions, key, from_beginning, once)
+    show(reader, rows, as_json=as_json)
+
+
+@app.command()
+def demo(
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            envvar=BOOTSTRAP_VARIABLE,
+            metavar="HOST:PORT",
+            help="Use these brokers; without it the demo starts its own.",
+        ),
+    ] = None,
+) -> None:
+    """Send half a million real events through two workers, and check every figure.
+
+    Example: slidestat demo
+    """
+    from app.demo.run import run_demo
+
+    run_demo(bootstrap=bootstrap)
+
+
+def main() -> None:
+    """Run the command line; a user's mistake ends in two lines and exit code 2."""
+    try:
+        app()
+    except SlidestatError as error:
+        print(f"error: {error.message}", file=sys.stderr)
+        if error.advice:
+            print(f"what to do: {error.advice}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""Choices that the command line offers and the code behind it takes; quick to import."""
+
+from enum import StrEnum
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+BOOTSTRAP_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
+
+
+class Compression(StrEnum):
+    """How a producer compresses what it sends."""
+
+    NONE = "none"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
+class TimeUnit(StrEnum):
+    """What the integers of a time column count, since 1970-01-01T00:00:00Z."""
+
+    SECONDS = "s"
+    MILLISECONDS = "ms"
+    MICROSECONDS = "us"
+    NANOSECONDS = "ns"

@@ -1,0 +1,28 @@
+"""What `slidestat topics list` shows."""
+
+from collections.abc import Sequence
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from app.client.topics import TopicRow
+
+
+def show_topics(rows: Sequence[TopicRow], *, as_json: bool) -> None:
+    """A table of topics, or one JSON object a line with the fields of TopicRow."""
+    if as_json:
+        for row in rows:
+            print(msgspec.json.encode(row).decode())
+        return
+    if not rows:
+        print("There are no topics.")
+        return
+    table = Table("topic")
+    for heading in ("partitions", "records", "retention", "cleanup"):
+        table.add_column(heading, justify="left" if heading == "cleanup" else "right")
+    for row in rows:
+        table.add_row(
+            row.name, f"{row.partitions}", f"{row.records:,}", row.retention, row.cleanup_policy
+        )
+    Console(highlight=False, markup=False).print(table)

@@ -1,0 +1,221 @@
+"""`slidestat demo`: real events in, statistics out, each one compared with the exact figure."""
+
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+
+from confluent_kafka import Consumer, TopicPartition
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from app.client.connection import admin_client, client_config, require_broker
+from app.client.events import Columns
+from app.client.produce import ProduceReport, produce_file
+from app.client.readers import Reader
+from app.client.topics import create_topology_topics
+from app.client.watch import Record, StatisticReader
+from app.demo.exact import Checked, ExactFlights, check
+from app.demo.workers import Workers
+from app.errors import SlidestatError
+from app.local.broker import LocalBroker
+from app.streaming.topology import Topology
+from app.topology_files import load_topology
+
+_PARTITIONS = 4
+_WORKERS = 2
+_ROWS_SHOWN = 60
+_LIMIT_S = 600.0
+_POLL_S = 0.2
+
+_FILE = '''"""The topology of one run of the demo: flights, under names of its own."""
+
+from app.streaming.statistics import Count, Sum
+from app.streaming.topology import Topology
+
+topology = {topology!r}
+'''
+
+
+def run_demo(bootstrap: str | None) -> None:
+    """Run the demo on the brokers at `bootstrap`, or on one of its own.
+
+    Raises SlidestatError if a figure breaks its promise, one is missing, or a part fails.
+    """
+    console = Console()
+    # Names of its own: nothing of a broker that is in use is read, changed or left behind.
+    name = f"demo-flights-{uuid.uuid4().hex[:6]}"
+    topology = replace(load_topology("flights"), name=name, source=name)
+    exact = ExactFlights()
+    with _broker(bootstrap, console) as address, tempfile.TemporaryDirectory() as folder:
+        create_topology_topics(address, topology, _PARTITIONS)
+        _stream(topology, address, Path(folder), exact.events, console)
+        records = _outputs(topology, address)
+        if bootstrap:
+            _delete_topics(address, topology)
+    _report(topology, exact, records, console)
+
+
+@contextmanager
+def _broker(bootstrap: str | None, console: Console) -> Iterator[str]:
+    if bootstrap:
+        require_broker(bootstrap)
+        console.print(f"Kafka: {bootstrap}")
+        yield bootstrap
+        return
+    console.print("Kafka: starting a broker (the first time its jars are downloaded, 43 MB) …")
+    with LocalBroker() as broker:
+        console.print(f"Kafka: {broker.bootstrap_servers}, log {broker.log_path}")
+        yield broker.bootstrap_servers
+
+
+def _stream(
+    topology: Topology, address: str, folder: Path, events: int, console: Console
+) -> None:
+    """Produce the events while the workers read them; return when all are committed."""
+    file = folder / "topology.py"
+    file.write_text(_FILE.format(topology=topology))
+    produced: list[ProduceReport | BaseException] = []
+    progress = Progress(
+        TextColumn("{task.description:<34}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+    )
+    with progress, Workers(file, address, folder, _WORKERS) as workers:
+        sent = progress.add_task("events sent", total=events)
+        read = progress.add_task(f"events read by {_WORKERS} workers", total=events)
+        out = progress.add_task("statistics written", total=None)
+
+        def on_progress(_reader: Reader, count: int) -> None:
+            progress.update(sent, completed=count)
+
+        def produce() -> None:
+            flights = resources.files("app.demo_data") / "flights-2001.parquet"
+            try:
+                with resources.as_file(flights) as path:
+                    columns = Columns(key="origin", time="date", value="distance")
+                    produced.append(
+                        produce_file(
+                            path, address, topology.source, columns=columns, on_progress=on_progress
+                        )
+                    )
+            except BaseException as error:  # noqa: BLE001  raised again where it is waited for
+                produced.append(error)
+
+        producer = threading.Thread(target=produce, daemon=True)
+        producer.start()
+        deadline = time.monotonic() + _LIMIT_S
+        consumer = Consumer(
+            {**client_config(address), "group.id": f"slidestat-{topology.name}"}
+        )
+        while True:
+            workers.check()
+            committed = _committed(consumer, topology.source)
+            progress.update(read, completed=committed)
+            progress.update(out, completed=_written(consumer, topology.output_topic))
+            if not producer.is_alive():
+                if isinstance(produced[0], BaseException):
+                    raise produced[0]
+                progress.update(sent, completed=events)
+                if committed >= events:
+                    break
+            if time.monotonic() > deadline:
+                raise SlidestatError(
+                    f"After {_LIMIT_S:.0f} s only {committed:,} of {events:,} events were read.",
+                    "Try again on a machine that is less busy.",
+                )
+            time.sleep(_POLL_S)
+        consumer.close()
+
+
+def _committed(consumer: Consumer, topic: str) -> int:
+    wanted = [TopicPartition(topic, p) for p in range(_PARTITIONS)]
+    return sum(max(found.offset, 0) for found in consumer.committed(wanted, timeout=30))
+
+
+def _written(consumer: Consumer, topic: str) -> int:
+    return sum(
+        consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=30)[1]
+        for p in range(_PARTITIONS)
+    )
+
+
+def _outputs(topology: Topology, address: str) -> list[Record]:
+    reader = StatisticReader(
+        address, topology.output_topic, _PARTITIONS, from_beginning=True, once=True
+    )
+    return [record for batch in reader.batches() for record in batch]
+
+
+def _delete_topics(address: str, topology: Topology) -> None:
+    admin = admin_client(address)
+    names = [name for name in admin.list_topics(timeout=30).topics if topology.name in name]
+    for future in admin.delete_topics(names).values():
+        future.result()
+    for group in admin.delete_consumer_groups([f"slidestat-{topology.name}"]).values():
+        group.result()
+
+
+def _report(
+    topology: Topology, exact: ExactFlights, records: list[Record], console: Console
+) -> None:
+    """Print a sample of the figures and the verdict; raise SlidestatError if a promise is broken."""
+    distinct = {}
+    for record in records:
+        s = record.statistic
+        place = (s.key, s.statistic, s.window_ms, s.window_end_ms)
+        if distinct.setdefault(place, record).json != record.json:
+            raise SlidestatError(f"{place} was written twice, differently.", "This is a fault.")
+    checked = check(exact, (record.statistic for record in distinct.values()))
+    partition_of = {c.statistic.key: c.statistic.source_partition for c in checked}
+    wanted = exact.expected(topology, partition_of)
+    found = {(c.statistic.key, c.statistic.window_end_ms) for c in checked}
+    each = len(topology.statistics) * len(topology.windows_ms)
+    broken = [c for c in checked if not c.holds]
+    console.print(_table(checked))
+    if broken:
+        console.print(_table(broken[:_ROWS_SHOWN]))
+        raise SlidestatError(
+            f"{len(broken)} of {len(checked):,} figures break their promise.", "This is a fault."
+        )
+    if found != wanted or len(checked) != each * len(wanted) or set(partition_of) != exact.keys:
+        raise SlidestatError(
+            f"{len(checked):,} figures came, {each * len(wanted):,} were due.", "This is a fault."
+        )
+    worst = max(c.relative_error for c in checked)
+    promised = max(c.statistic.relative_error for c in checked)
+    console.print(
+        f"{len(checked):,} windows checked, largest relative error observed {worst:.4%}, "
+        f"promised {promised:.4%}",
+        highlight=False,
+    )
+
+
+def _table(checked: list[Checked]) -> Table:
+    """Figures spread over keys and time, the busiest keys among them."""
+    largest = sorted(checked, key=lambda c: -c.exact)[: _ROWS_SHOWN // 2]
+    others = checked[:: max(1, 2 * len(checked) // _ROWS_SHOWN)]
+    table = Table(title="A sample of what was checked")
+    for column in ("key", "statistic", "window", "ends (UTC)"):
+        table.add_column(column)
+    for column in ("lower", "estimate", "upper", "exact", "error"):
+        table.add_column(column, justify="right")
+    for c in [*largest, *others]:
+        s = c.statistic
+        table.add_row(
+            s.key,
+            s.statistic,
+            f"{s.window_ms // 86_400_000} d",
+            time.strftime("%Y-%m-%d %H:%M", time.gmtime(s.window_end_ms / 1000)),
+            *(f"{figure:,.1f}" for figure in (s.lower, s.estimate, s.upper, c.exact)),
+            f"{c.relative_error:.3%}",
+        )
+    return table

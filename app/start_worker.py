@@ -1,0 +1,26 @@
+"""Start a worker: check what it needs, make what is missing, and run it."""
+
+from pathlib import Path
+
+from app.client.connection import require_broker, require_topic
+from app.client.topics import create_topology_topics
+from app.streaming.data_folder import data_folder
+from app.streaming.topology import Topology
+
+
+def start_worker(topology: Topology, bootstrap: str, data_dir: Path | None = None) -> None:
+    """Run a worker of `topology` until SIGINT or SIGTERM.
+
+    The source topic must exist; output and letter topics are made with its partition count.
+    `data_dir` None takes a folder of the user's that no other worker holds. Raises SlidestatError
+    for what the user can mend.
+    """
+    create = f"slidestat topics create {topology.source} --partitions 4"
+    partitions = require_topic(bootstrap, topology.source, create)
+    create_topology_topics(bootstrap, topology, partitions)
+    cluster_id = require_broker(bootstrap).cluster_id
+
+    from app.streaming.worker import application_id, run_worker  # Faust takes a second to import
+
+    with data_folder(data_dir, application_id(topology), cluster_id) as folder:
+        run_worker(topology, bootstrap, folder, partitions)

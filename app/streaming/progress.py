@@ -1,0 +1,47 @@
+"""What a worker tells the person who runs it: a line when it is ready, and one now and then."""
+
+import sys
+import time
+from collections.abc import Collection
+from datetime import UTC, datetime
+
+from app.streaming.checkpoints import NO_TIME, Counters
+
+_EVERY_S = 5.0
+
+
+class Progress:
+    """Lines on standard error."""
+
+    def __init__(self, topology: str) -> None:
+        self._topology = topology
+        self._read = 0
+        self._told_read = 0
+        self._told_at = time.monotonic()
+
+    def ready(self, partitions: Collection[int]) -> None:
+        """The group gave this worker these partitions."""
+        held = ", ".join(map(str, sorted(partitions))) or "none (the others hold them all)"
+        self._say(f"ready, partitions: {held}")
+
+    def read(self, records: int) -> None:
+        """Records were taken in."""
+        self._read += records
+
+    def flushed(self, counters: Counters, max_time: int) -> None:
+        """State is durable up to here; said every few seconds."""
+        now = time.monotonic()
+        if now - self._told_at < _EVERY_S:
+            return
+        rate = (self._read - self._told_read) / (now - self._told_at)
+        self._told_at, self._told_read = now, self._read
+        seen = "no event yet"
+        if max_time != NO_TIME:
+            seen = f"newest event {datetime.fromtimestamp(max_time / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+        self._say(
+            f"{counters.read:,} records read in all ({rate:,.0f}/s now), {counters.counted:,} counted,"
+            f" {counters.dead:,} dead, {counters.late:,} late; {seen}"
+        )
+
+    def _say(self, text: str) -> None:
+        print(f"{self._topology}: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,1 @@
+"""How fast, and against what: see README.md beside this file."""

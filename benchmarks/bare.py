@@ -1,0 +1,45 @@
+"""The floor: a consumer that decodes every record and does nothing with it.
+
+python -m benchmarks.bare BOOTSTRAP TOPIC GROUP PROGRESS_FILE
+"""
+
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+from confluent_kafka import Consumer
+
+from benchmarks.progress import Progress
+
+_BATCH = 10_000
+
+
+def read(bootstrap: str, topic: str, group: str, progress: Progress) -> None:
+    """Consume and decode until SIGTERM, the client's settings as they come."""
+    running = True
+
+    def stop(*_signal: Any) -> None:
+        nonlocal running
+        running = False
+
+    signal.signal(signal.SIGTERM, stop)
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([topic])
+    loads = orjson.loads
+    events = 0
+    while running:
+        messages = consumer.consume(_BATCH, timeout=0.1)
+        for message in messages:
+            loads(message.value() or b"")
+        events += len(messages)
+        progress.write(events)
+    consumer.close()
+
+
+if __name__ == "__main__":
+    _bootstrap, _topic, _group, _file = sys.argv[1:]
+    read(_bootstrap, _topic, _group, Progress(Path(_file)))

@@ -1,0 +1,171 @@
+"""One subject, run and timed from outside: the same ruler for all.
+
+The clock starts when a subject has taken up its first events, so joining a group, making tables and
+loading code are nobody's cost. For the bare loop and for plain Faust it stops when the last event
+has gone through the loop, whether their changelog and offsets are written by then or not. For ours
+it stops when the offsets of all events are committed, which is after their statistics and states
+are acknowledged: the stricter of the two.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from confluent_kafka import Consumer, TopicPartition
+
+from app.client.connection import client_config
+from app.errors import SlidestatError
+from benchmarks.progress import Progress
+
+_LOOK_S = 0.02
+_START_S = 180.0
+_STALLED_S = 120.0
+_STOP_S = 60.0
+_LOG_END = 2000
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What a subject did between the two looks at the clock; CPU seconds are its process's, and the
+    broker's where the broker is ours.
+    """
+
+    events: int
+    seconds: float
+    cpu_seconds: float
+    broker_cpu_seconds: float | None
+
+    @property
+    def events_per_s(self) -> float:
+        return self.events / self.seconds
+
+    @property
+    def events_per_cpu_s(self) -> float:
+        return self.events / self.cpu_seconds
+
+
+class SubjectProcess:
+    """A subject in a process of its own; leaving the context ends it, by its id."""
+
+    def __init__(self, module: str, arguments: list[str], log: Path) -> None:
+        self._log = log
+        command = [sys.executable, "-m", f"benchmarks.{module}", *arguments]
+        with log.open("wb") as file:
+            self._process = subprocess.Popen(  # noqa: S603 - our own modules
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                cwd=Path(__file__).parents[1],
+            )
+        self.pid = self._process.pid
+
+    def __enter__(self) -> "SubjectProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGTERM)
+        try:
+            self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def wait_for(self, look: Callable[[], int], wanted: int, patience_s: float) -> int:
+        """Return what `look` shows once it is `wanted` or more.
+
+        Raises SlidestatError, with the end of the subject's log, if the subject ends before, or
+        shows nothing new for `patience_s`.
+        """
+        last = -1
+        moved = time.monotonic()
+        while (shown := look()) < wanted:
+            if self._process.poll() is not None:
+                raise self._fault(f"ended with status {self._process.returncode}")
+            if shown != last:
+                last, moved = shown, time.monotonic()
+            elif time.monotonic() - moved > patience_s:
+                raise self._fault(f"made no progress for {patience_s:.0f} s")
+            time.sleep(_LOOK_S)
+        return shown
+
+    def _fault(self, what: str) -> SlidestatError:
+        text = self._log.read_text(errors="replace")[-_LOG_END:].strip()
+        return SlidestatError(f"The subject {what}.", f"Its output ends:\n{text}")
+
+
+def time_loop(
+    subject: SubjectProcess, progress: Progress, warm_up: int, until: int, broker: int | None
+) -> Measurement:
+    """Time a loop from the moment `warm_up` events have gone through it to that of `until`."""
+    before = subject.wait_for(progress.read, warm_up, _START_S)
+    start = _Look(subject.pid, broker)
+    after = subject.wait_for(progress.read, until, _STALLED_S)
+    return start.until(_Look(subject.pid, broker), after - before)
+
+
+def time_commits(
+    subject: SubjectProcess,
+    progress: Progress,
+    group: "GroupOffsets",
+    events: int,
+    broker: int | None,
+) -> Measurement:
+    """Time all `events` of the topic, from the first batch taken up to the last commit.
+
+    Raises SlidestatError if more is taken up, or committed, than there is.
+    """
+    subject.wait_for(progress.read, 1, _START_S)
+    start = _Look(subject.pid, broker)
+    committed = subject.wait_for(group.committed, events, _STALLED_S)
+    measurement = start.until(_Look(subject.pid, broker), events)
+    if not committed == progress.read() == events:
+        raise SlidestatError(
+            f"Of {events} events {progress.read()} were taken up and {committed} committed.",
+            "Report it: records were lost or read twice.",
+        )
+    return measurement
+
+
+class GroupOffsets:
+    """The committed offsets of a consumer group on a topic, seen without joining it."""
+
+    def __init__(self, bootstrap: str, topic: str, group: str, partitions: int) -> None:
+        self._partitions = [TopicPartition(topic, p) for p in range(partitions)]
+        self._consumer = Consumer({**client_config(bootstrap), "group.id": group})
+
+    def committed(self) -> int:
+        """Their sum over the partitions: events done, for a topic without holes."""
+        found = self._consumer.committed(self._partitions, timeout=30)
+        return sum(max(0, partition.offset) for partition in found)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class _Look:
+    """The clocks at one moment."""
+
+    def __init__(self, subject: int, broker: int | None) -> None:
+        self._time = time.monotonic()
+        self._cpu = _cpu_seconds(subject)
+        self._broker_cpu = None if broker is None else _cpu_seconds(broker)
+
+    def until(self, later: "_Look", events: int) -> Measurement:
+        broker = None
+        if self._broker_cpu is not None and later._broker_cpu is not None:
+            broker = later._broker_cpu - self._broker_cpu
+        return Measurement(events, later._time - self._time, later._cpu - self._cpu, broker)
+
+
+def _cpu_seconds(pid: int) -> float:
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)

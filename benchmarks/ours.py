@@ -1,0 +1,80 @@
+"""slidestat's worker on the benchmark's topology: counts and sums, everything on.
+
+    python -m benchmarks.ours BOOTSTRAP TOPIC NAME PROGRESS_FILE DATA_DIR PARTITIONS EVERY
+
+The worker is the one that users run. It is told apart only by two things: its kernels are loaded
+before it starts, as part of the start-up that no subject is charged for; and it says how many
+events it has taken up, so that the ruler knows when the first batch came. When they are counted the
+ruler sees for itself, from the group's committed offsets.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from app.streaming.partition import PartitionProcessor
+from app.streaming.pipeline import Pipeline
+from app.streaming.records import RecordBatch
+from app.streaming.statistics import Count, Sum
+from app.streaming.topology import Topology
+from app.streaming.worker import run_worker
+from benchmarks.progress import Progress
+
+
+def make_topology(topic: str, name: str, every: str) -> Topology:
+    """Counts and sums of three windows up to an hour."""
+    return Topology(
+        name=name,
+        source=topic,
+        span="1h",
+        every=every,
+        windows=("1m", "5m", "1h"),
+        statistics=(Count(epsilon=0.01), Sum(epsilon=0.01, decimals=3)),
+    )
+
+
+class _NoStore:
+    """The store of a partition that is new."""
+
+    def get_many(self, keys: list[str]) -> list[bytes | None]:
+        return [None] * len(keys)
+
+    def scan(self) -> Iterator[tuple[str, bytes]]:
+        return iter(())
+
+    def checkpoints(self) -> bytes | None:
+        return None
+
+
+def load_kernels(topology: Topology) -> None:
+    """Call every kernel once, with what it is called with in a worker."""
+    times = (1_700_000_000_000, 1_700_000_000_000 + topology.span_ms)
+    values = [b'{"key":"a","time":%d,"value":1.25}' % time for time in times]
+    batch = RecordBatch(
+        topology.source, 0, np.arange(2, dtype=np.int64), [b"a", b"a"], values, times
+    )
+    PartitionProcessor(topology, topology.source, 0, _NoStore(), 0).process(batch)
+
+
+def note_events_taken_up(progress: Progress) -> None:
+    """Have each batch write how many events have been taken up, itself included."""
+    process = Pipeline.process
+    taken = 0
+
+    def process_and_note(pipeline: Pipeline, batch: RecordBatch) -> None:
+        nonlocal taken
+        taken += len(batch)
+        progress.write(taken)
+        process(pipeline, batch)
+
+    Pipeline.process = process_and_note  # type: ignore[assignment, method-assign]
+
+
+if __name__ == "__main__":
+    _bootstrap, _topic, _name, _file, _data_dir, _partitions, _every = sys.argv[1:]
+    _topology = make_topology(_topic, _name, _every)
+    load_kernels(_topology)
+    note_events_taken_up(Progress(Path(_file)))
+    run_worker(_topology, _bootstrap, Path(_data_dir), int(_partitions))

@@ -1,0 +1,93 @@
+"""The same counts as a Faust user writes them from Faust's documentation.
+
+    python -m benchmarks.plain_faust BOOTSTRAP TOPIC GROUP PROGRESS_FILE DATA_DIR PARTITIONS TABLES
+
+TABLES is "count", one tumbling table, or "count,sum", a second one for the sums. Events keep their
+Kafka key, so nothing is repartitioned; windows go by the records' timestamps, the event times.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import faust
+
+from benchmarks.progress import Progress
+
+_WINDOW_S = 60.0
+_KEPT_S = 3600.0
+
+
+class Event(faust.Record, serializer="json"):
+    """An event; Faust decodes it with orjson, which is installed."""
+
+    key: str
+    time: int
+    value: float
+
+
+def make_app(
+    bootstrap: str,
+    topic: str,
+    group: str,
+    progress: Progress,
+    data_dir: str,
+    partitions: int,
+    tables: list[str],
+) -> faust.App:
+    """The Faust app: changelogs, store and commits as Faust has them."""
+    app = faust.App(
+        group,
+        broker=f"kafka://{bootstrap}",
+        store="rocksdb://",
+        datadir=data_dir,
+        topic_partitions=partitions,
+        topic_disable_leader=True,
+        web_enabled=False,
+        consumer_auto_offset_reset="earliest",
+    )
+    source = app.topic(topic, value_type=Event)
+
+    def tumbling(name: str, default: type) -> Any:
+        table = app.Table(name, default=default, options={"driver": "rocksdict"})
+        return table.tumbling(_WINDOW_S, expires=_KEPT_S)
+
+    done = 0
+    counts = tumbling("counts", int)
+    if tables == ["count"]:
+
+        @app.agent(source)
+        async def count(events: Any) -> None:
+            nonlocal done
+            async for event in events:
+                counts[event.key] += 1
+                done += 1
+                progress.write(done)
+
+        return app
+    sums = tumbling("sums", float)
+
+    @app.agent(source)
+    async def count_and_sum(events: Any) -> None:
+        nonlocal done
+        async for event in events:
+            counts[event.key] += 1
+            sums[event.key] += event.value
+            done += 1
+            progress.write(done)
+
+    return app
+
+
+if __name__ == "__main__":
+    _bootstrap, _topic, _group, _file, _data_dir, _partitions, _tables = sys.argv[1:]
+    _app = make_app(
+        _bootstrap,
+        _topic,
+        _group,
+        Progress(Path(_file)),
+        _data_dir,
+        int(_partitions),
+        _tables.split(","),
+    )
+    faust.Worker(_app, loglevel="WARNING", redirect_stdouts=False).execute_from_commandline()

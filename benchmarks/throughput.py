@@ -1,0 +1,121 @@
+"""Events per second of three ways to count one topic, on one broker, in one run.
+
+    python -m benchmarks.throughput [--quick]
+
+See README.md beside this file for what is compared and how to read it.
+"""
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from app.client.options import BOOTSTRAP_VARIABLE
+from app.errors import SlidestatError
+from app.local.broker import LocalBroker
+from benchmarks import report
+from benchmarks.bench import Bench, Subject
+from benchmarks.check import Check
+from benchmarks.measure import Measurement
+from benchmarks.workload import KeyDistribution, draw
+
+_PARTITIONS = 2
+_FAUST_EVENTS = 40_000
+_QUICK_EVENTS, _QUICK_FAUST_EVENTS, _QUICK_RUNS = 1_000_000, 15_000, 1
+
+
+@contextmanager
+def _broker() -> Iterator[tuple[str, int | None]]:
+    """Bootstrap address and, for a broker of our own, its process id."""
+    if given := os.environ.get(BOOTSTRAP_VARIABLE):
+        yield given, None
+    else:
+        with LocalBroker() as broker:
+            yield broker.bootstrap_servers, broker.pid
+
+
+def _compare(bench: Bench, runs: int, console: Console) -> list[dict[Subject, Measurement]]:
+    """Run all subjects in turn, `runs` times, saying what each did."""
+    rounds = []
+    for number in range(1, runs + 1):
+        measured: dict[Subject, Measurement] = {}
+        for subject in Subject:
+            with console.status(f"run {number} of {runs}: {subject}"):
+                measured[subject], check = bench.run(subject)
+            line = f"run {number}: {subject}: {_said(measured[subject], check)}"
+            console.print(line, highlight=False)
+        rounds.append(measured)
+    return rounds
+
+
+def _said(measurement: Measurement, check: Check | None) -> str:
+    said = (
+        f"{measurement.events:,} events in {measurement.seconds:.1f} s, "
+        f"{measurement.events_per_s:,.0f} a second, CPU {measurement.cpu_seconds:.1f} s"
+    )
+    if check is not None:
+        said += (
+            f"; {check.statistics:,} statistics checked, largest relative error "
+            f"{check.largest_relative_error:.4f} of {check.promised_relative_error:.4f} promised"
+        )
+    return said
+
+
+def compare(
+    events: Annotated[int, typer.Option(min=200_000, help="Events on the topic.")] = 2_000_000,
+    keys: Annotated[int, typer.Option(min=1, help="Different keys.")] = 1_000,
+    distribution: Annotated[
+        KeyDistribution, typer.Option(help="How often each key comes.")
+    ] = KeyDistribution.ZIPF,
+    every: Annotated[str, typer.Option(help="How often ours emits, in event time.")] = "1m",
+    runs: Annotated[int, typer.Option(min=1, help="Runs of each subject.")] = 3,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="One short run: about 2 minutes, a rough figure.")
+    ] = False,
+    json: Annotated[Path | None, typer.Option(help="Write all figures there too.")] = None,
+) -> None:
+    """Compare a bare consumer, plain Faust and slidestat on one topic."""
+    console = Console()
+    faust_events = _FAUST_EVENTS
+    if quick:
+        events, faust_events, runs = _QUICK_EVENTS, _QUICK_FAUST_EVENTS, _QUICK_RUNS
+    console.print(report.machine(), highlight=False)
+    workload = draw(events, keys, distribution, _PARTITIONS)
+    with (
+        tempfile.TemporaryDirectory(prefix="slidestat-bench-") as folder,
+        _broker() as (bootstrap, broker_pid),
+    ):
+        bench = Bench(bootstrap, broker_pid, workload, every, faust_events, Path(folder))
+        try:
+            size = bench.fill_topic()
+            console.print(
+                f"{events:,} events of {size} bytes, {keys:,} keys ({distribution}), "
+                f"{_PARTITIONS} partitions",
+                highlight=False,
+            )
+            rounds = _compare(bench, runs, console)
+        finally:
+            bench.clean_up()
+    report.print_report(console, rounds)
+    if json is not None:
+        settings = {"events": events, "keys": keys, "distribution": distribution, "every": every}
+        report.write_json(json, rounds, settings)
+
+
+def main() -> None:
+    """Run the command; a fault that a user can mend is two lines, and exit code 2."""
+    try:
+        typer.run(compare)
+    except SlidestatError as error:
+        print(f"error: {error.message}\nwhat to do: {error.advice}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""Nothing that happens to a group's workers shows in what they wrote."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.broker.conftest import MakeStage
+from tests.broker.workers import Stage, events, produce, set_offsets, wait_until
+
+# With a lateness events wait in memory, and reading begins again before what was processed.
+WITH_LATENESS = (
+    'span="10m", every="20s", windows=("1m", "10m"), lateness="5s", '
+    "statistics=(Count(epsilon=0.1), Sum(epsilon=0.1))"
+)
+WITHOUT_LATENESS = WITH_LATENESS.replace('lateness="5s", ', "")
+
+
+def feed(stage: Stage, start: int, count: int) -> None:
+    produce(
+        stage.bootstrap,
+        stage.topology.source,
+        events(count, start=start, late_share=0.001, jitter_ms=400),
+    )
+
+
+@pytest.mark.parametrize("body", [WITHOUT_LATENESS, WITH_LATENESS], ids=["eager", "lateness"])
+def test_runs_one_after_the_other_equal_one_run(make_stage: MakeStage, body: str) -> None:
+    """A worker that goes on in its folder, a worker in an empty folder (state from the changelog)
+    and one killed midway write what a single worker would, and commits go on after each start.
+    """
+    stage = make_stage(partitions=3, body=body)
+    feed(stage, 0, 20_000)
+    with stage.worker() as worker:
+        stage.await_settled([worker])
+        assert worker.terminate() == 0, worker.said()
+    first = stage.committed()
+    stage.check()
+
+    feed(stage, 20_000, 20_000)
+    with stage.worker() as worker:
+        stage.await_settled([worker])
+        worker.kill()
+    second = stage.committed()
+    assert all(second[p] > first[p] for p in first)
+    stage.check()
+
+    shutil.rmtree(stage.data_dir())
+    feed(stage, 40_000, 20_000)
+    with stage.worker() as worker:
+        stage.await_settled([worker])
+        assert worker.terminate() == 0, worker.said()
+    third = stage.committed()
+    assert all(third[p] > second[p] for p in first)
+    expected = stage.check()
+    assert expected.late
+    assert len(expected.statistics) > 1_000
+
+
+@pytest.mark.parametrize("body", [WITHOUT_LATENESS, WITH_LATENESS], ids=["eager", "lateness"])
+def test_a_worker_killed_in_a_backlog_repeats_and_loses_nothing(
+    make_stage: MakeStage, body: str
+) -> None:
+    """SIGKILL while it reads, three times over, once with the folder lost as well."""
+    stage = make_stage(partitions=2, body=body)
+    feed(stage, 0, 150_000)
+    for attempt in range(3):
+        before = sum(stage.committed().values())
+        with stage.worker() as worker:
+            wait_until(lambda: sum(stage.committed().values()) > before, "a commit", 30)
+            worker.kill()
+        if attempt == 1:
+            shutil.rmtree(stage.data_dir())
+        feed(stage, 150_000 + 40_000 * attempt, 40_000)
+    with stage.worker() as worker:
+        stage.await_settled([worker])
+        assert worker.terminate() == 0, worker.said()
+    stage.check()
+
+
+@pytest.mark.parametrize("body", [WITHOUT_LATENESS, WITH_LATENESS], ids=["eager", "lateness"])
+def test_workers_that_join_and_leave_share_the_work_exactly(
+    make_stage: MakeStage, body: str
+) -> None:
+    """A second worker joins in a backlog and is stopped, a third joins and is killed; then the
+    counters add up, and the statistics are those of a single worker, byte for byte.
+    """
+    stage = make_stage(partitions=4, body=body)
+    feed(stage, 0, 200_000)
+    with ExitStack() as workers:
+        first = workers.enter_context(stage.worker("a"))
+        wait_until(lambda: any(stage.committed().values()), "a commit", 30)
+
+        second = workers.enter_context(stage.worker("b")).await_ready()
+        feed(stage, 200_000, 50_000)
+        assert "none" not in second.said()
+        assert second.terminate() == 0, second.said()
+
+        third = workers.enter_context(stage.worker("c")).await_ready()
+        feed(stage, 250_000, 50_000)
+        third.kill()
+
+        stage.await_settled([first], timeout_s=90)
+        assert first.terminate() == 0, first.said()
+    stage.check()
+
+
+def test_offsets_set_back_count_nothing_twice(make_stage: MakeStage) -> None:
+    """With the group's offsets set to 0, a worker passes over what its state has, writes nothing
+    again, and commits the end.
+    """
+    stage = make_stage(partitions=2)
+    feed(stage, 0, 20_000)
+    stage.drain()
+    written = stage.read(stage.topology.output_topic)
+    set_offsets(stage.bootstrap, stage.group, stage.topology.source, {0: 0, 1: 0})
+    stage.drain()
+    assert stage.read(stage.topology.output_topic) == written
+    stage.check()
+
+    set_offsets(stage.bootstrap, stage.group, stage.topology.source, {0: 0, 1: 0})
+    feed(stage, 20_000, 20_000)
+    stage.drain()
+    stage.check()
+
+
+def test_offsets_set_forward_skip_what_lies_between(make_stage: MakeStage) -> None:
+    """With the group's offsets set forward, a worker goes on from there: the records between are
+    in no counter and no statistic, those before and after are in both.
+    """
+    stage = make_stage(partitions=1)
+    feed(stage, 0, 10_000)
+    stage.drain()
+    feed(stage, 10_000, 10_000)
+    set_offsets(stage.bootstrap, stage.group, stage.topology.source, {0: 15_000})
+    feed(stage, 20_000, 10_000)
+    stage.drain()
+    records = stage.read(stage.topology.source)[0]
+    stage.check({0: records[:10_000] + records[15_000:]})
+
+
+def test_topologies_over_one_topic_do_not_disturb_each_other(make_stage: MakeStage) -> None:
+    """Two topologies, each with its worker, at once: each has its own offsets and results."""
+    one = make_stage(partitions=2, name="one")
+    two = make_stage(body=WITH_LATENESS, name="two", source=one.topology.source)
+    feed(one, 0, 30_000)
+    with one.worker() as first, two.worker() as second:
+        one.await_settled([first])
+        assert first.terminate() == 0, first.said()
+        feed(one, 30_000, 5_000)
+        two.await_settled([second])
+        assert second.terminate() == 0, second.said()
+    two.check()
+    assert one.counters().read == 30_000
+
+
+def test_sigterm_ends_a_busy_worker_with_its_work_committed(make_stage: MakeStage) -> None:
+    """In a backlog SIGTERM ends a worker within 10 s with exit code 0, and the offsets committed
+    are those that its state has reached.
+    """
+    stage = make_stage(partitions=2)
+    feed(stage, 0, 200_000)
+    with stage.worker() as worker:
+        wait_until(lambda: any(stage.committed().values()), "a commit", 30)
+        assert worker.terminate(timeout_s=10) == 0, worker.said()
+    reached = {p: checkpoint.next_offset for p, checkpoint in stage.checkpoints().items()}
+    assert {p: offset for p, offset in stage.committed().items() if offset} == reached
+    stage.drain()
+    stage.check()

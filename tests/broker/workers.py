@@ -1,0 +1,426 @@
+"""Real workers on a real broker: start and stop them, feed them, and read what they wrote."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import numpy as np
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+
+from app.streaming.checkpoints import Checkpoint, Counters, decode_checkpoints
+from app.streaming.partition import Effects, PartitionProcessor
+from app.streaming.records import RecordBatch
+from app.streaming.topology import Topology
+from app.topology_files import load_topology
+from schemas.dead_letter import dead_letter_key
+
+START_S = 60.0
+DRAIN_S = 60.0
+STOP_S = 30.0
+
+Records = dict[int, list["Record"]]
+
+
+class Record(NamedTuple):
+    """A record as a plain consumer sees it."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: dict[str, bytes]
+
+
+def wait_until(condition: Callable[[], object], what: str, timeout_s: float) -> None:
+    """Return once `condition()` is true; AssertionError, naming `what`, if it takes too long."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout_s:.0f} s: {what}"
+        time.sleep(0.05)
+
+
+class Worker:
+    """A worker process; ended, by SIGKILL if need be, when its context is left."""
+
+    def __init__(self, topology_file: Path, data_dir: Path, bootstrap: str) -> None:
+        data_dir.parent.mkdir(parents=True, exist_ok=True)
+        self.data_dir = data_dir
+        self._said = data_dir.parent / f"{data_dir.name}.stderr"
+        with self._said.open("ab") as said:
+            self._said_before = said.tell()
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "app.cli", "worker"),
+                    *("--topology", str(topology_file)),
+                    *("--data-dir", str(data_dir)),
+                    *("--bootstrap", bootstrap),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def said(self) -> str:
+        """What this process wrote to its terminal."""
+        with self._said.open("rb") as said:
+            said.seek(self._said_before)
+            return said.read().decode()
+
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def await_ready(self) -> Self:
+        """Return once it holds its partitions."""
+
+        def ready() -> bool:
+            assert self.is_running(), self.said()
+            return "ready, partitions" in self.said()
+
+        wait_until(ready, "the worker is ready", START_S)
+        return self
+
+    def await_end(self, timeout_s: float = START_S) -> int:
+        """Its exit code, once it has ended by itself."""
+        return self._process.wait(timeout_s)
+
+    def terminate(self, timeout_s: float = STOP_S) -> int:
+        """SIGTERM; its exit code."""
+        self._process.terminate()
+        return self._process.wait(timeout_s)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._process.kill()
+        self._process.wait(STOP_S)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        if self.is_running():
+            self.kill()
+
+
+class Stage:
+    """One topology, its topics on a broker, and the folders of its workers."""
+
+    def __init__(self, bootstrap: str, folder: Path, name: str, source: str, body: str) -> None:
+        self.bootstrap = bootstrap
+        self._folder = folder
+        self.name = name
+        self.file = write_topology(folder, name, source, body)
+        self.topology: Topology = load_topology(str(self.file))
+        self.group = f"slidestat-{name}"
+        self.changelog = f"{self.group}-{name}-state-changelog"
+
+    def data_dir(self, worker: str = "a") -> Path:
+        return self._folder / self.name / worker
+
+    def worker(self, name: str = "a", data_dir: Path | None = None) -> Worker:
+        """A worker just started; one of the same name goes on in the same folder."""
+        return Worker(self.file, data_dir or self.data_dir(name), self.bootstrap)
+
+    def drain(self, name: str = "a") -> Worker:
+        """Run a worker until all that can be is committed, then stop it; the worker, ended."""
+        with self.worker(name) as worker:
+            self.await_settled([worker])
+            assert worker.terminate() == 0, worker.said()
+        return worker
+
+    def committed(self) -> dict[int, int]:
+        """The group's offsets; partitions without one count from 0."""
+        with open_consumer(self.bootstrap, self.group) as consumer:
+            partitions = _partitions(consumer, self.topology.source)
+            try:
+                found = consumer.committed(partitions, timeout=10)
+            except KafkaException:  # a broker that has just started coordinates nothing yet
+                return {}
+            return {tp.partition: max(tp.offset, 0) for tp in found}
+
+    def read(self, topic: str) -> Records:
+        return read_topic(self.bootstrap, topic)
+
+    def statistics(self) -> dict[bytes, bytes]:
+        """Output records by key; AssertionError where two of one key differ."""
+        return distinct(self.read(self.topology.output_topic))
+
+    def dead_letters(self) -> Records:
+        return self.read(self.topology.dead_letter_topic)
+
+    def late(self) -> Records:
+        return self.read(self.topology.late_topic)
+
+    def checkpoints(self) -> dict[int, Checkpoint]:
+        """The newest checkpoint of each partition, as the changelog has it."""
+        return {
+            partition: decode_checkpoints(newest[b"p"])[-1]
+            for partition, records in self.read(self.changelog).items()
+            if b"p" in (newest := {record.key: record.value for record in records})
+        }
+
+    def counters(self) -> Counters:
+        """Records read and what became of them, over all partitions."""
+        counters = [checkpoint.counters for checkpoint in self.checkpoints().values()]
+        return Counters(
+            sum(c.read for c in counters),
+            sum(c.counted for c in counters),
+            sum(c.dead for c in counters),
+            sum(c.late for c in counters),
+        )
+
+    def await_settled(
+        self, workers: Sequence[Worker] = (), timeout_s: float = DRAIN_S
+    ) -> None:
+        """Return once as much is committed as an undisturbed worker would commit: everything but
+        what waits for the watermark.
+        """
+        goal = undisturbed(self.topology, self.read(self.topology.source)).next_offsets
+
+        def settled() -> bool:
+            for worker in workers:
+                assert worker.is_running(), worker.said()
+            return self.committed() == goal
+
+        wait_until(settled, f"{self.group} has committed {goal}", timeout_s)
+
+    def check(self, source: Records | None = None) -> "Expected":
+        """Assert that statistics, letters and counters are those of an undisturbed worker."""
+        expected = undisturbed(self.topology, source or self.read(self.topology.source))
+        assert self.counters() == expected.counters
+        assert self.statistics() == expected.statistics
+        assert distinct(self.dead_letters()) == expected.dead_letters
+        assert distinct(self.late()) == expected.late
+        return expected
+
+
+class Expected(NamedTuple):
+    """The results of a whole topic: records by key, and what became of its records."""
+
+    statistics: dict[bytes, bytes]
+    dead_letters: dict[bytes | None, bytes | None]
+    late: dict[bytes | None, bytes | None]
+    counters: Counters
+    next_offsets: dict[int, int]
+
+
+class _EmptyStore:
+    def get_many(self, keys: list[str]) -> list[bytes | None]:
+        return [None] * len(keys)
+
+    def scan(self) -> Iterator[tuple[str, bytes]]:
+        return iter(())
+
+    def checkpoints(self) -> bytes | None:
+        return None
+
+
+def undisturbed(topology: Topology, source: Records) -> Expected:
+    """Each partition in one batch through one processor, without Kafka, Faust or a table.
+
+    Records that still wait for the watermark are in no counter, as in a worker's checkpoints.
+    """
+    effects = Effects()
+    counters = np.zeros(4, np.int64)
+    next_offsets = dict.fromkeys(source, 0)
+    for partition, records in source.items():
+        if not records:
+            continue
+        processor = PartitionProcessor(topology, topology.source, partition, _EmptyStore(), 0)
+        some = processor.process(as_batch(topology.source, partition, records))
+        effects.statistics += some.statistics
+        effects.dead_letters += [letter._replace(detail=str(partition)) for letter in some.dead_letters]
+        effects.late += [letter._replace(detail=str(partition)) for letter in some.late]
+        processor.snapshot()
+        next_offsets[partition] = processor.checkpoint.next_offset
+        c = processor.checkpoint.counters
+        counters += (c.read, c.counted, c.dead, c.late)
+
+    def by_key(letters: Iterable) -> dict:
+        return {
+            dead_letter_key(topology.source, int(letter.detail), letter.offset): letter.value
+            for letter in letters
+        }
+
+    return Expected(
+        {record.key: record.value for record in effects.statistics},
+        by_key(effects.dead_letters),
+        by_key(effects.late),
+        Counters(*counters.tolist()),
+        next_offsets,
+    )
+
+
+def as_batch(topic: str, partition: int, records: Sequence[Record]) -> RecordBatch:
+    return RecordBatch(
+        topic,
+        partition,
+        np.array([record.offset for record in records], np.int64),
+        [record.key for record in records],
+        [record.value for record in records],
+        [record.timestamp for record in records],
+    )
+
+
+def write_topology(folder: Path, name: str, source: str, body: str) -> Path:
+    """A topology file; `body` holds the arguments after name and source."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{name}.py"
+    file.write_text(
+        '"""A topology of a test."""\n\n'
+        "from app.streaming.statistics import Count, Sum\n"
+        "from app.streaming.topology import Topology\n\n"
+        f"topology = Topology(name={name!r}, source={source!r}, {body})\n"
+    )
+    return file
+
+
+def events(
+    count: int, *, start: int = 0, keys: int = 40, late_share: float = 0.0, jitter_ms: int = 0
+) -> list[tuple[bytes, bytes]]:
+    """`count` events from the `start`-th on, the same ones each time: (key, JSON) of Kafka records.
+
+    10 ms lie between two events; a share of them is a minute older.
+    """
+    rng = np.random.default_rng((7, start))
+    who = rng.integers(0, keys, count)
+    times = 1_700_000_000_000 + 10 * np.arange(start, start + count)
+    times -= rng.integers(0, jitter_ms + 1, count)
+    times -= 60_000 * (rng.random(count) < late_share)
+    values = rng.integers(0, 100_000, count)
+    return [
+        (b"k%d" % k, b'{"key":"k%d","time":%d,"value":%d.%03d}' % (k, t, v // 1000, v % 1000))
+        for k, t, v in zip(who.tolist(), times.tolist(), values.tolist(), strict=True)
+    ]
+
+
+def produce(
+    bootstrap: str,
+    topic: str,
+    records: Iterable[tuple[bytes | None, bytes | None]],
+    partition: int = -1,
+    **settings: str | int | bool,
+) -> None:
+    """Send records and wait for their acknowledgement; AssertionError if one is refused."""
+    refused: list[str] = []
+
+    def delivered(error: object, _message: object) -> None:
+        if error is not None:
+            refused.append(str(error))
+
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "queue.buffering.max.messages": 1_000_000,
+            "log_level": 0,
+            "message.max.bytes": 8 * 2**20,
+            **settings,
+        }
+    )
+    for key, value in records:
+        producer.produce(topic, value, key, partition, on_delivery=delivered)
+    assert producer.flush(60) == 0
+    assert not refused
+
+
+def read_topic(bootstrap: str, topic: str) -> Records:
+    """All records of a topic by partition, up to its end now."""
+    with open_consumer(bootstrap, "none") as consumer:
+        partitions = _partitions(consumer, topic)
+        found: Records = {tp.partition: [] for tp in partitions}
+        unread = set(found)
+        consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in found])
+        deadline = time.monotonic() + 30
+        while unread:
+            assert time.monotonic() < deadline, f"cannot read {topic} to its end"
+            for message in consumer.consume(20_000, 0.05):
+                error = message.error()
+                if error is not None:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
+                    unread.discard(message.partition())
+                    continue
+                found[message.partition()].append(
+                    Record(
+                        message.offset(),
+                        message.key(),
+                        message.value(),
+                        message.timestamp()[1],
+                        dict(message.headers() or []),
+                    )
+                )
+    return found
+
+
+def end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
+    with open_consumer(bootstrap, "none") as consumer:
+        return {
+            tp.partition: consumer.get_watermark_offsets(tp, timeout=10)[1]
+            for tp in _partitions(consumer, topic)
+        }
+
+
+def set_offsets(bootstrap: str, group: str, topic: str, offsets: dict[int, int]) -> None:
+    """What an administrator does with a group whose workers are down."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    wanted = [TopicPartition(topic, p, offset) for p, offset in offsets.items()]
+    request = ConsumerGroupTopicPartitions(group, wanted)
+    admin.alter_consumer_group_offsets([request])[group].result(30)
+
+
+def distinct(records: Records) -> dict[bytes, bytes]:
+    """Values by key; AssertionError where two records of one key differ."""
+    found: dict[bytes, bytes] = {}
+    for partition in records.values():
+        for record in partition:
+            assert record.key is not None
+            assert found.setdefault(record.key, record.value) == record.value  # type: ignore[arg-type]
+    return found
+
+
+@contextmanager
+def open_consumer(bootstrap: str, group: str) -> Iterator[Consumer]:
+    """A consumer that joins no group."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "fetch.wait.max.ms": 20,
+            "log_level": 0,
+        }
+    )
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def _partitions(consumer: Consumer, topic: str) -> list[TopicPartition]:
+    found = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+    return [TopicPartition(topic, partition) for partition in sorted(found)]

@@ -1,0 +1,184 @@
+"""The command line: what each command prints, and how it fails."""
+
+import gzip
+import json
+import os
+import pty
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.client.conftest import TIME_MS, ReadTopic, RunCli, WriteEvents
+from tests.conftest import MakeTopic
+
+COMMANDS = ("broker", "topics", "produce", "worker", "watch", "demo")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help(command: str, run_cli: RunCli) -> None:
+    """Each command explains itself, with an example."""
+    run = run_cli(command, "--help")
+    assert run.returncode == 0
+    assert ("Example: slidestat" in run.stdout) or command == "topics"
+    assert command in run_cli("--help").stdout
+
+
+def test_help_is_quick() -> None:
+    """Help imports no Kafka client, no Arrow, no Faust and no compiler."""
+    code = (
+        "import sys; sys.argv = ['slidestat', '--help']\n"
+        "import app.cli\n"
+        "try: app.cli.main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'confluent_kafka', 'pyarrow', 'faust', 'numba', 'numpy', 'aiokafka'}\n"
+        "sys.exit(repr(sorted(heavy & set(sys.modules))) if heavy & set(sys.modules) else 0)\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def test_from_topic_to_list(
+    topic_name: str, run_cli: RunCli, write_events: WriteEvents, read_topic: ReadTopic
+) -> None:
+    """A topic is created, filled and listed with the counts that each step printed."""
+    created = run_cli("topics", "create", topic_name, "--partitions", "2")
+    assert created.stdout == f"{topic_name}: created, 2 partitions, retention forever\n"
+    again = run_cli("topics", "create", topic_name, "--partitions", "2")
+    assert again.stdout == f"{topic_name}: exists already, 2 partitions, retention forever\n"
+    sent = run_cli("produce", str(write_events(1_000)), "--topic", topic_name)
+    assert sent.stdout.startswith(f"1,000 events sent to {topic_name} in ")
+    assert sent.stderr == ""
+    assert len(read_topic(topic_name)) == 1_000
+    listed = run_cli("topics", "list", "--json")
+    rows = {row["name"]: row for row in map(json.loads, listed.stdout.splitlines())}
+    assert rows[topic_name] == {
+        "name": topic_name,
+        "partitions": 2,
+        "records": 1_000,
+        "retention": "forever",
+        "cleanup_policy": "delete",
+    }
+    assert topic_name in run_cli("topics", "list").stdout
+
+
+def test_topics_of_a_topology(tmp_path: Path, topic_name: str, run_cli: RunCli) -> None:
+    """A topology's file is enough to create its four topics."""
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from app.streaming.topology import Topology\n"
+        f'topology = Topology(name="{topic_name}", source="{topic_name}", span="1h", every="1m")\n'
+    )
+    run = run_cli("topics", "create", "--topology", str(file), "--partitions", "3")
+    assert run.returncode == 0, run.stderr
+    assert len(run.stdout.splitlines()) == 4
+    assert run.stdout.count("created, 3 partitions, retention forever") == 4
+
+
+def test_standard_input(make_topic: MakeTopic, run_cli: RunCli, read_topic: ReadTopic) -> None:
+    """JSON lines come from standard input, with columns and units as told."""
+    topic = make_topic()
+    run = run_cli(
+        *("produce", "-", "--topic", topic, "--key", "k", "--time-unit", "s", "--skip-bad"),
+        stdin=f'{{"k":7,"time":{TIME_MS // 1000},"value":"1.5"}}\nbad\n',
+    )
+    assert run.stdout.startswith("1 bad row left out, the first: row 2: is not a JSON object")
+    (message,) = read_topic(topic)
+    assert json.loads(message.value()) == {"key": "7", "time": TIME_MS, "value": 1.5}
+
+
+def test_progress_bar_on_a_terminal(
+    make_topic: MakeTopic, bootstrap_servers: str, write_events: WriteEvents
+) -> None:
+    """On a terminal a bar is drawn on standard error, and the last line is on standard output."""
+    controller, terminal = pty.openpty()
+    process = subprocess.run(
+        [
+            *(sys.executable, "-m", "app.cli", "produce", str(write_events(2_000))),
+            *("--topic", make_topic(), "--rate", "4000", "--bootstrap", bootstrap_servers),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+        text=True,
+        check=False,
+        env=os.environ
+        | {"PYTHONPATH": str(Path(__file__).parents[2]), "TERM": "xterm", "COLUMNS": "120"},
+    )
+    os.close(terminal)
+    drawn = os.read(controller, 100_000).decode()
+    os.close(controller)
+    assert process.stdout.startswith("2,000 events sent to ")
+    assert "events.jsonl" in drawn
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "advice"),
+    [
+        (("topics", "create"), "not clear which topic", "--topology"),
+        (("topics", "create", "a", "--topology", "web"), "not clear which topic", "--topology"),
+        (("topics", "create", "a", "--retention", "7"), "retention is '7'", "whole number"),
+        (("topics", "create", "a b"), "refuses the topic 'a b'", "name"),
+        (("watch",), "not clear what to watch", "--topology"),
+        (("watch", "--topic", "nosuch"), "no topic 'nosuch'", "topics create nosuch"),
+        (("watch", "--topology", "nosuch"), "no topology 'nosuch'", "events, flights, web"),
+        (("worker", "--topology", "nosuch.py"), "no file nosuch.py", "path"),
+        (("produce", "nosuch.csv", "--topic", "t"), "no file nosuch.csv", "path"),
+        (("produce", "-", "--topic", "nosuch"), "no topic 'nosuch'", "topics create nosuch"),
+    ],
+)
+def test_mistakes(arguments: tuple[str, ...], message: str, advice: str, run_cli: RunCli) -> None:
+    """A mistake ends in what is wrong and what to do, exit code 2, and no stack trace."""
+    run = run_cli(*arguments)
+    assert run.returncode == 2
+    error, to_do = run.stderr.splitlines()
+    assert error.startswith("error: ")
+    assert message in error
+    assert to_do.startswith("what to do: ")
+    assert advice in to_do
+    assert run.stdout == ""
+
+
+def test_unsupported_codec(run_cli: RunCli) -> None:
+    """An unknown codec is told with those there are."""
+    run = run_cli("produce", "-", "--topic", "t", "--compression", "brotli")
+    assert run.returncode == 2
+    assert "'brotli' is not one of 'none', 'gzip', 'snappy', 'lz4', 'zstd'" in run.stderr
+
+
+def test_no_broker(run_cli: RunCli) -> None:
+    """Without a broker each command says where it looked and how to start one, and no more."""
+    commands = [
+        ("topics", "list"),
+        ("topics", "create", "a"),
+        ("watch", "--topic", "a"),
+        ("produce", "-", "--topic", "a"),
+        ("worker", "--topology", "web"),
+    ]
+    # Side by side: each waits some seconds for a broker that may be starting.
+    with ThreadPoolExecutor(len(commands)) as pool:
+        runs = pool.map(lambda command: run_cli(*command, bootstrap="127.0.0.1:1"), commands)
+    for run in runs:
+        assert run.returncode == 2
+        assert run.stderr.splitlines() == [
+            "error: No Kafka broker answers at 127.0.0.1:1.",
+            "what to do: Start one with `slidestat broker`, or say where one is with --bootstrap "
+            "or KAFKA_BOOTSTRAP_SERVERS.",
+        ]
+
+
+def test_damaged_file(tmp_path: Path, make_topic: MakeTopic, run_cli: RunCli) -> None:
+    """A file that breaks off says so, and no stack trace follows."""
+    file = tmp_path / "a.csv.gz"
+    file.write_bytes(gzip.compress(b"key,time,value\n" + b"a,1,1\n" * 999)[:-9])
+    run = run_cli("produce", str(file), "--topic", make_topic())
+    assert run.returncode == 2
+    assert run.stderr.startswith(f"error: {file} cannot be read: ")
+    assert "Traceback" not in run.stderr

@@ -1,0 +1,192 @@
+"""What is sent arrives once, on the partition and with the time that it should."""
+
+import json
+import threading
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from aiokafka.partitioner import murmur2
+
+from app.client.events import Columns
+from app.client.options import Compression, TimeUnit
+from app.client.produce import produce_file
+from app.client.readers import Reader
+from app.errors import SlidestatError
+from tests.client.conftest import TIME_MS, ReadTopic, RunCli, WriteEvents
+from tests.conftest import MakeTopic
+
+NASA = Path(__file__).parents[3] / "shared" / "data" / "nasa_http_19950801.tsv.gz"
+
+
+def test_every_event_arrives_where_java_puts_it(
+    bootstrap_servers: str, make_topic: MakeTopic, read_topic: ReadTopic, write_events: WriteEvents
+) -> None:
+    """Each event arrives once, keyed and timed, in order on the partition of Java's partitioner."""
+    topic = make_topic(partitions=3)
+    report = produce_file(write_events(5_000), bootstrap_servers, topic)
+    assert (report.sent, report.skipped, report.failed) == (5_000, 0, 0)
+    messages = read_topic(topic)
+    assert len(messages) == 5_000
+    last_value: dict[int, int] = {}
+    values = []
+    for message in messages:
+        event = json.loads(message.value())
+        assert message.key() == event["key"].encode()
+        assert message.timestamp()[1] == event["time"] == TIME_MS + 60_000 * event["value"]
+        assert message.partition() == (murmur2(message.key()) & 0x7FFF_FFFF) % 3
+        assert last_value.get(message.partition(), -1) < event["value"]
+        last_value[message.partition()] = event["value"]
+        values.append(event["value"])
+    assert sorted(values) == list(range(5_000))
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+def test_compressions(
+    bootstrap_servers: str,
+    make_topic: MakeTopic,
+    read_topic: ReadTopic,
+    write_events: WriteEvents,
+    compression: Compression,
+) -> None:
+    """Events arrive under every codec that is offered."""
+    topic = make_topic(compression.value)
+    produce_file(write_events(500), bootstrap_servers, topic, compression=compression)
+    assert [json.loads(m.value())["value"] for m in read_topic(topic)] == list(range(500))
+
+
+def test_limit(
+    bootstrap_servers: str, make_topic: MakeTopic, read_topic: ReadTopic, tmp_path: Path
+) -> None:
+    """A limit sends that many events, the first ones, and looks at nothing behind them."""
+    file = tmp_path / "a.jsonl"
+    good = [f'{{"key":"a","time":{TIME_MS},"value":{i}}}' for i in range(10)]
+    file.write_text("\n".join([*good[:5], "bad", *good[5:], "bad"]))
+    topic = make_topic()
+    assert produce_file(file, bootstrap_servers, topic, limit=5).sent == 5
+    report = produce_file(file, bootstrap_servers, topic, limit=7, skip_bad=True)
+    assert (report.sent, report.skipped) == (7, 1)
+    values = [json.loads(message.value())["value"] for message in read_topic(topic)]
+    assert values == [*range(5), *range(7)]
+
+
+def test_rate_and_progress(
+    bootstrap_servers: str, make_topic: MakeTopic, write_events: WriteEvents
+) -> None:
+    """A rate is not exceeded, and progress is told up to the last event."""
+    told: list[tuple[int, int, int]] = []
+
+    def on_progress(reader: Reader, events: int) -> None:
+        told.append((reader.done, reader.total, events))
+
+    report = produce_file(
+        write_events(300), bootstrap_servers, make_topic(), rate=1_000, on_progress=on_progress
+    )
+    assert report.sent == 300
+    assert report.events_per_s <= 1_000 / 0.8  # The last twentieth of a second goes at once.
+    done, total, events = told[-1]
+    assert (done, events) == (total, 300)
+
+
+def test_bad_rows(
+    bootstrap_servers: str, make_topic: MakeTopic, read_topic: ReadTopic, tmp_path: Path
+) -> None:
+    """A bad row stops the sending with its number and column; skipped, it is counted."""
+    file = tmp_path / "a.csv"
+    file.write_text(f"key,time,value\na,{TIME_MS},1\n,{TIME_MS},2\nc,never,3\nd,{TIME_MS},4\ne,1\n")
+    topic = make_topic()
+    with pytest.raises(SlidestatError, match=r"row 3: key \(the key\) is missing") as raised:
+        produce_file(file, bootstrap_servers, topic)
+    assert "--skip-bad" in raised.value.advice
+    assert read_topic(topic) == []
+    report = produce_file(file, bootstrap_servers, topic, skip_bad=True)
+    assert (report.sent, report.skipped) == (2, 3)
+    assert report.first_skipped == "row 3: key (the key) is missing"
+    assert Counter(m.key() for m in read_topic(topic)) == {b"a": 1, b"d": 1}
+
+
+def test_raw_lines(
+    bootstrap_servers: str, make_topic: MakeTopic, read_topic: ReadTopic, tmp_path: Path
+) -> None:
+    """Raw lines arrive byte for byte, with a key where one can be found."""
+    lines = [b'{"k":"a"}', b"not json", b"\xff\x00", b'{"k":"b"} ', b"x" * 900_000]
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(b"\n".join(lines) + b"\n")
+    topic = make_topic()
+    report = produce_file(file, bootstrap_servers, topic, columns=Columns("k"), raw=True)
+    messages = read_topic(topic)
+    assert [message.value() for message in messages] == lines
+    assert [message.key() for message in messages] == [b"a", None, None, b"b", None]
+    assert report.sent == len(lines)
+    csv = tmp_path / "a.csv"
+    csv.write_text("key,time,value\n")
+    with pytest.raises(SlidestatError, match="only JSON lines"):
+        produce_file(csv, bootstrap_servers, topic, raw=True)
+
+
+def test_records_that_the_broker_refuses(
+    bootstrap_servers: str, make_topic: MakeTopic, tmp_path: Path, run_cli: RunCli
+) -> None:
+    """A refused record is counted as failed with the broker's reason, and the exit code says so."""
+    topic = make_topic(config={"max.message.bytes": "2000"})
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"key":"' + "x" * 5_000 + '"}\n')
+    report = produce_file(file, bootstrap_servers, topic, raw=True, compression=Compression.NONE)
+    assert (report.sent, report.failed) == (0, 1)
+    assert report.first_failure is not None
+    assert "too large" in report.first_failure.lower()
+    run = run_cli("produce", str(file), "--topic", topic, "--raw", "--compression", "none")
+    assert run.returncode == 2
+    assert "1 events were not acknowledged" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_empty_and_missing(
+    bootstrap_servers: str, topic_name: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """A file without rows, and a topic that is not there, each say so."""
+    file = tmp_path / "a.csv"
+    file.write_text("key,time,value\n")
+    with pytest.raises(SlidestatError, match="There is no topic"):
+        produce_file(file, bootstrap_servers, topic_name)
+    with pytest.raises(SlidestatError, match="has no events"):
+        produce_file(file, bootstrap_servers, make_topic())
+
+
+def test_many_events_pass_a_small_queue(
+    bootstrap_servers: str, make_topic: MakeTopic, read_topic: ReadTopic, write_events: WriteEvents
+) -> None:
+    """More events than the client's queue holds wait for room, and none is lost."""
+    topic = make_topic(partitions=2)
+    report = produce_file(write_events(250_000), bootstrap_servers, topic)
+    assert report.sent == 250_000
+    assert len({message.value() for message in read_topic(topic)}) == 250_000
+
+
+@pytest.mark.skipif(not NASA.exists(), reason=f"no {NASA.name} beside the project")
+def test_a_day_of_a_web_server(
+    bootstrap_servers: str, make_topic: MakeTopic, read_topic: ReadTopic
+) -> None:
+    """A real compressed log arrives whole, keyed by its 2,000 hosts."""
+    topic = make_topic(partitions=4)
+    columns = Columns("host", "time", "bytes", TimeUnit.SECONDS)
+    assert produce_file(NASA, bootstrap_servers, topic, columns=columns).sent == 30_969
+    times = [message.timestamp()[1] for message in read_topic(topic)]
+    assert len(times) == 30_969
+    assert min(times) == 807_256_800_000
+
+
+def test_senders_do_not_disturb_each_other(
+    bootstrap_servers: str, make_topic: MakeTopic, read_topic: ReadTopic, write_events: WriteEvents
+) -> None:
+    """Two producers at once, in one process, both deliver everything."""
+    topic, file = make_topic(partitions=2), write_events(2_000)
+    senders = [
+        threading.Thread(target=produce_file, args=(file, bootstrap_servers, topic))
+        for _ in range(2)
+    ]
+    for sender in senders:
+        sender.start()
+    for sender in senders:
+        sender.join()
+    assert set(Counter(m.value() for m in read_topic(topic)).values()) == {2}

@@ -1,0 +1,133 @@
+"""Topics are created once, as asked, and listed as they are."""
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from app.client.connection import require_broker, require_topic
+from app.client.durations import human_duration
+from app.client.topics import (
+    create_topic,
+    create_topology_topics,
+    list_topics,
+    retention_config,
+)
+from app.errors import SlidestatError
+from app.streaming.topology import Topology
+
+
+def config_of(admin: AdminClient, topic: str) -> dict[str, str]:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    entries = admin.describe_configs([resource])[resource].result()
+    return {name: entry.value for name, entry in entries.items()}
+
+
+def test_creating_twice_is_creating_once(bootstrap_servers: str, topic_name: str) -> None:
+    """A topic that exists with the same partition count is found, and said to be."""
+    first = create_topic(bootstrap_servers, topic_name, 3, retention_config("forever"))
+    second = create_topic(bootstrap_servers, topic_name, 3, retention_config("7d"))
+    assert str(first) == f"{topic_name}: created, 3 partitions, retention forever"
+    assert str(second) == f"{topic_name}: exists already, 3 partitions, retention forever"
+    assert require_topic(bootstrap_servers, topic_name) == 3
+
+
+def test_another_partition_count_is_an_error(bootstrap_servers: str, topic_name: str) -> None:
+    """The error says how many partitions the topic has, and what to do."""
+    create_topic(bootstrap_servers, topic_name, 3, {})
+    with pytest.raises(SlidestatError, match="exists with 3 partitions, not 4") as raised:
+        create_topic(bootstrap_servers, topic_name, 4, {})
+    assert "Ask for 3 with --partitions" in raised.value.advice
+
+
+def test_names_that_the_broker_refuses(bootstrap_servers: str) -> None:
+    """A refused name is told with the broker's reason."""
+    with pytest.raises(SlidestatError, match=r"refuses the topic 'a b'.*invalid"):
+        create_topic(bootstrap_servers, "a b", 1, {})
+
+
+def test_topics_of_a_topology(bootstrap_servers: str, admin: AdminClient, topic_name: str) -> None:
+    """Source, output, dead letters and late have one partition count, and take what they must."""
+    topology = Topology(name=topic_name, source=f"{topic_name}-source", span="1h", every="1m")
+    outcomes = create_topology_topics(bootstrap_servers, topology, 2)
+    names = [outcome.name for outcome in outcomes]
+    assert names == [
+        topology.source,
+        topology.output_topic,
+        topology.dead_letter_topic,
+        topology.late_topic,
+    ]
+    assert {outcome.partitions for outcome in outcomes} == {2}
+    for name in names:
+        config = config_of(admin, name)
+        assert config["retention.ms"] == "-1"
+        large = name in (topology.dead_letter_topic, topology.late_topic)
+        assert (int(config["max.message.bytes"]) == 8_388_608) == large
+
+
+def test_retention(bootstrap_servers: str, admin: AdminClient, topic_name: str) -> None:
+    """A duration asked for is the topic's; what is none is refused."""
+    create_topic(bootstrap_servers, topic_name, 1, retention_config("7d"))
+    assert config_of(admin, topic_name)["retention.ms"] == "604800000"
+    for nonsense in ("7", "0d", "week"):
+        with pytest.raises(SlidestatError, match="retention is"):
+            retention_config(nonsense)
+
+
+def test_listing(bootstrap_servers: str, topic_name: str) -> None:
+    """A listing has each topic's figures, and Kafka's own topics only when asked."""
+    create_topic(bootstrap_servers, topic_name, 4, retention_config("90s"))
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    for i in range(100):
+        producer.produce(topic_name, b"x", str(i).encode())
+    producer.flush()
+    (row,) = (row for row in list_topics(bootstrap_servers) if row.name == topic_name)
+    assert (row.partitions, row.records, row.retention, row.cleanup_policy) == (
+        4,
+        100,
+        "90s",
+        "delete",
+    )
+    shown = {row.name for row in list_topics(bootstrap_servers)}
+    every = {row.name for row in list_topics(bootstrap_servers, internal=True)}
+    assert shown == {name for name in every if not name.startswith("__")}
+
+
+def test_no_broker(capfd: pytest.CaptureFixture[str]) -> None:
+    """An address where nothing listens is told so, with advice, and nothing else is printed."""
+    with pytest.raises(SlidestatError, match=r"No Kafka broker answers at 127\.0\.0\.1:1\.") as no:
+        require_broker("127.0.0.1:1", timeout_s=0.5)
+    assert "slidestat broker" in no.value.advice
+    captured = capfd.readouterr()
+    assert captured.out + captured.err == ""
+
+
+@pytest.mark.parametrize("address", ["", "a b:9092", "host:port", "host:9092,", ":9092"])
+def test_addresses_that_are_none(address: str) -> None:
+    """What cannot be an address is refused at once, not waited for."""
+    with pytest.raises(SlidestatError, match="not the address of a Kafka broker"):
+        require_broker(address)
+
+
+def test_missing_topic(bootstrap_servers: str, topic_name: str) -> None:
+    """A missing topic is told with the command that creates it, and is not created by asking."""
+    for _ in range(2):
+        with pytest.raises(SlidestatError, match="There is no topic") as raised:
+            require_topic(bootstrap_servers, topic_name)
+        assert f"slidestat topics create {topic_name} --partitions 4" in raised.value.advice
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "text"),
+    [
+        (0, "0s"),
+        (1, "1ms"),
+        (1_500, "1500ms"),
+        (90_000, "90s"),
+        (3_600_000, "1h"),
+        (604_800_000, "7d"),
+        (5_400_000, "90m"),
+    ],
+)
+def test_durations(duration_ms: int, text: str) -> None:
+    """A duration is written in the largest unit that leaves nothing over."""
+    assert human_duration(duration_ms) == text

@@ -1,0 +1,237 @@
+"""Files of every format and compression give the same rows, and damage is told as such."""
+
+import bz2
+import gzip
+import json
+import lzma
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from app.client.columns import as_text
+from app.client.files import event_file
+from app.client.readers import BadRow, Reader
+from app.errors import SlidestatError
+
+NAMES = ("key", "time", "value")
+EVENTS = [
+    ("ATL", "978307200000", "1"),
+    ("é\"'", "978307200001", "2.5"),
+    ("a b", "978307200002", "-3"),
+]
+COUNT = 40_000  # Several batches of every format.
+
+
+def zstd(data: bytes) -> bytes:
+    compressed: bytes = pa.compress(data, codec="zstd", asbytes=True)
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(data)
+    compressed = sink.getvalue().to_pybytes()
+    return compressed
+
+
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstd,
+}
+
+
+def text_of(suffix: str, rows: list[tuple[str, str, str]]) -> bytes:
+    if suffix == ".csv":
+        quoted = [[f'"{cell.replace(chr(34), chr(34) * 2)}"' for cell in row] for row in rows]
+        lines = [",".join(["extra", *NAMES])] + [",".join(["x", *row]) for row in quoted]
+    elif suffix == ".tsv":
+        lines = ["\t".join(["extra", *NAMES])] + ["\t".join(["x", *row]) for row in rows]
+    else:
+        lines = [
+            json.dumps({"key": k, "extra": [1], "time": int(t), "value": float(v)})
+            for k, t, v in rows
+        ]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def read(path: Path, names: tuple[str, ...] = NAMES) -> tuple[list[tuple[object, ...]], list[int]]:
+    """All rows of a file, and their numbers."""
+    rows: list[tuple[object, ...]] = []
+    numbers: list[int] = []
+    for batch in Reader(event_file(path)).batches(names):
+        columns = [as_text(batch.columns[name]).to_pylist() for name in names]
+        rows += zip(*columns, strict=True)
+        numbers += batch.numbers
+        assert batch.malformed == []
+    return rows, numbers
+
+
+@pytest.mark.parametrize("compression", COMPRESS)
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".ndjson", ".json"])
+def test_formats_and_compressions(tmp_path: Path, suffix: str, compression: str) -> None:
+    """Each text format, plain or compressed, gives every row once and in order."""
+    rows = [EVENTS[i % len(EVENTS)] for i in range(COUNT)]
+    path = tmp_path / f"events{suffix}{compression}"
+    path.write_bytes(COMPRESS[compression](text_of(suffix, rows)))
+    found, numbers = read(path)
+    if suffix in (".csv", ".tsv"):
+        assert found == rows
+        assert numbers == list(range(2, COUNT + 2))
+    else:
+        assert found == [(k, int(t), float(v)) for k, t, v in rows]
+        assert numbers == list(range(1, COUNT + 1))
+
+
+def test_parquet(tmp_path: Path) -> None:
+    """Parquet columns come with their own types, row groups and all, however text is stored."""
+    keys = [EVENTS[i % 3][0] for i in range(COUNT)]
+    numbers = list(range(COUNT))
+    for kind in (pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())):
+        columns = {"value": numbers, "key": pa.array(keys).cast(kind), "time": numbers, "x": keys}
+        pq.write_table(pa.table(columns), tmp_path / "events.parquet", row_group_size=9_999)
+        found, rows = read(tmp_path / "events.parquet")
+        assert found == list(zip(keys, numbers, numbers, strict=True))
+        assert rows == list(range(1, COUNT + 1))
+
+
+def test_members_of_a_compressed_file(tmp_path: Path) -> None:
+    """A file made by joining compressed ones is read to its end."""
+    for suffix, compress in COMPRESS.items():
+        path = tmp_path / f"joined.jsonl{suffix}"
+        path.write_bytes(compress(text_of(".jsonl", EVENTS)) * 2)
+        assert len(read(path)[0]) == 2 * len(EVENTS)
+
+
+def test_progress_ends_at_the_total(tmp_path: Path) -> None:
+    """What has been read comes to the whole file, in bytes of the file or rows of Parquet."""
+    pq.write_table(pa.table({"key": ["a"] * 9}), tmp_path / "a.parquet")
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"key\n" + b"a\n" * 9))
+    (tmp_path / "a.jsonl.xz").write_bytes(lzma.compress(b'{"key":"a"}\n' * 9))
+    for name in ("a.parquet", "a.csv.gz", "a.jsonl.xz"):
+        reader = Reader(event_file(tmp_path / name))
+        assert sum(len(rows.numbers) for rows in reader.batches(("key",))) == 9
+        assert reader.done == reader.total > 0
+
+
+def test_csv_types_are_not_guessed(tmp_path: Path) -> None:
+    """A word after a million digits is that row's own: earlier rows set no type."""
+    lines = ["key,time,value"] + [f"{i},{i},{i}" for i in range(200_000)] + ["word,word,word"]
+    (tmp_path / "a.csv").write_text("\n".join(lines))
+    assert read(tmp_path / "a.csv")[0][-1] == ("word", "word", "word")
+
+
+def test_csv_quoting(tmp_path: Path) -> None:
+    """Quoted commas, quotes and line ends belong to the value; an empty cell is null."""
+    (tmp_path / "a.csv").write_bytes(b'\xef\xbb\xbfkey,time,value\r\n"a,""b""\n c",1,""\r\n,NA,x')
+    assert read(tmp_path / "a.csv")[0] == [('a,"b"\n c', "1", None), (None, "NA", "x")]
+
+
+def test_tsv_has_no_quotes(tmp_path: Path) -> None:
+    """A quote in tab-separated text is a character like others."""
+    (tmp_path / "a.tsv").write_bytes(b'key\ttime\tvalue\n"a\t1\t2\n"b"\t1\t2\n')
+    assert [row[0] for row in read(tmp_path / "a.tsv")[0]] == ['"a', '"b"']
+
+
+def test_csv_rows_of_another_width(tmp_path: Path) -> None:
+    """A row with too few or too many cells is named, and the rest is read."""
+    (tmp_path / "a.csv").write_text("key,time,value\na,1,2\nb,1\nc,1,2\nd,1,2,3\n")
+    batches = list(Reader(event_file(tmp_path / "a.csv")).batches(NAMES))
+    assert [key for b in batches for key in as_text(b.columns["key"]).to_pylist()] == ["a", "c"]
+    assert [bad for b in batches for bad in b.malformed] == [
+        BadRow(3, "has 2 columns, not 3"),
+        BadRow(5, "has 4 columns, not 3"),
+    ]
+
+
+def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
+    """A value in another encoding is null, the others of its column are not."""
+    (tmp_path / "a.csv").write_bytes(b"key,time,value\n\xe9t\xe9,1,2\nok,1,2\n")
+    assert [row[0] for row in read(tmp_path / "a.csv")[0]] == [None, "ok"]
+
+
+def test_json_lines_that_are_none(tmp_path: Path) -> None:
+    """Blank lines pass, lines that are no object are named, whatever stands in them."""
+    deep = b"[" * 100_000
+    lines = [
+        b'\xef\xbb\xbf{"key":"a"}\r',
+        b"",
+        b"not json",
+        b"[1]",
+        b'"\xff"',
+        deep,
+        b'{"key":"b"}',
+    ]
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join([*lines, b""]))
+    (batch,) = Reader(event_file(tmp_path / "a.jsonl")).batches(("key",))
+    assert batch.columns["key"].to_pylist() == ["a", "b"]
+    assert list(batch.numbers) == [1, 7]
+    assert [bad.row for bad in batch.malformed] == [3, 4, 5, 6]
+
+
+def test_json_values_of_several_types(tmp_path: Path) -> None:
+    """A field that is now a number, now text, now an object is read value by value."""
+    values = ["1", '"b"', "2.5", "true", "null", '{"x":1}', "[1]", str(2**70)]
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"key":{value}}}\n' for value in values))
+    found = [row[0] for row in read(tmp_path / "a.jsonl", ("key",))[0]]
+    assert found == ["1", "b", "2.5", "true", None, None, None, str(2**70)]
+
+
+def test_columns_used_twice(tmp_path: Path) -> None:
+    """One column may be key and value at once."""
+    (tmp_path / "a.jsonl").write_text('{"n":1,"t":2}\n')
+    (tmp_path / "a.csv").write_text("n,t\n1,2\n")
+    for name in ("a.jsonl", "a.csv"):
+        (batch,) = Reader(event_file(tmp_path / name)).batches(("n", "t", "n"))
+        assert set(batch.columns) == {"n", "t"}
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+def test_missing_columns_are_told_with_those_there_are(tmp_path: Path, name: str) -> None:
+    """The error names the missing columns and the ones that the file has."""
+    (tmp_path / "a.csv").write_text("city,time\nATL,1\n")
+    (tmp_path / "a.jsonl").write_text('{"city":"ATL","time":1}\n')
+    pq.write_table(pa.table({"city": ["ATL"], "time": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(SlidestatError) as raised:
+        read(tmp_path / name)
+    assert "no column 'key', 'value'; it has 'city', 'time'" in raised.value.message
+    assert "--key" in raised.value.advice
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv.gz", gzip.compress(b"key,time,value\n" + b"a,1,2\n" * 9)[:-9], "cannot be read"),
+        ("a.jsonl.zst", zstd(b'{"key":1}\n' * 999)[:-5], "cannot be read"),
+        ("a.jsonl.bz2", bz2.compress(b'{"key":1}\n' * 999)[:-5], "cannot be read"),
+        ("a.jsonl.xz", lzma.compress(b'{"key":1}\n' * 999)[:-5], "cannot be read"),
+        ("b.jsonl.xz", b"no xz at all", "cannot be read"),
+        ("b.csv.gz", b"no gzip at all", "cannot be read"),
+        ("a.parquet", b"no parquet at all, though long enough", "cannot be read"),
+        ("long.jsonl", b" " * (20 << 20), "longer than 16 MiB"),
+        ("long.csv", b"key,time,value\n" + b"a" * (20 << 20), "cannot be read"),
+        ("empty.csv", b"", "is empty"),
+        ("a.parquet.gz", b"x", "compressed Parquet"),
+        ("a.csv.lz4", b"x", "compressed in a way that is not read: .lz4"),
+        ("a.zip", b"x", "compressed in a way that is not read: .zip"),
+        ("a.xlsx", b"x", "format"),
+        ("noname", b"x", "format"),
+        ("a.gz", b"x", "format"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    """Damage, an unknown format and an unknown compression each say what is wrong."""
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SlidestatError, match=message) as raised:
+        read(tmp_path / name)
+    assert raised.value.advice
+
+
+def test_paths_that_are_no_file(tmp_path: Path) -> None:
+    """A missing file and a folder are told apart."""
+    with pytest.raises(SlidestatError, match="There is no file"):
+        event_file(tmp_path / "a.csv")
+    with pytest.raises(SlidestatError, match="is not a file"):
+        event_file(tmp_path)

@@ -1,0 +1,158 @@
+"""Rows become event records: JSON that the schema reads, a Kafka key and a timestamp."""
+
+import json
+import re
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from app.client.columns import key_text, number_text
+from app.client.events import Columns, encode, raw_records
+from app.client.options import TimeUnit
+from app.client.readers import Rows
+from schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH, Event
+
+TIME_MS = 978_307_200_000
+NASA = Path(__file__).parents[3] / "shared" / "data" / "nasa_http_19950801.tsv.gz"
+
+
+def rows(keys: list[object], times: list[object], values: list[object]) -> Rows:
+    columns = {"key": pa.array(keys), "time": pa.array(times), "value": pa.array(values)}
+    return Rows(range(1, len(keys) + 1), columns)
+
+
+def test_records_follow_the_schema() -> None:
+    """Each payload is an Event with the row's figures, whatever characters the key has."""
+    keys = ["ATL", 'a"b', "a\\b", "line\nend", "tab\t\x00\x1f\x7f", "né🛩", "{}", "ATL"]
+    values = [1.0, 0.1, -2.5, 1e300, 5e-324, 0.0, 123456789.25, 2.0**53]
+    times = [TIME_MS + i for i in range(len(keys))]
+    records = encode(rows(keys, times, values), Columns())
+    found = [msgspec.json.decode(value, type=Event) for value in records.values]
+    assert found == [Event(k, t, v) for k, t, v in zip(keys, times, values, strict=True)]
+    assert records.keys == [key.encode() for key in keys]
+    assert records.timestamps_ms == times
+    assert (records.bad, records.first_bad) == (0, None)
+
+
+def test_payload_is_compact() -> None:
+    """Whole values are written without a fraction, and nothing is written twice."""
+    records = encode(rows(["ATL"], [TIME_MS], [1587.0]), Columns())
+    assert records.values == [b'{"key":"ATL","time":978307200000,"value":1587}']
+
+
+@pytest.mark.parametrize(
+    ("key", "time", "value", "reason"),
+    [
+        (None, TIME_MS, 1.0, "key (the key) is missing"),
+        ("", TIME_MS, 1.0, "key (the key) is empty"),
+        ("é" * (MAX_KEY_LENGTH + 1), TIME_MS, 1.0, "key (the key) is longer than"),
+        ("a", None, 1.0, "time (the time) is missing"),
+        ("a", "soon", 1.0, "time (the time) is 'soon', which is not a time"),
+        ("a", TIME_MS // 1000, 1.0, "which is 1970-01-12; events lie from 1980-01-01"),
+        ("a", TIME_MS * 1000, 1.0, "which is no date"),
+        ("a", EARLIEST_TIME_MS - 1, 1.0, "which is 1979-12-31"),
+        ("a", LATEST_TIME_MS, 1.0, "which is 2100-01-01"),
+        ("a", TIME_MS, None, "value (the value) is missing"),
+        ("a", TIME_MS, float("nan"), "value (the value) is nan, which is not a finite number"),
+        ("a", TIME_MS, float("inf"), "value (the value) is inf"),
+        ("a", TIME_MS, "1,5", "value (the value) is '1,5', which is not a finite number"),
+        ("a", TIME_MS, "0x10", "value (the value) is '0x10'"),
+        ("a", TIME_MS, True, "value (the value) is True"),
+    ],
+)
+def test_rows_that_are_no_events(key: object, time: object, value: object, reason: str) -> None:
+    """A bad row is left out and named by number, column and reason; the others are kept."""
+    good = encode(rows(["a"] * 2, [TIME_MS] * 2, [1.0] * 2), Columns())
+    assert good.bad == 0
+    records = encode(rows([key], [time], [value]), Columns())
+    assert (records.bad, len(records.values)) == (1, 0)
+    assert records.first_bad is not None
+    assert records.first_bad.row == 1
+    assert re.search(re.escape(reason), records.first_bad.reason)
+
+
+def test_good_rows_beside_bad_ones() -> None:
+    """Bad rows do not shift the rest, and the first of them is the one told."""
+    batch = rows(["a", None, "c", ""], [TIME_MS, 1, TIME_MS + 1, 2], [1, 2, 3, 4])
+    records = encode(batch, Columns())
+    assert [json.loads(value)["value"] for value in records.values] == [1, 3]
+    assert records.keys == [b"a", b"c"]
+    assert records.timestamps_ms == [TIME_MS, TIME_MS + 1]
+    assert records.bad == 2
+    assert records.first_bad is not None
+    assert records.first_bad.row == 2
+
+
+def test_limits_are_inside() -> None:
+    """The longest key and the first and last millisecond are events."""
+    longest = "é" * MAX_KEY_LENGTH
+    batch = rows([longest, "a"], [EARLIEST_TIME_MS, LATEST_TIME_MS - 1], [1, 1])
+    assert encode(batch, Columns()).bad == 0
+
+
+def test_no_rows() -> None:
+    """A batch without rows gives no records."""
+    empty = pa.nulls(0)
+    records = encode(Rows((), {"k": empty, "t": empty, "v": empty}), Columns("k", "t", "v"))
+    assert (list(records.values), records.bad) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (pa.array([7, -7, None]), ["7", "-7", None]),
+        (pa.array([1.5, 2.0, float("nan")]), ["1.5", "2", None]),
+        (pa.array([True, False]), ["true", "false"]),
+        (pa.array(["x", ""]), ["x", None]),
+        (pa.array([[1]]), [None]),
+        (pa.nulls(2), [None, None]),
+    ],
+)
+def test_keys_of_any_type(column: pa.Array, expected: list[str | None]) -> None:
+    """A key of any single value is its text; empty and nested ones are none."""
+    assert key_text(column).to_pylist() == expected
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (pa.array([2**63 - 1, None]), ["9223372036854775807", None]),
+        (pa.array(["1.50", "3"]).cast(pa.decimal128(5, 2)), ["1.50", "3.00"]),
+        (pa.array([" 12 ", "+5", "007"]), ["12", "5", "7"]),
+        (pa.array(["1e3", ".5", "1.", "-0.25"]), ["1000", "0.5", "1", "-0.25"]),
+        (pa.array(["12", "x", "1_0", "--1", ""]), ["12", None, None, None, None]),
+        (pa.array(["1e999", "Infinity", "NaN"]), [None, None, None]),
+        (pa.array([True]), [None]),
+    ],
+)
+def test_values_of_any_type(column: pa.Array, expected: list[str | None]) -> None:
+    """A value that is a finite number, or text that writes one, is a JSON number."""
+    found = number_text(column).to_pylist()
+    assert found == expected
+    for text in found:
+        assert text is None or isinstance(json.loads(text), int | float)
+
+
+def test_raw_records() -> None:
+    """Raw lines are untouched; the key is taken where it is text, and nothing is refused."""
+    lines = [b'{"k":"a"}', b"not json", b'{"k":5}', b'{"x":1}', b"\xff", b"[" * 100_000, b""]
+    records = raw_records(lines, "k")
+    assert records.values == lines
+    assert records.keys == [b"a", None, None, None, None, None, None]
+    assert records.bad == 0
+
+
+@pytest.mark.skipif(not NASA.exists(), reason=f"no {NASA.name} beside the project")
+def test_a_day_of_a_web_server() -> None:
+    """All 30,969 requests of the log are events, its URLs and hosts as they are."""
+    from app.client.files import event_file
+    from app.client.readers import Reader
+
+    columns = Columns("host", "time", "bytes", TimeUnit.SECONDS)
+    encoded = [encode(b, columns) for b in Reader(event_file(NASA)).batches(columns.names)]
+    events = [msgspec.json.decode(v, type=Event) for r in encoded for v in r.values]
+    assert len(events) == 30_969
+    assert sum(records.bad for records in encoded) == 0
+    assert events[0] == Event("pppa006.compuserve.com", 807_256_800_000, 1713.0)

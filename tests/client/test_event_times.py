@@ -1,0 +1,129 @@
+"""Event times of every kind of column come to the same milliseconds."""
+
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import pyarrow as pa
+import pytest
+
+from app.client.options import TimeUnit
+from app.client.times import epoch_ms
+
+MS = TimeUnit.MILLISECONDS
+NEW_YEAR_2001_MS = 978_307_200_000
+
+
+@pytest.mark.parametrize(
+    ("text", "expected_ms"),
+    [
+        ("2001-01-01", NEW_YEAR_2001_MS),
+        ("20010101T000000Z", NEW_YEAR_2001_MS),
+        ("2001-01-01 00:01", NEW_YEAR_2001_MS + 60_000),
+        ("2001-01-01T00:00:00Z", NEW_YEAR_2001_MS),
+        ("2001-01-01T00:00:00z", NEW_YEAR_2001_MS),
+        ("2001-01-01T02:00:00+02:00", NEW_YEAR_2001_MS),
+        ("2001-01-01T02:00:00+0200", NEW_YEAR_2001_MS),
+        ("2000-12-31T18:30:00-05:30", NEW_YEAR_2001_MS),
+        ("2001-01-01T00:00:00.5", NEW_YEAR_2001_MS + 500),
+        ("2001-01-01T00:00:00.0019999Z", NEW_YEAR_2001_MS + 1),
+        ("2001-01-01T00:00:00.001999999", NEW_YEAR_2001_MS + 1),
+        ("  2001-01-01  ", NEW_YEAR_2001_MS),
+        ("1969-12-31T23:59:59.999Z", -1),
+        ("1969-12-31T23:59:59.9995Z", -1),
+        ("1900-02-28", -2_203_977_600_000),
+        ("2000-02-29T12:00:00Z", 951_825_600_000),
+        ("2016-12-31T23:59:60Z", 1_483_228_800_000),
+        ("2016-12-31T23:59:60.25Z", 1_483_228_800_250),
+        ("978307200000", NEW_YEAR_2001_MS),
+        ("+978307200000", NEW_YEAR_2001_MS),
+        ("-1", -1),
+        ("978307200000.6", NEW_YEAR_2001_MS + 1),
+        ("9.783072e11", NEW_YEAR_2001_MS),
+        ("1900-02-29", None),
+        ("2001-13-01", None),
+        ("2001-01-01T25:00:00Z", None),
+        ("yesterday", None),
+        ("0x10", None),
+        ("nan", None),
+        ("", None),
+        ("\u0661\u0662", None),
+        ("9" * 400, None),
+    ],
+)
+def test_text(text: str, expected_ms: int | None) -> None:
+    """A text means the same alone, among its like, and among texts of other kinds."""
+    company = ["2001-01-01", "2001-01-01T00:00:00Z", "5", None, "nonsense"]
+    for column in ([text], [text, text], [*company, text], [text, *company]):
+        found = epoch_ms(pa.array(column), MS).to_pylist()
+        assert {f for f, c in zip(found, column, strict=True) if c == text} == {expected_ms}
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "expected_ms"),
+    [
+        (TimeUnit.SECONDS, 978_307_200, NEW_YEAR_2001_MS),
+        (TimeUnit.SECONDS, -1, -1_000),
+        (TimeUnit.SECONDS, 2**62, None),
+        (TimeUnit.MILLISECONDS, NEW_YEAR_2001_MS, NEW_YEAR_2001_MS),
+        (TimeUnit.MICROSECONDS, NEW_YEAR_2001_MS * 1_000 + 999, NEW_YEAR_2001_MS),
+        (TimeUnit.MICROSECONDS, -1, -1),
+        (TimeUnit.NANOSECONDS, -1_000_000, -1),
+        (TimeUnit.NANOSECONDS, -1_000_001, -2),
+    ],
+)
+def test_integers(unit: TimeUnit, value: int, expected_ms: int | None) -> None:
+    """Integers count the unit that was told, and fall to the millisecond before."""
+    for kind in (pa.int64(), pa.string()):
+        column = pa.array([value, None], pa.int64()).cast(kind)
+        assert epoch_ms(column, unit).to_pylist() == [expected_ms, None]
+
+
+def test_unsigned_integers() -> None:
+    """Unsigned integers are read, and one beyond all dates is none."""
+    column = pa.array([NEW_YEAR_2001_MS, 2**64 - 1], pa.uint64())
+    assert epoch_ms(column, MS).to_pylist() == [NEW_YEAR_2001_MS, None]
+
+
+def test_floats() -> None:
+    """Floating-point numbers go to the nearest millisecond; NaN and infinity are no times."""
+    column = pa.array([978_307_200.1234, float("nan"), float("inf"), None, 1e300])
+    expected = [NEW_YEAR_2001_MS + 123, None, None, None, None]
+    assert epoch_ms(column, TimeUnit.SECONDS).to_pylist() == expected
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "UTC", "America/New_York"])
+def test_timestamps(unit: str, zone: str | None) -> None:
+    """A timestamp knows its unit and its zone; without a zone it is UTC."""
+    moment = datetime(1960, 2, 29, 12, 30, tzinfo=UTC)
+    expected_ms = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    column = pa.array([moment, None], pa.timestamp(unit, zone))
+    assert epoch_ms(column, TimeUnit.SECONDS).to_pylist() == [expected_ms, None]
+
+
+def test_timestamps_fall_to_the_millisecond_before() -> None:
+    """Microseconds before 1970 round down as those after it do."""
+    column = pa.array([-1, -1_000, -1_001, 1_999], pa.timestamp("us"))
+    assert epoch_ms(column, MS).to_pylist() == [-1, -1, -2, 1]
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.date64()])
+def test_dates(kind: pa.DataType) -> None:
+    """A date is its midnight in UTC."""
+    column = pa.array([date(2001, 1, 1), date(1969, 12, 31), None], kind)
+    assert epoch_ms(column, MS).to_pylist() == [NEW_YEAR_2001_MS, -86_400_000, None]
+
+
+@pytest.mark.parametrize("column", [pa.array([True]), pa.nulls(1), pa.array([[1]])])
+def test_other_columns_hold_no_times(column: pa.Array) -> None:
+    """Booleans, nulls and lists are no times."""
+    assert epoch_ms(column, MS).to_pylist() == [None]
+
+
+def test_text_agrees_with_the_standard_library() -> None:
+    """Offsets of every quarter of an hour, read at once, are those of datetime."""
+    zones = [timezone(timedelta(minutes=m)) for m in range(-14 * 60, 14 * 60 + 1, 15)]
+    moments = [datetime(2012, 6, 30, 23, 59, 59, 123_000, tzinfo=zone) for zone in zones]
+    column = pa.array([moment.isoformat() for moment in moments])
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    expected = [(moment - epoch) // timedelta(milliseconds=1) for moment in moments]
+    assert epoch_ms(column, MS).to_pylist() == expected

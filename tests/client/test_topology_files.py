@@ -1,0 +1,85 @@
+"""Topologies are found by name or by path, and a faulty file is told by file and line."""
+
+import ast
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from app.errors import SlidestatError
+from app.streaming.statistics import Count, Sum
+from app.topology_files import list_topologies, load_topology
+from schemas.event import Event
+from schemas.statistic import Statistic
+
+TOPOLOGY = 'Topology(name="mine", source="mine", span="1h", every="1m")'
+IMPORT = "from app.streaming.topology import Topology\n"
+
+
+@pytest.mark.parametrize("name", list_topologies())
+def test_shipped_topologies(name: str) -> None:
+    """A shipped topology loads, bears its file's name, and its example is of the schemas."""
+    topology = load_topology(name)
+    assert topology.name == topology.source == name
+    source = Path(__file__).parents[2] / "topologies" / f"{name}.py"
+    document = ast.get_docstring(ast.parse(source.read_text())) or ""
+    for needed in (topology.output_topic, topology.late_topic, topology.dead_letter_topic):
+        assert needed in document
+    decoder = json.JSONDecoder()
+    event, _ = decoder.raw_decode(document, document.index("{", document.index("\nIn:")))
+    record, _ = decoder.raw_decode(document, document.index("{", document.index("\nOut,")))
+    event = msgspec.convert(event, Event)
+    statistic = msgspec.convert(record, Statistic)
+    assert statistic.topology == name
+    assert statistic.window_end_ms % topology.every_ms == 0
+    assert statistic.window_start_ms <= event.time < statistic.window_end_ms
+    assert statistic.window_end_ms - event.time <= topology.every_ms
+    assert statistic.window_end_ms - statistic.window_start_ms == statistic.window_ms
+    assert statistic.window_ms == topology.windows_ms[0]
+    assert {type(s) for s in topology.statistics} == {Count, Sum}
+
+
+def test_what_ships() -> None:
+    """The names are those of the files."""
+    assert list_topologies() == ["events", "flights", "web"]
+
+
+def test_a_file_of_ones_own(tmp_path: Path) -> None:
+    """A path loads the variable `topology`, also beside others."""
+    file = tmp_path / "mine.py"
+    file.write_text(f"{IMPORT}topology = {TOPOLOGY}\nother = {TOPOLOGY}\n")
+    assert load_topology(str(file)).name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("content", "message", "advice"),
+    [
+        ("x = 1\n", "defines no topology", "topology = Topology"),
+        (f"{IMPORT}mine = {TOPOLOGY}\n", "defines the topology as `mine`", "Rename"),
+        (f"{IMPORT}a = {TOPOLOGY}\nb = {TOPOLOGY}\n", "the topologies a, b", "one topology"),
+        ("\n\nx = (\n", r"mine\.py, line 3: '\(' was never closed", "syntax"),
+        ("x = 1\nimport nosuchmodule\n", "line 2: ModuleNotFoundError", "Mend the file"),
+        ("def f():\n    1 / 0\nf()\n", "line 2: ZeroDivisionError", "Mend the file"),
+        (f"{IMPORT}{TOPOLOGY.replace('mine', 'a b')}\n", r"mine\.py: name is 'a b'", "letters"),
+    ],
+)
+def test_faulty_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, message: str, advice: str
+) -> None:
+    """Each fault says the file, the line where it has one, and what to do."""
+    (tmp_path / "mine.py").write_text(content)
+    monkeypatch.chdir(tmp_path)
+    for path in (str(tmp_path / "mine.py"), "mine.py"):
+        with pytest.raises(SlidestatError, match=message) as raised:
+            load_topology(path)
+        assert advice in raised.value.advice
+
+
+def test_names_and_paths_that_are_not_there() -> None:
+    """An unknown name is told with those there are, a missing file with its path."""
+    with pytest.raises(SlidestatError, match="no topology 'nosuch'") as raised:
+        load_topology("nosuch")
+    assert "events, flights, web" in raised.value.advice
+    with pytest.raises(SlidestatError, match=r"no file nosuch\.py"):
+        load_topology("nosuch.py")

@@ -1,0 +1,130 @@
+"""The compose file and the image: valid, pinned, and in step with the command line.
+
+No container is started here: what is checked is what can be known without an engine.
+"""
+
+import importlib.resources
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+OURS = [name for name, service in SERVICES.items() if "build" in service]
+
+
+def validator() -> jsonschema.protocols.Validator:
+    """The compose specification's own JSON Schema, as check-jsonschema ships it."""
+    schemas = importlib.resources.files("check_jsonschema") / "builtin_schemas" / "vendor"
+    schema = json.loads((schemas / "compose-spec.json").read_text(encoding="utf-8"))
+    return jsonschema.validators.validator_for(schema)(schema)
+
+
+def dockerfile(instruction: str) -> list[str]:
+    """The arguments of every such instruction of the Dockerfile."""
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    return re.findall(rf"^{instruction} (.+)$", text, re.MULTILINE)
+
+
+def test_compose_file_follows_the_specification() -> None:
+    """The compose file is valid, and the same check refuses a faulty one."""
+    assert [error.message for error in validator().iter_errors(COMPOSE)] == []
+    faulty = {"services": {"worker": {"imgae": "slidestat"}}}
+    assert list(validator().iter_errors(faulty)) != []
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_command_exists_in_the_command_line(name: str) -> None:
+    """Each command of a service is one that `slidestat` has, with every option that it is given."""
+    # --help is answered only after all the other arguments have been parsed.
+    arguments = [*SERVICES[name]["command"], "--help"]
+    done = subprocess.run(
+        [Path(sys.executable).with_name("slidestat"), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert dockerfile("ENTRYPOINT") == ['["slidestat"]']
+
+
+def test_images_are_pinned() -> None:
+    """No image floats: each has a tag with a version, and ours is the project's version."""
+    images = [service["image"] for service in SERVICES.values()] + dockerfile("FROM")
+    for image in images:
+        assert re.fullmatch(r"[a-z/]+:\d+(\.\d+)+(-[a-z]+)?", image), image
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {SERVICES[name]["image"] for name in OURS} == {f"slidestat:{project['version']}"}
+
+
+def test_kafka_is_the_version_that_the_tests_ran_on() -> None:
+    """Compose starts the Kafka that `slidestat broker` starts."""
+    version = SERVICES["kafka"]["image"].partition(":")[2]
+    assert (ROOT / "app" / "local" / f"kafka-{version}.sha256").is_file()
+
+
+def test_workers_can_be_scaled() -> None:
+    """A worker has nothing that a second one would need as well: name, host port, volume."""
+    worker = SERVICES["worker"]
+    assert "container_name" not in worker
+    assert "ports" not in worker
+    (volume,) = worker["volumes"]
+    assert ":" not in volume
+    assert volume in worker["command"]
+    assert "stop_grace_period" in worker
+
+
+def test_services_wait_for_what_they_need() -> None:
+    """Topics wait for a healthy broker, workers and the producer for the topics."""
+    for name in OURS:
+        for other, how in SERVICES[name]["depends_on"].items():
+            if how["condition"] == "service_healthy":
+                assert "healthcheck" in SERVICES[other]
+            else:
+                assert how["condition"] == "service_completed_successfully"
+                assert "restart" not in SERVICES[other]
+    assert SERVICES["worker"]["depends_on"].keys() == {"topics"}
+    assert SERVICES["producer"]["depends_on"].keys() == {"topics"}
+
+
+def test_producer_sends_the_shipped_extract() -> None:
+    """The mounted folder has the file that the producer names, with the columns it names."""
+    producer = SERVICES["producer"]
+    assert producer["profiles"] == ["demo"]
+    folder, target, _ = producer["volumes"][0].split(":")
+    file = producer["command"][1]
+    assert file.startswith(f"{target}/")
+    names = pq.read_schema(ROOT / folder / file.removeprefix(f"{target}/")).names
+    options = dict(option.lstrip("-").split("=") for option in producer["command"][2:])
+    assert {options[column] for column in ("key", "time", "value")} == set(names)
+
+
+def test_image_has_its_sources_and_no_root() -> None:
+    """What the Dockerfile copies exists and is let through, and the process is not root's."""
+    let_through = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    for copied in dockerfile("COPY"):
+        for source in copied.split()[:-1]:
+            assert (ROOT / source).exists(), source
+            assert f"!{source}" in let_through, source
+    (user,) = dockerfile("USER")
+    assert user != "root"
+    assert any(
+        f"--owner {user} {SERVICES['worker']['volumes'][0]}" in run
+        for run in dockerfile(r"    && install")
+    )
+
+
+def test_ci_script_can_be_run() -> None:
+    """The script that CI starts is executable."""
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)

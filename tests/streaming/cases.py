@@ -1,0 +1,81 @@
+"""Topologies and streams that the laws of a partition are tried on."""
+
+from dataclasses import dataclass
+from random import Random
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from app.streaming.statistics import Count, Sum
+from app.streaming.topology import Topology
+from tests.streaming.model import Record
+from tests.streaming.streams import KEYS, TIMES, VALUES, records
+
+# The same examples in every run; compiling kernels takes the first one some seconds.
+laws = settings(
+    derandomize=True,
+    deadline=None,
+    max_examples=150,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+def topology(
+    *,
+    span: str = "1s",
+    every: str = "100ms",
+    windows: tuple[str, ...] = ("50ms", "100ms", "330ms", "1s"),
+    lateness: str = "0s",
+    epsilon: float = 0.1,
+) -> Topology:
+    """Counts and sums over windows of milliseconds, so that a few records cross many ticks."""
+    return Topology(
+        name="law",
+        source="events",
+        span=span,
+        every=every,
+        windows=windows,
+        lateness=lateness,
+        statistics=(Count(epsilon=epsilon), Sum(epsilon=epsilon)),
+    )
+
+
+TOPOLOGIES = {
+    "no lateness": topology(),
+    "a little lateness": topology(lateness="150ms"),
+    "lateness of one tick": topology(lateness="100ms", epsilon=0.5),
+    "lateness of the span": topology(lateness="1s", epsilon=1),
+    "ticks far apart": topology(every="700ms", lateness="90ms", windows=("1s", "1ms")),
+    "a tick a millisecond": topology(every="1ms", windows=("20ms",)),
+    "windows beyond the ticks": topology(span="1m", every="50ms", windows=("1m", "40ms")),
+    "the smallest": topology(span="1ms", every="1ms", windows=(), lateness="1ms"),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A topology and a stream; `random` makes the choices of the law under trial."""
+
+    topology: Topology
+    records: list[Record]
+    random: Random
+
+    def __repr__(self) -> str:
+        events = "\n".join(f"  {r.offset}: {(r.value or b'null').decode()}" for r in self.records)
+        return f"{self.topology}\n{events}\n"
+
+
+@st.composite
+def cases(draw: st.DrawFn, max_size: int = 250) -> Case:
+    """Any topology with any kinds of keys, values, times and disorder."""
+    chosen = TOPOLOGIES[draw(st.sampled_from(sorted(TOPOLOGIES)))]
+    stream = {
+        "keys": draw(st.sampled_from(sorted(KEYS))),
+        "values": draw(st.sampled_from(sorted(VALUES))),
+        "times": draw(st.sampled_from(sorted(TIMES))),
+    }
+    size = draw(st.integers(1, max_size))
+    bad = draw(st.sampled_from([0.0, 0.1, 0.9]))
+    holes = draw(st.booleans())
+    random = Random(draw(st.integers(0, 2**32)))
+    return Case(chosen, records(random, size, **stream, bad=bad, holes=holes), random)

@@ -1,0 +1,189 @@
+"""A worker of one partition without Kafka: what survives a crash, and what is lost in one.
+
+The flush is that of app.streaming.pipeline: outputs acknowledged, then the changelog (states, the
+checkpoints last), then the store, then the source offset. A crash may fall after any single step;
+what the producer had queued may be delivered up to any record.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+
+import numpy as np
+
+from app.streaming.checkpoints import Checkpoint, decode_checkpoints
+from app.streaming.key_state import decode_key_state
+from app.streaming.partition import Effects, PartitionProcessor, Snapshot
+from app.streaming.records import RecordBatch
+from app.streaming.topology import Topology
+from tests.streaming.model import Record
+
+SOURCE, PARTITION = "events", 3
+
+# (kind, Kafka key or offset, everything else that is sent)
+Output = tuple[str, bytes | int, tuple[object, ...]]
+Row = tuple[str | None, bytes]  # no key: the partition's checkpoints
+
+
+class MemoryStore:
+    """A PartitionStore in memory."""
+
+    def __init__(self, rows: Sequence[Row] = ()) -> None:
+        self._states: dict[str, bytes] = {}
+        self._checkpoints: bytes | None = None
+        self.write(rows)
+
+    def write(self, rows: Sequence[Row]) -> None:
+        for key, value in rows:
+            if key is None:
+                self._checkpoints = value
+            else:
+                self._states[key] = value
+
+    def get_many(self, keys: list[str]) -> list[bytes | None]:
+        return [self._states.get(key) for key in keys]
+
+    def scan(self) -> Iterator[tuple[str, bytes]]:
+        return iter(sorted(self._states.items()))
+
+    def checkpoints(self) -> bytes | None:
+        return self._checkpoints
+
+    def newest_checkpoint(self) -> Checkpoint:
+        """The last one stored."""
+        return decode_checkpoints(self._checkpoints)[-1]
+
+    def synopses(self) -> dict[str, tuple[bytes, ...]]:
+        """The synopses of each key."""
+        return {key: decode_key_state(state).synopses for key, state in self._states.items()}
+
+
+def rows_of(snapshot: Snapshot) -> list[Row]:
+    """A snapshot in the order in which it is written."""
+    return [*snapshot.states.items(), (None, snapshot.checkpoints)]
+
+
+def batch_of(records: Sequence[Record]) -> RecordBatch:
+    """Records as one fetch brings them."""
+    offsets, keys, values, timestamps = (list(column) for column in zip(*records, strict=True))
+    return RecordBatch(SOURCE, PARTITION, np.array(offsets, np.int64), keys, values, timestamps)
+
+
+def outputs_of(effects: Effects) -> list[Output]:
+    """What a batch's effects are on the wire, in the order in which they are sent."""
+    return [
+        *(("statistic", r.key, (r.value, r.timestamp)) for r in effects.statistics),
+        *(("dead letter", letter.offset, letter[1:]) for letter in effects.dead_letters),
+        *(("late", letter.offset, letter[1:]) for letter in effects.late),
+    ]
+
+
+class Crash(Exception):
+    """The worker is gone."""
+
+
+class SmallCacheProcessor(PartitionProcessor):
+    """Keeps hardly a state in memory."""
+
+    CACHED_KEYS = 1
+
+
+class Partition:
+    """The source partition, and all that outlives a worker."""
+
+    def __init__(self, topology: Topology, records: Sequence[Record], random: Random) -> None:
+        self.topology = topology
+        self.records = records
+        self.random = random
+        self.committed: int | None = None
+        self.changelog: list[Row] = []
+        self.outputs: list[Output] = []
+        self.commits: list[Checkpoint] = []
+
+    def store(self) -> MemoryStore:
+        """The store as recovery makes it."""
+        return MemoryStore(self.changelog)
+
+    def live(self, steps: int | None = None, *, forget_offsets: bool = False) -> None:
+        """Run a worker from the committed offset to the end, or until it crashes after `steps`."""
+        if forget_offsets:
+            self.committed = None
+        life = _Life(self, steps)
+        try:
+            life.run()
+        except Crash:
+            delivered = self.random.randint(0, len(life.queued))
+            self.outputs += life.queued[:delivered]
+
+
+class _Life:
+    """One worker, from its start to its end."""
+
+    def __init__(self, partition: Partition, steps: int | None) -> None:
+        self.queued: list[Output] = []
+        self._partition = partition
+        self._random = partition.random
+        self._steps = steps
+        self._store = partition.store()
+        start = partition.committed or 0
+        self._left = [record for record in partition.records if record.offset >= start]
+        self._largest_batch = self._random.choice([1, 5, 40, 1_000])
+        self._processor: PartitionProcessor | None = None
+        kinds: list[Callable[..., PartitionProcessor]] = [PartitionProcessor, SmallCacheProcessor]
+        self._make = self._random.choice(kinds)
+
+    def run(self) -> None:
+        while self._left:
+            self._process()
+            if self._random.random() < 0.4:
+                self._flush()
+        self._flush()
+        # Nothing to write does not mean nothing sent: the producer delivers by itself.
+        self._partition.outputs += self.queued
+
+    def _step(self) -> None:
+        if self._steps is not None:
+            self._steps -= 1
+            if self._steps < 0:
+                raise Crash
+
+    def _process(self) -> None:
+        size = self._random.randint(1, self._largest_batch)
+        taken, self._left = self._left[:size], self._left[size:]
+        if not taken:
+            return
+        batch = batch_of(taken)
+        if self._processor is None:
+            self._processor = self._make(
+                self._partition.topology, SOURCE, PARTITION, self._store, int(batch.offsets[0])
+            )
+        self.queued += outputs_of(self._processor.process(batch))
+        self._step()
+
+    def _flush(self) -> None:
+        partition, processor = self._partition, self._processor
+        if processor is None:
+            return
+        if partition.committed is not None:
+            processor.committed(partition.committed)
+        snapshot = processor.snapshot()
+        if snapshot is None:
+            return
+        # Batches go on coming in while a flush waits for the broker.
+        self._sometimes_process()
+        while self.queued:
+            partition.outputs.append(self.queued.pop(0))
+            self._step()
+        rows = rows_of(snapshot)
+        for row in rows:
+            partition.changelog.append(row)
+            self._step()
+        self._sometimes_process()
+        self._store.write(rows)
+        self._step()
+        partition.committed = snapshot.next_offset
+        partition.commits.append(decode_checkpoints(snapshot.checkpoints)[-1])
+        self._step()
+
+    def _sometimes_process(self) -> None:
+        if self._random.random() < 0.3:
+            self._process()

@@ -1,0 +1,129 @@
+"""What a topology says of one partition, exactly: slow, plain Python, none of the product's code.
+
+A record is read with the standard library's JSON; windows are recounted from all events for each
+figure. Only the declaration (Topology) and the published limits of an event are shared.
+"""
+
+import json
+from bisect import bisect_left
+from collections.abc import Sequence
+from enum import Enum
+from fractions import Fraction
+from typing import NamedTuple
+
+from app.streaming.topology import Topology
+from schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
+from tests.oracles import ExactWindow, decimal
+
+
+class Record(NamedTuple):
+    """A record of the source partition."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+
+
+class Event(NamedTuple):
+    """A readable record's fields; `value` is the decimal number as written."""
+
+    key: str
+    time: int
+    value: Fraction
+
+
+class Fate(Enum):
+    """What becomes of a record."""
+
+    COUNTED = "counted"
+    DEAD = "dead"
+    LATE = "late"
+
+
+class Emission(NamedTuple):
+    """The figures of a key at a tick: window length -> (exact count, exact sum)."""
+
+    tick: int
+    key: str
+    source_offset: int
+    figures: dict[int, tuple[int, Fraction]]
+
+
+def read(record: bytes | None) -> Event | None:
+    """The event of a record whose value is to be summed; None for what cannot be read as one."""
+    try:
+        fields = json.loads(record or b"", parse_constant=lambda _: None)
+        key, time, value = fields["key"], fields["time"], fields["value"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    if type(key) is not str or type(time) is not int or type(value) not in (int, float):
+        return None
+    good_key = 1 <= len(key) <= MAX_KEY_LENGTH
+    good_time = EARLIEST_TIME_MS <= time < LATEST_TIME_MS
+    return Event(key, time, decimal(value)) if good_key and good_time and value >= 0 else None
+
+
+class Model:
+    """Fates, watermarks and emissions of `records`, which are in offset order."""
+
+    def __init__(self, topology: Topology, records: Sequence[Record]) -> None:
+        self.records = records
+        self.events = [read(record.value) for record in records]
+        self.fates: list[Fate] = []
+        self.late_by: dict[int, int] = {}
+        self.watermarks: list[float] = []
+        watermark = float("-inf")
+        for record, event in zip(records, self.events, strict=True):
+            if event is None:
+                self.fates.append(Fate.DEAD)
+            elif event.time < watermark:
+                self.fates.append(Fate.LATE)
+                self.late_by[record.offset] = int(watermark) - event.time
+            else:
+                self.fates.append(Fate.COUNTED)
+                watermark = max(watermark, event.time - topology.lateness_ms)
+            self.watermarks.append(watermark)
+        self.emissions = list(self._emissions(topology))
+
+    def offsets(self, fate: Fate) -> list[int]:
+        """Offsets of the records that came to this."""
+        return [r.offset for r, f in zip(self.records, self.fates, strict=True) if f is fate]
+
+    def counts_before(self, offset: int) -> tuple[int, int, int, int]:
+        """(read, counted, dead, late) of the records before `offset`."""
+        before = [f for r, f in zip(self.records, self.fates, strict=True) if r.offset < offset]
+        return (len(before), *(before.count(fate) for fate in Fate))
+
+    def watermark_before(self, offset: int) -> float:
+        """The watermark after the records before `offset`."""
+        before = [
+            w for r, w in zip(self.records, self.watermarks, strict=True) if r.offset < offset
+        ]
+        return before[-1] if before else float("-inf")
+
+    def _emissions(self, topology: Topology) -> list[Emission]:
+        counted = [
+            event
+            for event, fate in zip(self.events, self.fates, strict=True)
+            if event is not None and fate is Fate.COUNTED
+        ]
+        of_key: dict[str, list[Event]] = {}
+        for event in sorted(counted, key=lambda event: event.time):
+            of_key.setdefault(event.key, []).append(event)
+        found = []
+        for key, events in of_key.items():
+            times = [event.time for event in events]
+            counts = ExactWindow(times, [1] * len(events))
+            sums = ExactWindow(times, [event.value for event in events])
+            every = topology.every_ms
+            for tick in sorted({(time // every + 1) * every for time in times}):
+                passed = bisect_left(self.watermarks, tick)
+                if passed == len(self.records):
+                    continue
+                figures = {
+                    n: (int(counts.sum(tick - n, tick)), Fraction(sums.sum(tick - n, tick)))
+                    for n in topology.windows_ms
+                }
+                found.append(Emission(tick, key, self.records[passed].offset, figures))
+        return sorted(found, key=lambda emission: emission[:2])

@@ -1,0 +1,244 @@
+"""Events are read column by column; every other record is refused with its reason."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.streaming.decoding import EventDecoder
+from app.streaming.statistics import Count, Sum
+from app.streaming.topology import Topology
+from schemas.dead_letter import Reason
+from tests.streaming.cases import laws
+
+MEGABYTE = 2**20
+TIME = 1_600_000_000_000
+
+
+def decoder(*, decimals: int | None = 3, key: str = "key", value: str = "value") -> EventDecoder:
+    """The decoder of a topology with a sum, or of one that only counts."""
+    statistics = [Count()] if decimals is None else [Count(), Sum(decimals=decimals)]
+    return EventDecoder(
+        Topology(
+            name="t",
+            source="s",
+            span="1h",
+            every="1m",
+            statistics=statistics,
+            key_field=key,
+            value_field=value,
+        )
+    )
+
+
+def event(key: str = '"a"', time: str = str(TIME), value: str = "1") -> bytes:
+    """An event's JSON, its fields given as JSON."""
+    return f'{{"key": {key}, "time": {time}, "value": {value}}}'.encode()
+
+
+BAD: dict[str, tuple[Reason, bytes | None]] = {
+    "no value": (Reason.NULL_RECORD, None),
+    "empty": (Reason.NOT_JSON, b""),
+    "blank": (Reason.NOT_JSON, b" \n"),
+    "a word": (Reason.NOT_JSON, b"hello"),
+    "binary": (Reason.NOT_JSON, bytes(range(256))),
+    "cut short": (Reason.NOT_JSON, event()[:-1]),
+    "two events": (Reason.NOT_JSON, event() + event()),
+    "a byte order mark": (Reason.NOT_JSON, b"\xef\xbb\xbf" + event()),
+    "UTF-16": (Reason.NOT_JSON, event().decode().encode("utf-16")),
+    "NaN": (Reason.NOT_JSON, event(value="NaN")),
+    "Infinity": (Reason.NOT_JSON, event(value="Infinity")),
+    "invalid UTF-8 in the key": (Reason.NOT_JSON, event().replace(b'"a"', b'"\xff"')),
+    "a raw surrogate": (Reason.NOT_JSON, event().replace(b'"a"', b'"\xed\xa0\x80"')),
+    "a lone high surrogate": (Reason.NOT_JSON, event(key='"\\ud83d"')),
+    "a lone low surrogate": (Reason.NOT_JSON, event(key='"\\ude00"')),
+    "a megabyte of letters": (Reason.NOT_JSON, b"y" * MEGABYTE),
+    "nested too deep": (
+        Reason.NOT_JSON,
+        event()[:-1] + b', "x": ' + b"[" * 300_000 + b"]" * 300_000 + b"}",
+    ),
+    "opened and never closed": (Reason.NOT_JSON, b'{"x":' * 200_000),
+    "null": (Reason.WRONG_TYPE, b"null"),
+    "an array": (Reason.WRONG_TYPE, b"[1, 2, 3]"),
+    "an array of events": (Reason.WRONG_TYPE, b"[" + event() + b"]"),
+    "a megabyte of brackets": (Reason.WRONG_TYPE, b"[" * MEGABYTE),
+    "a string": (Reason.WRONG_TYPE, b'"event"'),
+    "a number": (Reason.WRONG_TYPE, b"17"),
+    "a truth": (Reason.WRONG_TYPE, b"true"),
+    "key a number": (Reason.WRONG_TYPE, event(key="5")),
+    "key null": (Reason.WRONG_TYPE, event(key="null")),
+    "key an object": (Reason.WRONG_TYPE, event(key="{}")),
+    "time a date": (Reason.WRONG_TYPE, event(time='"2020-09-13"')),
+    "time with a fraction": (Reason.WRONG_TYPE, event(time="1600000000000.5")),
+    "time null": (Reason.WRONG_TYPE, event(time="null")),
+    "value a string": (Reason.WRONG_TYPE, event(value='"1"')),
+    "value null": (Reason.WRONG_TYPE, event(value="null")),
+    "value a truth": (Reason.WRONG_TYPE, event(value="true")),
+    "a wrong type before the right one": (Reason.WRONG_TYPE, b'{"key": 5, ' + event()[1:]),
+    "nothing in it": (Reason.MISSING_FIELD, b"{}"),
+    "no key": (Reason.MISSING_FIELD, b'{"time": 1600000000000, "value": 1}'),
+    "no time": (Reason.MISSING_FIELD, b'{"key": "a", "value": 1}'),
+    "no amount": (Reason.MISSING_FIELD, b'{"key": "a", "time": 1600000000000}'),
+    "key empty": (Reason.BAD_KEY, event(key='""')),
+    "key too long": (Reason.BAD_KEY, event(key=json.dumps("x" * 257))),
+    "a megabyte of key": (Reason.BAD_KEY, event(key=json.dumps("x" * MEGABYTE))),
+    "year 1": (Reason.BAD_TIME, event(time="-62135596800000")),
+    "year 1970": (Reason.BAD_TIME, event(time="0")),
+    "a millisecond before 1980": (Reason.BAD_TIME, event(time="315532799999")),
+    "year 2100": (Reason.BAD_TIME, event(time="4102444800000")),
+    "year 9999": (Reason.BAD_TIME, event(time="253370764800000")),
+    "seconds": (Reason.BAD_TIME, event(time="1600000000")),
+    "microseconds": (Reason.BAD_TIME, event(time="1600000000000000")),
+    "nanoseconds": (Reason.BAD_TIME, event(time="1600000000000000000")),
+    "time of 65 bits": (Reason.BAD_TIME, event(time=str(2**64))),
+    "time of 400 digits": (Reason.BAD_TIME, event(time="1" * 400)),
+    "negative time of 400 digits": (Reason.BAD_TIME, event(time="-" + "1" * 400)),
+    "negative": (Reason.NEGATIVE_VALUE, event(value="-1")),
+    "hardly negative": (Reason.NEGATIVE_VALUE, event(value="-1e-300")),
+    "above 2^53 units": (Reason.VALUE_TOO_LARGE, event(value="9007199254740.001")),
+    "of 30 digits": (Reason.VALUE_TOO_LARGE, event(value="1" * 30)),
+    "of 400 digits": (Reason.VALUE_TOO_LARGE, event(value="1" * 400)),
+    "beyond all doubles": (Reason.VALUE_TOO_LARGE, event(value="1e999")),
+}
+
+GOOD: dict[str, tuple[str, int, float, bytes]] = {
+    "plain": ("a", TIME, 1.0, event()),
+    "white space": ("a", TIME, 1.0, b" \n" + event() + b"\t"),
+    "other fields": ("a", TIME, 1.0, event()[:-1] + b', "x": {"y": [null, 1e999]}}'),
+    "a megabyte of another field": (
+        "a",
+        TIME,
+        1.0,
+        event()[:-1] + b',"x":"%b"}' % (b"y" * MEGABYTE),
+    ),
+    "a field twice": ("b", TIME, 1.0, event()[:-1] + b', "key": "b"}'),
+    "escapes": ("\0\n\U0001f600", TIME, 1.0, event(key='"\\u0000\\n\\ud83d\\ude00"')),
+    "the longest key": ("é" * 256, TIME, 1.0, event(key=json.dumps("é" * 256))),
+    "the earliest time": ("a", 315_532_800_000, 1.0, event(time="315532800000")),
+    "the latest time": ("a", 4_102_444_799_999, 1.0, event(time="4102444799999")),
+    "nothing": ("a", TIME, 0.0, event(value="0")),
+    "minus nothing": ("a", TIME, 0.0, event(value="-0.0")),
+    "the largest value": ("a", TIME, 9_007_199_254_740.0, event(value="9007199254740")),
+    "the smallest value": ("a", TIME, 5e-324, event(value="5e-324")),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_record_is_refused_with_its_reason(name: str) -> None:
+    """Its row and its reason are told, the good ones around it are read, and the detail is short
+    and names the field that is wrong.
+    """
+    reason, record = BAD[name]
+    columns = decoder().decode([event(), record, event()])
+    assert columns.rows.tolist() == [0, 2]
+    (refusal,) = columns.refusals
+    assert (refusal.row, refusal.reason) == (1, reason)
+    assert 0 < len(refusal.detail) < 200
+    fields = {
+        Reason.BAD_KEY: "key",
+        Reason.BAD_TIME: "time",
+        Reason.NEGATIVE_VALUE: "value",
+        Reason.VALUE_TOO_LARGE: "value",
+    }
+    assert refusal.detail.startswith(fields.get(reason, ""))
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_good_record_is_read(name: str) -> None:
+    """At the edges of what is allowed too; of a field that stands twice, the last one counts."""
+    key, time, value, record = GOOD[name]
+    columns = decoder().decode([record])
+    assert columns.refusals == []
+    assert columns.rows.tolist() == [0]
+    assert (columns.keys, columns.times.tolist()) == ([key], [time])
+    assert columns.values.tolist() == [value]
+
+
+def test_an_empty_batch_has_empty_columns() -> None:
+    """No records, no rows, no refusals; the columns keep their types."""
+    columns = decoder().decode([])
+    assert (columns.keys, columns.refusals) == ([], [])
+    assert [c.dtype.str[1:] for c in (columns.rows, columns.times, columns.values)] == [
+        "i8",
+        "i8",
+        "f8",
+    ]
+    assert len(columns.rows) == len(columns.times) == len(columns.values) == 0
+
+
+@pytest.mark.parametrize("decimals", range(10))
+def test_the_largest_value_follows_from_the_decimals(decimals: int) -> None:
+    """2^53 units of the last place, and not a whole one more."""
+    largest = 2**53 // 10**decimals
+    columns = decoder(decimals=decimals).decode(
+        [event(value=str(largest)), event(value=str(largest + 1))]
+    )
+    assert columns.values.tolist() == [largest]
+    assert [refusal.reason for refusal in columns.refusals] == [Reason.VALUE_TOO_LARGE]
+
+
+def test_a_count_takes_values_that_a_sum_does_not() -> None:
+    """Negative and huge values are fine where nothing is summed; a value there must be."""
+    records = [event(value="-1"), event(value="1e300"), event(value="1e999"), b'{"key": "a"}']
+    columns = decoder(decimals=None).decode(records)
+    assert columns.values.tolist() == [-1, 1e300]
+    assert [refusal.reason for refusal in columns.refusals] == [
+        Reason.VALUE_TOO_LARGE,
+        Reason.MISSING_FIELD,
+    ]
+
+
+@pytest.mark.parametrize("name", ["a.b", "a`b", "größe", "two words", "$", "key >= value"])
+def test_fields_may_have_any_name(name: str) -> None:
+    """The reason is found, and the field is named, whatever it is called."""
+    record = {"key": "", "time": TIME, name: 1}
+    bad_key = decoder(value=name).decode([json.dumps(record).encode()])
+    assert bad_key.refusals[0].reason is Reason.BAD_KEY
+    record = {"key": "a", "time": TIME, name: -1}
+    negative = decoder(value=name).decode([json.dumps(record).encode()])
+    assert negative.refusals[0].reason is Reason.NEGATIVE_VALUE
+    assert negative.refusals[0].detail.startswith(f"{name}: ")
+
+
+FRAGMENTS = st.sampled_from(
+    [b"{", b"}", b"[", b"]", b'"key"', b'"time"', b'"value"', b":", b",", b'"', b"\\u", b"d800"]
+    + [b"1600000000000", b"-1", b"1e5", b"null", b"true", b"\xff", b" ", b'"a"', b"0.1"]
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["key", "time", "x"]), inner),
+)
+EVENTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "key": st.text() | JSON,
+        "time": st.integers(315_532_800_000, 4_102_444_799_999) | JSON,
+        "value": st.floats() | st.integers() | JSON,
+        "more": JSON,
+    },
+)
+RECORDS = st.one_of(
+    st.none(),
+    st.binary(),
+    st.lists(FRAGMENTS, max_size=30).map(b"".join),
+    EVENTS.map(lambda fields: json.dumps(fields).encode("utf-8", "replace")),
+)
+
+
+@laws
+@given(st.lists(RECORDS, max_size=20))
+def test_any_bytes_are_read_or_refused(records: list[bytes | None]) -> None:
+    """Nothing raises; rows and refusals are a partition of the batch; what was read is in range."""
+    columns = decoder().decode(records)
+    refused = [refusal.row for refusal in columns.refusals]
+    assert sorted(columns.rows.tolist() + refused) == list(range(len(records)))
+    assert columns.rows.tolist() == sorted(columns.rows.tolist())
+    assert refused == sorted(refused)
+    for key, time, value in zip(columns.keys, columns.times, columns.values, strict=True):
+        assert 1 <= len(key) <= 256
+        assert key.encode().decode() == key
+        assert 315_532_800_000 <= time < 4_102_444_800_000
+        assert 0 <= value <= 9_007_199_254_740
+    for refusal in columns.refusals:
+        refusal.detail.encode()
