@@ -18,7 +18,7 @@ def start_worker(topology: Topology, bootstrap: str, data_dir: Path | None = Non
     create = f"slidestat topics create {topology.source} --partitions 4"
     partitions = require_topic(bootstrap, topology.source, create)
     create_topology_topics(bootstrap, topology, partitions)
-    cluster_id = require_broker(bootstrap).cluster_id
+    cluster_id = str(require_broker(bootstrap).cluster_id)
 
     from app.streaming.worker import application_id, run_worker  # Faust takes a second to import
 

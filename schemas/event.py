@@ -5,7 +5,7 @@
 The names of the three fields are a topology's choice; fields beyond them are ignored.
 """
 
-from typing import Annotated
+from typing import Annotated, cast
 
 import msgspec
 
@@ -20,7 +20,7 @@ MAX_KEY_LENGTH = 256
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One event under the default field names; `event_type` makes the struct for other names."""
+    """One event, under the default field names."""
 
     key: Annotated[
         str,
@@ -49,11 +49,12 @@ def event_type(
     key_type: object = str,
     time_type: object = int,
     value_type: object = float,
-) -> type[msgspec.Struct]:
-    """A struct with the attributes `key`, `time` and `value`, read from fields of these names."""
-    return msgspec.defstruct(
+) -> type[Event]:
+    """A struct like Event, read from fields of these names and limited by these types."""
+    struct = msgspec.defstruct(
         "Event",
         [("key", key_type), ("time", time_type), ("value", value_type)],
         rename={"key": key_field, "time": time_field, "value": value_field},
         gc=False,
     )
+    return cast(type[Event], struct)

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from app.client.connection import admin_client, client_config, require_broker
+from app.client.durations import human_duration
 from app.client.events import Columns
 from app.client.produce import ProduceReport, produce_file
 from app.client.readers import Reader
@@ -75,9 +76,7 @@ def _broker(bootstrap: str | None, console: Console) -> Iterator[str]:
         yield broker.bootstrap_servers
 
 
-def _stream(
-    topology: Topology, address: str, folder: Path, events: int, console: Console
-) -> None:
+def _stream(topology: Topology, address: str, folder: Path, events: int, console: Console) -> None:
     """Produce the events while the workers read them; return when all are committed."""
     file = folder / "topology.py"
     file.write_text(_FILE.format(topology=topology))
@@ -113,9 +112,7 @@ def _stream(
         producer = threading.Thread(target=produce, daemon=True)
         producer.start()
         deadline = time.monotonic() + _LIMIT_S
-        consumer = Consumer(
-            {**client_config(address), "group.id": f"slidestat-{topology.name}"}
-        )
+        consumer = Consumer({**client_config(address), "group.id": f"slidestat-{topology.name}"})
         while True:
             workers.check()
             committed = _committed(consumer, topology.source)
@@ -167,8 +164,8 @@ def _delete_topics(address: str, topology: Topology) -> None:
 def _report(
     topology: Topology, exact: ExactFlights, records: list[Record], console: Console
 ) -> None:
-    """Print a sample of the figures and the verdict; raise SlidestatError if a promise is broken."""
-    distinct = {}
+    """Print a sample and the verdict; raise SlidestatError if a promise is broken."""
+    distinct: dict[tuple[str, str, int, int], Record] = {}
     for record in records:
         s = record.statistic
         place = (s.key, s.statistic, s.window_ms, s.window_end_ms)
@@ -196,6 +193,7 @@ def _report(
         f"{len(checked):,} windows checked, largest relative error observed {worst:.4%}, "
         f"promised {promised:.4%}",
         highlight=False,
+        soft_wrap=True,
     )
 
 
@@ -203,19 +201,23 @@ def _table(checked: list[Checked]) -> Table:
     """Figures spread over keys and time, the busiest keys among them."""
     largest = sorted(checked, key=lambda c: -c.exact)[: _ROWS_SHOWN // 2]
     others = checked[:: max(1, 2 * len(checked) // _ROWS_SHOWN)]
-    table = Table(title="A sample of what was checked")
-    for column in ("key", "statistic", "window", "ends (UTC)"):
-        table.add_column(column)
+    table = Table(title="A sample of what was checked", box=None, pad_edge=False)
+    for column in ("key", "figure", "last", "until (UTC)"):
+        table.add_column(column, no_wrap=True)
     for column in ("lower", "estimate", "upper", "exact", "error"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", no_wrap=True)
     for c in [*largest, *others]:
         s = c.statistic
         table.add_row(
             s.key,
             s.statistic,
-            f"{s.window_ms // 86_400_000} d",
-            time.strftime("%Y-%m-%d %H:%M", time.gmtime(s.window_end_ms / 1000)),
-            *(f"{figure:,.1f}" for figure in (s.lower, s.estimate, s.upper, c.exact)),
-            f"{c.relative_error:.3%}",
+            human_duration(s.window_ms),
+            time.strftime("%b %d %H:%M", time.gmtime(s.window_end_ms / 1000)),
+            *(_figure(figure) for figure in (s.lower, s.estimate, s.upper, c.exact)),
+            f"{c.relative_error:.2%}",
         )
     return table
+
+
+def _figure(figure: float) -> str:
+    return f"{figure:,.0f}" if figure == int(figure) else f"{figure:,.1f}"

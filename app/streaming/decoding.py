@@ -70,7 +70,7 @@ class EventDecoder:
         refusals = []
         for row, record in enumerate(records):
             try:
-                events.append(decode(record))
+                events.append(decode(record))  # type: ignore[arg-type]  # None is refused below
             except (msgspec.DecodeError, TypeError, UnicodeError, RecursionError) as error:
                 refusals.append(self._refuse(row, record, error))
         rows = np.arange(len(records), dtype=np.int64)

@@ -8,7 +8,8 @@ All of this is a function of the records alone, never of where a batch ended.
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from app.synopses.compile import kernel
 
 Int64s = npt.NDArray[np.int64]
 
@@ -33,8 +34,8 @@ def tick_after(times: Int64s, every: int) -> Int64s:
     return (times // every + 1) * every
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def group_rows(groups: Int64s, count: int) -> tuple[Int64s, Int64s]:  # pragma: no cover (numba)
+@kernel
+def group_rows(groups: Int64s, count: int) -> tuple[Int64s, Int64s]:
     """Rows by group, in their order within it: a counting sort, O(n + count).
 
     `groups` int64[n] with values in [0, count). Returns (order int64[n], starts int64[count + 1]):

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -84,9 +84,9 @@ class BulkProducer:
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self._error = self._error or error
-        else:
-            place = (message.topic(), message.partition())
-            self._offsets[place] = max(message.offset(), self._offsets.get(place, -1))
+            return
+        place = cast(tuple[str, int], (message.topic(), message.partition()))
+        self._offsets[place] = max(cast(int, message.offset()), self._offsets.get(place, -1))
 
     def _raise_error(self) -> None:
         if self._error is not None:

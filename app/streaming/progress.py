@@ -35,12 +35,12 @@ class Progress:
             return
         rate = (self._read - self._told_read) / (now - self._told_at)
         self._told_at, self._told_read = now, self._read
-        seen = "no event yet"
+        newest = "none"
         if max_time != NO_TIME:
-            seen = f"newest event {datetime.fromtimestamp(max_time / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+            newest = f"{datetime.fromtimestamp(max_time / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
         self._say(
-            f"{counters.read:,} records read in all ({rate:,.0f}/s now), {counters.counted:,} counted,"
-            f" {counters.dead:,} dead, {counters.late:,} late; {seen}"
+            f"{counters.read:,} records read in all, {rate:,.0f}/s now;"
+            f" {counters.counted:,} counted, {counters.dead:,} dead, {counters.late:,} late; newest event {newest}"
         )
 
     def _say(self, text: str) -> None:

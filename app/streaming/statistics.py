@@ -8,9 +8,9 @@ from app.synopses.parameters import CountParameters, SumParameters
 
 
 def _check_epsilon(name: str, epsilon: float) -> None:
-    if not 0.0001 <= epsilon <= 1:
+    if not isinstance(epsilon, int | float) or not 0.0001 <= epsilon <= 1:
         raise SlidestatError(
-            f"the epsilon of {name} is {epsilon}.",
+            f"the epsilon of {name} is {epsilon!r}.",
             "Give a relative error from 0.0001 to 1; 0.01 is one per cent.",
         )
 
@@ -40,9 +40,10 @@ class Sum:
 
     def __post_init__(self) -> None:
         _check_epsilon(self.name, self.epsilon)
-        if not 0 <= self.decimals <= 9:
+        if type(self.decimals) is not int or not 0 <= self.decimals <= 9:
             raise SlidestatError(
-                f"the decimals of {self.name} is {self.decimals}.", "Give 0 to 9 decimal places."
+                f"the decimals of {self.name} is {self.decimals!r}.",
+                "Give a whole number from 0 to 9.",
             )
 
     @property

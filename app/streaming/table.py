@@ -9,6 +9,7 @@ the changelog and the database as it would have written them.
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any, cast
 
 import faust
 import rocksdict
@@ -66,11 +67,16 @@ class StateTable:
             for key, state in _rows(snapshot):
                 batch.put(key, state)
             offset = self._changelog.last_offset(topic, partition)
-            batch.put(self._table.data.offset_key, str(offset).encode())
+            batch.put(self._store.offset_key, str(offset).encode())
             await loop.run_in_executor(None, self._database(partition).write, batch)
 
+    @property
+    def _store(self) -> Any:
+        return self._table.data  # Faust types it as a mapping; it is its RocksDB store
+
     def _database(self, partition: int) -> rocksdict.Rdict:
-        return self._table.data._db_for_partition(partition)
+        database: rocksdict.Rdict = self._store._db_for_partition(partition)
+        return database
 
 
 class TablePartition:
@@ -81,20 +87,19 @@ class TablePartition:
 
     def get_many(self, keys: list[str]) -> list[bytes | None]:
         """Stored states, None where there is none. About 1 microsecond a key."""
-        found: list[bytes | None] = self._database.get([_KEY + key.encode() for key in keys])
-        return found
+        return cast(list[bytes | None], self._database.get([_KEY + key.encode() for key in keys]))
 
     def scan(self) -> Iterator[tuple[str, bytes]]:
         """All keys with their states, in key order."""
-        for key, state in self._database.items(from_key=_KEY):
+        items = cast(Iterator[tuple[bytes, bytes]], self._database.items(from_key=_KEY))
+        for key, state in items:
             if key[:1] != _KEY:
                 break
             yield key[1:].decode(), state
 
     def checkpoints(self) -> bytes | None:
         """The partition's checkpoints."""
-        stored: bytes | None = self._database.get(_CHECKPOINTS)
-        return stored
+        return cast(bytes | None, self._database.get(_CHECKPOINTS))
 
 
 def _rows(snapshot: Snapshot) -> Iterator[tuple[bytes, bytes]]:

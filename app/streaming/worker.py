@@ -2,14 +2,14 @@
 
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import faust
 from faust.exceptions import ConsistencyError
-from faust.types import TP
+from faust.types import TP, StreamT
 
 from app.errors import SlidestatError
-from app.streaming.delivery import BatchApp
+from app.streaming.delivery import BatchApp, BatchConsumer
 from app.streaming.pipeline import Pipeline
 from app.streaming.producer import BulkProducer
 from app.streaming.progress import Progress
@@ -21,6 +21,9 @@ from app.streaming.topology import Topology
 _WAITING_BATCHES = 4
 _FETCH_BYTES = 4 * 2**20
 _COMMIT_INTERVAL_S = 1.0
+# A killed worker's partitions stand still for as long, also when it is started again at once;
+# Faust would have them wait for a minute.
+_SESSION_TIMEOUT_S = 10.0
 
 
 def application_id(topology: Topology) -> str:
@@ -44,6 +47,7 @@ def create_app(
         consumer_max_fetch_size=_FETCH_BYTES,
         stream_buffer_maxsize=_WAITING_BATCHES,
         broker_commit_interval=_COMMIT_INTERVAL_S,
+        broker_session_timeout=_SESSION_TIMEOUT_S,
         # Every batch is its own unit of work; nothing waits for a worker that is about to join.
         stream_recovery_delay=0.0,
     )
@@ -53,10 +57,11 @@ def create_app(
     table = StateTable(app, topology, partitions, changelog)
 
     def end_offset(partition: int) -> int | None:
-        return app.consumer.highwater(TP(topology.source, partition))  # type: ignore[no-any-return]
+        return app.consumer.highwater(TP(topology.source, partition))
 
     def committed_offset(partition: int) -> int | None:
-        return app.consumer._committed_offset.get(TP(topology.source, partition))  # type: ignore[no-any-return]
+        consumer = cast(BatchConsumer, app.consumer)
+        return consumer._committed_offset.get(TP(topology.source, partition))
 
     progress = Progress(topology.name)
     pipeline = Pipeline(topology, table, outputs, end_offset, committed_offset, progress)
@@ -72,8 +77,8 @@ def create_app(
 
     source = app.topic(topology.source, key_serializer="raw", value_serializer="raw")
 
-    @app.agent(source, name=f"{topology.name}-absorb")  # type: ignore[untyped-decorator]
-    async def absorb(batches: faust.Stream[RecordBatch]) -> None:
+    @app.agent(source, name=f"{topology.name}-absorb")
+    async def absorb(batches: StreamT[RecordBatch]) -> None:
         async for batch in batches:
             try:
                 pipeline.process(batch)
@@ -82,7 +87,7 @@ def create_app(
                 await app.crash(error)
                 raise
 
-    @app.on_partitions_revoked.connect  # type: ignore[untyped-decorator]
+    @app.on_partitions_revoked.connect
     async def forget(*_args: Any, **_kwargs: Any) -> None:
         pipeline.forget()
 
@@ -109,6 +114,7 @@ def run_worker(topology: Topology, bootstrap_servers: str, data_dir: Path, parti
         logfile=str(data_dir / "worker.log"),
         redirect_stdouts=False,
     )
+    worker.spinner = None
     # A commit that takes longer than the interval is a busy worker, not a fault.
     logging.getLogger("mode.timers").setLevel(logging.ERROR)
     try:

@@ -77,7 +77,7 @@ def outputs_of(effects: Effects) -> list[Output]:
     ]
 
 
-class Crash(Exception):
+class WorkerDiedError(Exception):
     """The worker is gone."""
 
 
@@ -110,7 +110,7 @@ class Partition:
         life = _Life(self, steps)
         try:
             life.run()
-        except Crash:
+        except WorkerDiedError:
             delivered = self.random.randint(0, len(life.queued))
             self.outputs += life.queued[:delivered]
 
@@ -144,7 +144,7 @@ class _Life:
         if self._steps is not None:
             self._steps -= 1
             if self._steps < 0:
-                raise Crash
+                raise WorkerDiedError
 
     def _process(self) -> None:
         size = self._random.randint(1, self._largest_batch)

@@ -47,7 +47,7 @@ def same(one: Run, other: Run) -> None:
 @laws
 @given(cases())
 def test_any_split_into_batches_gives_the_same_bytes(case: Case) -> None:
-    """All records at once, one at a time, and any split: statistics, letters, synopses, counters."""
+    """All at once, one at a time, and any split: statistics, letters, synopses, counters."""
     records, random = case.records, case.random
     whole = Run(case.topology, [records])
     same(whole, Run(case.topology, ([record] for record in records)))

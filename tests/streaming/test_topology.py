@@ -1,0 +1,139 @@
+"""A topology that cannot be is refused when it is declared: the field is named, and what is right."""
+
+from typing import Any
+
+import pytest
+
+from app.errors import SlidestatError
+from app.streaming.statistics import Count, Sum
+from app.streaming.topology import Topology, duration_ms
+
+
+def declare(**changes: Any) -> Topology:
+    return Topology(**{"name": "t", "source": "s", "span": "1h", "every": "1m", **changes})
+
+
+BAD: list[tuple[str, Any, str]] = [
+    ("name", "", "1 to 100 letters"),
+    ("name", "two words", "1 to 100 letters"),
+    ("name", "-t", "1 to 100 letters"),
+    ("name", "a" * 101, "1 to 100 letters"),
+    ("name", "größe", "1 to 100 letters"),
+    ("name", None, "1 to 100 letters"),
+    ("source", "", "Name the topic"),
+    ("source", None, "Name the topic"),
+    ("source", "two words", "1 to 249 letters"),
+    ("source", "a" * 250, "1 to 249 letters"),
+    ("source", "t-statistics", "another name"),
+    ("source", "t-dead-letters", "another name"),
+    ("source", "t-late", "another name"),
+    ("span", "0s", '"1h"'),
+    ("span", 3600, '"90s"'),
+    ("span", "1w", '"90s"'),
+    ("span", "36526d", '"36525d"'),
+    ("every", "0ms", '"1h"'),
+    ("every", "", '"90s"'),
+    ("every", None, '"90s"'),
+    ("every", "9" * 30 + "d", '"36525d"'),
+    ("windows", "1h", '["1h"]'),
+    ("windows", None, '["1h"]'),
+    ("windows", ["2h"], "shorten the window"),
+    ("windows", ["0s"], "shorten the window"),
+    ("windows", ["1m", "often"], '"90s"'),
+    ("windows", [60], '"90s"'),
+    ("lateness", "2h", "shorten the lateness"),
+    ("lateness", "-1s", '"90s"'),
+    ("lateness", None, '"90s"'),
+    ("statistics", [], "at least one"),
+    ("statistics", [Count(), Count(epsilon=0.1)], "each one once"),
+    ("statistics", Count(), "[Count(), Sum()]"),
+    ("statistics", ["count"], "[Count(), Sum()]"),
+    ("statistics", [Count], "[Count(), Sum()]"),
+    ("statistics", None, "[Count(), Sum()]"),
+    ("key_field", "", "a name each"),
+    ("time_field", None, "a name each"),
+    ("value_field", "key", "a name each"),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "advice"), BAD, ids=str)
+def test_a_bad_field_is_named_with_what_would_be_right(field: str, value: Any, advice: str) -> None:
+    """The message names the field and what stands there; the advice tells what may stand there."""
+    with pytest.raises(SlidestatError) as caught:
+        declare(**{field: value})
+    if field.endswith("_field"):
+        assert "the fields" in caught.value.message
+        assert field in caught.value.advice
+    else:
+        assert caught.value.message.startswith(f"{field} ")
+    assert advice in caught.value.advice
+
+
+@pytest.mark.parametrize("statistic", [Count, Sum])
+@pytest.mark.parametrize(
+    "epsilon", [0, -0.1, 0.00009, 1.01, float("nan"), float("inf"), "0.1", None]
+)
+def test_a_bad_epsilon_is_refused(statistic: type[Count] | type[Sum], epsilon: Any) -> None:
+    """The statistic and its epsilon are named, and the range that is right."""
+    with pytest.raises(SlidestatError, match=f"the epsilon of {statistic.name} is") as caught:
+        statistic(epsilon=epsilon)
+    assert "from 0.0001 to 1" in caught.value.advice
+
+
+@pytest.mark.parametrize("decimals", [-1, 10, 1.5, 2.0, True, "2", None])
+def test_bad_decimals_are_refused(decimals: Any) -> None:
+    """Only a whole number from 0 to 9 will do."""
+    with pytest.raises(SlidestatError, match="the decimals of sum is") as caught:
+        Sum(decimals=decimals)
+    assert "from 0 to 9" in caught.value.advice
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("0s", 0),
+        ("1ms", 1),
+        ("90s", 90_000),
+        ("5m", 300_000),
+        ("1h", 3_600_000),
+        ("7d", 604_800_000),
+        (" 10 m ", 600_000),
+        ("36525d", 3_155_760_000_000),
+    ],
+)
+def test_durations_are_read(text: str, ms: int) -> None:
+    """A whole number and a unit; blanks do not matter."""
+    assert duration_ms(text, "span") == ms
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1", "s", "1 S", "1.5h", "-1s", "1h30m", "1e3s", "½h", "１s", 5, None, b"1s"]
+)
+def test_what_is_no_duration_is_refused(text: Any) -> None:
+    """The field is named, and examples are given."""
+    with pytest.raises(SlidestatError, match="lateness is .* not a duration") as caught:
+        duration_ms(text, "lateness")
+    assert '"5m"' in caught.value.advice
+
+
+def test_every_topology_that_is_taken_has_parameters() -> None:
+    """At the limits of span, windows, epsilon and decimals, synopses can still be made."""
+    for span in ("1ms", "36525d"):
+        for epsilon in (0.0001, 1):
+            topology = declare(
+                span=span,
+                every="36525d",
+                windows=[span, span],
+                lateness=span,
+                statistics=[Count(epsilon=epsilon), Sum(epsilon=epsilon, decimals=9)],
+            )
+            assert topology.windows_ms == (topology.span_ms,)
+            for statistic in topology.statistics:
+                parameters = statistic.parameters(topology.span_ms)
+                assert parameters.relative_error <= epsilon
+
+
+def test_windows_are_the_span_unless_given_and_come_shortest_first() -> None:
+    """Each length once, however it is written."""
+    assert declare().windows_ms == (3_600_000,)
+    assert declare(windows=["1h", "60s", "1m", "5m"]).windows_ms == (60_000, 300_000, 3_600_000)
