@@ -40,7 +40,8 @@ class Progress:
             newest = f"{datetime.fromtimestamp(max_time / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
         self._say(
             f"{counters.read:,} records read in all, {rate:,.0f}/s now;"
-            f" {counters.counted:,} counted, {counters.dead:,} dead, {counters.late:,} late; newest event {newest}"
+            f" {counters.counted:,} counted, {counters.dead:,} dead, {counters.late:,} late;"
+            f" newest event {newest}"
         )
 
     def _say(self, text: str) -> None:

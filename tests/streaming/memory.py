@@ -5,7 +5,9 @@ checkpoints last), then the store, then the source offset. A crash may fall afte
 what the producer had queued may be delivered up to any record.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from random import Random
 
 import numpy as np
@@ -90,10 +92,18 @@ class SmallCacheProcessor(PartitionProcessor):
 class Partition:
     """The source partition, and all that outlives a worker."""
 
-    def __init__(self, topology: Topology, records: Sequence[Record], random: Random) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        records: Sequence[Record],
+        random: Random,
+        largest_batches: Sequence[int] = (1, 5, 40, 1_000),
+    ) -> None:
+        """`largest_batches`: one of them is chosen for each worker, its batches are up to that."""
         self.topology = topology
         self.records = records
         self.random = random
+        self.largest_batches = largest_batches
         self.committed: int | None = None
         self.changelog: list[Row] = []
         self.outputs: list[Output] = []
@@ -112,21 +122,21 @@ class Partition:
             life.run()
         except WorkerDiedError:
             delivered = self.random.randint(0, len(life.queued))
-            self.outputs += life.queued[:delivered]
+            self.outputs += islice(life.queued, delivered)
 
 
 class _Life:
     """One worker, from its start to its end."""
 
     def __init__(self, partition: Partition, steps: int | None) -> None:
-        self.queued: list[Output] = []
+        self.queued: deque[Output] = deque()
         self._partition = partition
         self._random = partition.random
         self._steps = steps
         self._store = partition.store()
         start = partition.committed or 0
-        self._left = [record for record in partition.records if record.offset >= start]
-        self._largest_batch = self._random.choice([1, 5, 40, 1_000])
+        self._left = deque(record for record in partition.records if record.offset >= start)
+        self._largest_batch = self._random.choice(partition.largest_batches)
         self._processor: PartitionProcessor | None = None
         kinds: list[Callable[..., PartitionProcessor]] = [PartitionProcessor, SmallCacheProcessor]
         self._make = self._random.choice(kinds)
@@ -148,7 +158,7 @@ class _Life:
 
     def _process(self) -> None:
         size = self._random.randint(1, self._largest_batch)
-        taken, self._left = self._left[:size], self._left[size:]
+        taken = [self._left.popleft() for _ in range(min(size, len(self._left)))]
         if not taken:
             return
         batch = batch_of(taken)
@@ -171,7 +181,7 @@ class _Life:
         # Batches go on coming in while a flush waits for the broker.
         self._sometimes_process()
         while self.queued:
-            partition.outputs.append(self.queued.pop(0))
+            partition.outputs.append(self.queued.popleft())
             self._step()
         rows = rows_of(snapshot)
         for row in rows:

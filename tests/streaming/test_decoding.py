@@ -202,7 +202,7 @@ def test_fields_may_have_any_name(name: str) -> None:
 
 
 FRAGMENTS = st.sampled_from(
-    b'{ } [ ] "key" "time" "value" : , " \\u d800 1600000000000 -1 1e5 null true \xff "a" 0.1'.split()
+    b'{ } [ ] "key" "time" "value" : , " \\u d800 1600000000000 -1 1e5 null true \xff "a"'.split()
 )
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

@@ -19,6 +19,7 @@ DATA = Path(__file__).parents[3] / "shared" / "data"
 LANDINGS = "nyc-flights-2013-by-landing.parquet"
 DEPARTURES = "flights-2001-h1.parquet"
 ROWS = 50_000
+FETCHES = (300, 2_000, 10_000)
 
 
 def flights(file: str, columns: tuple[str, str, str], rows: int) -> list[Record]:
@@ -52,7 +53,7 @@ def topology(lateness: str) -> Topology:
 
 def crashed_run(topology: Topology, records: Sequence[Record]) -> Partition:
     """A run with crashes on the way."""
-    partition = Partition(topology, records, Random(7))
+    partition = Partition(topology, records, Random(7), FETCHES)
     for steps in (500, 3_000, 10_000):
         partition.live(steps)
     partition.live()
@@ -68,7 +69,7 @@ def test_flights_by_landing(lateness: str, all_in_time: bool) -> None:
     declared = topology(lateness)
     model = Model(declared, records)
     assert (model.offsets(Fate.LATE) == []) is all_in_time
-    partition = Partition(declared, records, Random(1))
+    partition = Partition(declared, records, Random(1), FETCHES)
     partition.live()
     assert offsets_of("late", partition.outputs) == model.offsets(Fate.LATE)
     check_statistics(declared, model, statistics_of(partition.outputs))
@@ -80,7 +81,7 @@ def test_flights_by_departure_with_crashes() -> None:
     """
     records = flights(DEPARTURES, ("origin", "date", "distance"), ROWS)
     declared = topology("0s")
-    whole = Partition(declared, records, Random(2))
+    whole = Partition(declared, records, Random(2), FETCHES)
     whole.live()
     check_statistics(declared, Model(declared, records), statistics_of(whole.outputs))
     crashed = crashed_run(declared, records)
