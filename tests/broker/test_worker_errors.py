@@ -1,0 +1,200 @@
+"""What a user sees when a worker cannot run: one sentence, one piece of advice, no stack trace."""
+
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from app.local.ports import pick_free_ports
+from tests.broker.conftest import BODY, MakeStage
+from tests.broker.workers import Stage, Worker, events, produce, wait_until, write_topology
+
+
+def complaint(worker: Worker) -> str:
+    """What a worker that ended by itself says was wrong, checked for its form."""
+    code = worker.await_end()
+    said = worker.said()
+    assert code not in (0, None), said
+    assert "Traceback" not in said
+    assert said.count("error: ") == 1, said
+    assert said.count("what to do: ") == 1, said
+    return said[said.index("error: ") :]
+
+
+def test_broker_that_does_not_answer(tmp_path: Path) -> None:
+    """Without a broker at the address, the worker says so and how to start one."""
+    file = write_topology(tmp_path, "t", "s", BODY)
+    with Worker(file, tmp_path / "data", f"127.0.0.1:{pick_free_ports(1)[0]}") as worker:
+        said = complaint(worker)
+    assert "No Kafka broker answers at 127.0.0.1" in said
+    assert "slidestat broker" in said
+
+
+def test_source_topic_that_is_missing(make_stage: MakeStage, topic_name: str) -> None:
+    """Without the source topic, the worker names it and the command that makes it."""
+    stage = make_stage(source=f"{topic_name}-missing")
+    with stage.worker() as worker:
+        said = complaint(worker)
+    assert f"{topic_name}-missing" in said
+    assert "slidestat topics create" in said
+
+
+def test_output_topic_with_another_partition_count(
+    make_stage: MakeStage, make_topic: Callable[..., str]
+) -> None:
+    """An output topic with 3 partitions over a source of 2 is refused with both numbers."""
+    stage = make_stage(partitions=2)
+    make_topic("t-statistics", 3)
+    with stage.worker() as worker:
+        said = complaint(worker)
+    assert f"{stage.name}-statistics" in said
+    assert "3 partitions, not 2" in said
+
+
+def test_data_folder_of_a_running_worker(make_stage: MakeStage) -> None:
+    """The second worker in a folder is turned away, the first goes on."""
+    stage = make_stage(partitions=1)
+    with stage.worker() as first:
+        first.await_ready()
+        with Worker(stage.file, stage.data_dir(), stage.bootstrap) as second:
+            said = complaint(second)
+        assert "Another worker holds the data folder" in said
+        assert "--data-dir" in said
+        assert first.terminate() == 0
+
+
+def test_data_folder_of_another_topology(make_stage: MakeStage) -> None:
+    """A folder with one topology's tables is refused to another."""
+    one = make_stage(partitions=1, name="one")
+    one.drain()
+    two = make_stage(name="two", source=one.topology.source)
+    with two.worker(data_dir=one.data_dir()) as worker:
+        assert f"belongs to {one.group}" in complaint(worker)
+
+
+def test_data_folder_of_another_cluster(make_stage: MakeStage) -> None:
+    """A folder written against another cluster is refused, with the way out."""
+    stage = make_stage(partitions=1)
+    stage.drain()
+    label = stage.data_dir() / "slidestat.json"
+    text = label.read_text()
+    cluster = text.split('"cluster_id":"')[1].split('"')[0]
+    label.write_text(text.replace(cluster, "another"))
+    with stage.worker() as worker:
+        said = complaint(worker)
+    assert "another Kafka cluster" in said
+    assert "Delete the folder" in said
+
+
+def test_data_folder_that_cannot_be_written(make_stage: MakeStage, tmp_path: Path) -> None:
+    """A folder below a file is refused with the system's reason."""
+    stage = make_stage(partitions=1)
+    (tmp_path / "file").write_text("")
+    with stage.worker(data_dir=tmp_path / "file" / "data") as worker:
+        said = complaint(worker)
+    assert "cannot be used" in said
+    assert "--data-dir" in said
+
+
+@pytest.mark.parametrize("damaged", ["CURRENT", "MANIFEST-*", "*.sst"])
+def test_database_that_is_damaged(make_stage: MakeStage, damaged: str) -> None:
+    """Garbage in RocksDB's files is named as damage of the folder, and deleting it is advised,
+    which is enough.
+    """
+    stage = make_stage(partitions=1)
+    source = stage.topology.source
+    produce(stage.bootstrap, source, events(5_000))
+    # The log of RocksDB becomes a table file only when the database is opened again.
+    stage.drain()
+    stage.drain()
+    files = list(stage.data_dir().glob(f"**/*-state-0.db/{damaged}"))
+    assert files
+    for file in files:
+        file.write_bytes(b"garbage" * (file.stat().st_size // 7 + 1))
+    produce(stage.bootstrap, source, events(5_000, start=5_000))
+    with stage.worker() as worker:
+        said = complaint(worker)
+    assert str(stage.data_dir()) in said
+    assert "Delete the folder" in said
+    shutil.rmtree(stage.data_dir())
+    stage.drain()
+    stage.check()
+
+
+def test_source_topic_made_anew(make_stage: MakeStage, admin: AdminClient) -> None:
+    """A source topic deleted and made again, shorter than what the state has read, is found out
+    before anything is counted.
+    """
+    stage = make_stage(partitions=1)
+    source = stage.topology.source
+    produce(stage.bootstrap, source, events(5_000))
+    stage.drain()
+    remake_topic(admin, source)
+    produce(stage.bootstrap, source, events(100))
+    with stage.worker() as worker:
+        said = complaint(worker)
+    assert "made anew" in said
+    assert source in said
+
+
+def test_changelog_made_anew(make_stage: MakeStage, admin: AdminClient) -> None:
+    """Tables ahead of a changelog that was deleted are found out, and the advice leads on."""
+    stage = make_stage(partitions=1)
+    produce(stage.bootstrap, stage.topology.source, events(5_000))
+    stage.drain()
+    remake_topic(admin, stage.changelog)
+    produce(stage.bootstrap, stage.changelog, [(b"x", b"y")], partition=0)
+    with stage.worker() as worker:
+        said = complaint(worker)
+    assert str(stage.data_dir()) in said
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        BODY.replace("Count(epsilon=0.1)", "Count(epsilon=0.2)"),
+        BODY.replace('span="10m"', 'span="11m"'),
+        BODY.replace("Count(epsilon=0.1), ", ""),
+    ],
+    ids=["epsilon", "span", "statistics"],
+)
+def test_topology_changed_over_old_state(make_stage: MakeStage, changed: str) -> None:
+    """State of other parameters is never read as if it were the topology's."""
+    stage = make_stage(partitions=1)
+    produce(stage.bootstrap, stage.topology.source, events(5_000))
+    stage.drain()
+    write_topology(stage.file.parent, stage.name, stage.topology.source, changed)
+    produce(stage.bootstrap, stage.topology.source, events(5_000, start=5_000))
+    with stage.worker() as worker:
+        said = complaint(worker)
+    assert "does not fit the topology" in said
+
+
+def test_topology_file_that_is_missing(tmp_path: Path) -> None:
+    """A topology file that is not there is named."""
+    with Worker(tmp_path / "none.py", tmp_path / "data", "127.0.0.1:1") as worker:
+        assert "none.py" in complaint(worker)
+
+
+def test_sigint_ends_a_worker_as_sigterm_does(make_stage: MakeStage) -> None:
+    """Ctrl-C is no error: exit code 0, nothing but progress said."""
+    stage: Stage = make_stage(partitions=1)
+    with stage.worker() as worker:
+        worker.await_ready()
+        os.kill(worker.pid, signal.SIGINT)
+        assert worker.await_end(10) == 0, worker.said()
+        assert "error" not in worker.said()
+        assert "Traceback" not in worker.said()
+
+
+def remake_topic(admin: AdminClient, name: str) -> None:
+    """Delete a topic and make it again, with one partition."""
+    admin.delete_topics([name])[name].result()
+    wait_until(lambda: name not in admin.list_topics(timeout=10).topics, f"{name} is gone", 30)
+    topic = NewTopic(name, 1, 1, config={"retention.ms": "-1"})
+    admin.create_topics([topic])[name].result()
+    wait_until(lambda: name in admin.list_topics(timeout=10).topics, f"{name} is there", 30)
