@@ -18,10 +18,10 @@ from benchmarks.measure import Measurement
 WANTED_RATIO = 40.0
 
 _TITLES = {
-    Subject.BARE: "(a)  bare consumer",
-    Subject.FAUST_COUNT: "(b)  plain Faust, count",
-    Subject.FAUST_COUNT_SUM: "(b2) plain Faust, count + sum",
-    Subject.OURS: "(c)  slidestat, count + sum",
+    Subject.BARE: "(a)  bare loop",
+    Subject.FAUST_COUNT: "(b)  plain Faust",
+    Subject.FAUST_COUNT_SUM: "(b2) Faust + sum",
+    Subject.OURS: "(c)  slidestat",
 }
 _RATIOS = (
     ("(c) / (b)", Subject.FAUST_COUNT),

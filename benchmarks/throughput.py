@@ -49,7 +49,7 @@ def _compare(bench: Bench, runs: int, console: Console) -> list[dict[Subject, Me
             with console.status(f"run {number} of {runs}: {subject}"):
                 measured[subject], check = bench.run(subject)
             line = f"run {number}: {subject}: {_said(measured[subject], check)}"
-            console.print(line, highlight=False)
+            console.print(line, highlight=False, soft_wrap=True)
         rounds.append(measured)
     return rounds
 

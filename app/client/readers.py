@@ -21,6 +21,8 @@ from app.errors import SlidestatError
 
 BATCH_ROWS = 32_768
 _BLOCK_BYTES = 1 << 20
+# pyarrow reads tens of blocks of a CSV file ahead: small ones keep memory and progress honest.
+_CSV_BLOCK_BYTES = 256 << 10
 # A row longer than this is no event: the file is something else.
 _MAX_ROW_BYTES = 16 << 20
 
@@ -124,7 +126,7 @@ class Reader:
         reader = pa.csv.open_csv(
             opened.stream,
             # One thread, or invalid rows would come without their number.
-            read_options=pa.csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
+            read_options=pa.csv.ReadOptions(use_threads=False, block_size=_CSV_BLOCK_BYTES),
             parse_options=pa.csv.ParseOptions(
                 delimiter="\t" if tabs else ",",
                 # Tab-separated text (as IANA registers it) has no quoting: a quote is a character.
@@ -258,6 +260,8 @@ def _damage_told(file: EventFile) -> Iterator[None]:
         ) from error
     except (pa.ArrowException, OSError, EOFError, lzma.LZMAError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
+        if "straddling object" in reason:
+            reason = f"a row is longer than {_CSV_BLOCK_BYTES >> 10} KiB"
         raise SlidestatError(
             f"{file.name} cannot be read: {reason}.",
             "The file is damaged, cut short, or of another kind than its name says.",

@@ -50,6 +50,9 @@ class Latest:
     def update(self, statistics: Iterable[Statistic]) -> None:
         for s in statistics:
             series = (s.topology, s.statistic, s.key, s.window_ms)
+            known = self._by_series.get(series)
+            if known is not None and known.window_end_ms > s.window_end_ms:
+                continue  # Partitions are read side by side: an older window may come later.
             self._by_series[series] = s
             self._by_series.move_to_end(series)
             if len(self._by_series) > self._rows:

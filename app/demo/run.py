@@ -10,7 +10,7 @@ from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -34,6 +34,13 @@ _WORKERS = 2
 _ROWS_SHOWN = 60
 _LIMIT_S = 600.0
 _POLL_S = 0.2
+
+# A broker that never had a group makes the topic for them first.
+_COORDINATOR_AWAY = {
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+}
 
 _FILE = '''"""The topology of one run of the demo: flights, under names of its own."""
 
@@ -72,7 +79,7 @@ def _broker(bootstrap: str | None, console: Console) -> Iterator[str]:
         return
     console.print("Kafka: starting a broker (the first time its jars are downloaded, 43 MB) …")
     with LocalBroker() as broker:
-        console.print(f"Kafka: {broker.bootstrap_servers}, log {broker.log_path}")
+        console.print(f"Kafka: {broker.bootstrap_servers}, log {broker.log_path}", soft_wrap=True)
         yield broker.bootstrap_servers
 
 
@@ -135,7 +142,13 @@ def _stream(topology: Topology, address: str, folder: Path, events: int, console
 
 def _committed(consumer: Consumer, topic: str) -> int:
     wanted = [TopicPartition(topic, p) for p in range(_PARTITIONS)]
-    return sum(max(found.offset, 0) for found in consumer.committed(wanted, timeout=30))
+    try:
+        found = consumer.committed(wanted, timeout=30)
+    except KafkaException as error:
+        if error.args[0].code() in _COORDINATOR_AWAY:
+            return 0
+        raise
+    return sum(max(partition.offset, 0) for partition in found)
 
 
 def _written(consumer: Consumer, topic: str) -> int:
@@ -201,8 +214,10 @@ def _table(checked: list[Checked]) -> Table:
     """Figures spread over keys and time, the busiest keys among them."""
     largest = sorted(checked, key=lambda c: -c.exact)[: _ROWS_SHOWN // 2]
     others = checked[:: max(1, 2 * len(checked) // _ROWS_SHOWN)]
-    table = Table(title="A sample of what was checked", box=None, pad_edge=False)
-    for column in ("key", "figure", "last", "until (UTC)"):
+    table = Table(
+        title="A sample of what was checked", box=None, pad_edge=False, padding=(0, 1, 0, 0)
+    )
+    for column in ("key", "what", "n", "until (UTC)"):
         table.add_column(column, no_wrap=True)
     for column in ("lower", "estimate", "upper", "exact", "error"):
         table.add_column(column, justify="right", no_wrap=True)
@@ -212,7 +227,7 @@ def _table(checked: list[Checked]) -> Table:
             s.key,
             s.statistic,
             human_duration(s.window_ms),
-            time.strftime("%b %d %H:%M", time.gmtime(s.window_end_ms / 1000)),
+            time.strftime("%m-%d %H:%M", time.gmtime(s.window_end_ms / 1000)),
             *(_figure(figure) for figure in (s.lower, s.estimate, s.upper, c.exact)),
             f"{c.relative_error:.2%}",
         )
@@ -220,4 +235,4 @@ def _table(checked: list[Checked]) -> Table:
 
 
 def _figure(figure: float) -> str:
-    return f"{figure:,.0f}" if figure == int(figure) else f"{figure:,.1f}"
+    return f"{figure:,.1f}" if figure < 1_000 and figure % 1 else f"{figure:,.0f}"

@@ -115,6 +115,9 @@ class BatchConsumer(Consumer):
     async def force_commit(
         self, topics: Iterable[Any] | None = None, start_new_transaction: bool = True
     ) -> bool:
+        if self.crashed:
+            # Its thread has ended: a commit would wait for it for ever.
+            return False
         self._durable.update(await self.app.before_commit())
         return bool(await super().force_commit(topics, start_new_transaction))
 

@@ -47,17 +47,13 @@ def encode_key_state(
 
 def decode_key_state(state: bytes) -> KeyState:
     """Take a state apart; raises SlidestatError for bytes that are not one."""
-    if len(state) < _HEAD.size or state[:2] != _MAGIC:
-        raise SlidestatError("A stored key state is damaged.", "Delete the worker's data folder.")
-    _, version, count, watermark, offset, last_time = _HEAD.unpack_from(state)
-    if version > _VERSION:
-        raise SlidestatError(f"A stored key state has version {version}.", _NEWER)
+    count, watermark, offset, last_time = _read_head(state)
     start = _HEAD.size + 4 * count
     if len(state) < start:
-        raise SlidestatError("A stored key state is damaged.", "Delete the worker's data folder.")
+        raise _damaged()
     lengths = struct.unpack_from(f"<{count}I", state, _HEAD.size)
     if len(state) != start + sum(lengths):
-        raise SlidestatError("A stored key state is damaged.", "Delete the worker's data folder.")
+        raise _damaged()
     synopses = []
     for length in lengths:
         synopses.append(state[start : start + length])
@@ -66,6 +62,23 @@ def decode_key_state(state: bytes) -> KeyState:
 
 
 def last_time_and_watermark(state: bytes) -> tuple[int, int]:
-    """(newest event's time, watermark) without taking the synopses apart: for scans."""
-    _, _, _, watermark, _, last_time = _HEAD.unpack_from(state)
+    """(newest event's time, watermark) without taking the synopses apart: for scans.
+
+    Raises SlidestatError for bytes that do not begin as a state.
+    """
+    _, watermark, _, last_time = _read_head(state)
     return last_time, watermark
+
+
+def _read_head(state: bytes) -> tuple[int, int, int, int]:
+    """(number of synopses, watermark, offset, last_time)."""
+    if len(state) < _HEAD.size or state[:2] != _MAGIC:
+        raise _damaged()
+    _, version, count, watermark, offset, last_time = _HEAD.unpack_from(state)
+    if version > _VERSION:
+        raise SlidestatError(f"A stored key state has version {version}.", _NEWER)
+    return count, watermark, offset, last_time
+
+
+def _damaged() -> SlidestatError:
+    return SlidestatError("A stored key state is damaged.", "Delete the worker's data folder.")

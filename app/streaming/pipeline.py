@@ -66,7 +66,11 @@ class Pipeline:
             self._send(letter, batch, self._topology.late_topic)
 
     async def flush(self) -> Mapping[TP, int]:
-        """Make everything processed so far durable; the offsets to commit."""
+        """Make everything processed so far durable; the offsets to commit.
+
+        They include what was durable before, in case that the group does not know it: a commit
+        failed, or its offsets were set back.
+        """
         processors = dict(self._processors)
         snapshots: dict[int, Snapshot] = {}
         for partition, processor in processors.items():

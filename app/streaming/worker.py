@@ -1,9 +1,10 @@
 """A worker: one process of a consumer group that computes one topology."""
 
+import asyncio
 import gc
 import logging
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import faust
 from faust.exceptions import ConsistencyError
@@ -25,6 +26,9 @@ _COMMIT_INTERVAL_S = 1.0
 # A killed worker's partitions stand still for as long, also when it is started again at once;
 # Faust would have them wait for a minute.
 _SESSION_TIMEOUT_S = 10.0
+
+# rocksdict raises plain exceptions; RocksDB begins their text with the kind of fault.
+_ROCKSDB_FAULTS = ("Corruption", "IO error")
 
 
 def application_id(topology: Topology) -> str:
@@ -67,12 +71,20 @@ def create_app(
     progress = Progress(topology.name)
     pipeline = Pipeline(topology, table, outputs, end_offset, committed_offset, progress)
 
+    flushing = asyncio.Lock()
+
+    async def crash(error: Exception) -> None:
+        # Stopping commits once more: nothing half done may be in that commit.
+        pipeline.forget()
+        await app.crash(error)
+
     async def flush() -> dict[TP, int]:
-        try:
-            return dict(await pipeline.flush())
-        except Exception as error:
-            await app.crash(error)
-            raise
+        async with flushing:
+            try:
+                return dict(await pipeline.flush())
+            except Exception as error:
+                await crash(error)
+                raise
 
     app.before_commit = flush
 
@@ -85,12 +97,14 @@ def create_app(
                 pipeline.process(batch)
             except Exception as error:
                 # A restarted agent would go on with the next batch and lose this one.
-                await app.crash(error)
+                await crash(error)
                 raise
 
     @app.on_partitions_revoked.connect
     async def forget(*_args: Any, **_kwargs: Any) -> None:
-        pipeline.forget()
+        # A flush under way must end before another worker may read what it writes.
+        async with flushing:
+            pipeline.forget()
 
     @app.on_rebalance_complete.connect
     async def ready(*_args: Any, **_kwargs: Any) -> None:
@@ -132,9 +146,20 @@ def run_worker(topology: Topology, bootstrap_servers: str, data_dir: Path, parti
         worker.execute_from_commandline()
     except SystemExit as stop:
         if stop.code:
-            raise
-    except ConsistencyError as error:
+            # The exit only says that there was a fault; the fault is what Faust stopped for.
+            _raise_for_the_user(app.crash_reason or stop.__context__ or stop, data_dir)
+
+
+def _raise_for_the_user(reason: BaseException, data_dir: Path) -> NoReturn:
+    """Raise the fault that ended a worker, as a SlidestatError if the user can mend it."""
+    restore = f"Delete the folder {data_dir}; the worker restores it from the changelog."
+    if isinstance(reason, ConsistencyError):
         raise SlidestatError(
-            f"The tables in {data_dir} are ahead of their changelog: it was made anew.",
-            f"Delete the folder {data_dir}; the worker restores it from the changelog.",
-        ) from error
+            f"The tables in {data_dir} are ahead of their changelog: it was made anew.", restore
+        ) from reason
+    if str(reason).startswith(_ROCKSDB_FAULTS):
+        fault = str(reason).rstrip(".")
+        raise SlidestatError(
+            f"The tables in {data_dir} cannot be read: {fault}.", restore
+        ) from reason
+    raise reason

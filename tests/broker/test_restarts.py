@@ -1,13 +1,12 @@
 """Nothing that happens to a group's workers shows in what they wrote."""
 
 import shutil
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
 
 from tests.broker.conftest import MakeStage
-from tests.broker.workers import Stage, events, produce, set_offsets, wait_until
+from tests.broker.workers import Stage, events, produce, set_offsets
 
 # With a lateness events wait in memory, and reading begins again before what was processed.
 WITH_LATENESS = (
@@ -67,13 +66,13 @@ def test_a_worker_killed_in_a_backlog_repeats_and_loses_nothing(make_stage: Make
     for stage in stages:
         feed(stage, 0, 100_000)
     for attempt in range(2):
+        before = [sum(stage.committed().values()) for stage in stages]
         with ExitStack() as workers:
             # Two groups at once, to wait only once until the broker misses the killed ones.
             for stage in stages:
                 workers.enter_context(stage.worker())
-            for stage in stages:
-                before = sum(stage.committed().values())
-                wait_until(lambda: sum(stage.committed().values()) > before, "a commit", 60)  # noqa: B023
+            for stage, offsets in zip(stages, before, strict=True):
+                stage.await_commit_after(offsets)
         for stage in stages:
             if attempt == 1:
                 shutil.rmtree(stage.data_dir())
@@ -99,7 +98,7 @@ def test_workers_that_join_and_leave_share_the_work_exactly(make_stage: MakeStag
         for stage, worker in zip(stages, second, strict=True):
             worker.await_ready()
             feed(stage, 100_000, 40_000)
-            wait_until(lambda: sum(stage.committed().values()), "a commit", 30)  # noqa: B023
+            stage.await_commit_after(0)
             assert worker.terminate() == 0, worker.said()
 
         third = [workers.enter_context(stage.worker("c")) for stage in stages]
@@ -171,7 +170,7 @@ def test_sigterm_ends_a_busy_worker_with_its_work_committed(make_stage: MakeStag
     stage = make_stage(partitions=2)
     feed(stage, 0, 200_000)
     with stage.worker() as worker:
-        wait_until(lambda: any(stage.committed().values()), "a commit", 30)
+        stage.await_commit_after(0)
         assert worker.terminate(timeout_s=10) == 0, worker.said()
     reached = {p: checkpoint.next_offset for p, checkpoint in stage.checkpoints().items()}
     assert {p: offset for p, offset in stage.committed().items() if offset} == reached

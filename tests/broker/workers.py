@@ -145,7 +145,7 @@ class Stage:
 
     def drain(self, name: str = "a") -> Worker:
         """Run a worker until all that can be is committed, then stop it; the worker, ended."""
-        with self.worker(name) as worker:
+        with self.worker(name).await_ready() as worker:
             self.await_settled([worker])
             assert worker.terminate() == 0, worker.said()
         return worker
@@ -191,9 +191,7 @@ class Stage:
             sum(c.late for c in counters),
         )
 
-    def await_settled(
-        self, workers: Sequence[Worker] = (), timeout_s: float = DRAIN_S
-    ) -> None:
+    def await_settled(self, workers: Sequence[Worker] = (), timeout_s: float = DRAIN_S) -> None:
         """Return once as much is committed as an undisturbed worker would commit: everything but
         what waits for the watermark.
         """
@@ -205,6 +203,10 @@ class Stage:
             return self.committed() == goal
 
         wait_until(settled, f"{self.group} has committed {goal}", timeout_s)
+
+    def await_commit_after(self, records: int) -> None:
+        """Return once more than so many records are committed, over all partitions."""
+        wait_until(lambda: sum(self.committed().values()) > records, "a commit", DRAIN_S)
 
     def check(self, source: Records | None = None) -> "Expected":
         """Assert that statistics, letters and counters are those of an undisturbed worker."""
@@ -251,7 +253,9 @@ def undisturbed(topology: Topology, source: Records) -> Expected:
         processor = PartitionProcessor(topology, topology.source, partition, _EmptyStore(), 0)
         some = processor.process(as_batch(topology.source, partition, records))
         effects.statistics += some.statistics
-        effects.dead_letters += [letter._replace(detail=str(partition)) for letter in some.dead_letters]
+        effects.dead_letters += [
+            letter._replace(detail=str(partition)) for letter in some.dead_letters
+        ]
         effects.late += [letter._replace(detail=str(partition)) for letter in some.late]
         processor.snapshot()
         next_offsets[partition] = processor.checkpoint.next_offset

@@ -211,7 +211,7 @@ def test_missing_columns_are_told_with_those_there_are(tmp_path: Path, name: str
         ("b.csv.gz", b"no gzip at all", "cannot be read"),
         ("a.parquet", b"no parquet at all, though long enough", "cannot be read"),
         ("long.jsonl", b" " * (20 << 20), "longer than 16 MiB"),
-        ("long.csv", b"key,time,value\n" + b"a" * (20 << 20), "cannot be read"),
+        ("long.csv", b"key,time,value\n" + b"a" * (20 << 20), "longer than 256 KiB"),
         ("empty.csv", b"", "is empty"),
         ("a.parquet.gz", b"x", "compressed Parquet"),
         ("a.csv.lz4", b"x", "compressed in a way that is not read: .lz4"),

@@ -157,6 +157,15 @@ def test_latest_is_bounded_and_newest_first() -> None:
     assert [(s.key, s.estimate) for s in latest.newest_first()] == [("c", 4), ("a", 3)]
 
 
+def test_latest_does_not_go_back() -> None:
+    """An older window that is read later, from another partition, replaces nothing."""
+    latest = Latest(2)
+    latest.update([statistic("a", 1, END_MS), statistic("a", 2, END_MS - 1)])
+    assert [s.estimate for s in latest.newest_first()] == [1]
+    latest.update([statistic("a", 3, END_MS)])
+    assert [s.estimate for s in latest.newest_first()] == [3]
+
+
 def test_cells() -> None:
     """A statistic's cells are its figures for people; half the bounds' width is the ± share."""
     assert cells(statistic("ATL", 1234567.5)) == (
