@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
@@ -18,9 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
 from app.client.connection import admin_client, require_broker
 from app.client.durations import human_duration
 from app.errors import SlidestatError
-
-if TYPE_CHECKING:
-    from app.streaming.topology import Topology
+from app.streaming.topology import Topology, duration_ms
 
 # A broker deletes by the records' timestamps. Events carry their event time there, so under the
 # usual seven days historical events would vanish before anything has read them.
@@ -137,9 +135,6 @@ def retention_config(retention: str) -> dict[str, str]:
         # By the same timestamps a broker begins a new segment: once for every week that events
         # jump, unless told otherwise. With nothing to delete there is no need to.
         return {"retention.ms": "-1", "segment.ms": str(2**63 - 1)}
-    # Topologies bring a compiler along, which takes a second to load.
-    from app.streaming.topology import duration_ms
-
     retention_ms = duration_ms(retention, "retention")
     if retention_ms == 0:
         raise SlidestatError(
