@@ -133,7 +133,9 @@ def _read(bootstrap: str, topic: str, partitions: int) -> list[_Figures]:
     try:
         consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
         while len(figures) < wanted:
-            messages = consumer.consume(_FETCH, timeout=_TIMEOUT_S)
+            # No more than there are: it would wait for the rest until its time is up.
+            missing = wanted - len(figures)
+            messages = consumer.consume(min(_FETCH, missing), timeout=_TIMEOUT_S)
             if not messages:
                 raise _impossible(f"{topic} gave {len(figures)} of {wanted} records")
             figures.extend(decode(message.value() or b"") for message in messages)

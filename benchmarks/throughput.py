@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from app.client.connection import require_broker
 from app.client.options import BOOTSTRAP_VARIABLE
 from app.errors import SlidestatError
 from app.local.broker import LocalBroker
@@ -23,6 +24,7 @@ from benchmarks import report
 from benchmarks.bench import Bench, Subject
 from benchmarks.check import Check
 from benchmarks.measure import Measurement
+from benchmarks.ours import make_topology
 from benchmarks.workload import KeyDistribution, draw
 
 _PARTITIONS = 2
@@ -34,6 +36,7 @@ _QUICK_EVENTS, _QUICK_FAUST_EVENTS, _QUICK_RUNS = 1_000_000, 15_000, 1
 def _broker() -> Iterator[tuple[str, int | None]]:
     """Bootstrap address and, for a broker of our own, its process id."""
     if given := os.environ.get(BOOTSTRAP_VARIABLE):
+        require_broker(given)
         yield given, None
     else:
         with LocalBroker() as broker:
@@ -86,6 +89,7 @@ def compare(
     if quick:
         events, faust_events, runs = _QUICK_EVENTS, _QUICK_FAUST_EVENTS, _QUICK_RUNS
     console.print(report.machine(), highlight=False)
+    make_topology("events", "bench", every)  # a wrong `every` is found before anything is started
     workload = draw(events, keys, distribution, _PARTITIONS)
     with (
         tempfile.TemporaryDirectory(prefix="slidestat-bench-") as folder,

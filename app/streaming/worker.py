@@ -152,14 +152,16 @@ def run_worker(topology: Topology, bootstrap_servers: str, data_dir: Path, parti
 
 def _raise_for_the_user(reason: BaseException, data_dir: Path) -> NoReturn:
     """Raise the fault that ended a worker, as a SlidestatError if the user can mend it."""
-    restore = f"Delete the folder {data_dir}; the worker restores it from the changelog."
     if isinstance(reason, ConsistencyError):
         raise SlidestatError(
-            f"The tables in {data_dir} are ahead of their changelog: it was made anew.", restore
+            f"The tables in {data_dir} are ahead of their changelog: it was made anew.",
+            "Give the topology another name to count from the start of its source, or delete the"
+            " folder to go on with empty tables.",
         ) from reason
     if str(reason).startswith(_ROCKSDB_FAULTS):
         fault = str(reason).rstrip(".")
         raise SlidestatError(
-            f"The tables in {data_dir} cannot be read: {fault}.", restore
+            f"The tables in {data_dir} cannot be read: {fault}.",
+            f"Delete the folder {data_dir}; the worker restores it from the changelog.",
         ) from reason
     raise reason

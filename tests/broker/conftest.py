@@ -7,7 +7,10 @@ import pytest
 
 from tests.broker.workers import Stage
 
-BODY = 'span="10m", every="20s", windows=("1m", "10m"), statistics=(Count(epsilon=0.1), Sum(epsilon=0.1))'
+BODY = (
+    'span="10m", every="20s", windows=("1m", "10m"),\n'
+    "    statistics=(Count(epsilon=0.1), Sum(epsilon=0.1)),\n"
+)
 
 MakeStage = Callable[..., Stage]
 

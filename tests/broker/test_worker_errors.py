@@ -148,31 +148,34 @@ def test_changelog_made_anew(make_stage: MakeStage, admin: AdminClient) -> None:
     produce(stage.bootstrap, stage.topology.source, events(5_000))
     stage.drain()
     remake_topic(admin, stage.changelog)
-    produce(stage.bootstrap, stage.changelog, [(b"x", b"y")], partition=0)
     with stage.worker() as worker:
         said = complaint(worker)
     assert str(stage.data_dir()) in said
 
 
 @pytest.mark.parametrize(
-    "changed",
+    ("old", "new"),
     [
-        BODY.replace("Count(epsilon=0.1)", "Count(epsilon=0.2)"),
-        BODY.replace('span="10m"', 'span="11m"'),
-        BODY.replace("Count(epsilon=0.1), Sum(", "(Sum(").replace("0.1))", "0.1),)"),
+        ("Count(epsilon=0.1)", "Count(epsilon=0.2)"),
+        ('span="10m"', 'span="11m"'),
+        ("Count(epsilon=0.1), Sum(epsilon=0.1)", "Sum(epsilon=0.1),"),
+        ("Count(epsilon=0.1), Sum(epsilon=0.1)", "Sum(epsilon=0.1), Count(epsilon=0.1)"),
     ],
-    ids=["epsilon", "span", "statistics"],
+    ids=["epsilon", "span", "fewer", "order"],
 )
-def test_topology_changed_over_old_state(make_stage: MakeStage, changed: str) -> None:
-    """State of other parameters is never read as if it were the topology's."""
+def test_topology_changed_over_old_state(make_stage: MakeStage, old: str, new: str) -> None:
+    """State of other parameters is never read as if it were the topology's, and nothing of the
+    records that met it is committed.
+    """
     stage = make_stage(partitions=1)
     produce(stage.bootstrap, stage.topology.source, events(5_000))
     stage.drain()
-    write_topology(stage.file.parent, stage.name, stage.topology.source, changed)
+    write_topology(stage.file.parent, stage.name, stage.topology.source, BODY.replace(old, new))
     produce(stage.bootstrap, stage.topology.source, events(5_000, start=5_000))
     with stage.worker() as worker:
         said = complaint(worker)
     assert "does not fit the topology" in said
+    assert stage.committed() == {0: 5_000}
 
 
 def test_topology_file_that_is_missing(tmp_path: Path) -> None:

@@ -1,0 +1,121 @@
+"""Whatever a producer sends, the worker goes on, and every record is accounted for."""
+
+import json
+
+from schemas.dead_letter import DeadLetterHeaders, Reason
+from tests.broker.conftest import BODY, MakeStage
+from tests.broker.workers import events, produce
+
+TIME = 1_700_000_000_000
+MEGABYTE = 2**20
+
+
+def event(**fields: object) -> bytes:
+    return json.dumps({"key": "k1", "time": TIME, "value": 1.5, **fields}).encode()
+
+
+BAD: dict[str, tuple[bytes | None, Reason]] = {
+    "no value": (None, Reason.NULL_RECORD),
+    "empty": (b"", Reason.NOT_JSON),
+    "not JSON": (b"hello", Reason.NOT_JSON),
+    "cut off": (event()[:-3], Reason.NOT_JSON),
+    "not UTF-8": (b'{"key":"\xff\xfe","time":1700000000000,"value":1}', Reason.NOT_JSON),
+    "nested deeply": (b'{"key":"k1","more":' + b"[" * 100_000, Reason.NOT_JSON),
+    "an array": (b"[1, 2]", Reason.WRONG_TYPE),
+    "a number": (b"7", Reason.WRONG_TYPE),
+    "null": (b"null", Reason.WRONG_TYPE),
+    "key a number": (event(key=7), Reason.WRONG_TYPE),
+    "time a text": (event(time="2023-11-14"), Reason.WRONG_TYPE),
+    "value a text": (event(value="1.5"), Reason.WRONG_TYPE),
+    "value null": (event(value=None), Reason.WRONG_TYPE),
+    "value a truth": (event(value=True), Reason.WRONG_TYPE),
+    "no key": (b'{"time":1700000000000,"value":1}', Reason.MISSING_FIELD),
+    "no time": (b'{"key":"k1","value":1}', Reason.MISSING_FIELD),
+    "no value field": (b'{"key":"k1","time":1700000000000}', Reason.MISSING_FIELD),
+    "key empty": (event(key=""), Reason.BAD_KEY),
+    "key too long": (event(key="k" * 257), Reason.BAD_KEY),
+    "not a number": (event(value=float("nan")), Reason.NOT_JSON),
+    "infinity": (event(value=float("inf")), Reason.NOT_JSON),
+    "minus infinity": (event(value=float("-inf")), Reason.NOT_JSON),
+    "beyond floats": (b'{"key":"k1","time":1700000000000,"value":1e999}', Reason.NOT_JSON),
+    "negative": (event(value=-0.001), Reason.NEGATIVE_VALUE),
+    "too large": (event(value=1e300), Reason.VALUE_TOO_LARGE),
+    "year 1": (event(time=-62_135_596_800_000), Reason.BAD_TIME),
+    "year 9999": (event(time=253_402_300_799_000), Reason.BAD_TIME),
+    "seconds": (event(time=TIME // 1000), Reason.BAD_TIME),
+    "microseconds": (event(time=TIME * 1000), Reason.BAD_TIME),
+    "a huge integer": (b'{"key":"k1","time":%d,"value":1}' % 10**40, Reason.WRONG_TYPE),
+    "a megabyte": (event(key="k" * (MEGABYTE - 100)), Reason.BAD_KEY),
+    "a megabyte of no JSON": (b"x" * MEGABYTE, Reason.NOT_JSON),
+}
+
+
+def test_bad_records_become_dead_letters(make_stage: MakeStage) -> None:
+    """Each kind of bad record, among good ones and in batches of their own, lands on the
+    dead-letter topic once with its reason, position, original key and bytes; good records of a
+    megabyte are counted; records in = counted + dead, exactly.
+    """
+    stage = make_stage(partitions=2, config={"max.message.bytes": str(4 * MEGABYTE)})
+    source = stage.topology.source
+    good = events(2_000)
+    mixed: list[tuple[bytes | None, bytes | None]] = []
+    for i, (value, _) in enumerate(BAD.values()):
+        mixed += [*good[i * 20 : i * 20 + 20], (f"bad-{i}".encode() if i % 2 else None, value)]
+    mixed.append((b"large", event(time=TIME + 30_000, note="n" * MEGABYTE)))
+    mixed += good[len(BAD) * 20 :]
+    produce(stage.bootstrap, source, mixed, partition=0)
+    # A partition with nothing but bad records is read through as well.
+    produce(stage.bootstrap, source, [(b"bad", value) for value, _ in BAD.values()], partition=1)
+    stage.drain()
+    stage.check()
+
+    records = stage.read(source)
+    letters = stage.dead_letters()
+    bad_values = {value for value, _ in BAD.values()}
+    reasons = [reason for _, reason in BAD.values()]
+    for partition in (0, 1):
+        bad = [record for record in records[partition] if record.value in bad_values]
+        assert len(letters[partition]) == len(bad) == len(BAD)
+        for letter, record, kind, reason in zip(letters[partition], bad, BAD, reasons, strict=True):
+            assert letter.value == record.value, kind
+            assert letter.timestamp == record.timestamp, kind
+            assert letter.headers.get("original_key") == record.key, kind
+            headers = DeadLetterHeaders.decode(letter.headers.items())
+            assert headers.reason is reason, kind
+            assert headers.detail, kind
+            assert (headers.topic, headers.partition) == (source, partition), kind
+            assert headers.offset == record.offset, kind
+            assert headers.topology == stage.name, kind
+    counters = stage.counters()
+    assert counters.read == len(mixed) + len(BAD)
+    assert counters.dead == 2 * len(BAD)
+    assert counters.counted == counters.read - counters.dead
+
+
+def test_negative_values_are_good_where_nothing_is_summed(make_stage: MakeStage) -> None:
+    """Without a sum a value may be negative; it is counted."""
+    body = BODY.replace(" Sum(epsilon=0.1)", "")
+    stage = make_stage(partitions=1, body=body)
+    produce(stage.bootstrap, stage.topology.source, [(b"k", event(value=-3))] * 10)
+    stage.drain()
+    assert stage.counters().counted == 10
+
+
+def test_late_records_go_to_the_late_topic(make_stage: MakeStage) -> None:
+    """A record behind the watermark lands on the late topic with its bytes and how late it was."""
+    stage = make_stage(partitions=1, body=BODY + '    lateness="2s",\n')
+    times = [TIME, TIME + 60_000, TIME + 58_000, TIME + 57_999, TIME, TIME + 61_000]
+    produce(stage.bootstrap, stage.topology.source, [(b"k", event(time=t)) for t in times])
+    # Past the watermark of all before it, so that nothing above still waits.
+    produce(stage.bootstrap, stage.topology.source, [(b"k", event(time=TIME + 90_000))])
+    stage.drain()
+    late = stage.late()[0]
+    assert [letter.value for letter in late] == [event(time=TIME + 57_999), event(time=TIME)]
+    for letter, offset, late_by in zip(late, (3, 4), (1, 58_000), strict=True):
+        headers = DeadLetterHeaders.decode(letter.headers.items())
+        assert headers.reason is Reason.LATE
+        assert headers.detail == f"{late_by} ms behind the watermark"
+        assert headers.offset == offset
+    assert stage.counters().late == 2
+    assert not stage.dead_letters()[0]
+    stage.check()
