@@ -29,7 +29,7 @@ from benchmarks.workload import KeyDistribution, draw
 
 _PARTITIONS = 2
 _FAUST_EVENTS = 40_000
-_QUICK_EVENTS, _QUICK_FAUST_EVENTS, _QUICK_RUNS = 1_000_000, 15_000, 1
+_QUICK_FAUST_EVENTS, _QUICK_RUNS = 15_000, 1
 
 
 @contextmanager
@@ -78,16 +78,14 @@ def compare(
     ] = KeyDistribution.ZIPF,
     every: Annotated[str, typer.Option(help="How often ours emits, in event time.")] = "1m",
     runs: Annotated[int, typer.Option(min=1, help="Runs of each subject.")] = 3,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="One short run: about 2 minutes, a rough figure.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="One short run: a rough figure.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write all figures there too.")] = None,
 ) -> None:
     """Compare a bare consumer, plain Faust and slidestat on one topic."""
     console = Console()
     faust_events = _FAUST_EVENTS
     if quick:
-        events, faust_events, runs = _QUICK_EVENTS, _QUICK_FAUST_EVENTS, _QUICK_RUNS
+        faust_events, runs = _QUICK_FAUST_EVENTS, _QUICK_RUNS
     console.print(report.machine(), highlight=False)
     make_topology("events", "bench", every)  # a wrong `every` is found before anything is started
     workload = draw(events, keys, distribution, _PARTITIONS)

@@ -44,7 +44,7 @@ from app.streaming.ledger import COUNTED, DEAD, LATE, Ledger
 from app.streaming.records import RecordBatch
 from app.streaming.topology import Topology
 from app.synopses.batch import run_batch
-from app.synopses.errors import SynopsisError
+from app.synopses.errors import SynopsisError, WindowTooLargeError
 from app.synopses.parameters import SumParameters
 from schemas.dead_letter import Reason
 
@@ -363,6 +363,11 @@ class PartitionProcessor:
                         self._windows,
                     )
                 )
+            except WindowTooLargeError as error:
+                raise SlidestatError(
+                    f"A sum has outgrown its window of {self._parameters[i].span} ms: {error}.",
+                    "Give the statistic fewer decimals, or the topology a shorter span.",
+                ) from error
             except SynopsisError as error:
                 raise SlidestatError(
                     f"The stored state does not fit the topology: {error}",

@@ -53,8 +53,11 @@ class Sum:
 
     @property
     def largest_value(self) -> float:
-        """The largest value an event may have: 2^53 units of the last decimal place."""
-        return float(2**53 // 10**self.decimals)
+        """The largest value an event may have: 2^44 units of the last decimal place.
+
+        A window holds 2^62 units, so it takes a quarter of a million such events to fill it.
+        """
+        return float(2**44 // 10**self.decimals)
 
     def parameters(self, span_ms: int) -> SumParameters:
         return SumParameters(epsilon=self.epsilon, span=span_ms, decimals=self.decimals)

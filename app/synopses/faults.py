@@ -4,7 +4,7 @@ Compiled code cannot compose messages: it returns a fault, where it was, and the
 the message names.
 """
 
-from app.synopses.errors import SynopsisError
+from app.synopses.errors import SynopsisError, WindowTooLargeError
 
 OK = 0
 NOT_A_SYNOPSIS = 1
@@ -37,4 +37,5 @@ _SENTENCES = {
 def synopsis_error(fault: int, a: int, b: int, group: int, value: float = 0.0) -> SynopsisError:
     """Return the error for `fault`; `group` is its place in the batch, or -1 for no batch."""
     sentence = _SENTENCES[fault].format(a=a, b=b, value=value)
-    return SynopsisError(sentence if group < 0 else f"group {group}: {sentence}")
+    kind = WindowTooLargeError if fault == TOTAL_TOO_LARGE else SynopsisError
+    return kind(sentence if group < 0 else f"group {group}: {sentence}")
