@@ -29,7 +29,7 @@ def main(bootstrap: str, app_id: str, topic: str, folder: Path, slow_s: float) -
         topic_disable_leader=True,
         web_enabled=False,
         consumer_auto_offset_reset="earliest",
-        consumer_max_fetch_size=2**18,
+        broker_max_poll_records=2_000,
         stream_buffer_maxsize=4,
         broker_commit_interval=0.2,
         stream_recovery_delay=0.0,
