@@ -78,7 +78,12 @@ def compare(
     ] = KeyDistribution.ZIPF,
     every: Annotated[str, typer.Option(help="How often ours emits, in event time.")] = "1m",
     runs: Annotated[int, typer.Option(min=1, help="Runs of each subject.")] = 3,
-    quick: Annotated[bool, typer.Option("--quick", help="One short run: a rough figure.")] = False,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick", help="One round, plain Faust timed on fewer events: a rough figure."
+        ),
+    ] = False,
     json: Annotated[Path | None, typer.Option(help="Write all figures there too.")] = None,
 ) -> None:
     """Compare a bare consumer, plain Faust and slidestat on one topic."""

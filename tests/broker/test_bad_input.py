@@ -61,8 +61,8 @@ def test_bad_records_become_dead_letters(make_stage: MakeStage) -> None:
     mixed: list[tuple[bytes | None, bytes | None]] = []
     for i, (value, _) in enumerate(BAD.values()):
         mixed += [*good[i * 20 : i * 20 + 20], (f"bad-{i}".encode() if i % 2 else None, value)]
-    mixed.append((b"large", event(time=TIME + 30_000, note="n" * MEGABYTE)))
     mixed += good[len(BAD) * 20 :]
+    mixed.append((b"large", event(time=TIME + 30_000, note="n" * MEGABYTE)))
     produce(stage.bootstrap, source, mixed, partition=0)
     # A partition with nothing but bad records is read through as well.
     produce(stage.bootstrap, source, [(b"bad", value) for value, _ in BAD.values()], partition=1)

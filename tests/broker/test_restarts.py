@@ -3,8 +3,6 @@
 import shutil
 from contextlib import ExitStack
 
-import pytest
-
 from tests.broker.conftest import MakeStage
 from tests.broker.workers import Stage, events, produce, set_offsets
 
@@ -24,12 +22,11 @@ def feed(stage: Stage, start: int, count: int) -> None:
     )
 
 
-@pytest.mark.parametrize("body", [WITHOUT_LATENESS, WITH_LATENESS], ids=["eager", "lateness"])
-def test_runs_one_after_the_other_equal_one_run(make_stage: MakeStage, body: str) -> None:
+def test_runs_one_after_the_other_equal_one_run(make_stage: MakeStage) -> None:
     """A worker that goes on in its folder, a worker in an empty folder (state from the changelog)
     and one killed midway write what a single worker would, and commits go on after each start.
     """
-    stage = make_stage(partitions=3, body=body)
+    stage = make_stage(partitions=3, body=WITH_LATENESS)
     feed(stage, 0, 20_000)
     with stage.worker() as worker:
         stage.await_settled([worker])
