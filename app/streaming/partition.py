@@ -342,9 +342,9 @@ class PartitionProcessor:
         query_groups: Int64s,
         query_times: Int64s,
         watermark: int,
-    ) -> list[tuple[Float64s, Float64s, Float64s]]:
+    ) -> Float64s:
         """Run every statistic's synopses over all keys; keep the new states; return the figures,
-        (estimates, lowers, uppers) float64[queries, windows] for each statistic.
+        float64[queries, statistics * windows, 3]: estimate, lower, upper.
         """
         query_starts = _starts(query_groups, len(keys))
         results = []
@@ -381,7 +381,11 @@ class PartitionProcessor:
                 watermark, offset, last_time, [result.states[group] for result in results]
             )
         self._dirty.update(keys[group] for group in touched.tolist())
-        return [(result.estimates, result.lowers, result.uppers) for result in results]
+        columns = [(result.estimates, result.lowers, result.uppers) for result in results]
+        figures: Float64s = np.concatenate(
+            [np.stack(arrays, axis=-1) for arrays in columns], axis=1
+        )
+        return figures
 
     def _emit(
         self,
@@ -389,24 +393,19 @@ class PartitionProcessor:
         groups: Int64s,
         ticks: Int64s,
         source_offsets: Int64s,
-        figures: list[tuple[Float64s, Float64s, Float64s]],
+        figures: Float64s,
         effects: Effects,
     ) -> None:
         encode = self._encoder.encode
-        windows = self._windows.tolist()
-        columns = [[array.tolist() for array in arrays] for arrays in figures]
-        queries = sorted(
+        rows = figures.tolist()
+        places = groups.tolist()
+        offsets = source_offsets.tolist()
+        order = sorted(
             (tick, keys[group], query)
-            for query, (group, tick) in enumerate(zip(groups.tolist(), ticks.tolist(), strict=True))
+            for query, (group, tick) in enumerate(zip(places, ticks.tolist(), strict=True))
         )
-        for tick, key, query in queries:
-            source_offset = int(source_offsets[query])
-            for statistic, (estimates, lowers, uppers) in enumerate(columns):
-                for w, window in enumerate(windows):
-                    figure = (estimates[query][w], lowers[query][w], uppers[query][w])
-                    effects.statistics.append(
-                        encode(statistic, key, window, tick, figure, source_offset)
-                    )
+        for tick, key, query in order:
+            effects.statistics += encode(key, tick, rows[query], offsets[query])
 
 
 def _letter(batch: RecordBatch, refusal: Refusal) -> Letter:

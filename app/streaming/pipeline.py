@@ -52,14 +52,9 @@ class Pipeline:
         effects = processor.process(batch)
         self._progress.read(len(batch))
         produce = self._outputs.produce
-        for record in effects.statistics:
-            produce(
-                self._topology.output_topic,
-                batch.partition,
-                record.key,
-                record.value,
-                record.timestamp,
-            )
+        topic, partition = self._topology.output_topic, batch.partition
+        for key, value, timestamp in effects.statistics:
+            produce(topic, partition, key, value, timestamp)
         for letter in effects.dead_letters:
             self._send(letter, batch, self._topology.dead_letter_topic)
         for letter in effects.late:

@@ -36,6 +36,7 @@ class BulkProducer:
                 **_SETTINGS,
                 "bootstrap.servers": bootstrap_servers,
                 "delivery.report.only.error": not track_offsets,
+                "on_delivery": self._delivered,
             }
         )
 
@@ -51,15 +52,12 @@ class BulkProducer:
         """Queue a record; waits only while the queue is full. `timestamp` 0 means now."""
         while True:
             try:
-                self._producer.produce(
-                    topic,
-                    value,
-                    key,
-                    partition,
-                    on_delivery=self._delivered,
-                    timestamp=timestamp,
-                    headers=list(headers),
-                )
+                if headers:
+                    self._producer.produce(
+                        topic, value, key, partition, timestamp=timestamp, headers=list(headers)
+                    )
+                else:  # a third quicker than with an empty list
+                    self._producer.produce(topic, value, key, partition, timestamp=timestamp)
             except BufferError:
                 self._producer.poll(0.1)
                 self._raise_error()

@@ -269,7 +269,7 @@ def undisturbed(topology: Topology, source: Records) -> Expected:
         }
 
     return Expected(
-        {record.key: record.value for record in effects.statistics},
+        {key: value for key, value, _ in effects.statistics},
         by_key(effects.dead_letters),
         by_key(effects.late),
         Counters(*counters.tolist()),

@@ -73,7 +73,7 @@ def batch_of(records: Sequence[Record]) -> RecordBatch:
 def outputs_of(effects: Effects) -> list[Output]:
     """What a batch's effects are on the wire, in the order in which they are sent."""
     return [
-        *(("statistic", r.key, (r.value, r.timestamp)) for r in effects.statistics),
+        *(("statistic", key, (value, timestamp)) for key, value, timestamp in effects.statistics),
         *(("dead letter", letter.offset, letter[1:]) for letter in effects.dead_letters),
         *(("late", letter.offset, letter[1:]) for letter in effects.late),
     ]
