@@ -10,7 +10,7 @@ what an agent has seen. So whoever owns the state says, at each commit, up to wh
 durable (`BatchApp.before_commit`), and exactly that is committed.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import faust
@@ -21,6 +21,8 @@ from faust.types import TP
 from faust.types.tuples import ConsumerMessage
 
 from app.streaming.records import RecordBatch
+
+_REBALANCE_CHECK_S = 0.02
 
 
 async def _nothing_durable() -> Mapping[TP, int]:
@@ -74,11 +76,34 @@ class BatchConsumer(Consumer):
     async def _getmany(
         self, active_partitions: set[TP] | None, timeout: float
     ) -> Mapping[TP, list[Any]]:
+        batch_topics = self.app.batch_topics
+        rebalances = self.app.rebalancing_count
+        if self.app.rebalancing:
+            # Faust lets everything flow to restore tables, then seeks the other partitions, then
+            # clears what waits for the agents: a batch fetched meanwhile could vanish.
+            active_partitions = {
+                tp for tp in active_partitions or () if tp.topic not in batch_topics
+            }
+            if not active_partitions:
+                await self.sleep(_REBALANCE_CHECK_S)
+                return {}
         fetched = await super()._getmany(active_partitions, timeout)
+        if self.app.rebalancing or self.app.rebalancing_count != rebalances:
+            early = {tp for tp in fetched if tp.topic in batch_topics}
+            if early:
+                await self._read_again(early)
+                fetched = {tp: records for tp, records in fetched.items() if tp not in early}
         return {
-            tp: [_as_batch(tp, records)] if tp.topic in self.app.batch_topics else records
+            tp: [_as_batch(tp, records)] if tp.topic in batch_topics else records
             for tp, records in fetched.items()
         }
+
+    async def _read_again(self, partitions: Collection[TP]) -> None:
+        """Go back to what is committed, for a fetch that a rebalance overtook."""
+        await self.perform_seek()
+        never_committed = [tp for tp in partitions if self._committed_offset[tp] is None]
+        if never_committed:
+            await self._thread.seek_to_beginning(*never_committed)
 
     def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
         if not isinstance(record, RecordBatch):
