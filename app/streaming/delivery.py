@@ -23,6 +23,8 @@ from faust.types.tuples import ConsumerMessage
 
 from app.streaming.records import RecordBatch
 
+_REBALANCE_CHECK_S = 0.02
+
 
 async def _nothing_durable() -> Mapping[TP, int]:
     return {}
@@ -77,6 +79,28 @@ class BatchConsumer(Consumer):
 
     def _new_consumer_thread(self) -> BatchConsumerThread:
         return BatchConsumerThread(self, loop=self.loop, beacon=self.beacon)
+
+    async def _getmany(
+        self, active_partitions: set[TP] | None, timeout: float
+    ) -> Mapping[TP, list[Any]]:
+        batch_topics = self.app.batch_topics
+        rebalances = self.app.rebalancing_count
+        if self.app.rebalancing:
+            # Faust lets everything flow to restore tables, then seeks the other partitions, then
+            # clears what waits for the agents: a batch fetched meanwhile could vanish.
+            active_partitions = {
+                tp for tp in active_partitions or () if tp.topic not in batch_topics
+            }
+            if not active_partitions:
+                await self.sleep(_REBALANCE_CHECK_S)
+                return {}
+        fetched: Mapping[TP, list[Any]] = await super()._getmany(active_partitions, timeout)
+        if self.app.rebalancing or self.app.rebalancing_count != rebalances:
+            others = {tp: found for tp, found in fetched.items() if tp.topic not in batch_topics}
+            if len(others) < len(fetched):
+                await self.perform_seek()  # a rebalance overtook the fetch: read it again
+            return others
+        return fetched
 
     def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
         if not isinstance(record, RecordBatch):

@@ -1,7 +1,9 @@
 """Nothing that happens to a group's workers shows in what they wrote."""
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from threading import Event
 
 from tests.broker.conftest import MakeStage
 from tests.broker.workers import Stage, events, produce, set_offsets
@@ -109,6 +111,34 @@ def test_workers_that_join_and_leave_share_the_work_exactly(make_stage: MakeStag
             assert worker.terminate() == 0, worker.said()
     for stage in stages:
         stage.check()
+
+
+def test_workers_that_come_and_go_in_a_stream_lose_nothing(make_stage: MakeStage) -> None:
+    """While events keep coming, a second worker joins and leaves, over and over: no batch that a
+    rebalance overtakes is lost.
+    """
+    stage = make_stage(partitions=3, body=WITH_LATENESS)
+    fed = 0
+    stop = Event()
+
+    def keep_feeding() -> None:
+        nonlocal fed
+        while not stop.wait(0.2):
+            feed(stage, fed, 15_000)
+            fed += 15_000
+
+    with stage.worker("a").await_ready() as first, ThreadPoolExecutor(1) as feeder:
+        feeding = feeder.submit(keep_feeding)
+        try:
+            for _ in range(4):
+                with stage.worker("b").await_ready() as second:
+                    assert second.terminate() == 0, second.said()
+        finally:
+            stop.set()
+        feeding.result()
+        stage.await_settled([first])
+        assert first.terminate() == 0, first.said()
+    stage.check()
 
 
 def test_offsets_set_back_count_nothing_twice(make_stage: MakeStage) -> None:
