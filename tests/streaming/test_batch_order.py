@@ -29,13 +29,13 @@ class Offsets:
         self._earliest = earliest
         self.on_earliest = lambda: None
 
-    def end(self, partition: int) -> int | None:
+    def end(self, _partition: int) -> int | None:
         return None
 
-    def committed(self, partition: int) -> int | None:
+    def committed(self, _partition: int) -> int | None:
         return self._committed
 
-    async def earliest(self, partition: int) -> int:
+    async def earliest(self, _partition: int) -> int:
         self.on_earliest()
         return self._earliest
 
@@ -43,13 +43,18 @@ class Offsets:
 class Table:
     changelog_topic = "changelog"
 
-    def partition(self, partition: int) -> MemoryStore:
+    def partition(self, _partition: int) -> MemoryStore:
         return MemoryStore()
 
 
+class Outputs:
+    def produce(self, *record: object) -> None:
+        raise AssertionError(record)
+
+
 def pipeline(offsets: Offsets) -> Pipeline:
-    table, nothing_sent = cast(StateTable, Table()), cast(BulkProducer, None)
-    return Pipeline(TOPOLOGY, table, nothing_sent, offsets, Progress("order"))
+    table, outputs = cast(StateTable, Table()), cast(BulkProducer, Outputs())
+    return Pipeline(TOPOLOGY, table, outputs, offsets, Progress("order"))
 
 
 def batch(start: int, first: int, last: int) -> RecordBatch:
