@@ -44,7 +44,7 @@ class _NoStore:
     def scan(self) -> Iterator[tuple[str, bytes]]:
         return iter(())
 
-    def checkpoints(self) -> bytes | None:
+    def checkpoint(self) -> bytes | None:
         return None
 
 
@@ -53,9 +53,9 @@ def load_kernels(topology: Topology) -> None:
     times = (1_700_000_000_000, 1_700_000_000_000 + topology.span_ms)
     values = [b'{"key":"a","time":%d,"value":1.25}' % time for time in times]
     batch = RecordBatch(
-        topology.source, 0, np.arange(2, dtype=np.int64), [b"a", b"a"], values, times
+        topology.source, 0, np.arange(2, dtype=np.int64), [b"a", b"a"], values, times, 0
     )
-    PartitionProcessor(topology, topology.source, 0, _NoStore(), 0).process(batch)
+    PartitionProcessor(topology, topology.source, 0, _NoStore()).process(batch)
 
 
 def note_events_taken_up(progress: Progress) -> None:

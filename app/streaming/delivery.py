@@ -16,6 +16,7 @@ from typing import Any, cast
 import faust
 import numpy as np
 from aiokafka import AIOKafkaConsumer
+from aiokafka.structs import OffsetAndMetadata
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, Transport
 from faust.types import TP
 from faust.types.tuples import ConsumerMessage
@@ -30,9 +31,10 @@ async def _nothing_durable() -> Mapping[TP, int]:
 
 
 class BatchConsumerThread(AIOKafkaConsumerThread):
-    """The thread that fetches; it leaves the records of batch topics as they were parsed.
+    """The thread that fetches, and coalesces what it fetched of batch topics.
 
-    aiokafka makes a ConsumerRecord of each, which alone takes half of a busy worker's time.
+    Their records stay as they were parsed: aiokafka makes a ConsumerRecord of each, which alone
+    takes half of a busy worker's time.
     """
 
     consumer: "BatchConsumer"
@@ -45,6 +47,8 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         max_records: int | None = None,
     ) -> Mapping[TP, list[Any]]:
         batch_topics = self.consumer.app.batch_topics
+        assignment = consumer._subscription.subscription.assignment
+        positions = assignment.all_consumed_offsets() if assignment else {}
         for tp, fetched in consumer._fetcher._records.items():
             # What comes while this call waits is not seen here and arrives as ConsumerRecords:
             # the attributes that are read are the same.
@@ -54,7 +58,10 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         fetched_records: Mapping[TP, list[Any]] = await super()._fetch_records(
             consumer, active_partitions, timeout, max_records
         )
-        return fetched_records
+        return {
+            tp: [_as_batch(tp, records, positions)] if tp.topic in batch_topics else records
+            for tp, records in fetched_records.items()
+        }
 
 
 def _as_parsed(_tp: TP, record: Any) -> Any:
@@ -62,7 +69,7 @@ def _as_parsed(_tp: TP, record: Any) -> Any:
 
 
 class BatchConsumer(Consumer):
-    """Faust's consumer, coalescing each fetched partition of the app's batch topics."""
+    """Faust's consumer, with batches and with offsets that the app answers for."""
 
     app: "BatchApp"
 
@@ -87,16 +94,13 @@ class BatchConsumer(Consumer):
             if not active_partitions:
                 await self.sleep(_REBALANCE_CHECK_S)
                 return {}
-        fetched = await super()._getmany(active_partitions, timeout)
+        fetched: Mapping[TP, list[Any]] = await super()._getmany(active_partitions, timeout)
         if self.app.rebalancing or self.app.rebalancing_count != rebalances:
-            early = {tp for tp in fetched if tp.topic in batch_topics}
-            if early:
-                await self._read_again(early)
-                fetched = {tp: records for tp, records in fetched.items() if tp not in early}
-        return {
-            tp: [_as_batch(tp, records)] if tp.topic in batch_topics else records
-            for tp, records in fetched.items()
-        }
+            others = {tp: found for tp, found in fetched.items() if tp.topic not in batch_topics}
+            if len(others) < len(fetched):
+                await self.perform_seek()  # a rebalance overtook the fetch: read it again
+            return others
+        return fetched
 
     async def _read_again(self, partitions: Collection[TP]) -> None:
         """Go back to what is committed, for a fetch that a rebalance overtook."""
@@ -188,7 +192,10 @@ class BatchApp(faust.App):
         return BatchTransport(self.conf.broker_consumer, self)
 
 
-def _as_batch(tp: TP, records: list[Any]) -> RecordBatch:
+def _as_batch(tp: TP, records: list[Any], positions: Mapping[TP, OffsetAndMetadata]) -> RecordBatch:
+    # Without a position, or behind one that a seek has left since, nothing is known but the first.
+    position = positions.get(tp)
+    start_offset = min(position.offset, records[0].offset) if position else 0
     return RecordBatch(
         topic=tp.topic,
         partition=tp.partition,
@@ -196,4 +203,5 @@ def _as_batch(tp: TP, records: list[Any]) -> RecordBatch:
         keys=[record.key for record in records],
         values=[record.value for record in records],
         timestamps=[record.timestamp for record in records],
+        start_offset=start_offset,
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from app.streaming.checkpoints import Checkpoint, Counters
+from app.streaming.checkpoint import Checkpoint, Counters
 
 COUNTED, DEAD, LATE = 0, 1, 2
 

@@ -25,12 +25,11 @@ import pyarrow as pa
 
 from app.errors import SlidestatError
 from app.streaming import event_time
-from app.streaming.checkpoints import (
+from app.streaming.checkpoint import (
     NO_TIME,
     Checkpoint,
-    checkpoint_for,
-    decode_checkpoints,
-    encode_checkpoints,
+    decode_checkpoint,
+    encode_checkpoint,
 )
 from app.streaming.decoding import EventDecoder, Refusal
 from app.streaming.emission import OutputRecord, StatisticEncoder
@@ -61,8 +60,8 @@ class PartitionStore(Protocol):
     def scan(self) -> Iterator[tuple[str, bytes]]:
         """All keys and their states."""
 
-    def checkpoints(self) -> bytes | None:
-        """The partition's checkpoints."""
+    def checkpoint(self) -> bytes | None:
+        """The partition's checkpoint, None for a partition never seen."""
 
 
 class Letter(NamedTuple):
@@ -90,7 +89,7 @@ class Snapshot:
     """What must be durable before reading may start again at `next_offset`."""
 
     states: dict[str, bytes]
-    checkpoints: bytes
+    checkpoint: bytes
     next_offset: int
 
 
@@ -142,7 +141,6 @@ class PartitionProcessor:
         topic: str,
         partition: int,
         store: PartitionStore,
-        start_offset: int,
         decoder: EventDecoder | None = None,
     ) -> None:
         self._store = store
@@ -152,11 +150,12 @@ class PartitionProcessor:
         self._parameters = [s.parameters(topology.span_ms) for s in topology.statistics]
         self._decoder = decoder or EventDecoder(topology)
         self._encoder = StatisticEncoder(topology, topic, partition)
-        self._checkpoints = decode_checkpoints(store.checkpoints())
-        start = checkpoint_for(self._checkpoints, start_offset)
-        self._next_offset = start.next_offset
-        self._max_time = start.max_time
-        self._ledger = Ledger(start)
+        stored = store.checkpoint()
+        self._has_checkpoint = stored is not None
+        self._checkpoint = decode_checkpoint(stored)
+        self._next_offset = self._checkpoint.next_offset
+        self._max_time = self._checkpoint.max_time
+        self._ledger = Ledger(self._checkpoint)
         self._waiting = _Events.none()
         self._states: dict[str, bytes] = {}
         self._dirty: set[str] = set()
@@ -206,27 +205,21 @@ class PartitionProcessor:
         next_offset = self._next_offset
         if len(self._waiting):
             next_offset = int(self._waiting.offsets.min())
-        last = self._checkpoints[-1].next_offset if self._checkpoints else -1
-        if not self._dirty and next_offset <= last:
+        is_known = self._has_checkpoint and next_offset <= self._checkpoint.next_offset
+        if is_known and not self._dirty:
             return None
-        checkpoint = self._ledger.settle(next_offset)
-        if next_offset > last:
-            self._checkpoints.append(checkpoint)
+        self._has_checkpoint = True
+        self._checkpoint = self._ledger.settle(next_offset)
         snapshot = Snapshot(
             {key: self._states[key] for key in self._dirty},
-            encode_checkpoints(self._checkpoints),
+            encode_checkpoint(self._checkpoint),
             next_offset,
         )
         self._dirty = set()
         return snapshot
 
-    def committed(self, offset: int) -> None:
-        """Reading will never start before `offset` again: older checkpoints may go."""
-        self._checkpoints = [
-            c
-            for i, c in enumerate(self._checkpoints)
-            if c.next_offset >= offset or i == len(self._checkpoints) - 1
-        ]
+    def written(self) -> None:
+        """The last snapshot is durable: states in excess of CACHED_KEYS leave the memory."""
         surplus = len(self._states) - self.CACHED_KEYS
         if surplus > 0:
             clean = (key for key in self._states if key not in self._dirty)
@@ -236,7 +229,7 @@ class PartitionProcessor:
     @property
     def checkpoint(self) -> Checkpoint:
         """The newest checkpoint taken."""
-        return self._checkpoints[-1] if self._checkpoints else Checkpoint(next_offset=0)
+        return self._checkpoint
 
     def _find_open_keys(self) -> dict[str, int]:
         """Keys whose newest absorbed event is in no emission yet, and the tick of that emission.

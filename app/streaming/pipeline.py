@@ -5,13 +5,14 @@ the states that passed them are written, and states before the source offsets ar
 between any two steps repeats work, whose records carry the same keys and bytes, and loses nothing.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from faust.types import TP
 from msgspec.structs import astuple
 
 from app.errors import SlidestatError
-from app.streaming.checkpoints import Counters
+from app.streaming.checkpoint import Counters
 from app.streaming.decoding import EventDecoder
 from app.streaming.partition import Letter, PartitionProcessor, Snapshot
 from app.streaming.producer import BulkProducer
@@ -22,6 +23,19 @@ from app.streaming.topology import Topology
 from schemas.dead_letter import DeadLetterHeaders, dead_letter_key
 
 
+class SourceOffsets(Protocol):
+    """What the consumer knows of a partition of the source topic."""
+
+    def end(self, partition: int) -> int | None:
+        """The offset after its last record, as of the last fetch."""
+
+    def committed(self, partition: int) -> int | None:
+        """The group's offset, None before the first commit."""
+
+    async def earliest(self, partition: int) -> int:
+        """The offset of the first record that the broker still has."""
+
+
 class Pipeline:
     """Feeds batches to partition processors and makes their results durable."""
 
@@ -30,19 +44,42 @@ class Pipeline:
         topology: Topology,
         table: StateTable,
         outputs: BulkProducer,
-        end_offset: Callable[[int], int | None],
-        committed_offset: Callable[[int], int | None],
+        offsets: SourceOffsets,
         progress: Progress,
     ) -> None:
-        """`end_offset` and `committed_offset` tell them for a partition of the source topic."""
         self._topology = topology
         self._table = table
         self._outputs = outputs
-        self._end_offset = end_offset
-        self._committed_offset = committed_offset
+        self._offsets = offsets
         self._progress = progress
         self._decoder = EventDecoder(topology)
         self._processors: dict[int, PartitionProcessor] = {}
+
+    async def check_order(self, batch: RecordBatch) -> bool:
+        """Whether `batch` is to be processed; False if its partition was given up meanwhile.
+
+        Raises SlidestatError if records before it were not delivered. Faust drops what it has
+        fetched when a rebalance comes, and reads it again; should that ever go wrong, a worker that
+        stops goes on from the last commit, and one that did not notice would lose events.
+        """
+        processor = self._processors.get(batch.partition)
+        if processor is not None:
+            expected = processor.next_offset
+        else:
+            expected = self._offsets.committed(batch.partition) or 0
+        if batch.start_offset <= expected:
+            return True
+        processors = self._processors
+        earliest = await self._offsets.earliest(batch.partition)
+        if processors is not self._processors:
+            return False
+        if batch.start_offset > earliest:  # else the broker has deleted what lies between
+            raise SlidestatError(
+                f"Records {expected} to {batch.start_offset - 1} of {batch.topic!r} partition"
+                f" {batch.partition} were not delivered.",
+                "Start the worker again: it reads them from the last commit.",
+            )
+        return True
 
     def process(self, batch: RecordBatch) -> None:
         """Absorb a batch and queue what it leads to."""
@@ -69,15 +106,14 @@ class Pipeline:
         processors = dict(self._processors)
         snapshots: dict[int, Snapshot] = {}
         for partition, processor in processors.items():
-            committed = self._committed_offset(partition)
-            if committed is not None:
-                processor.committed(committed)
             snapshot = processor.snapshot()
             if snapshot is not None:
                 snapshots[partition] = snapshot
         if snapshots:
             await self._outputs.flush()
             await self._table.write(snapshots)
+            for partition in snapshots:
+                processors[partition].written()
             self._tell(processors.values())
         # Also those without news: a commit that a rebalance refused is made up for.
         source = self._topology.source
@@ -85,7 +121,7 @@ class Pipeline:
 
     def forget(self) -> None:
         """Drop what is in memory: partitions may move, and will be read again where they go."""
-        self._processors.clear()
+        self._processors = {}
 
     def _tell(self, processors: Iterable[PartitionProcessor]) -> None:
         checkpoints = [processor.checkpoint for processor in processors]
@@ -101,10 +137,9 @@ class Pipeline:
             batch.topic,
             batch.partition,
             store,
-            int(batch.offsets[0]),
             self._decoder,
         )
-        end = self._end_offset(batch.partition)
+        end = self._offsets.end(batch.partition)
         if end is not None and processor.next_offset > end:
             raise SlidestatError(
                 f"Topic {batch.topic!r} partition {batch.partition} ends at offset {end}, but the"

@@ -5,7 +5,7 @@ import time
 from collections.abc import Collection
 from datetime import UTC, datetime
 
-from app.streaming.checkpoints import NO_TIME, Counters
+from app.streaming.checkpoint import NO_TIME, Counters
 
 _EVERY_S = 5.0
 

@@ -12,7 +12,8 @@ class RecordBatch:
     """Records of one partition in offset order, column by column; never empty.
 
     `offsets` int64[n], strictly increasing, not always consecutive (compaction and transactions
-    leave holes); `keys` and `values` n byte strings or None; `timestamps` n milliseconds.
+    leave holes); `keys` and `values` n byte strings or None; `timestamps` n milliseconds. The topic
+    has no other records from `start_offset` to the last of `offsets`.
     """
 
     topic: str
@@ -21,6 +22,7 @@ class RecordBatch:
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
     timestamps: Sequence[int]
+    start_offset: int
 
     def __len__(self) -> int:
         return len(self.values)
@@ -37,4 +39,5 @@ class RecordBatch:
             self.keys[start:],
             self.values[start:],
             self.timestamps[start:],
+            offset,
         )

@@ -19,7 +19,7 @@ from app.streaming.producer import BulkProducer
 from app.streaming.topology import Topology
 
 _KEY = b"k"
-_CHECKPOINTS = b"p"
+_CHECKPOINT = b"p"
 
 # Faust's defaults are made for one large database, not for one a partition: a 2 GiB cache each.
 _ROCKSDB_OPTIONS = {
@@ -97,13 +97,13 @@ class TablePartition:
                 break
             yield key[1:].decode(), state
 
-    def checkpoints(self) -> bytes | None:
-        """The partition's checkpoints."""
-        return cast(bytes | None, self._database.get(_CHECKPOINTS))
+    def checkpoint(self) -> bytes | None:
+        """The partition's checkpoint, None for a partition never seen."""
+        return cast(bytes | None, self._database.get(_CHECKPOINT))
 
 
 def _rows(snapshot: Snapshot) -> Iterator[tuple[bytes, bytes]]:
     for key, state in snapshot.states.items():
         yield _KEY + key.encode(), state
-    # Last, so that checkpoints recovered from a half-written changelog are never ahead of states.
-    yield _CHECKPOINTS, snapshot.checkpoints
+    # Last, so that one recovered from a half-written changelog is never ahead of its states.
+    yield _CHECKPOINT, snapshot.checkpoint

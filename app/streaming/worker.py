@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 import faust
+from aiokafka import TopicPartition
 from faust.exceptions import ConsistencyError
 from faust.types import TP, StreamT
 
@@ -61,15 +62,8 @@ def create_app(
     changelog = BulkProducer(bootstrap_servers, track_offsets=True)
     table = StateTable(app, topology, partitions, changelog)
 
-    def end_offset(partition: int) -> int | None:
-        return app.consumer.highwater(TP(topology.source, partition))
-
-    def committed_offset(partition: int) -> int | None:
-        consumer = cast(BatchConsumer, app.consumer)
-        return consumer._committed_offset.get(TP(topology.source, partition))
-
     progress = Progress(topology.name)
-    pipeline = Pipeline(topology, table, outputs, end_offset, committed_offset, progress)
+    pipeline = Pipeline(topology, table, outputs, _ConsumerOffsets(app, topology.source), progress)
 
     flushing = asyncio.Lock()
 
@@ -94,7 +88,8 @@ def create_app(
     async def absorb(batches: StreamT[RecordBatch]) -> None:
         async for batch in batches:
             try:
-                pipeline.process(batch)
+                if await pipeline.check_order(batch):
+                    pipeline.process(batch)
             except Exception as error:
                 # A restarted agent would go on with the next batch and lose this one.
                 await crash(error)
@@ -112,6 +107,25 @@ def create_app(
         progress.ready(held)
 
     return app
+
+
+class _ConsumerOffsets:
+    """What the app's consumer knows of its source topic."""
+
+    def __init__(self, app: BatchApp, topic: str) -> None:
+        self._app = app
+        self._topic = topic
+
+    def end(self, partition: int) -> int | None:
+        return self._app.consumer.highwater(TP(self._topic, partition))
+
+    def committed(self, partition: int) -> int | None:
+        consumer = cast(BatchConsumer, self._app.consumer)
+        return consumer._committed_offset.get(TP(self._topic, partition))
+
+    async def earliest(self, partition: int) -> int:
+        tp = TopicPartition(self._topic, partition)
+        return (await self._app.consumer.earliest_offsets(tp))[tp]
 
 
 def _calm_garbage_collector() -> None:

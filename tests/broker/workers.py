@@ -21,7 +21,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from app.streaming.checkpoints import Checkpoint, Counters, decode_checkpoints
+from app.streaming.checkpoint import Checkpoint, Counters, decode_checkpoint
 from app.streaming.partition import Effects, PartitionProcessor
 from app.streaming.records import RecordBatch
 from app.streaming.topology import Topology
@@ -176,7 +176,7 @@ class Stage:
     def checkpoints(self) -> dict[int, Checkpoint]:
         """The newest checkpoint of each partition, as the changelog has it."""
         return {
-            partition: decode_checkpoints(newest[b"p"])[-1]
+            partition: decode_checkpoint(newest[b"p"])
             for partition, records in self.read(self.changelog).items()
             if b"p" in (newest := {record.key: record.value for record in records})
         }
@@ -235,7 +235,7 @@ class _EmptyStore:
     def scan(self) -> Iterator[tuple[str, bytes]]:
         return iter(())
 
-    def checkpoints(self) -> bytes | None:
+    def checkpoint(self) -> bytes | None:
         return None
 
 
@@ -250,7 +250,7 @@ def undisturbed(topology: Topology, source: Records) -> Expected:
     for partition, records in source.items():
         if not records:
             continue
-        processor = PartitionProcessor(topology, topology.source, partition, _EmptyStore(), 0)
+        processor = PartitionProcessor(topology, topology.source, partition, _EmptyStore())
         some = processor.process(as_batch(topology.source, partition, records))
         effects.statistics += some.statistics
         effects.dead_letters += [
@@ -285,6 +285,7 @@ def as_batch(topic: str, partition: int, records: Sequence[Record]) -> RecordBat
         [record.key for record in records],
         [record.value for record in records],
         [record.timestamp for record in records],
+        0,
     )
 
 

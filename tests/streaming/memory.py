@@ -12,7 +12,7 @@ from random import Random
 
 import numpy as np
 
-from app.streaming.checkpoints import Checkpoint, decode_checkpoints
+from app.streaming.checkpoint import Checkpoint, decode_checkpoint
 from app.streaming.key_state import decode_key_state
 from app.streaming.partition import Effects, PartitionProcessor, Snapshot
 from app.streaming.records import RecordBatch
@@ -23,7 +23,7 @@ SOURCE, PARTITION = "events", 3
 
 # (kind, Kafka key or offset, everything else that is sent)
 Output = tuple[str, bytes | int, tuple[object, ...]]
-Row = tuple[str | None, bytes]  # no key: the partition's checkpoints
+Row = tuple[str | None, bytes]  # no key: the partition's checkpoint
 
 
 class MemoryStore:
@@ -31,13 +31,13 @@ class MemoryStore:
 
     def __init__(self, rows: Sequence[Row] = ()) -> None:
         self._states: dict[str, bytes] = {}
-        self._checkpoints: bytes | None = None
+        self._checkpoint: bytes | None = None
         self.write(rows)
 
     def write(self, rows: Sequence[Row]) -> None:
         for key, value in rows:
             if key is None:
-                self._checkpoints = value
+                self._checkpoint = value
             else:
                 self._states[key] = value
 
@@ -47,12 +47,12 @@ class MemoryStore:
     def scan(self) -> Iterator[tuple[str, bytes]]:
         return iter(sorted(self._states.items()))
 
-    def checkpoints(self) -> bytes | None:
-        return self._checkpoints
+    def checkpoint(self) -> bytes | None:
+        return self._checkpoint
 
     def newest_checkpoint(self) -> Checkpoint:
         """The last one stored."""
-        return decode_checkpoints(self._checkpoints)[-1]
+        return decode_checkpoint(self._checkpoint)
 
     def synopses(self) -> dict[str, tuple[bytes, ...]]:
         """The synopses of each key."""
@@ -61,13 +61,13 @@ class MemoryStore:
 
 def rows_of(snapshot: Snapshot) -> list[Row]:
     """A snapshot in the order in which it is written."""
-    return [*snapshot.states.items(), (None, snapshot.checkpoints)]
+    return [*snapshot.states.items(), (None, snapshot.checkpoint)]
 
 
 def batch_of(records: Sequence[Record]) -> RecordBatch:
     """Records as one fetch brings them."""
     offsets, keys, values, timestamps = (list(column) for column in zip(*records, strict=True))
-    return RecordBatch(SOURCE, PARTITION, np.array(offsets, np.int64), keys, values, timestamps)
+    return RecordBatch(SOURCE, PARTITION, np.array(offsets, np.int64), keys, values, timestamps, 0)
 
 
 def outputs_of(effects: Effects) -> list[Output]:
@@ -163,9 +163,7 @@ class _Life:
             return
         batch = batch_of(taken)
         if self._processor is None:
-            self._processor = self._make(
-                self._partition.topology, SOURCE, PARTITION, self._store, int(batch.offsets[0])
-            )
+            self._processor = self._make(self._partition.topology, SOURCE, PARTITION, self._store)
         self.queued += outputs_of(self._processor.process(batch))
         self._step()
 
@@ -173,8 +171,6 @@ class _Life:
         partition, processor = self._partition, self._processor
         if processor is None:
             return
-        if partition.committed is not None:
-            processor.committed(partition.committed)
         snapshot = processor.snapshot()
         if snapshot is None:
             return
@@ -189,9 +185,10 @@ class _Life:
             self._step()
         self._sometimes_process()
         self._store.write(rows)
+        processor.written()
         self._step()
         partition.committed = snapshot.next_offset
-        partition.commits.append(decode_checkpoints(snapshot.checkpoints)[-1])
+        partition.commits.append(decode_checkpoint(snapshot.checkpoint))
         self._step()
 
     def _sometimes_process(self) -> None:

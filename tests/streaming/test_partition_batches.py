@@ -25,7 +25,7 @@ class Run:
     def __init__(self, topology: Topology, batches: Iterable[Sequence[Record]]) -> None:
         self.store = MemoryStore()
         self.outputs: list[Output] = []
-        processor = PartitionProcessor(topology, SOURCE, PARTITION, self.store, 0)
+        processor = PartitionProcessor(topology, SOURCE, PARTITION, self.store)
         for batch in batches:
             self.outputs += outputs_of(processor.process(batch_of(batch)))
         snapshot = processor.snapshot()

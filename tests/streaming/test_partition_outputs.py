@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.streaming.checkpoints import NO_TIME, Counters
+from app.streaming.checkpoint import NO_TIME, Counters
 from app.streaming.topology import Topology
 from schemas.dead_letter import Reason
 from tests.streaming.cases import Case, cases, laws, topology

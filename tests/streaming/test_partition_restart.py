@@ -37,8 +37,7 @@ def records_of(timeline: Timeline) -> list[Record]:
 
 def emitted(store: MemoryStore, batches: Sequence[Sequence[Record]]) -> list[tuple[str, int]]:
     """(key, tick) of what a new processor emits over the batches; its states are stored after."""
-    start = batches[0][0].offset
-    processor = PartitionProcessor(DECLARED, SOURCE, PARTITION, store, start)
+    processor = PartitionProcessor(DECLARED, SOURCE, PARTITION, store)
     outputs = [
         output for batch in batches for output in outputs_of(processor.process(batch_of(batch)))
     ]

@@ -5,12 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import SlidestatError
-from app.streaming.checkpoints import (
+from app.streaming.checkpoint import (
     Checkpoint,
     Counters,
-    checkpoint_for,
-    decode_checkpoints,
-    encode_checkpoints,
+    decode_checkpoint,
+    encode_checkpoint,
 )
 from app.streaming.key_state import (
     KeyState,
@@ -25,9 +24,7 @@ COUNT = st.integers(0, 2**62)
 STATES = st.builds(
     KeyState, INT64, INT64, INT64, st.lists(st.binary(max_size=20), max_size=4).map(tuple)
 )
-CHECKPOINTS = st.lists(
-    st.builds(Checkpoint, COUNT, INT64, st.builds(Counters, COUNT, COUNT, COUNT, COUNT)), max_size=4
-)
+CHECKPOINTS = st.builds(Checkpoint, COUNT, INT64, st.builds(Counters, COUNT, COUNT, COUNT, COUNT))
 
 
 @laws
@@ -66,31 +63,25 @@ def test_a_key_state_of_a_newer_version_is_not_read() -> None:
 
 @laws
 @given(CHECKPOINTS)
-def test_checkpoints_come_back(checkpoints: list[Checkpoint]) -> None:
-    """All of them, in order; a partition never seen has none."""
-    assert decode_checkpoints(encode_checkpoints(checkpoints)) == checkpoints
-    assert decode_checkpoints(None) == []
+def test_a_checkpoint_comes_back(checkpoint: Checkpoint) -> None:
+    """As it was; a partition never seen begins at its first record."""
+    assert decode_checkpoint(encode_checkpoint(checkpoint)) == checkpoint
+    assert decode_checkpoint(None) == Checkpoint(0)
 
 
-@pytest.mark.parametrize("stored", [b"", b"x", encode_checkpoints([])[:-1], b"\x93\x01\x02\x03"])
-def test_damaged_checkpoints_are_refused(stored: bytes) -> None:
+@pytest.mark.parametrize(
+    "stored", [b"", b"x", encode_checkpoint(Checkpoint(7))[:-1], b"\x93\x01\x02\x03"]
+)
+def test_a_damaged_checkpoint_is_refused(stored: bytes) -> None:
     """With advice, not with what the decoder says."""
     with pytest.raises(SlidestatError, match="damaged") as caught:
-        decode_checkpoints(stored)
+        decode_checkpoint(stored)
     assert caught.value.advice
 
 
-def test_checkpoints_of_a_newer_version_are_not_read() -> None:
-    """The advice is to run the version that wrote them."""
-    stored = bytearray(encode_checkpoints([]))
+def test_a_checkpoint_of_a_newer_version_is_not_read() -> None:
+    """The advice is to run the version that wrote it."""
+    stored = bytearray(encode_checkpoint(Checkpoint(7)))
     stored[1] += 1
     with pytest.raises(SlidestatError, match="version 2"):
-        decode_checkpoints(bytes(stored))
-
-
-def test_reading_goes_on_from_the_newest_checkpoint_that_is_not_ahead() -> None:
-    """From the oldest one when reading starts before them all; from nothing when there is none."""
-    first, second = Checkpoint(10, 100), Checkpoint(20, 200)
-    for offset, expected in [(0, first), (10, first), (19, first), (20, second), (99, second)]:
-        assert checkpoint_for([first, second], offset) == expected
-    assert checkpoint_for([], 5) == Checkpoint(0)
+        decode_checkpoint(bytes(stored))

@@ -2,7 +2,9 @@
 
 Whether a record is late, and at which record the watermark passed a tick, must not depend on where
 a crash fell. So beside the key states the table keeps, for each partition, the largest event time
-at every position from which reading may start again: the positions of the last commits.
+at the position from which it goes on. It is written after the states and records of all that lies
+before that position: when reading starts further back, because the commit that should have followed
+did not happen, what lies between is settled and is passed over.
 """
 
 import msgspec
@@ -37,21 +39,24 @@ class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
 
 class _Stored(msgspec.Struct, array_like=True):
     version: int
-    checkpoints: list[Checkpoint]
+    checkpoint: Checkpoint
 
 
 _decoder = msgspec.msgpack.Decoder(_Stored)
 
 
-def encode_checkpoints(checkpoints: list[Checkpoint]) -> bytes:
-    """Bytes of a partition's checkpoints, oldest first."""
-    return msgspec.msgpack.encode(_Stored(_VERSION, checkpoints))
+def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
+    """The bytes that the table and the changelog keep."""
+    return msgspec.msgpack.encode(_Stored(_VERSION, checkpoint))
 
 
-def decode_checkpoints(stored: bytes | None) -> list[Checkpoint]:
-    """Oldest first; empty for a partition never seen. Raises SlidestatError for other bytes."""
+def decode_checkpoint(stored: bytes | None) -> Checkpoint:
+    """The stored checkpoint; that of a partition never seen if there is none.
+
+    Raises SlidestatError for bytes that are not one.
+    """
     if stored is None:
-        return []
+        return Checkpoint(next_offset=0)
     try:
         decoded = _decoder.decode(stored)
     except msgspec.DecodeError as error:
@@ -63,16 +68,4 @@ def decode_checkpoints(stored: bytes | None) -> list[Checkpoint]:
             f"A stored partition checkpoint has version {decoded.version}.",
             "Run the version that wrote it, or reset the topology's state.",
         )
-    return decoded.checkpoints
-
-
-def checkpoint_for(checkpoints: list[Checkpoint], offset: int) -> Checkpoint:
-    """The checkpoint to go on from when reading starts at `offset`.
-
-    The newest one not after `offset`. When reading starts before all of them (the group's offsets
-    were lost), the oldest: every record before it is settled and will be passed over.
-    """
-    candidates = [c for c in checkpoints if c.next_offset <= offset]
-    if candidates:
-        return candidates[-1]
-    return checkpoints[0] if checkpoints else Checkpoint(next_offset=0)
+    return decoded.checkpoint

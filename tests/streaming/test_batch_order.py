@@ -1,0 +1,110 @@
+"""Batches that do not follow on from one another: events that Faust dropped are never passed over.
+
+A broker cannot be made to show this fault at will, so batches and offsets are made here.
+"""
+
+import asyncio
+from typing import cast
+
+import numpy as np
+import pytest
+
+from app.errors import SlidestatError
+from app.streaming.pipeline import Pipeline
+from app.streaming.producer import BulkProducer
+from app.streaming.progress import Progress
+from app.streaming.records import RecordBatch
+from app.streaming.table import StateTable
+from app.streaming.topology import Topology
+from tests.streaming.memory import MemoryStore
+
+TOPOLOGY = Topology(name="order", source="events", span="1h", every="1h")
+
+
+class Offsets:
+    """A consumer's knowledge: what is committed, and the first record that the broker has."""
+
+    def __init__(self, committed: int | None, earliest: int = 0) -> None:
+        self._committed = committed
+        self._earliest = earliest
+        self.on_earliest = lambda: None
+
+    def end(self, _partition: int) -> int | None:
+        return None
+
+    def committed(self, _partition: int) -> int | None:
+        return self._committed
+
+    async def earliest(self, _partition: int) -> int:
+        self.on_earliest()
+        return self._earliest
+
+
+class Table:
+    changelog_topic = "changelog"
+
+    def partition(self, _partition: int) -> MemoryStore:
+        return MemoryStore()
+
+
+class Outputs:
+    def produce(self, *record: object) -> None:
+        raise AssertionError(record)
+
+
+def pipeline(offsets: Offsets) -> Pipeline:
+    table, outputs = cast(StateTable, Table()), cast(BulkProducer, Outputs())
+    return Pipeline(TOPOLOGY, table, outputs, offsets, Progress("order"))
+
+
+def batch(start: int, first: int, last: int) -> RecordBatch:
+    """Records first to last, fetched from `start` on."""
+    offsets = np.arange(first, last + 1, dtype=np.int64)
+    count = len(offsets)
+    events = [b'{"key":"a","time":1600000000000,"value":1}'] * count
+    return RecordBatch("events", 0, offsets, [None] * count, events, [0] * count, start)
+
+
+def take(one: Pipeline, *batches: RecordBatch) -> list[bool]:
+    async def run() -> list[bool]:
+        taken = []
+        for some in batches:
+            taken.append(await one.check_order(some))
+            if taken[-1]:
+                one.process(some)
+        return taken
+
+    return asyncio.run(run())
+
+
+def test_batches_that_follow_on_or_overlap_are_taken() -> None:
+    """Also with holes in the offsets, and from a committed offset."""
+    assert (
+        take(pipeline(Offsets(None)), batch(0, 0, 4), batch(5, 8, 9), batch(3, 3, 9)) == [True] * 3
+    )
+    assert take(pipeline(Offsets(70)), batch(70, 75, 80)) == [True]
+    assert take(pipeline(Offsets(70)), batch(0, 75, 80)) == [True]
+
+
+def test_a_missing_batch_stops_the_worker() -> None:
+    """The error names the records; nothing of the batch is counted."""
+    one = pipeline(Offsets(None))
+    with pytest.raises(SlidestatError, match="Records 5 to 6 of 'events' partition 0") as caught:
+        take(one, batch(0, 0, 4), batch(7, 7, 9))
+    assert "last commit" in caught.value.advice
+    with pytest.raises(SlidestatError, match="Records 70 to 74"):
+        take(pipeline(Offsets(70)), batch(75, 75, 80))
+
+
+def test_what_the_broker_has_deleted_is_not_waited_for() -> None:
+    """Behind its retention a worker goes on with the first record that there is."""
+    assert take(pipeline(Offsets(None, earliest=40)), batch(40, 40, 44)) == [True]
+    assert take(pipeline(Offsets(5, earliest=40)), batch(40, 41, 44)) == [True]
+
+
+def test_a_batch_of_a_partition_given_up_meanwhile_is_left_alone() -> None:
+    """A rebalance may come while the broker is asked: the batch is then another worker's."""
+    offsets = Offsets(5, earliest=40)
+    one = pipeline(offsets)
+    offsets.on_earliest = one.forget
+    assert take(one, batch(40, 40, 44)) == [False]
