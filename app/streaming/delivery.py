@@ -10,7 +10,7 @@ what an agent has seen. So whoever owns the state says, at each commit, up to wh
 durable (`BatchApp.before_commit`), and exactly that is committed.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import faust
@@ -101,13 +101,6 @@ class BatchConsumer(Consumer):
                 await self.perform_seek()  # a rebalance overtook the fetch: read it again
             return others
         return fetched
-
-    async def _read_again(self, partitions: Collection[TP]) -> None:
-        """Go back to what is committed, for a fetch that a rebalance overtook."""
-        await self.perform_seek()
-        never_committed = [tp for tp in partitions if self._committed_offset[tp] is None]
-        if never_committed:
-            await self._thread.seek_to_beginning(*never_committed)
 
     def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
         if not isinstance(record, RecordBatch):

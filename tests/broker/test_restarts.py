@@ -130,7 +130,7 @@ def test_workers_that_come_and_go_in_a_stream_lose_nothing(make_stage: MakeStage
     with stage.worker("a").await_ready() as first, ThreadPoolExecutor(1) as feeder:
         feeding = feeder.submit(keep_feeding)
         try:
-            for _ in range(4):
+            for _ in range(3):
                 with stage.worker("b").await_ready() as second:
                     assert second.terminate() == 0, second.said()
         finally:
