@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import faust
-from faust.transport.drivers.aiokafka import Consumer
+from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 from faust.types import TP, StreamT
 
 from app.streaming.delivery import BatchApp
@@ -36,15 +36,15 @@ def main(bootstrap: str, app_id: str, topic: str, folder: Path, slow_s: float) -
     )
     app.batch_topics = frozenset({topic})
     fetches, batches = (folder / "fetches").open("a"), (folder / "batches").open("a")
-    fetch = Consumer._getmany
+    fetch = AIOKafkaConsumerThread._fetch_records
 
-    async def noted_fetch(self: Consumer, *args: Any, **options: Any) -> Any:
+    async def noted_fetch(self: AIOKafkaConsumerThread, *args: Any, **options: Any) -> Any:
         fetched = await fetch(self, *args, **options)
         for tp, records in fetched.items():
             print(json.dumps([tp.partition, [r.offset for r in records]]), file=fetches, flush=True)
         return fetched
 
-    Consumer._getmany = noted_fetch  # type: ignore[method-assign]
+    AIOKafkaConsumerThread._fetch_records = noted_fetch  # type: ignore[method-assign]
 
     async def durable() -> Mapping[TP, int]:
         try:
