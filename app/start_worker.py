@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from app.client.connection import require_broker, require_topic
-from app.client.topics import create_topology_topics
+from app.client.topics import create_topic, create_topology_topics
 from app.streaming.data_folder import data_folder
 from app.streaming.topology import Topology
 
@@ -18,6 +18,9 @@ def start_worker(topology: Topology, bootstrap: str, data_dir: Path | None = Non
     create = f"slidestat topics create {topology.source} --partitions 4"
     partitions = require_topic(bootstrap, topology.source, create)
     create_topology_topics(bootstrap, topology, partitions)
+    # Faust would make it with a single replica, whatever the cluster's default.
+    changelog = f"slidestat-{topology.name}-{topology.name}-state-changelog"
+    create_topic(bootstrap, changelog, partitions, {"cleanup.policy": "compact"})
     cluster_id = str(require_broker(bootstrap).cluster_id)
 
     from app.streaming.worker import application_id, run_worker  # Faust takes a second to import

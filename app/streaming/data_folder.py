@@ -73,7 +73,9 @@ def _check_label(folder: Path, label: _Label) -> None:
     try:
         found = msgspec.json.decode(path.read_bytes(), type=_Label)
     except FileNotFoundError:
-        path.write_bytes(msgspec.json.encode(label))
+        new = path.with_suffix(".new")
+        new.write_bytes(msgspec.json.encode(label))
+        new.replace(path)
         return
     except msgspec.DecodeError as error:
         raise SlidestatError(

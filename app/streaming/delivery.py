@@ -11,12 +11,11 @@ durable (`BatchApp.before_commit`), and exactly that is committed.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import faust
 import numpy as np
 from aiokafka import AIOKafkaConsumer
-from aiokafka.structs import OffsetAndMetadata
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, Transport
 from faust.types import TP
 from faust.types.tuples import ConsumerMessage
@@ -39,6 +38,10 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
 
     consumer: "BatchConsumer"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._reached: dict[TP, _Reached] = {}
+
     def _create_worker_consumer(self, transport: Transport) -> AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)
         # Faust reads what a producer has taken back, unless it works in transactions itself.
@@ -53,8 +56,7 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         max_records: int | None = None,
     ) -> Mapping[TP, list[Any]]:
         batch_topics = self.consumer.app.batch_topics
-        assignment = consumer._subscription.subscription.assignment
-        positions = assignment.all_consumed_offsets() if assignment else {}
+        before = _positions(consumer)
         for tp, fetched in consumer._fetcher._records.items():
             # What comes while this call waits is not seen here and arrives as ConsumerRecords:
             # the attributes that are read are the same.
@@ -64,10 +66,36 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         fetched_records: Mapping[TP, list[Any]] = await super()._fetch_records(
             consumer, active_partitions, timeout, max_records
         )
-        return {
-            tp: [_as_batch(tp, records, positions)] if tp.topic in batch_topics else records
-            for tp, records in fetched_records.items()
-        }
+        after = _positions(consumer)
+        delivered = dict(fetched_records)
+        for tp, position in before.items():
+            if tp.topic not in batch_topics:
+                continue
+            # A fetch goes on behind transaction markers and what else holds no records; nothing
+            # lies between there and the end of the last batch.
+            reached = self._reached.get(tp)
+            end = reached.end if reached and reached.position == position else position
+            if tp in delivered:
+                delivered[tp] = [_as_batch(tp, delivered[tp], end)]
+                end = int(delivered[tp][0].offsets[-1]) + 1
+            self._reached[tp] = _Reached(after.get(tp, position), end)
+        for tp, records in delivered.items():
+            if tp.topic in batch_topics and tp not in before:
+                delivered[tp] = [_as_batch(tp, records, 0)]
+        return delivered
+
+
+class _Reached(NamedTuple):
+    """Where a partition's next fetch begins, and where the records before it end."""
+
+    position: int
+    end: int
+
+
+def _positions(consumer: AIOKafkaConsumer) -> dict[TP, int]:
+    assignment = consumer._subscription.subscription.assignment
+    positions = assignment.all_consumed_offsets() if assignment else {}
+    return {tp: position.offset for tp, position in positions.items()}
 
 
 def _as_parsed(_tp: TP, record: Any) -> Any:
@@ -191,10 +219,7 @@ class BatchApp(faust.App):
         return BatchTransport(self.conf.broker_consumer, self)
 
 
-def _as_batch(tp: TP, records: list[Any], positions: Mapping[TP, OffsetAndMetadata]) -> RecordBatch:
-    # Without a position, or behind one that a seek has left since, nothing is known but the first.
-    position = positions.get(tp)
-    start_offset = min(position.offset, records[0].offset) if position else 0
+def _as_batch(tp: TP, records: list[Any], start_offset: int) -> RecordBatch:
     return RecordBatch(
         topic=tp.topic,
         partition=tp.partition,
@@ -202,5 +227,5 @@ def _as_batch(tp: TP, records: list[Any], positions: Mapping[TP, OffsetAndMetada
         keys=[record.key for record in records],
         values=[record.value for record in records],
         timestamps=[record.timestamp for record in records],
-        start_offset=start_offset,
+        start_offset=min(start_offset, records[0].offset),  # a seek may have gone further back
     )

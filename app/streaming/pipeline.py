@@ -5,6 +5,7 @@ the states that passed them are written, and states before the source offsets ar
 between any two steps repeats work, whose records carry the same keys and bytes, and loses nothing.
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
@@ -52,6 +53,9 @@ class Pipeline:
         self._outputs = outputs
         self._offsets = offsets
         self._progress = progress
+        # Held while records are queued, and while a flush waits for them: it would wait for ever
+        # for a queue that is filled meanwhile.
+        self.sending = asyncio.Lock()
         self._decoder = EventDecoder(topology)
         self._processors: dict[int, PartitionProcessor] = {}
 
@@ -82,7 +86,7 @@ class Pipeline:
         return True
 
     def process(self, batch: RecordBatch) -> None:
-        """Absorb a batch and queue what it leads to."""
+        """Absorb a batch and queue what it leads to; `sending` is to be held."""
         processor = self._processors.get(batch.partition)
         if processor is None:
             processor = self._processors[batch.partition] = self._open(batch)
@@ -103,14 +107,16 @@ class Pipeline:
         They include what was durable before, in case that the group does not know it: a commit
         failed, or its offsets were set back.
         """
-        processors = dict(self._processors)
-        snapshots: dict[int, Snapshot] = {}
-        for partition, processor in processors.items():
-            snapshot = processor.snapshot()
-            if snapshot is not None:
-                snapshots[partition] = snapshot
+        async with self.sending:
+            processors = dict(self._processors)
+            snapshots: dict[int, Snapshot] = {}
+            for partition, processor in processors.items():
+                snapshot = processor.snapshot()
+                if snapshot is not None:
+                    snapshots[partition] = snapshot
+            if snapshots:
+                await self._outputs.flush()
         if snapshots:
-            await self._outputs.flush()
             await self._table.write(snapshots)
             for partition in snapshots:
                 processors[partition].written()

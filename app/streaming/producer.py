@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, cast
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from app.errors import SlidestatError
 
@@ -61,6 +61,12 @@ class BulkProducer:
             except BufferError:
                 self._producer.poll(0.1)
                 self._raise_error()
+            except KafkaException as error:
+                raise SlidestatError(
+                    f"A record for {topic!r} cannot be sent: {error.args[0].str()}.",
+                    f"A letter has at most {MAX_MESSAGE_BYTES // 2**20} MiB:"
+                    " give the source topic no higher max.message.bytes.",
+                ) from error
             else:
                 return
 

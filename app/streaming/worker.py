@@ -90,8 +90,9 @@ def create_app(
     async def absorb(batches: StreamT[RecordBatch]) -> None:
         async for batch in batches:
             try:
-                if await pipeline.check_order(batch):
-                    pipeline.process(batch)
+                async with pipeline.sending:
+                    if await pipeline.check_order(batch):
+                        pipeline.process(batch)
             except Exception as error:
                 # A restarted agent would go on with the next batch and lose this one.
                 await crash(error)

@@ -184,6 +184,30 @@ def test_holes_of_transactions_are_read_through(make_stage: MakeStage) -> None:
     assert any(end > len(stage.read(source)[p]) for p, end in ends.items())
 
 
+def test_transactions_are_read_as_they_come(make_stage: MakeStage) -> None:
+    """A worker that has read up to a marker, or a transaction taken back, goes on behind it."""
+    stage = make_stage(partitions=1)
+    source = stage.topology.source
+    producer = Producer(
+        {"bootstrap.servers": stage.bootstrap, "transactional.id": source, "log_level": 0}
+    )
+    producer.init_transactions(60)
+    with stage.worker().await_ready() as worker:
+        for start in range(0, 500, 100):
+            producer.begin_transaction()
+            for key, value in events(10, start=start):
+                producer.produce(source, value, key)
+            producer.flush(60)
+            if start == 200:
+                producer.abort_transaction(60)
+                continue
+            producer.commit_transaction(60)
+            end = start // 100 * 11 + 10
+            wait_until(lambda end=end: stage.committed() == {0: end}, f"commit of {end}", 30)
+        assert worker.terminate() == 0, worker.said()
+    assert stage.check().counters.counted == 40
+
+
 def test_holes_of_compaction_are_read_through(make_stage: MakeStage) -> None:
     """A compacted topic has holes, at its beginning too: what is left is counted."""
     config = {

@@ -48,8 +48,15 @@ class Table:
 
 
 class Outputs:
+    flushed_with: Pipeline | None = None
+
     def produce(self, *record: object) -> None:
         raise AssertionError(record)
+
+    async def flush(self) -> None:
+        assert self.flushed_with is not None
+        assert self.flushed_with.sending.locked()
+        raise KeyboardInterrupt
 
 
 def pipeline(offsets: Offsets) -> Pipeline:
@@ -108,3 +115,12 @@ def test_a_batch_of_a_partition_given_up_meanwhile_is_left_alone() -> None:
     one = pipeline(offsets)
     offsets.on_earliest = one.forget
     assert take(one, batch(40, 40, 44)) == [False]
+
+
+def test_nothing_is_queued_while_a_flush_waits() -> None:
+    """A producer's flush ends when its queue is empty: under steady output it never would be."""
+    one = pipeline(Offsets(None))
+    Outputs.flushed_with = one
+    take(one, batch(0, 0, 4))
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(one.flush())
