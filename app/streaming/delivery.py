@@ -39,6 +39,12 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
 
     consumer: "BatchConsumer"
 
+    def _create_worker_consumer(self, transport: Transport) -> AIOKafkaConsumer:
+        consumer = super()._create_worker_consumer(transport)
+        # Faust reads what a producer has taken back, unless it works in transactions itself.
+        consumer._isolation_level = "read_committed"
+        return consumer
+
     async def _fetch_records(
         self,
         consumer: AIOKafkaConsumer,

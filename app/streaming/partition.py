@@ -340,6 +340,9 @@ class PartitionProcessor:
         float64[queries, statistics * windows, 3]: estimate, lower, upper.
         """
         query_starts = _starts(query_groups, len(keys))
+        kept = {len(state.synopses) for state in states} - {0, len(self._parameters)}
+        if kept:
+            raise _other_topology(f"it keeps {kept.pop()} statistics, not {len(self._parameters)}")
         results = []
         for i, parameters in enumerate(self._parameters):
             before = [state.synopses[i] if state.synopses else None for state in states]
@@ -362,10 +365,7 @@ class PartitionProcessor:
                     "Give the statistic fewer decimals, or the topology a shorter span.",
                 ) from error
             except SynopsisError as error:
-                raise SlidestatError(
-                    f"The stored state does not fit the topology: {error}",
-                    "Give the changed topology a new name, or reset its state.",
-                ) from error
+                raise _other_topology(str(error)) from error
         touched = np.flatnonzero(starts[1:] > starts[:-1])
         last_times = times[starts[touched + 1] - 1]
         offset = self._next_offset - 1
@@ -399,6 +399,13 @@ class PartitionProcessor:
         )
         for tick, key, query in order:
             effects.statistics += encode(key, tick, rows[query], offsets[query])
+
+
+def _other_topology(why: str) -> SlidestatError:
+    return SlidestatError(
+        f"The stored state does not fit the topology: {why}.",
+        "Give the changed topology a new name, or change it back.",
+    )
 
 
 def _letter(batch: RecordBatch, refusal: Refusal) -> Letter:

@@ -23,6 +23,7 @@ from app.streaming.topology import Topology
 # Batches that may wait for the agent; each holds up to a fetch (FETCH_BYTES) of one partition.
 _WAITING_BATCHES = 4
 _FETCH_BYTES = 4 * 2**20
+_BATCH_RECORDS = 50_000
 _COMMIT_INTERVAL_S = 1.0
 # A killed worker's partitions stand still for as long, also when it is started again at once;
 # Faust would have them wait for a minute.
@@ -51,6 +52,7 @@ def create_app(
         web_enabled=False,
         consumer_auto_offset_reset="earliest",
         consumer_max_fetch_size=_FETCH_BYTES,
+        broker_max_poll_records=_BATCH_RECORDS,
         stream_buffer_maxsize=_WAITING_BATCHES,
         broker_commit_interval=_COMMIT_INTERVAL_S,
         broker_session_timeout=_SESSION_TIMEOUT_S,

@@ -166,6 +166,7 @@ def test_topology_changed_over_old_state(make_stage: MakeStage) -> None:
         ("Count(epsilon=0.1)", "Count(epsilon=0.2)"),
         ('span="10m"', 'span="11m"'),
         ("Count(epsilon=0.1), Sum(epsilon=0.1)", "Sum(epsilon=0.1),"),
+        ("Count(epsilon=0.1), Sum(epsilon=0.1)", "Count(epsilon=0.1),"),
     ):
         write_topology(stage.file.parent, stage.name, source, BODY.replace(old, new))
         with stage.worker() as worker:
