@@ -50,7 +50,8 @@ def integers(name: str, numbers: npt.ArrayLike) -> Integers:
     return np.ascontiguousarray(array, np.int64)
 
 
-def _slices(name: str, numbers: npt.ArrayLike, groups: int, length: int) -> Integers:
+def slices(name: str, numbers: npt.ArrayLike, groups: int, length: int) -> Integers:
+    """Return int64[groups + 1] that rises from 0 to `length`, or raise SynopsisError."""
     array = integers(name, numbers)
     if (
         len(array) != groups + 1
@@ -105,8 +106,8 @@ def run_batch(
     groups = len(states)
     times = integers("times", times)
     query_times = integers("query_times", query_times)
-    starts = _slices("starts", starts, groups, len(times))
-    query_starts = _slices("query_starts", query_starts, groups, len(query_times))
+    starts = slices("starts", starts, groups, len(times))
+    query_starts = slices("query_starts", query_starts, groups, len(query_times))
     if not all(1 <= span <= parameters.span for span in np.asarray(spans).flat):
         raise SynopsisError(
             f"a window asked for must be from 1 to {parameters.span}, the span kept"

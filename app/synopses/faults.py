@@ -17,6 +17,10 @@ TIME_OUT_OF_RANGE = 7
 BAD_VALUE = 8
 QUERY_WENT_BACK = 9
 TOTAL_TOO_LARGE = 10
+NOT_FINITE = 30
+OTHER_SETTINGS = 31
+TOO_MANY_UNITS = 32
+MOMENTS_TOO_LARGE = 33
 
 _SENTENCES = {
     NOT_A_SYNOPSIS: "these bytes are no synopsis: they do not start as one",
@@ -31,11 +35,17 @@ _SENTENCES = {
     QUERY_WENT_BACK: "a query at {a} is earlier than {b}, the time of the synopsis or of the query "
     "before",
     TOTAL_TOO_LARGE: "the window holds more than 2^62 units, which is more than can be kept",
+    NOT_FINITE: "value {value!r} cannot be taken: it must be finite",
+    OTHER_SETTINGS: "these bytes were made with other parameters",
+    TOO_MANY_UNITS: "value {value!r} cannot be taken: it must be finite, and at most 2^40 units of "
+    "10^-decimals",
+    MOMENTS_TOO_LARGE: "the magnitudes in the window come to more than 2^60 units, or its events "
+    "to more than 2^50, which is more than can be kept",
 }
 
 
 def synopsis_error(fault: int, a: int, b: int, group: int, value: float = 0.0) -> SynopsisError:
     """Return the error for `fault`; `group` is its place in the batch, or -1 for no batch."""
     sentence = _SENTENCES[fault].format(a=a, b=b, value=value)
-    kind = WindowTooLargeError if fault == TOTAL_TOO_LARGE else SynopsisError
+    kind = WindowTooLargeError if fault in (TOTAL_TOO_LARGE, MOMENTS_TOO_LARGE) else SynopsisError
     return kind(sentence if group < 0 else f"group {group}: {sentence}")
