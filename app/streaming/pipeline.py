@@ -120,6 +120,7 @@ class Pipeline:
             await self._table.write(snapshots)
             for partition in snapshots:
                 processors[partition].written()
+        if processors:
             self._tell(processors.values())
         # Also those without news: a commit that a rebalance refused is made up for.
         source = self._topology.source

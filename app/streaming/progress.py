@@ -17,7 +17,8 @@ class Progress:
         self._topology = topology
         self._read = 0
         self._told_read = 0
-        self._told_at = time.monotonic()
+        self._started = time.monotonic()
+        self._told_at = -_EVERY_S  # the first line comes at once
 
     def ready(self, partitions: Collection[int]) -> None:
         """The group gave this worker these partitions."""
@@ -31,15 +32,15 @@ class Progress:
     def flushed(self, counters: Counters, max_time: int) -> None:
         """State is durable up to here; said every few seconds."""
         now = time.monotonic()
-        if now - self._told_at < _EVERY_S:
+        if now - self._told_at < _EVERY_S or self._read == self._told_read:
             return
-        rate = (self._read - self._told_read) / (now - self._told_at)
+        rate = (self._read - self._told_read) / (now - max(self._told_at, self._started))
         self._told_at, self._told_read = now, self._read
         newest = "none"
         if max_time != NO_TIME:
             newest = f"{datetime.fromtimestamp(max_time / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
         self._say(
-            f"{counters.read:,} records read in all, {rate:,.0f}/s now;"
+            f"{counters.read:,} records read of its partitions, {rate:,.0f}/s now;"
             f" {counters.counted:,} counted, {counters.dead:,} dead, {counters.late:,} late;"
             f" newest event {newest}"
         )
