@@ -113,6 +113,19 @@ def test_workers_that_join_and_leave_share_the_work_exactly(make_stage: MakeStag
         stage.check()
 
 
+def test_workers_that_start_together_read_from_the_first_record(make_stage: MakeStage) -> None:
+    """The group's first rebalances fall into its first fetches, before anything is committed: what
+    they interrupt is read again, each partition from its beginning.
+    """
+    stage = make_stage(partitions=4, body=WITH_LATENESS)
+    feed(stage, 0, 60_000)
+    with stage.worker("a") as first, stage.worker("b") as second:
+        stage.await_settled([first, second])
+        for worker in (first, second):
+            assert worker.terminate() == 0, worker.said()
+    stage.check()
+
+
 def test_workers_that_come_and_go_in_a_stream_lose_nothing(make_stage: MakeStage) -> None:
     """While events keep coming, a second worker joins and leaves, over and over: no batch that a
     rebalance overtakes is lost.
