@@ -19,11 +19,10 @@ def start_worker(topology: Topology, bootstrap: str, data_dir: Path | None = Non
     partitions = require_topic(bootstrap, topology.source, create)
     create_topology_topics(bootstrap, topology, partitions)
     # Faust would make it with a single replica, whatever the cluster's default.
-    changelog = f"slidestat-{topology.name}-{topology.name}-state-changelog"
-    create_topic(bootstrap, changelog, partitions, {"cleanup.policy": "compact"})
+    create_topic(bootstrap, topology.changelog_topic, partitions, {"cleanup.policy": "compact"})
     cluster_id = str(require_broker(bootstrap).cluster_id)
 
-    from app.streaming.worker import application_id, run_worker  # Faust takes a second to import
+    from app.streaming.worker import run_worker  # Faust takes a second to import
 
-    with data_folder(data_dir, application_id(topology), cluster_id) as folder:
+    with data_folder(data_dir, topology.application_id, cluster_id) as folder:
         run_worker(topology, bootstrap, folder, partitions)

@@ -9,7 +9,6 @@ from secrets import token_hex
 
 from app.client.connection import admin_client
 from app.client.topics import create_topic, create_topology_topics
-from app.streaming.worker import application_id
 from benchmarks.check import Check, check_output
 from benchmarks.measure import GroupOffsets, Measurement, SubjectProcess, time_commits, time_loop
 from benchmarks.ours import make_topology
@@ -107,7 +106,7 @@ class Bench:
         topology = make_topology(self._topic, name, self._every)
         partitions = self._workload.partitions
         create_topology_topics(self._bootstrap, topology, partitions)
-        offsets = GroupOffsets(self._bootstrap, self._topic, application_id(topology), partitions)
+        offsets = GroupOffsets(self._bootstrap, self._topic, topology.application_id, partitions)
         with (
             closing(offsets),
             self._start("ours", name, data, str(data), str(partitions), self._every) as (

@@ -121,7 +121,7 @@ def _stream(topology: Topology, address: str, folder: Path, events: int, console
         producer = threading.Thread(target=produce, daemon=True)
         producer.start()
         deadline = time.monotonic() + _LIMIT_S
-        consumer = Consumer({**client_config(address), "group.id": f"slidestat-{topology.name}"})
+        consumer = Consumer({**client_config(address), "group.id": topology.application_id})
         while True:
             workers.check()
             committed = _committed(consumer, topology.source)
@@ -172,7 +172,7 @@ def _delete_topics(address: str, topology: Topology) -> None:
     names = [name for name in admin.list_topics(timeout=30).topics if topology.name in name]
     for future in admin.delete_topics(names).values():
         future.result()
-    for group in admin.delete_consumer_groups([f"slidestat-{topology.name}"]).values():
+    for group in admin.delete_consumer_groups([topology.application_id]).values():
         group.exception()  # a group that a worker has not left yet, Kafka forgets by itself
 
 

@@ -37,7 +37,7 @@ class StateTable:
     ) -> None:
         self._changelog = changelog
         self._table = app.Table(
-            f"{topology.name}-state",
+            topology.table_name,
             partitions=partitions,
             key_type=bytes,
             value_type=bytes,

@@ -139,6 +139,20 @@ class Topology:
         return tuple(sorted({duration_ms(window, "windows") for window in windows}))
 
     @property
+    def application_id(self) -> str:
+        """The consumer group, and the prefix of the changelog and of the data folder."""
+        return f"slidestat-{self.name}"
+
+    @property
+    def table_name(self) -> str:
+        return f"{self.name}-state"
+
+    @property
+    def changelog_topic(self) -> str:
+        """As Faust names the changelog of the application's table."""
+        return f"{self.application_id}-{self.table_name}-changelog"
+
+    @property
     def output_topic(self) -> str:
         return f"{self.name}-statistics"
 

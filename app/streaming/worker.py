@@ -33,17 +33,12 @@ _SESSION_TIMEOUT_S = 10.0
 _ROCKSDB_FAULTS = ("Corruption", "IO error")
 
 
-def application_id(topology: Topology) -> str:
-    """The consumer group, and the prefix of the changelog and of the data folder."""
-    return f"slidestat-{topology.name}"
-
-
 def create_app(
     topology: Topology, bootstrap_servers: str, data_dir: Path, partitions: int
 ) -> BatchApp:
     """The Faust app of a topology whose source has `partitions` partitions."""
     app = BatchApp(
-        application_id(topology),
+        topology.application_id,
         broker=[f"kafka://{server}" for server in bootstrap_servers.split(",")],
         store="rocksdb://",
         datadir=data_dir,
