@@ -217,9 +217,12 @@ def worker(
 @app.command()
 def watch(
     topology: TopologyOption = None,
-    topic: Annotated[str | None, typer.Option(help="A topic of statistics.")] = None,
+    topic: Annotated[str | None, typer.Option(help="A topic of figures.")] = None,
     key: Annotated[
         str | None, typer.Option(metavar="GLOB", help='Only keys like this, such as "JF*".')
+    ] = None,
+    statistic: Annotated[
+        str | None, typer.Option(metavar="NAME", help='Only this statistic, such as "count".')
     ] = None,
     rows: Annotated[int, typer.Option(min=1, help="Rows of the table.")] = 20,
     once: Annotated[
@@ -233,12 +236,12 @@ def watch(
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Show statistics as they come, the most recently updated first, until Ctrl-C.
+    """Show figures as they come, the most recently updated first, until Ctrl-C.
 
     Example: slidestat watch --topology flights --key "JF*"
     """
     from app.client.connection import require_topic
-    from app.client.watch import StatisticReader
+    from app.client.watch import EmissionReader
     from app.client.watch_display import watch as show
 
     if (topic is None) == (topology is None):
@@ -253,8 +256,8 @@ def watch(
         create_command = f"slidestat topics create --topology {topology}"
     assert topic is not None  # noqa: S101  # The check above.
     partitions = require_topic(bootstrap, topic, create_command)
-    reader = StatisticReader(bootstrap, topic, partitions, key, from_beginning, once)
-    show(reader, rows, as_json=as_json)
+    reader = EmissionReader(bootstrap, topic, partitions, key, from_beginning, once)
+    show(reader, rows, statistic, as_json=as_json)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Was every event counted, once? Each statistic on the output topic against the exact answer."""
+"""Was every event counted, once? Each figure on the output topic against the exact answer."""
 
 from dataclasses import dataclass
 
@@ -18,22 +18,28 @@ _ROUNDING = 1e-12  # of this module's own divisions
 
 @dataclass(frozen=True)
 class Check:
-    """Statistics compared, and the largest relative error among them."""
+    """Output records, the figures in them, all compared, and the largest relative error."""
 
-    statistics: int
+    records: int
+    figures: int
     largest_relative_error: float
     promised_relative_error: float
 
 
-class _Figures(msgspec.Struct, gc=False):
+# What is compared of an emission; quicker to decode than all of it.
+class _Figure(msgspec.Struct, gc=False):
     statistic: str
-    key: str
-    window_start_ms: int
-    window_end_ms: int
+    window_ms: int
     estimate: float
     lower: float
     upper: float
     relative_error: float
+
+
+class _Emission(msgspec.Struct, gc=False):
+    key: str
+    window_end_ms: int
+    figures: list[_Figure]
 
 
 class _Exact:
@@ -61,16 +67,20 @@ class _Exact:
 def check_output(workload: Workload, topology: Topology, bootstrap: str) -> Check:
     """Compare all that a finished worker put out with the exact answers.
 
-    Every key and minute with events must be there, each figure between its bounds, each error
-    within the promise, and nothing may be late or dead. Raises SlidestatError otherwise.
+    Every key and tick with events must be there, with all statistics and windows, each exact
+    figure between its bounds, each error within the promise, and nothing may be late or dead.
+    Raises SlidestatError otherwise.
     """
     for topic in (topology.dead_letter_topic, topology.late_topic):
         if records := _records(bootstrap, topic, workload.partitions):
             raise _impossible(f"{records} good events went to {topic}")
-    figures = _read(bootstrap, topology.output_topic, workload.partitions)
-    keys = np.array([key_number(figure.key) for figure in figures], np.int64)
-    starts = np.array([figure.window_start_ms for figure in figures], np.int64)
-    ends = np.array([figure.window_end_ms for figure in figures], np.int64)
+    emissions = _read(bootstrap, topology.output_topic, workload.partitions)
+    _check_complete(workload, topology, emissions)
+    figures = [figure for emission in emissions for figure in emission.figures]
+    each = len(figures) // len(emissions)
+    keys = np.repeat(np.array([key_number(e.key) for e in emissions], np.int64), each)
+    ends = np.repeat(np.array([e.window_end_ms for e in emissions], np.int64), each)
+    starts = ends - np.array([figure.window_ms for figure in figures], np.int64)
     is_count = np.array([figure.statistic == "count" for figure in figures])
     counts, cents = _Exact(workload).of(keys, starts, ends)
     # Rounding to the nearest double keeps the order that exact sum and bounds have.
@@ -84,41 +94,53 @@ def check_output(workload: Workload, topology: Topology, bootstrap: str) -> Chec
             f"{len(outside)} of {len(figures)} bounds do not hold, such as {worst}, "
             f"exactly {exact[outside[0]]}"
         )
-    _check_complete(workload, topology, keys[is_count], starts[is_count], ends[is_count])
     estimates = np.array([figure.estimate for figure in figures])
     busy = exact > 0
     largest = float(np.max(np.abs(estimates[busy] / exact[busy] - 1)))
     promised = max(figure.relative_error for figure in figures)
     if largest > promised * (1 + _ROUNDING):
         raise _impossible(f"the largest relative error is {largest}, not {promised}")
-    return Check(len(figures), largest, promised)
+    return Check(len(emissions), len(figures), largest, promised)
 
 
-def _check_complete(
-    workload: Workload, topology: Topology, keys: Int64s, starts: Int64s, ends: Int64s
-) -> None:
-    """Each key with events before a tick that its partition has passed must have that tick's
-    counts, of every window.
+def _check_complete(workload: Workload, topology: Topology, emissions: list[_Emission]) -> None:
+    """Each key must have the emissions of the ticks after its events and of those by which all of
+    them have left the span, as far as its partition has come, and no other; and each emission the
+    figures of every statistic and window.
     """
-    every = topology.every_ms
-    ticks = (workload.times // every + 1) * every
-    parts = workload.keys % workload.partitions
+    series = [(label, n) for label in topology.labels for n in topology.window_lengths]
+    for emission in emissions:
+        if [(figure.statistic, figure.window_ms) for figure in emission.figures] != series:
+            raise _impossible(f"{emission} has not the figures of {series}")
+    every, span = topology.every_ms, topology.span_length.length
+    order = np.lexsort((workload.times, workload.keys))
+    keys, times = workload.keys[order], workload.times[order]
     newest = np.zeros(workload.partitions, np.int64)
-    np.maximum.at(newest, parts, workload.times)
-    passed = ticks <= newest[parts]
+    np.maximum.at(newest, keys % workload.partitions, times)
+    passed = newest[keys % workload.partitions]
+    following = np.where(np.append(np.diff(keys) == 0, False), np.append(times[1:], 0), passed)
+    ticks, empty = (times // every + 1) * every, ((times + span) // every + 1) * every
     first = ticks[0]
-    wanted = np.unique(workload.keys[passed] + workload.key_count * (ticks[passed] - first))
-    for window in topology.windows_ms:
-        of_window = ends - starts == window
-        found = keys[of_window] + workload.key_count * (ends[of_window] - first)
-        missing = np.setdiff1d(wanted, found)
-        if len(missing):
-            raise _impossible(
-                f"{len(missing)} of {len(wanted)} counts of windows of {window} ms are missing"
-            )
+
+    def places(keys: Int64s, ticks: Int64s) -> Int64s:
+        return np.unique(keys + workload.key_count * (ticks - first))
+
+    of_events, of_gaps = ticks <= passed, empty <= following
+    wanted = np.union1d(
+        places(keys[of_events], ticks[of_events]), places(keys[of_gaps], empty[of_gaps])
+    )
+    found = places(
+        np.array([key_number(emission.key) for emission in emissions], np.int64),
+        np.array([emission.window_end_ms for emission in emissions], np.int64),
+    )
+    missing, more = np.setdiff1d(wanted, found), np.setdiff1d(found, wanted)
+    if len(missing) or len(more):
+        raise _impossible(
+            f"{len(missing)} of {len(wanted)} emissions are missing, {len(more)} were not due"
+        )
 
 
-def _read(bootstrap: str, topic: str, partitions: int) -> list[_Figures]:
+def _read(bootstrap: str, topic: str, partitions: int) -> list[_Emission]:
     wanted = _records(bootstrap, topic, partitions)
     consumer = Consumer(
         {
@@ -128,20 +150,20 @@ def _read(bootstrap: str, topic: str, partitions: int) -> list[_Figures]:
             "auto.offset.reset": "earliest",
         }
     )
-    decode = msgspec.json.Decoder(_Figures).decode
-    figures: list[_Figures] = []
+    decode = msgspec.json.Decoder(_Emission).decode
+    emissions: list[_Emission] = []
     try:
         consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
-        while len(figures) < wanted:
+        while len(emissions) < wanted:
             # No more than there are: it would wait for the rest until its time is up.
-            missing = wanted - len(figures)
+            missing = wanted - len(emissions)
             messages = consumer.consume(min(_FETCH, missing), timeout=_TIMEOUT_S)
             if not messages:
-                raise _impossible(f"{topic} gave {len(figures)} of {wanted} records")
-            figures.extend(decode(message.value() or b"") for message in messages)
+                raise _impossible(f"{topic} gave {len(emissions)} of {wanted} records")
+            emissions.extend(decode(message.value() or b"") for message in messages)
     finally:
         consumer.close()
-    return figures
+    return emissions
 
 
 def _records(bootstrap: str, topic: str, partitions: int) -> int:

@@ -50,7 +50,7 @@ class _NoStore:
 
 def load_kernels(topology: Topology) -> None:
     """Call every kernel once, with what it is called with in a worker."""
-    times = (1_700_000_000_000, 1_700_000_000_000 + topology.span_ms)
+    times = (1_700_000_000_000, 1_700_000_000_000 + topology.span_length.length)
     values = [b'{"key":"a","time":%d,"value":1.25}' % time for time in times]
     batch = RecordBatch(
         topology.source, 0, np.arange(2, dtype=np.int64), [b"a", b"a"], values, times, 0

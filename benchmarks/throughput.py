@@ -64,7 +64,8 @@ def _said(measurement: Measurement, check: Check | None) -> str:
     )
     if check is not None:
         said += (
-            f"; {check.statistics:,} statistics checked, largest relative error "
+            f"; {check.records:,} output records, {check.records / measurement.events:.2f} an "
+            f"event; {check.figures:,} figures in them checked, largest relative error "
             f"{check.largest_relative_error:.4f} of {check.promised_relative_error:.4f} promised"
         )
     return said

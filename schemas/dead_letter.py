@@ -25,6 +25,7 @@ class Reason(StrEnum):
     BAD_TIME = "bad-time"
     NEGATIVE_VALUE = "negative-value"
     VALUE_TOO_LARGE = "value-too-large"
+    BAD_ITEM = "bad-item"
     LATE = "late"
 
 

@@ -1,11 +1,12 @@
-"""An event: one JSON object a Kafka record, with a key, an event time and a value.
+"""An event: one JSON object a Kafka record, with a key, an event time and what statistics read.
 
     {"key": "ATL", "time": 978307200000, "value": 1587}
 
-The names of the three fields are a topology's choice; fields beyond them are ignored.
+This is the plainest one. The fields, and whether they lie in nested objects, are a topology's
+choice; fields that it does not read are ignored.
 """
 
-from typing import Annotated, cast
+from typing import Annotated
 
 import msgspec
 
@@ -40,21 +41,3 @@ class Event(msgspec.Struct, frozen=True):
         ),
     ]
     value: Annotated[float, msgspec.Meta(description="what is summed; not negative for a sum")]
-
-
-def event_type(
-    key_field: str,
-    time_field: str,
-    value_field: str,
-    key_type: object = str,
-    time_type: object = int,
-    value_type: object = float,
-) -> type[Event]:
-    """A struct like Event, read from fields of these names and limited by these types."""
-    struct = msgspec.defstruct(
-        "Event",
-        [("key", key_type), ("time", time_type), ("value", value_type)],
-        rename={"key": key_field, "time": time_field, "value": value_field},
-        gc=False,
-    )
-    return cast(type[Event], struct)

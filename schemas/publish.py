@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from schemas.dead_letter import DeadLetterHeaders
+from schemas.emission import Emission
 from schemas.event import Event
-from schemas.statistic import Statistic
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 FOLDER = Path(__file__).parent / "json"
@@ -22,7 +22,7 @@ FOLDER = Path(__file__).parent / "json"
 # the file's name too, so that the schema of an older version stays beside the newer one.
 PUBLISHED: dict[str, tuple[type[msgspec.Struct], int]] = {
     "event": (Event, 1),
-    "statistic": (Statistic, 1),
+    "emission": (Emission, 1),
     "dead-letter-headers": (DeadLetterHeaders, 1),
 }
 

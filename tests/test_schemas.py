@@ -9,23 +9,21 @@ import pytest
 
 from schemas import publish
 from schemas.dead_letter import DeadLetterHeaders, Reason
+from schemas.emission import Emission, Figure, emission_key
 from schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, Event
-from schemas.statistic import Statistic
 
 EVENT = {"key": "ATL", "time": 978_307_200_000, "value": 1587}
-STATISTIC = Statistic(
+EMISSION = Emission(
     topology="flights",
-    statistic="sum",
     key="ATL",
-    window_start_ms=978_307_200_000,
     window_end_ms=978_393_600_000,
-    window_ms=86_400_000,
-    estimate=1_000.5,
-    lower=990.0,
-    upper=1_011.0,
-    epsilon=0.01,
-    relative_error=0.01,
-    absolute_error=0.0,
+    figures=[
+        Figure("sum", 1_000.5, 990.0, 1_011.0, window_ms=86_400_000, relative_error=0.01),
+        Figure("mean", None, None, None, window_ms=1, absolute_error=0.5, deviation_error=0.1),
+        Figure("quantile", -3.0, -4.0, -2.5, window_events=1_000, quantile=0.99, share_error=0.01),
+        Figure("top", 12.0, 10.0, 15.0, item='a "quoted" é', confidence=0.95),
+        Figure("histogram", 7.0, 7.0, 7.0, at_least=10.0, below=20.0),
+    ],
     source_topic="flights",
     source_partition=3,
     source_offset=2**53,
@@ -123,12 +121,47 @@ def test_events_that_the_struct_refuses_the_schema_refuses(event: object) -> Non
         msgspec.json.decode(json.dumps(event), type=Event)
 
 
-def test_statistics_as_encoded_pass_their_schema() -> None:
+def test_emissions_as_encoded_pass_their_schema() -> None:
     """What the output topic carries is what its schema says, and reads back equal."""
-    wire = msgspec.json.encode(STATISTIC)
-    assert errors("statistic", json.loads(wire)) == []
-    assert msgspec.json.decode(wire, type=Statistic) == STATISTIC
-    assert errors("statistic", {**json.loads(wire), "upper": None}) != []
+    wire = msgspec.json.encode(EMISSION)
+    assert errors("emission", json.loads(wire)) == []
+    assert msgspec.json.decode(wire, type=Emission) == EMISSION
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        {"statistic": "count", "estimate": 1.0, "lower": 1.0},
+        {"estimate": 1.0, "lower": 1.0, "upper": 1.0},
+        {"statistic": "count", "estimate": 1.0, "lower": 1.0, "upper": "2"},
+        {"statistic": "count", "estimate": 1.0, "lower": 1.0, "upper": 1.0, "window_ms": 0.5},
+    ],
+)
+def test_figures_that_the_struct_refuses_the_schema_refuses(figure: dict[str, Any]) -> None:
+    """A figure without a bound or a name, or with another type, is none."""
+    record = {**msgspec.to_builtins(EMISSION), "figures": [figure]}
+    assert errors("emission", record) != []
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(record, Emission)
+
+
+def test_a_figure_says_no_more_than_it_needs() -> None:
+    """What is left out of a figure is its default: an error of 0, always, of all events."""
+    figure = Figure("count", 3.0, 3.0, 3.0)
+    assert msgspec.to_builtins(figure) == {
+        "statistic": "count",
+        "estimate": 3.0,
+        "lower": 3.0,
+        "upper": 3.0,
+    }
+
+
+def test_the_key_of_an_emission_tells_it_from_all_others() -> None:
+    """Names with quotes and commas in them make keys of their own."""
+    names = ("a", "b"), ('a","b', "c"), ("a", 'b","c')
+    keys = {emission_key(*name, end) for name in names for end in (0, 1)}
+    assert len(keys) == 6
+    assert json.loads(emission_key("flights", "ATL", 5)) == ["flights", "ATL", 5]
 
 
 @pytest.mark.parametrize("reason", list(Reason))

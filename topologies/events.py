@@ -15,12 +15,15 @@ In:
 
     {"key": "sensor-7", "time": 1767225600000, "value": 2.5}
 
-Out, when that is the key's only event of the minute and a later one has come:
+Out, when that is the key's only event of the minute and a later one has come
+(two of its six figures):
 
-    {"topology": "events", "statistic": "sum", "key": "sensor-7",
-     "window_start_ms": 1767225550000, "window_end_ms": 1767225610000, "window_ms": 60000,
-     "estimate": 2.5, "lower": 2.5, "upper": 2.5,
-     "epsilon": 0.01, "relative_error": 0.01, "absolute_error": 0.001,
+    {"topology": "events", "key": "sensor-7", "window_end_ms": 1767225610000,
+     "figures": [
+        {"statistic": "count", "estimate": 1.0, "lower": 1.0, "upper": 1.0,
+         "window_ms": 60000, "relative_error": 0.01},
+        {"statistic": "sum", "estimate": 2.5, "lower": 2.5, "upper": 2.5,
+         "window_ms": 60000, "relative_error": 0.01, "absolute_error": 0.001}],
      "source_topic": "events", "source_partition": 0, "source_offset": 1}
 """
 

@@ -15,12 +15,15 @@ In:
 
     {"key": "ATL", "time": 978307260000, "value": 2176}
 
-Out, when that is the airport's only flight so far and a later one has come:
+Out, when that is the airport's only flight so far and a later one has come
+(two of its four figures):
 
-    {"topology": "flights", "statistic": "sum", "key": "ATL",
-     "window_start_ms": 978242400000, "window_end_ms": 978328800000, "window_ms": 86400000,
-     "estimate": 2176.0, "lower": 2176.0, "upper": 2176.0,
-     "epsilon": 0.01, "relative_error": 0.01, "absolute_error": 1.0,
+    {"topology": "flights", "key": "ATL", "window_end_ms": 978328800000,
+     "figures": [
+        {"statistic": "count", "estimate": 1.0, "lower": 1.0, "upper": 1.0,
+         "window_ms": 86400000, "relative_error": 0.01},
+        {"statistic": "sum", "estimate": 2176.0, "lower": 2176.0, "upper": 2176.0,
+         "window_ms": 86400000, "relative_error": 0.01, "absolute_error": 1.0}],
      "source_topic": "flights", "source_partition": 0, "source_offset": 1}
 """
 

@@ -15,12 +15,15 @@ In:
 
     {"key": "pppa006.compuserve.com", "time": 807256800000, "value": 1713}
 
-Out, when that is the host's only request so far and a later one has come:
+Out, when that is the host's only request so far and a later one has come
+(two of its four figures):
 
-    {"topology": "web", "statistic": "sum", "key": "pppa006.compuserve.com",
-     "window_start_ms": 807256800000, "window_end_ms": 807257100000, "window_ms": 300000,
-     "estimate": 1713.0, "lower": 1713.0, "upper": 1713.0,
-     "epsilon": 0.01, "relative_error": 0.01, "absolute_error": 1.0,
+    {"topology": "web", "key": "pppa006.compuserve.com", "window_end_ms": 807257100000,
+     "figures": [
+        {"statistic": "count", "estimate": 1.0, "lower": 1.0, "upper": 1.0,
+         "window_ms": 300000, "relative_error": 0.01},
+        {"statistic": "sum", "estimate": 1713.0, "lower": 1713.0, "upper": 1713.0,
+         "window_ms": 300000, "relative_error": 0.01, "absolute_error": 1.0}],
      "source_topic": "web", "source_partition": 0, "source_offset": 1}
 """
 

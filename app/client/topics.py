@@ -18,7 +18,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
 from app.client.connection import admin_client, require_broker
 from app.client.durations import human_duration
 from app.errors import SlidestatError
-from app.streaming.topology import Topology, duration_ms
+from app.streaming.lengths import duration_ms
+from app.streaming.topology import Topology
 
 # A broker deletes by the records' timestamps. Events carry their event time there, so under the
 # usual seven days historical events would vanish before anything has read them.

@@ -1,4 +1,4 @@
-"""Read a topic's statistics as they come, or those that are there."""
+"""Read a topic's emissions as they come, or those that are there."""
 
 import uuid
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from confluent_kafka import (
 
 from app.client.connection import client_config
 from app.errors import SlidestatError
-from schemas.statistic import Statistic
+from schemas.emission import Emission
 
 # Looking once, without --from-beginning, reads this many of a partition's newest records: enough
 # for any screen, and soon done whatever the topic's length.
@@ -27,23 +27,23 @@ TAIL_RECORDS = 10_000
 _FETCH_RECORDS = 1_000
 _TIMEOUT_S = 10.0
 
-_DECODER = msgspec.json.Decoder(Statistic)
+_DECODER = msgspec.json.Decoder(Emission)
 
 
 @dataclass(frozen=True)
 class Record:
-    """A statistic, and the record's bytes as they are on the topic."""
+    """An emission, and the record's bytes as they are on the topic."""
 
-    statistic: Statistic
+    emission: Emission
     json: bytes
 
 
 @dataclass
-class StatisticReader:
-    """Reads the statistics of a topic, of all its partitions, without joining a consumer group.
+class EmissionReader:
+    """Reads the emissions of a topic, of all its partitions, without joining a consumer group.
 
-    `once` ends at the records that were there at the start. `skipped` counts the records that are
-    not statistics. Memory: one fetch.
+    `once` ends at the records that were there at the start. `read` counts the emissions, those of
+    other keys too, and `skipped` the records that are none. Memory: one fetch.
     """
 
     bootstrap: str
@@ -52,6 +52,7 @@ class StatisticReader:
     key_glob: str | None = None
     from_beginning: bool = False
     once: bool = False
+    read: int = field(default=0, init=False)
     skipped: int = field(default=0, init=False)
     _lost: str | None = field(default=None, init=False)
 
@@ -130,10 +131,11 @@ class StatisticReader:
 
     def _decoded(self, value: bytes) -> Record | None:
         try:
-            statistic = _DECODER.decode(value)
+            emission = _DECODER.decode(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             self.skipped += 1
             return None
-        if self.key_glob is not None and not fnmatchcase(statistic.key, self.key_glob):
+        self.read += 1
+        if self.key_glob is not None and not fnmatchcase(emission.key, self.key_glob):
             return None
-        return Record(statistic, value)
+        return Record(emission, value)

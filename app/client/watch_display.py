@@ -3,144 +3,161 @@
 import sys
 from collections import OrderedDict
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from itertools import islice
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from app.client.durations import human_duration
-from app.client.watch import StatisticReader
-from schemas.statistic import Statistic
+from app.client.figure_text import Row, cells
+from app.client.watch import TAIL_RECORDS, EmissionReader
+from schemas.emission import Emission
 
 _HEADINGS = ("key", "statistic", "window", "window end", "estimate", "lower", "upper", "± %")
-_FIGURES = frozenset(("window", "estimate", "lower", "upper", "± %"))
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NUMBERS = frozenset(("window", "estimate", "lower", "upper", "± %"))
 
 
-def watch(reader: StatisticReader, rows: int, *, as_json: bool) -> None:
+def watch(reader: EmissionReader, rows: int, statistic: str | None, *, as_json: bool) -> None:
     """Show what the reader reads until it ends or Ctrl-C is pressed.
 
-    `rows` bounds the table, and what is shown once. Raises SlidestatError as the reader does.
+    `rows` bounds the table, and what is shown once. Of a `statistic`, only its figures are shown;
+    as JSON, the records that have any. Raises SlidestatError as the reader does.
     """
     console = Console(highlight=False)
     try:
         if as_json:
-            _show_json(reader)
+            shown = _show_json(reader, statistic)
         elif reader.once:
-            _show_latest(reader, rows, console)
+            shown = _show_latest(reader, rows, statistic, console)
         elif console.is_terminal:
-            _show_live(reader, rows, console)
+            shown = _show_live(reader, rows, statistic, console)
         else:
-            _show_lines(reader)
+            shown = _show_lines(reader, statistic)
+        if reader.once and not shown:
+            print(_nothing(reader, statistic), file=sys.stderr)
     except KeyboardInterrupt:
         pass  # It is how watching ends.
     if reader.skipped:
-        print(f"{reader.skipped} records were not statistics.", file=sys.stderr)
+        print(f"Records that were not emissions: {reader.skipped:,}.", file=sys.stderr)
+
+
+def rows_of(emission: Emission, statistic: str | None) -> list[Row]:
+    """A row for each of the figures, of all statistics or of one."""
+    return [
+        Row(emission.key, emission.window_end_ms, figure)
+        for figure in emission.figures
+        if statistic in (None, figure.statistic)
+    ]
 
 
 class Latest:
-    """The latest statistic of each series, the `rows` most recently updated ones."""
+    """The rows of the latest emissions, the `rows` most recently updated ones.
 
-    def __init__(self, rows: int) -> None:
-        self._rows = rows
-        self._by_series: OrderedDict[tuple[str, str, str, int], Statistic] = OrderedDict()
-
-    def update(self, statistics: Iterable[Statistic]) -> None:
-        for s in statistics:
-            series = (s.topology, s.statistic, s.key, s.window_ms)
-            known = self._by_series.get(series)
-            if known is not None and known.window_end_ms > s.window_end_ms:
-                continue  # Partitions are read side by side: an older window may come later.
-            self._by_series[series] = s
-            self._by_series.move_to_end(series)
-            if len(self._by_series) > self._rows:
-                self._by_series.popitem(last=False)
-
-    def newest_first(self) -> list[Statistic]:
-        return list(reversed(self._by_series.values()))
-
-
-def cells(s: Statistic) -> tuple[str, ...]:
-    """A statistic as text, in the order of the table's columns.
-
-    The last is half the width of the bounds as a share of the estimate.
+    An emission has all figures of its topology and key. So it replaces those of the one before
+    whole: an item that is no longer among the frequent ones leaves the table.
     """
-    half_width = (s.upper - s.lower) / 2
-    percent = 100 * half_width / s.estimate if s.estimate else 0.0
-    figures = (f"{figure:,.10g}" for figure in (s.estimate, s.lower, s.upper))
-    return (
-        _printable(s.key),
-        _printable(s.statistic),
-        human_duration(s.window_ms),
-        iso_time(s.window_end_ms),
-        *figures,
-        f"{percent:.2f}",
-    )
+
+    def __init__(self, rows: int, statistic: str | None = None) -> None:
+        self._rows = rows
+        self._statistic = statistic
+        self._by_source: OrderedDict[tuple[str, str], tuple[int, list[Row]]] = OrderedDict()
+
+    def update(self, emissions: Iterable[Emission]) -> None:
+        for emission in emissions:
+            source = (emission.topology, emission.key)
+            end_ms, _ = self._by_source.get(source, (emission.window_end_ms, []))
+            if end_ms > emission.window_end_ms:
+                continue  # A worker that starts again may repeat an older one.
+            self._by_source.pop(source, None)
+            if rows := rows_of(emission, self._statistic)[: self._rows]:
+                self._by_source[source] = (emission.window_end_ms, rows)
+            if len(self._by_source) > self._rows:
+                self._by_source.popitem(last=False)
+
+    def newest_first(self) -> list[Row]:
+        """Emission by emission; the rows of each in its own order."""
+        newest = reversed(self._by_source.values())
+        return list(islice((row for _, rows in newest for row in rows), self._rows))
 
 
-def iso_time(time_ms: int) -> str:
-    """ISO 8601 in UTC, with milliseconds where there are any."""
-    try:
-        moment = _EPOCH + timedelta(milliseconds=time_ms)
-    except OverflowError:
-        return str(time_ms)
-    precision = "milliseconds" if moment.microsecond else "seconds"
-    return moment.isoformat(timespec=precision).replace("+00:00", "Z")
-
-
-def _printable(text: str) -> str:
-    """Escape what would move the cursor: keys are anybody's text."""
-    return text if text.isprintable() else text.encode("unicode_escape").decode()
-
-
-def _show_json(reader: StatisticReader) -> None:
+def _show_json(reader: EmissionReader, statistic: str | None) -> int:
+    shown = 0
     for records in reader.batches():
         for record in records:
-            sys.stdout.write(record.json.decode() + "\n")
+            if statistic is None or rows_of(record.emission, statistic):
+                sys.stdout.write(record.json.decode() + "\n")
+                shown += 1
         sys.stdout.flush()
+    return shown
 
 
-def _show_lines(reader: StatisticReader) -> None:
+def _show_lines(reader: EmissionReader, statistic: str | None) -> int:
+    shown = 0
     for records in reader.batches():
         for record in records:
-            print(_line(record.statistic))
+            shown += _print_lines(rows_of(record.emission, statistic))
         sys.stdout.flush()
+    return shown
 
 
-def _show_latest(reader: StatisticReader, rows: int, console: Console) -> None:
-    latest = Latest(rows)
+def _show_latest(reader: EmissionReader, rows: int, statistic: str | None, console: Console) -> int:
+    latest = Latest(rows, statistic)
     for records in reader.batches():
-        latest.update(record.statistic for record in records)
-    if console.is_terminal:
-        console.print(_table(latest.newest_first(), reader))
-    else:
-        for statistic in latest.newest_first():
-            print(_line(statistic))
+        latest.update(record.emission for record in records)
+    newest = latest.newest_first()
+    if not console.is_terminal:
+        return _print_lines(newest)
+    if newest:
+        console.print(_table(newest))
+    return len(newest)
 
 
-def _show_live(reader: StatisticReader, rows: int, console: Console) -> None:
-    latest = Latest(rows)
-    with Live(_table([], reader), console=console, auto_refresh=False) as live:
+def _show_live(reader: EmissionReader, rows: int, statistic: str | None, console: Console) -> int:
+    latest = Latest(rows, statistic)
+    waiting = f"waiting for figures on {reader.topic}; Ctrl-C ends"
+    with Live(_table([], waiting), console=console, auto_refresh=False) as live:
         for records in reader.batches():
-            latest.update(record.statistic for record in records)
-            live.update(_table(latest.newest_first(), reader), refresh=True)
+            latest.update(record.emission for record in records)
+            newest = latest.newest_first()
+            live.update(_table(newest, None if newest else waiting), refresh=True)
+    return len(latest.newest_first())
 
 
-def _line(s: Statistic) -> str:
-    key, statistic, window, end, estimate, lower, upper, percent = cells(s)
+def _nothing(reader: EmissionReader, statistic: str | None) -> str:
+    """Why nothing was shown, in one line."""
+    if not reader.read:
+        return f"Nothing is there: {reader.topic} has no emissions."
+    wanted = []
+    if reader.key_glob is not None:
+        wanted.append(f"a key like {reader.key_glob!r}")
+    if statistic is not None:
+        wanted.append(f"the statistic {statistic!r}")
+    none = " and ".join(wanted) or "any figures"
+    cut = not reader.from_beginning and reader.read + reader.skipped >= TAIL_RECORDS
+    advice = "; --from-beginning reads all" if cut else ""
+    return f"Nothing is there: of {reader.read:,} emissions read, none has {none}{advice}."
+
+
+def _print_lines(rows: Iterable[Row]) -> int:
+    lines = list(map(_line, rows))
+    for line in lines:
+        print(line)
+    return len(lines)
+
+
+def _line(row: Row) -> str:
+    key, statistic, window, end, estimate, lower, upper, percent = cells(row)
+    share = "" if percent == "-" else f" ±{percent}%"
     return (
-        f"{end} {window:>4} {statistic:<6} {key:<16} "
-        f"{estimate:>14} in [{lower}, {upper}] ±{percent}%"
+        f"{end} {window:>4} {statistic:<14} {key:<16} {estimate:>14} in [{lower}, {upper}]{share}"
     )
 
 
-def _table(statistics: list[Statistic], reader: StatisticReader) -> Table:
-    caption = None if statistics else f"waiting for statistics on {reader.topic}; Ctrl-C ends"
+def _table(rows: Iterable[Row], caption: str | None = None) -> Table:
     table = Table(caption=caption)
     for heading in _HEADINGS:
-        table.add_column(heading, justify="right" if heading in _FIGURES else "left", no_wrap=True)
-    for statistic in statistics:
-        table.add_row(*(Text(cell) for cell in cells(statistic)))
+        table.add_column(heading, justify="right" if heading in _NUMBERS else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in cells(row)))
     return table

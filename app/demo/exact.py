@@ -8,34 +8,41 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
+from app.errors import SlidestatError
 from app.streaming.topology import Topology
-from schemas.statistic import Statistic
+from schemas.emission import Emission, Figure
 
 Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A statistic beside the exact figure."""
+    """A figure of an emission beside the exact one."""
 
-    statistic: Statistic
+    emission: Emission
+    figure: Figure
     exact: float
 
     @property
     def relative_error(self) -> float:
-        """|estimate - exact| / exact; 0 where both are 0."""
+        """|estimate - exact| / exact; 0 where both are 0, infinite without an estimate."""
+        estimate = self.figure.estimate
+        if estimate is None:
+            return float("inf")
         if self.exact == 0:
-            return 0.0 if self.statistic.estimate == 0 else float("inf")
-        return abs(self.statistic.estimate - self.exact) / self.exact
+            return 0.0 if estimate == 0 else float("inf")
+        return abs(estimate - self.exact) / self.exact
 
     @property
     def holds(self) -> bool:
-        """Whether the bounds hold the exact figure and the error is within the promise."""
-        promised = self.statistic.relative_error * self.exact
-        return (
-            self.statistic.lower <= self.exact <= self.statistic.upper
-            and abs(self.statistic.estimate - self.exact) <= promised
-        )
+        """Whether the bounds hold the exact figure and the error is within the relative promise:
+        distances are whole miles, so rounding may add nothing.
+        """
+        estimate, lower, upper = self.figure.estimate, self.figure.lower, self.figure.upper
+        if estimate is None or lower is None or upper is None:
+            return False  # A count and a sum exist in any window.
+        promised = self.figure.relative_error * self.exact
+        return lower <= self.exact <= upper and abs(estimate - self.exact) <= promised
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,29 +75,40 @@ class ExactFlights:
         """How many events there are."""
         return sum(len(key.times) for key in self._keys.values())
 
-    def figure(self, statistic: Statistic) -> float:
-        """The exact figure of a statistic's key and window."""
-        key = self._keys[statistic.key]
-        window = (statistic.window_start_ms, statistic.window_end_ms)
-        first, end = np.searchsorted(key.times, window)
-        if statistic.statistic == "count":
-            return float(end - first)
-        return float(key.totals[end] - key.totals[first])
+    def figure(self, emission: Emission, figure: Figure) -> float:
+        """The exact figure of an emission's key and a figure's window.
+
+        Raises SlidestatError for a statistic or a window that the demo does not recompute.
+        """
+        if figure.window_ms is None:
+            raise SlidestatError(f"{figure} is of no window of time.", "This is a fault.")
+        key = self._keys[emission.key]
+        end_ms = emission.window_end_ms
+        first, end = np.searchsorted(key.times, (end_ms - figure.window_ms, end_ms))
+        match figure.statistic:
+            case "count":
+                return float(end - first)
+            case "sum":
+                return float(key.totals[end] - key.totals[first])
+        raise SlidestatError(f"{figure} is neither count nor sum.", "This is a fault.")
 
     def expected(self, topology: Topology, partition_of: dict[str, int]) -> set[tuple[str, int]]:
-        """The (key, window end) that must be emitted: for each key the ticks after its events that
-        the watermark of its partition has passed.
+        """The (key, window end) that must be emitted: for each key the ticks after its events, and
+        those by which all its events have left the span, as far as its partition's watermark came.
         """
         watermarks: dict[int, int] = {}
         for key, partition in partition_of.items():
             newest = int(self._keys[key].times[-1])
             watermarks[partition] = max(newest, watermarks.get(partition, newest))
-        every = topology.every_ms
-        wanted = set()
+        every, span = topology.every_ms, topology.span_length.length
+        wanted: set[tuple[str, int]] = set()
         for key, partition in partition_of.items():
-            for tick in np.unique((self._keys[key].times // every + 1) * every).tolist():
-                if tick <= watermarks[partition]:
-                    wanted.add((key, tick))
+            times, watermark = self._keys[key].times, watermarks[partition]
+            ticks = (times // every + 1) * every
+            wanted.update((key, tick) for tick in ticks[ticks <= watermark].tolist())
+            empty = ((times + span) // every + 1) * every
+            following = np.append(times[1:], watermark)
+            wanted.update((key, tick) for tick in empty[empty <= following].tolist())
         return wanted
 
     @property
@@ -99,6 +117,10 @@ class ExactFlights:
         return set(self._keys)
 
 
-def check(exact: ExactFlights, statistics: Iterable[Statistic]) -> list[Checked]:
-    """Each statistic beside its exact figure."""
-    return [Checked(statistic, exact.figure(statistic)) for statistic in statistics]
+def check(exact: ExactFlights, emissions: Iterable[Emission]) -> list[Checked]:
+    """Each figure of the emissions beside the exact one."""
+    return [
+        Checked(emission, figure, exact.figure(emission, figure))
+        for emission in emissions
+        for figure in emission.figures
+    ]

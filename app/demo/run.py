@@ -1,4 +1,4 @@
-"""`slidestat demo`: real events in, statistics out, each one compared with the exact figure."""
+"""`slidestat demo`: real events in, figures out, each one compared with the exact figure."""
 
 import tempfile
 import threading
@@ -16,12 +16,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from app.client.connection import admin_client, client_config, require_broker
-from app.client.durations import human_duration
 from app.client.events import Columns
+from app.client.figure_text import qualified, window_text
 from app.client.produce import ProduceReport, produce_file
 from app.client.readers import Reader
 from app.client.topics import create_topology_topics
-from app.client.watch import Record, StatisticReader
+from app.client.watch import EmissionReader, Record
 from app.demo.exact import Checked, ExactFlights, check
 from app.demo.workers import Workers
 from app.errors import SlidestatError
@@ -100,7 +100,7 @@ def _stream(topology: Topology, address: str, folder: Path, events: int, console
     with progress, Workers(file, address, folder, _WORKERS) as workers:
         sent = progress.add_task("events sent", total=events)
         read = progress.add_task(f"events read by {_WORKERS} workers", total=events)
-        out = progress.add_task("statistics written", total=None)
+        out = progress.add_task("emissions written", total=None)
 
         def on_progress(_reader: Reader, count: int) -> None:
             progress.update(sent, completed=count)
@@ -161,7 +161,7 @@ def _written(consumer: Consumer, topic: str) -> int:
 
 
 def _outputs(topology: Topology, address: str) -> list[Record]:
-    reader = StatisticReader(
+    reader = EmissionReader(
         address, topology.output_topic, _PARTITIONS, from_beginning=True, once=True
     )
     return [record for batch in reader.batches() for record in batch]
@@ -180,17 +180,17 @@ def _report(
     topology: Topology, exact: ExactFlights, records: list[Record], console: Console
 ) -> None:
     """Print a sample and the verdict; raise SlidestatError if a promise is broken."""
-    distinct: dict[tuple[str, str, int, int], Record] = {}
+    distinct: dict[tuple[str, int], Record] = {}
     for record in records:
-        s = record.statistic
-        place = (s.key, s.statistic, s.window_ms, s.window_end_ms)
+        place = (record.emission.key, record.emission.window_end_ms)
         if distinct.setdefault(place, record).json != record.json:
             raise SlidestatError(f"{place} was written twice, differently.", "This is a fault.")
-    checked = check(exact, (record.statistic for record in distinct.values()))
-    partition_of = {c.statistic.key: c.statistic.source_partition for c in checked}
+    emissions = [record.emission for record in distinct.values()]
+    checked = check(exact, emissions)
+    partition_of = {emission.key: emission.source_partition for emission in emissions}
     wanted = exact.expected(topology, partition_of)
-    found = {(c.statistic.key, c.statistic.window_end_ms) for c in checked}
-    each = len(topology.statistics) * len(topology.windows_ms)
+    series = [(label, n) for label in topology.labels for n in topology.window_lengths]
+    whole = all([(f.statistic, f.window_ms) for f in e.figures] == series for e in emissions)
     broken = [c for c in checked if not c.holds]
     console.print(_table(checked))
     if broken:
@@ -198,14 +198,16 @@ def _report(
         raise SlidestatError(
             f"{len(broken)} of {len(checked):,} figures break their promise.", "This is a fault."
         )
-    if found != wanted or len(checked) != each * len(wanted) or set(partition_of) != exact.keys:
+    if distinct.keys() != wanted or not whole or set(partition_of) != exact.keys:
         raise SlidestatError(
-            f"{len(checked):,} figures came, {each * len(wanted):,} were due.", "This is a fault."
+            f"{len(checked):,} figures came in {len(emissions):,} emissions, "
+            f"{len(series) * len(wanted):,} were due in {len(wanted):,}.",
+            "This is a fault.",
         )
     worst = max(c.relative_error for c in checked)
-    promised = max(c.statistic.relative_error for c in checked)
+    promised = max(c.figure.relative_error for c in checked)
     console.print(
-        f"{len(checked):,} windows checked, largest relative error observed {worst:.4%}, "
+        f"{len(checked):,} figures checked, largest relative error observed {worst:.4%}, "
         f"promised {promised:.4%}",
         highlight=False,
         soft_wrap=True,
@@ -224,17 +226,19 @@ def _table(checked: list[Checked]) -> Table:
     for column in ("lower", "estimate", "upper", "exact", "error"):
         table.add_column(column, justify="right", no_wrap=True)
     for c in [*largest, *others]:
-        s = c.statistic
+        f = c.figure
         table.add_row(
-            s.key,
-            s.statistic,
-            human_duration(s.window_ms),
-            time.strftime("%m-%d %H:%M", time.gmtime(s.window_end_ms / 1000)),
-            *(_figure(figure) for figure in (s.lower, s.estimate, s.upper, c.exact)),
+            c.emission.key,
+            qualified(f),
+            window_text(f),
+            time.strftime("%m-%d %H:%M", time.gmtime(c.emission.window_end_ms / 1000)),
+            *(_number(number) for number in (f.lower, f.estimate, f.upper, c.exact)),
             f"{c.relative_error:.2%}",
         )
     return table
 
 
-def _figure(figure: float) -> str:
-    return f"{figure:,.1f}" if figure < 1_000 and figure % 1 else f"{figure:,.0f}"
+def _number(number: float | None) -> str:
+    if number is None:
+        return "-"
+    return f"{number:,.1f}" if number < 1_000 and number % 1 else f"{number:,.0f}"

@@ -37,35 +37,51 @@ class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
     counters: Counters = Counters()
 
 
+class _Versioned(msgspec.Struct, array_like=True):
+    version: int
+
+
 class _Stored(msgspec.Struct, array_like=True):
     version: int
     checkpoint: Checkpoint
+    meaning: dict[str, str]
 
 
+_version_of = msgspec.msgpack.Decoder(_Versioned)
 _decoder = msgspec.msgpack.Decoder(_Stored)
 
 
-def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """The bytes that the table and the changelog keep."""
-    return msgspec.msgpack.encode(_Stored(_VERSION, checkpoint))
+def encode_checkpoint(checkpoint: Checkpoint, meaning: dict[str, str]) -> bytes:
+    """The bytes that the table and the changelog keep; `meaning` is a topology's."""
+    return msgspec.msgpack.encode(_Stored(_VERSION, checkpoint, meaning))
 
 
-def decode_checkpoint(stored: bytes | None) -> Checkpoint:
+def decode_checkpoint(stored: bytes | None, meaning: dict[str, str]) -> Checkpoint:
     """The stored checkpoint; that of a partition never seen if there is none.
 
-    Raises SlidestatError for bytes that are not one.
+    Raises SlidestatError for bytes that are not one, and for one of states with another meaning.
     """
     if stored is None:
         return Checkpoint(next_offset=0)
     try:
+        version = _version_of.decode(stored).version
+        if version > _VERSION:
+            raise SlidestatError(
+                f"A stored partition checkpoint has version {version}.",
+                "Run the version that wrote it, or reset the topology's state.",
+            )
         decoded = _decoder.decode(stored)
     except msgspec.DecodeError as error:
         raise SlidestatError(
             "A stored partition checkpoint is damaged.", "Delete the worker's data folder."
         ) from error
-    if decoded.version > _VERSION:
-        raise SlidestatError(
-            f"A stored partition checkpoint has version {decoded.version}.",
-            "Run the version that wrote it, or reset the topology's state.",
-        )
+    for field, now in meaning.items():
+        before = decoded.meaning.get(field)
+        if before != now:
+            raise SlidestatError(
+                f"The stored state was made with another topology: {field} was"
+                f" {before or 'not there'}, and is {now}.",
+                "Give the changed topology a new name, which counts from the start of its source,"
+                " or change it back.",
+            )
     return decoded.checkpoint

@@ -1,59 +1,91 @@
-"""Statistics as output records."""
+"""Figures as output records."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
+from app.streaming.statistics.base import Promise, Series
 from app.streaming.topology import Topology
-from schemas.statistic import Statistic, statistic_key
+from schemas.emission import Emission, Figure, emission_key
 
-# Key, value and timestamp (the window's end) of a record for the output topic. A plain tuple: there
+Float64s = npt.NDArray[np.float64]
+
+# Key, value and timestamp (the windows' end) of a record for the output topic. A plain tuple: there
 # may be as many of them as events.
 OutputRecord = tuple[bytes, bytes, int]
 
+# A figure's name, and all that comes after its three numbers.
+_Template = tuple[str, tuple[Any, ...]]
 
-class StatisticEncoder:
-    """Writes the statistics of one source partition. About 1 microsecond a record."""
+
+class FigureTable:
+    """What a topology's synopses answered, as the figures of its statistics."""
+
+    def __init__(self, topology: Topology, windows: Sequence[int]) -> None:
+        self._statistics = topology.statistics
+        self._runners = topology.runners
+        self._windows = np.array(windows, np.float64)
+        span = topology.span_length
+        self._templates: list[_Template] = []
+        for statistic, label in zip(topology.statistics, topology.labels, strict=True):
+            promise = statistic.promise(span.length)
+            for window in windows:
+                lengths = (None, window) if span.of_events else (window, None)
+                self._templates += [
+                    (label, _tail(lengths, series, promise)) for series in statistic.series()
+                ]
+
+    def rows(self, answers: Mapping[object, Mapping[str, Float64s]]) -> list[list[Figure]]:
+        """The figures of each query; `answers` are those of each runner."""
+        tables = []
+        for statistic, runner in zip(self._statistics, self._runners, strict=True):
+            numbers = statistic.numbers(answers[runner], self._windows)
+            queries, windows, series = numbers.shape[1:]
+            tables.append(numbers.reshape(3, queries, windows * series))
+        # [queries, figures, 3]
+        table = np.moveaxis(np.concatenate(tables, axis=2), 0, 2).tolist()
+        templates = self._templates
+        return [
+            [
+                Figure(label, estimate, lower, upper, *tail)
+                for (label, tail), (estimate, lower, upper) in zip(templates, row, strict=True)
+            ]
+            for row in table
+        ]
+
+
+class EmissionEncoder:
+    """Writes the emissions of one source partition."""
 
     def __init__(self, topology: Topology, topic: str, partition: int) -> None:
         self._topology = topology.name
         self._source = (topic, partition)
-        self._figures = []
-        for statistic in topology.statistics:
-            relative_error = statistic.parameters(topology.span_ms).relative_error
-            promise = (statistic.epsilon, relative_error, statistic.absolute_error)
-            self._figures += [(statistic.name, ms, *promise) for ms in topology.windows_ms]
         self._encode = msgspec.json.Encoder().encode
 
     def encode(
-        self, key: str, tick: int, figures: Sequence[Sequence[float]], source_offset: int
-    ) -> list[OutputRecord]:
-        """The records of one key and tick: one for each of the topology's statistics and, within
-        it, windows. `figures` has (estimate, lower, upper) for each in that order.
-        """
-        encode = self._encode
-        topology = self._topology
+        self, key: str, tick: int, figures: list[Figure], source_offset: int
+    ) -> OutputRecord:
+        """The record of one key and tick."""
         topic, partition = self._source
-        records = []
-        for (name, window, epsilon, relative, absolute), (estimate, lower, upper) in zip(
-            self._figures, figures, strict=True
-        ):
-            value = Statistic(
-                topology,
-                name,
-                key,
-                tick - window,
-                tick,
-                window,
-                estimate,
-                lower,
-                upper,
-                epsilon,
-                relative,
-                absolute,
-                topic,
-                partition,
-                source_offset,
-            )
-            records.append((statistic_key(topology, name, key, window, tick), encode(value), tick))
-        return records
+        emission = Emission(self._topology, key, tick, figures, topic, partition, source_offset)
+        return emission_key(self._topology, key, tick), self._encode(emission), tick
+
+
+def _tail(
+    lengths: tuple[int | None, int | None], series: Series, promise: Promise
+) -> tuple[Any, ...]:
+    return (
+        *lengths,
+        series.quantile,
+        None,
+        series.at_least,
+        series.below,
+        promise.relative_error,
+        promise.absolute_error,
+        promise.share_error,
+        promise.deviation_error,
+        promise.confidence,
+    )

@@ -6,12 +6,15 @@ an event at time t belongs to the first tick after t, whose windows are the ones
 All of this is a function of the records alone, never of where a batch ended.
 """
 
+from typing import TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
 from app.synopses.compile import kernel
 
 Int64s = npt.NDArray[np.int64]
+Times = TypeVar("Times", int, Int64s)
 
 
 def running_max(times: Int64s, before: int) -> Int64s:
@@ -32,6 +35,11 @@ def late_by(times: Int64s, max_times: Int64s, before: int, lateness: int) -> Int
 def tick_after(times: Int64s, every: int) -> Int64s:
     """int64[n]: the first multiple of `every` that is greater than each time."""
     return (times // every + 1) * every
+
+
+def closing_tick(last_time: Times, span: int, every: int) -> Times:
+    """The first multiple of `every` whose window of `span` lies after `last_time`, of each."""
+    return (last_time + span) // every * every + every
 
 
 @kernel

@@ -4,6 +4,7 @@
     watermark i64   every on-time event with time <= watermark ...
     offset i64      ... that lies at or before this offset is in the synopses
     last_time i64   the newest event's time
+    number i64      how many events it has taken in
     length u32 of each synopsis, then the synopses' bytes
 
 A redelivered record is one at or before `offset` whose time is not above `watermark`: it is in the
@@ -18,7 +19,7 @@ from app.errors import SlidestatError
 
 _MAGIC = b"sk"
 _VERSION = 1
-_HEAD = struct.Struct("<2sBBqqq")
+_HEAD = struct.Struct("<2sBBqqqq")
 _NEWER = "Run the version that wrote it, or reset the topology's state."
 
 
@@ -28,17 +29,18 @@ class KeyState(NamedTuple):
     watermark: int
     offset: int
     last_time: int
+    number: int
     synopses: tuple[bytes, ...]
 
 
 def encode_key_state(
-    watermark: int, offset: int, last_time: int, synopses: Sequence[bytes]
+    watermark: int, offset: int, last_time: int, number: int, synopses: Sequence[bytes]
 ) -> bytes:
     """The bytes that the table, the changelog and recovery share."""
     count = len(synopses)
     return b"".join(
         (
-            _HEAD.pack(_MAGIC, _VERSION, count, watermark, offset, last_time),
+            _HEAD.pack(_MAGIC, _VERSION, count, watermark, offset, last_time, number),
             struct.pack(f"<{count}I", *map(len, synopses)),
             *synopses,
         )
@@ -47,7 +49,7 @@ def encode_key_state(
 
 def decode_key_state(state: bytes) -> KeyState:
     """Take a state apart; raises SlidestatError for bytes that are not one."""
-    count, watermark, offset, last_time = _read_head(state)
+    count, watermark, offset, last_time, number = _read_head(state)
     start = _HEAD.size + 4 * count
     if len(state) < start:
         raise _damaged()
@@ -58,26 +60,33 @@ def decode_key_state(state: bytes) -> KeyState:
     for length in lengths:
         synopses.append(state[start : start + length])
         start += length
-    return KeyState(watermark, offset, last_time, tuple(synopses))
+    return KeyState(watermark, offset, last_time, number, tuple(synopses))
 
 
-def last_time_and_watermark(state: bytes) -> tuple[int, int]:
-    """(newest event's time, watermark) without taking the synopses apart: for scans.
+class KeyClock(NamedTuple):
+    """When a key's state stands."""
+
+    watermark: int
+    offset: int
+    last_time: int
+
+
+def read_clock(state: bytes) -> KeyClock:
+    """The state's times without taking its synopses apart: for scans.
 
     Raises SlidestatError for bytes that do not begin as a state.
     """
-    _, watermark, _, last_time = _read_head(state)
-    return last_time, watermark
+    return KeyClock(*_read_head(state)[1:4])
 
 
-def _read_head(state: bytes) -> tuple[int, int, int, int]:
-    """(number of synopses, watermark, offset, last_time)."""
+def _read_head(state: bytes) -> tuple[int, int, int, int, int]:
+    """(number of synopses, watermark, offset, last_time, number of events)."""
     if len(state) < _HEAD.size or state[:2] != _MAGIC:
         raise _damaged()
-    _, version, count, watermark, offset, last_time = _HEAD.unpack_from(state)
+    _, version, count, watermark, offset, last_time, number = _HEAD.unpack_from(state)
     if version > _VERSION:
         raise SlidestatError(f"A stored key state has version {version}.", _NEWER)
-    return count, watermark, offset, last_time
+    return count, watermark, offset, last_time, number
 
 
 def _damaged() -> SlidestatError:

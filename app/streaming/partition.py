@@ -1,4 +1,4 @@
-"""One partition of one topology, from record batches to key states, statistics and dead letters.
+"""One partition of one topology, from record batches to key states, emissions and dead letters.
 
 Pure: it reads a store, and returns what is to be written; it never talks to Kafka. The result is a
 function of the records' order alone, whatever the batches, the workers or the restarts:
@@ -8,16 +8,17 @@ function of the records' order alone, whatever the batches, the workers or the r
 3. the others wait until the watermark reaches them (at once, without a lateness), and are absorbed
    in order of (time, offset);
 4. a tick is emitted in the batch in which the watermark passes it, for the keys with events since
-   the tick before, in order of (tick, key); synopses see exactly the events before the tick.
+   the tick before, in order of (tick, key); synopses see exactly the events before the tick;
+5. a key whose last event has left the span is emitted once more, at the first tick that says so,
+   and its state is deleted.
 
 What a key's state has absorbed already (it may be ahead of the checkpoint after a crash) is not
-inserted again, and a tick that its watermark has passed is not emitted again: its statistics were
+inserted again, and a tick that its watermark has passed is not emitted again: its emission was
 acknowledged before that state was written.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,36 +33,21 @@ from app.streaming.checkpoint import (
     encode_checkpoint,
 )
 from app.streaming.decoding import EventDecoder, Refusal
-from app.streaming.emission import OutputRecord, StatisticEncoder
-from app.streaming.key_state import (
-    KeyState,
-    decode_key_state,
-    encode_key_state,
-    last_time_and_watermark,
-)
+from app.streaming.emission import EmissionEncoder, FigureTable, OutputRecord
+from app.streaming.events import Events, ReorderBuffer
+from app.streaming.key_cache import KeyCache, PartitionStore
+from app.streaming.key_runs import KeyRuns, cut, gaps_of
+from app.streaming.key_state import KeyState, encode_key_state, read_clock
+from app.streaming.key_timers import KeyTimers
 from app.streaming.ledger import COUNTED, DEAD, LATE, Ledger
 from app.streaming.records import RecordBatch
+from app.streaming.runners import Answered, Runner, Work
 from app.streaming.topology import Topology
-from app.synopses.batch import run_batch
 from app.synopses.errors import SynopsisError, WindowTooLargeError
-from app.synopses.parameters import SumParameters
 from schemas.dead_letter import Reason
+from schemas.emission import Figure
 
 Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
-
-
-class PartitionStore(Protocol):
-    """What a partition reads of its table."""
-
-    def get_many(self, keys: list[str]) -> list[bytes | None]:
-        """The stored states of keys, None where there is none."""
-
-    def scan(self) -> Iterator[tuple[str, bytes]]:
-        """All keys and their states."""
-
-    def checkpoint(self) -> bytes | None:
-        """The partition's checkpoint, None for a partition never seen."""
 
 
 class Letter(NamedTuple):
@@ -79,54 +65,21 @@ class Letter(NamedTuple):
 class Effects:
     """What a batch leads to, beside the key states."""
 
-    statistics: list[OutputRecord] = field(default_factory=list)
+    emissions: list[OutputRecord] = field(default_factory=list)
     dead_letters: list[Letter] = field(default_factory=list)
     late: list[Letter] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What must be durable before reading may start again at `next_offset`."""
+    """What must be durable before reading may start again at `next_offset`.
 
-    states: dict[str, bytes]
+    The state of a key is None where it is to be deleted.
+    """
+
+    states: dict[str, bytes | None]
     checkpoint: bytes
     next_offset: int
-
-
-@dataclass(slots=True)
-class _Events:
-    """On-time events: `offsets` and `times` int64[n], `values` float64[n], `keys` n texts."""
-
-    offsets: Int64s
-    times: Int64s
-    values: Float64s
-    keys: list[str]
-
-    @classmethod
-    def none(cls) -> "_Events":
-        return cls(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), [])
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def take(self, rows: Int64s) -> "_Events":
-        keys = self.keys
-        return _Events(
-            self.offsets[rows], self.times[rows], self.values[rows], [keys[r] for r in rows]
-        )
-
-    def then(self, other: "_Events") -> "_Events":
-        if not self.keys:
-            return other
-        return _Events(
-            np.concatenate((self.offsets, other.offsets)),
-            np.concatenate((self.times, other.times)),
-            np.concatenate((self.values, other.values)),
-            self.keys + other.keys,
-        )
-
-
-_NEW_KEY = KeyState(NO_TIME, -1, NO_TIME, ())
 
 
 class PartitionProcessor:
@@ -143,28 +96,48 @@ class PartitionProcessor:
         store: PartitionStore,
         decoder: EventDecoder | None = None,
     ) -> None:
-        self._store = store
         self._every = topology.every_ms
         self._lateness = topology.lateness_ms
-        self._windows = np.array(topology.windows_ms, dtype=np.int64)
-        self._parameters = [s.parameters(topology.span_ms) for s in topology.statistics]
+        self._span = topology.span_length
+        self._windows = np.array(topology.window_lengths, dtype=np.int64)
+        self._runners = list(dict.fromkeys(topology.runners))
+        self._columns = topology.columns
+        self._meaning = topology.state_meaning
         self._decoder = decoder or EventDecoder(topology)
-        self._encoder = StatisticEncoder(topology, topic, partition)
+        self._figures = FigureTable(topology, topology.window_lengths)
+        self._encoder = EmissionEncoder(topology, topic, partition)
         stored = store.checkpoint()
         self._has_checkpoint = stored is not None
-        self._checkpoint = decode_checkpoint(stored)
+        self._checkpoint = decode_checkpoint(stored, self._meaning)
         self._next_offset = self._checkpoint.next_offset
         self._max_time = self._checkpoint.max_time
         self._ledger = Ledger(self._checkpoint)
-        self._waiting = _Events.none()
-        self._states: dict[str, bytes] = {}
-        self._dirty: set[str] = set()
-        self._open_keys = self._find_open_keys()
+        self._waiting = ReorderBuffer(self._columns)
+        self._cache = KeyCache(store, self.CACHED_KEYS)
+        # Keys whose newest event is in no emission yet; keys whose last emission is to come; and
+        # keys that had it, with the offset up to which they have absorbed.
+        self._open = KeyTimers()
+        self._closing = KeyTimers()
+        self._closed: dict[str, int] = {}
+        # A restarted worker reads from here on, or from further on, if it reads at all.
+        self._durable_offset = self._checkpoint.next_offset if self._has_checkpoint else 0
+        self._snapshot: Snapshot | None = None
+        self._find_timers(store)
 
     @property
     def next_offset(self) -> int:
         """The first offset not yet read."""
         return self._next_offset
+
+    @property
+    def watermark(self) -> int:
+        """The largest event time so far, less the lateness."""
+        return self._max_time - self._lateness
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The newest checkpoint taken."""
+        return self._checkpoint
 
     def process(self, batch: RecordBatch) -> Effects:
         """Take in a batch; what it leads to is returned or kept for the next snapshot."""
@@ -190,222 +163,259 @@ class PartitionProcessor:
         outcomes[rows] = np.where(on_time, COUNTED, LATE)
         self._ledger.append(batch.offsets, max_times, outcomes)
 
-        events = _Events(batch.offsets[rows], columns.times, columns.values, columns.keys)
+        events = Events(
+            batch.offsets[rows], columns.times, columns.keys, columns.numbers, columns.items
+        )
         if not on_time.all():
             events = events.take(np.flatnonzero(on_time))
+        before = self.watermark
         self._next_offset = int(batch.offsets[-1]) + 1
         self._max_time = int(max_times[-1])
-        self._absorb(self._release(events), batch.offsets, max_times - self._lateness, effects)
+        if self._lateness:
+            events = self._waiting.release(events, self.watermark)
+        self._absorb(events, before, batch.offsets, max_times - self._lateness, effects)
         return effects
 
     def snapshot(self) -> Snapshot | None:
         """What changed since the last snapshot, or None; it must be made durable before the next
         one is taken, or this processor be thrown away.
         """
-        next_offset = self._next_offset
-        if len(self._waiting):
-            next_offset = int(self._waiting.offsets.min())
+        waiting = self._waiting.first_offset()
+        next_offset = self._next_offset if waiting is None else waiting
+        self._delete_closed()
         is_known = self._has_checkpoint and next_offset <= self._checkpoint.next_offset
-        if is_known and not self._dirty:
+        if is_known and not self._cache.is_dirty:
             return None
         self._has_checkpoint = True
         self._checkpoint = self._ledger.settle(next_offset)
-        snapshot = Snapshot(
-            {key: self._states[key] for key in self._dirty},
-            encode_checkpoint(self._checkpoint),
+        self._snapshot = Snapshot(
+            self._cache.take_changes(),
+            encode_checkpoint(self._checkpoint, self._meaning),
             next_offset,
         )
-        self._dirty = set()
-        return snapshot
+        return self._snapshot
 
     def written(self) -> None:
-        """The last snapshot is durable: states in excess of CACHED_KEYS leave the memory."""
-        surplus = len(self._states) - self.CACHED_KEYS
-        if surplus > 0:
-            clean = (key for key in self._states if key not in self._dirty)
-            for key in [key for key, _ in zip(clean, range(surplus), strict=False)]:
-                del self._states[key]
+        """The last snapshot is durable."""
+        if self._snapshot is not None:
+            self._durable_offset = self._snapshot.next_offset
+            self._cache.written(self._snapshot.states)
+            self._snapshot = None
 
-    @property
-    def checkpoint(self) -> Checkpoint:
-        """The newest checkpoint taken."""
-        return self._checkpoint
-
-    def _find_open_keys(self) -> dict[str, int]:
-        """Keys whose newest absorbed event is in no emission yet, and the tick of that emission.
+    def _find_timers(self, store: PartitionStore) -> None:
+        """What is due for the stored keys.
 
         A state may be ahead of the checkpoint, also in events that will not be read again: it is
-        asked for the tick of its own newest event, not for the checkpoint's next tick.
+        asked for the ticks of its own newest event, not for the checkpoint's next tick.
         """
-        watermark = self._max_time - self._lateness
-        open_keys = {}
-        for key, state in self._store.scan():
-            last_time, key_watermark = last_time_and_watermark(state)
-            tick = (last_time // self._every + 1) * self._every
-            if tick > max(watermark, key_watermark):
-                open_keys[key] = tick
-        return open_keys
+        for key, state in store.scan():
+            clock = read_clock(state)
+            passed = max(self.watermark, clock.watermark)
+            tick = (clock.last_time // self._every + 1) * self._every
+            if tick > passed:
+                self._open.arm(key, tick)
+            if self._span.of_events:
+                continue
+            closing = event_time.closing_tick(clock.last_time, self._span.length, self._every)
+            if closing > passed:
+                self._closing.arm(key, closing)
+            else:
+                self._closed[key] = clock.offset
 
-    def _release(self, events: _Events) -> _Events:
-        """The events that the watermark has reached, in order of (time, offset)."""
-        events = self._waiting.then(events)
-        if not self._lateness:
-            return events
-        ready = events.times <= self._max_time - self._lateness
-        rows = np.flatnonzero(ready)
-        released = rows[np.lexsort((events.offsets[rows], events.times[rows]))]
-        self._waiting = events.take(np.flatnonzero(~ready))
-        return events.take(released)
+    def _delete_closed(self) -> None:
+        """Delete the states of closed keys that a restarted worker would not come upon again: one
+        that was deleted and had to absorb its last events anew would make another state of them.
+        """
+        settled = [key for key, offset in self._closed.items() if offset < self._durable_offset]
+        for key in settled:
+            del self._closed[key]
+        self._cache.delete(settled)
 
     def _absorb(
-        self, events: _Events, offsets: Int64s, watermarks: Int64s, effects: Effects
+        self,
+        events: Events,
+        before: int,
+        offsets: Int64s,
+        watermarks: Int64s,
+        effects: Effects,
     ) -> None:
-        """Insert events and emit the ticks that `watermarks` (after each of `offsets`) passed."""
+        """Insert events and emit the ticks that `watermarks` (after each of `offsets`) passed, the
+        one before them being `before`.
+        """
         watermark = int(watermarks[-1])
-        due = [key for key, tick in self._open_keys.items() if tick <= watermark]
-        if not len(events) and not due:
+        due = self._open.pop_due(watermark)
+        silent = self._closing.pop_due(watermark)
+        if not len(events) and not due and not silent:
             return
-        encoded = pa.array(events.keys, pa.string()).dictionary_encode()
-        keys: list[str] = encoded.dictionary.to_pylist()
-        groups = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        group_of = {key: group for group, key in enumerate(keys)}
-        due_groups = np.empty(len(due), np.int64)
-        due_ticks = np.empty(len(due), np.int64)
-        for i, key in enumerate(due):
-            due_ticks[i] = self._open_keys.pop(key)
-            due_groups[i] = group = group_of.setdefault(key, len(keys))
-            if group == len(keys):
-                keys.append(key)
+        keys, groups = _group(events.keys, [key for key, _ in (*due, *silent)])
+        due_groups, silent_groups = np.split(groups[len(events) :], [len(due)])
+        groups = groups[: len(events)]
 
-        states = self._load(keys)
+        states = self._cache.load(keys)
         absorbed_watermarks = np.array([s.watermark for s in states], dtype=np.int64)
         absorbed_offsets = np.array([s.offset for s in states], dtype=np.int64)
+        last_times = np.array([s.last_time for s in states], dtype=np.int64)
 
-        order, starts = event_time.group_rows(groups, len(keys))
+        order, _ = event_time.group_rows(groups, len(keys))
         groups, times = groups[order], events.times[order]
         ticks = event_time.tick_after(times, self._every)
         first = np.ones(len(ticks), dtype=bool)
         first[1:] = (groups[1:] != groups[:-1]) | (ticks[1:] != ticks[:-1])
         query_groups = np.concatenate((due_groups, groups[first]))
-        query_times = np.concatenate((due_ticks, ticks[first]))
+        query_times = np.concatenate((np.array([tick for _, tick in due], np.int64), ticks[first]))
         still_open = query_times > watermark
         for group, tick in zip(
             query_groups[still_open].tolist(), query_times[still_open].tolist(), strict=True
         ):
             # An event read again may belong to an earlier tick than what its state is ahead by.
-            self._open_keys[keys[group]] = max(tick, self._open_keys.get(keys[group], tick))
-        wanted = ~still_open & (query_times > absorbed_watermarks[query_groups])
-        query_groups, query_times = _distinct_pairs(query_groups[wanted], query_times[wanted])
+            self._open.arm(keys[group], tick)
+        query_groups, query_times = query_groups[~still_open], query_times[~still_open]
 
         new = (events.offsets[order] > absorbed_offsets[groups]) | (
             times > absorbed_watermarks[groups]
         )
-        values = events.values[order]
         if not new.all():
-            groups, times, values = groups[new], times[new], values[new]
-            starts = _starts(groups, len(keys))
-        figures = self._run(
-            keys, states, starts, times, values, query_groups, query_times, watermark
-        )
-        source_offsets = offsets[np.searchsorted(watermarks, query_times)]
-        self._emit(keys, query_groups, query_times, source_offsets, figures, effects)
+            groups, times, order = groups[new], times[new], order[new]
+        gaps = np.zeros(len(times), dtype=bool)
+        if not self._span.of_events:
+            previous, gaps = gaps_of(groups, times, last_times, self._span.length)
+            closings = self._close(
+                keys, states, groups, times, previous, silent_groups, before, watermark
+            )
+            query_groups = np.concatenate((query_groups, closings[0]))
+            query_times = np.concatenate((query_times, closings[1]))
 
-    def _load(self, keys: list[str]) -> list[KeyState]:
-        """States of keys, from the cache or the store, now the most recently touched."""
-        states = self._states
-        missing = [key for key in keys if key not in states]
-        found = dict(zip(missing, self._store.get_many(missing), strict=True)) if missing else {}
-        loaded = []
-        for key in keys:
-            state = states.pop(key) if key in states else found[key]
-            if state is None:
-                loaded.append(_NEW_KEY)
-            else:
-                states[key] = state
-                loaded.append(decode_key_state(state))
-        return loaded
+        wanted = query_times > absorbed_watermarks[query_groups]
+        query_groups, query_times = _distinct_pairs(query_groups[wanted], query_times[wanted])
+        runs = cut(groups, gaps, times, len(keys), query_groups, query_times)
+        rows = self._run(
+            keys, states, runs, events, order, groups, query_groups, query_times, watermark
+        )
+        source_offsets = offsets[np.searchsorted(watermarks, query_times)].tolist()
+        self._emit(keys, query_groups, query_times, source_offsets, rows, effects)
+
+    def _close(
+        self,
+        keys: list[str],
+        states: list[KeyState],
+        groups: Int64s,
+        times: Int64s,
+        previous: Int64s,
+        silent_groups: Int64s,
+        before: int,
+        watermark: int,
+    ) -> tuple[Int64s, Int64s]:
+        """Find the closing ticks that the watermark passed after `before`, as (groups, ticks); note
+        the keys that stay closed, and when the others are due.
+        """
+        ticks = event_time.closing_tick(previous, self._span.length, self._every)
+        between = (previous != NO_TIME) & (ticks > before) & (times >= ticks)
+        found_groups, found_ticks = [groups[between]], [ticks[between]]
+        touched = np.flatnonzero(np.diff(groups, append=-1))  # the last event of each group
+        newest = dict(zip(groups[touched].tolist(), times[touched].tolist(), strict=True))
+        for group in silent_groups.tolist():
+            newest.setdefault(group, states[group].last_time)
+        closed = []
+        for group, last_time in newest.items():
+            tick = event_time.closing_tick(last_time, self._span.length, self._every)
+            if tick <= watermark:
+                closed.append((group, tick))
+                self._closed[keys[group]] = self._next_offset - 1
+                continue
+            self._closed.pop(keys[group], None)
+            # A timer that is armed stays where it is, and is looked at again when it is due: a busy
+            # key would leave one behind at every tick.
+            if keys[group] not in self._closing:
+                self._closing.arm(keys[group], tick)
+        found_groups.append(np.array([group for group, _ in closed], np.int64))
+        found_ticks.append(np.array([tick for _, tick in closed], np.int64))
+        return np.concatenate(found_groups), np.concatenate(found_ticks)
 
     def _run(
         self,
         keys: list[str],
         states: list[KeyState],
-        starts: Int64s,
-        times: Int64s,
-        values: Float64s,
+        runs: KeyRuns,
+        events: Events,
+        order: Int64s,
+        groups: Int64s,
         query_groups: Int64s,
         query_times: Int64s,
         watermark: int,
-    ) -> Float64s:
-        """Run every statistic's synopses over all keys; keep the new states; return the figures,
-        float64[queries, statistics * windows, 3]: estimate, lower, upper.
-        """
-        query_starts = _starts(query_groups, len(keys))
-        kept = {len(state.synopses) for state in states} - {0, len(self._parameters)}
-        if kept:
-            raise _other_topology(f"it keeps {kept.pop()} statistics, not {len(self._parameters)}")
-        results = []
-        for i, parameters in enumerate(self._parameters):
-            before = [state.synopses[i] if state.synopses else None for state in states]
-            try:
-                results.append(
-                    run_batch(
-                        parameters,
-                        before,
-                        starts,
-                        times,
-                        values if isinstance(parameters, SumParameters) else None,
-                        query_starts,
-                        query_times,
-                        self._windows,
-                    )
-                )
-            except WindowTooLargeError as error:
-                raise SlidestatError(
-                    f"A sum has outgrown its window of {self._parameters[i].span} ms: {error}.",
-                    "Give the statistic fewer decimals, or the topology a shorter span.",
-                ) from error
-            except SynopsisError as error:
-                raise _other_topology(str(error)) from error
-        touched = np.flatnonzero(starts[1:] > starts[:-1])
-        last_times = times[starts[touched + 1] - 1]
-        offset = self._next_offset - 1
-        for group, last_time in zip(touched.tolist(), last_times.tolist(), strict=True):
-            self._states[keys[group]] = encode_key_state(
-                watermark, offset, last_time, [result.states[group] for result in results]
-            )
-        self._dirty.update(keys[group] for group in touched.tolist())
-        columns = [(result.estimates, result.lowers, result.uppers) for result in results]
-        figures: Float64s = np.concatenate(
-            [np.stack(arrays, axis=-1) for arrays in columns], axis=1
+    ) -> list[list[Figure]]:
+        """Run every synopsis over all keys; keep the new states; return each query's figures."""
+        times = events.times[order]
+        numbers = np.array([state.number for state in states], np.int64)
+        starts = np.searchsorted(groups, np.arange(len(keys) + 1))
+        if self._span.of_events:
+            # Events are numbered by key, and the numbers stand for times: so a window of time is
+            # a window of events.
+            counts = _events_before(groups, times, query_groups, query_times, starts)
+            query_times = numbers[query_groups] + counts + 1
+            times = numbers[groups] + np.arange(len(groups)) - starts[groups] + 1
+        work = Work(
+            runs.starts,
+            times,
+            {
+                column.path: values[order]
+                for column, values in zip(self._columns.numbers, events.numbers, strict=True)
+            },
+            np.searchsorted(runs.run_of, np.arange(len(runs.starts))),
+            query_times,
+            self._windows,
         )
-        return figures
+        answered: dict[Runner, Answered] = {}
+        before: list[bytes | None] = [None] * (len(runs.starts) - 1)
+        for i, runner in enumerate(self._runners):
+            for run, state in zip(runs.first.tolist(), states, strict=True):
+                before[run] = state.synopses[i] if state.synopses else None
+            answered[runner] = self._answer(runner, before, work)
+        touched = np.flatnonzero(starts[1:] > starts[:-1])
+        newest = starts[touched + 1] - 1
+        last_runs = runs.last[touched]
+        # A run that started anew has none of the events before.
+        number = np.where(runs.first[touched] == last_runs, numbers[touched], 0)
+        number += runs.starts[last_runs + 1] - runs.starts[last_runs]
+        last_times = events.times[order[newest]]
+        offset = self._next_offset - 1
+        for group, run, last_time, events_in_all in zip(
+            touched.tolist(), last_runs.tolist(), last_times.tolist(), number.tolist(), strict=True
+        ):
+            synopses = [result.states[run] for result in answered.values()]
+            written = encode_key_state(watermark, offset, last_time, events_in_all, synopses)
+            self._cache.put(keys[group], written)
+        return self._figures.rows({runner: result.answers for runner, result in answered.items()})
+
+    def _answer(self, runner: Runner, states: list[bytes | None], work: Work) -> Answered:
+        try:
+            return runner.run(states, work)
+        except WindowTooLargeError as error:
+            raise SlidestatError(
+                f"The {runner.meaning} has outgrown its window: {error}.",
+                "Give the statistic fewer decimals, or the topology a shorter span.",
+            ) from error
+        except SynopsisError as error:
+            raise SlidestatError(
+                f"A stored state is not that of the {runner.meaning}: {error}.",
+                "Delete the worker's data folder; it is restored from the changelog.",
+            ) from error
 
     def _emit(
         self,
         keys: list[str],
         groups: Int64s,
         ticks: Int64s,
-        source_offsets: Int64s,
-        figures: Float64s,
+        source_offsets: list[int],
+        rows: list[list[Figure]],
         effects: Effects,
     ) -> None:
         encode = self._encoder.encode
-        rows = figures.tolist()
-        places = groups.tolist()
-        offsets = source_offsets.tolist()
         order = sorted(
             (tick, keys[group], query)
-            for query, (group, tick) in enumerate(zip(places, ticks.tolist(), strict=True))
+            for query, (group, tick) in enumerate(zip(groups.tolist(), ticks.tolist(), strict=True))
         )
         for tick, key, query in order:
-            effects.statistics += encode(key, tick, rows[query], offsets[query])
-
-
-def _other_topology(why: str) -> SlidestatError:
-    return SlidestatError(
-        f"The stored state does not fit the topology: {why}.",
-        "Give the changed topology a new name, or change it back.",
-    )
+            effects.emissions.append(encode(key, tick, rows[query], source_offsets[query]))
 
 
 def _letter(batch: RecordBatch, refusal: Refusal) -> Letter:
@@ -420,9 +430,33 @@ def _letter(batch: RecordBatch, refusal: Refusal) -> Letter:
     )
 
 
-def _starts(groups: Int64s, count: int) -> Int64s:
-    """int64[count + 1]: where each group begins among sorted `groups`."""
-    return np.searchsorted(groups, np.arange(count + 1))
+def _group(keys: list[str], more: list[str]) -> tuple[list[str], Int64s]:
+    """(the distinct keys, for each of `keys` and then of `more` the place of its key there)."""
+    encoded = pa.array(keys, pa.string()).dictionary_encode()
+    distinct: list[str] = encoded.dictionary.to_pylist()
+    groups = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    group_of = {key: group for group, key in enumerate(distinct)}
+    others = np.empty(len(more), np.int64)
+    for i, key in enumerate(more):
+        others[i] = group = group_of.setdefault(key, len(distinct))
+        if group == len(distinct):
+            distinct.append(key)
+    return distinct, np.concatenate((groups, others))
+
+
+def _events_before(
+    groups: Int64s, times: Int64s, query_groups: Int64s, query_times: Int64s, starts: Int64s
+) -> Int64s:
+    """int64[Q]: how many events of its group lie before each query."""
+    events = np.stack((groups, times, np.ones_like(groups)))
+    queries = np.stack((query_groups, query_times, np.zeros_like(query_groups)))
+    both = np.concatenate((queries, events), axis=1)
+    # A query stands before the events of its own time.
+    order = np.lexsort((both[2], both[1], both[0]))
+    passed = np.cumsum(both[2][order])
+    places = np.empty(len(order), np.int64)
+    places[order] = passed
+    return places[: len(query_groups)] - starts[query_groups]
 
 
 def _distinct_pairs(groups: Int64s, ticks: Int64s) -> tuple[Int64s, Int64s]:

@@ -94,7 +94,7 @@ class Pipeline:
         self._progress.read(len(batch))
         produce = self._outputs.produce
         topic, partition = self._topology.output_topic, batch.partition
-        for key, value, timestamp in effects.statistics:
+        for key, value, timestamp in effects.emissions:
             produce(topic, partition, key, value, timestamp)
         for letter in effects.dead_letters:
             self._send(letter, batch, self._topology.dead_letter_topic)

@@ -65,7 +65,10 @@ class StateTable:
         for partition, snapshot in snapshots.items():
             batch = rocksdict.WriteBatch(raw_mode=True)
             for key, state in _rows(snapshot):
-                batch.put(key, state)
+                if state is None:
+                    batch.delete(key)
+                else:
+                    batch.put(key, state)
             offset = self._changelog.last_offset(topic, partition)
             batch.put(self._store.offset_key, str(offset).encode())
             await loop.run_in_executor(None, self._database(partition).write, batch)
@@ -102,7 +105,7 @@ class TablePartition:
         return cast(bytes | None, self._database.get(_CHECKPOINT))
 
 
-def _rows(snapshot: Snapshot) -> Iterator[tuple[bytes, bytes]]:
+def _rows(snapshot: Snapshot) -> Iterator[tuple[bytes, bytes | None]]:
     for key, state in snapshot.states.items():
         yield _KEY + key.encode(), state
     # Last, so that one recovered from a half-written changelog is never ahead of its states.

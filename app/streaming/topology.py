@@ -3,43 +3,33 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from app.errors import SlidestatError
-from app.streaming.statistics import Count, Statistic
+from app.streaming.columns import Columns
+from app.streaming.fields import Field, FieldPath, field_path, field_text
+from app.streaming.lengths import WindowLength, duration_ms, window_length
+from app.streaming.statistics import DEFAULT, Statistic
 
-_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION = re.compile(r"([0-9]+)\s*(ms|s|m|h|d)")
-# A century, as in the times that an event may have; far from the limits of what is computed.
-_LONGEST_DAYS = 36_525
+if TYPE_CHECKING:
+    from app.streaming.runners import Runner
+
 # Kafka allows 249 characters in a topic's name; the longest suffix and a changelog's name must fit.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
-def duration_ms(text: str, field: str) -> int:
-    """Milliseconds of a duration such as "250ms", "90s", "5m", "1h" or "7d"; 0 is allowed."""
-    match = _DURATION.fullmatch(text.strip()) if isinstance(text, str) else None
-    if match is None:
-        raise SlidestatError(
-            f"{field} is {text!r}, which is not a duration.",
-            'Write a whole number and a unit: "250ms", "90s", "5m", "1h" or "7d".',
-        )
-    milliseconds = int(match[1]) * _UNIT_MS[match[2]]
-    if milliseconds > _LONGEST_DAYS * _UNIT_MS["d"]:
-        raise SlidestatError(
-            f"{field} is {text!r}, more than a century.", f'Give at most "{_LONGEST_DAYS}d".'
-        )
-    return milliseconds
-
-
 @dataclass(frozen=True, kw_only=True)
 class Topology:
-    """Statistics of a keyed topic over sliding windows of event time.
+    """Statistics of a keyed topic over sliding windows of event time, or of each key's last events.
 
-    `span` is the longest window kept (N); `windows` are the lengths emitted (each n <= N, the span
-    itself by default); an emission follows each time the watermark passes a multiple of `every`.
-    Records behind the partition's watermark (its largest event time less `lateness`) are late.
-    Raises SlidestatError, naming the field, for a topology that cannot be.
+    `span` is the longest window kept (N), "1h" or "100000 events"; `windows` are the lengths
+    emitted (each n <= N, the span itself by default); an emission follows each time the watermark
+    passes a multiple of `every`. Records behind the partition's watermark (its largest event time
+    less `lateness`) are late. Fields are paths into the JSON records. `group` is the consumer group
+    of the workers, the topology's name by default: topologies of one source and group share a
+    worker. Raises SlidestatError, naming the field, for a topology that cannot be.
     """
 
     name: str
@@ -47,28 +37,28 @@ class Topology:
     span: str
     every: str
     windows: Sequence[str] = ()
-    statistics: Sequence[Statistic] = (Count(),)
+    statistics: Sequence[Statistic] = DEFAULT
     lateness: str = "0s"
-    key_field: str = "key"
-    time_field: str = "time"
-    value_field: str = "value"
+    key_field: Field = "key"
+    time_field: Field = "time"
+    value_field: Field = "value"
+    group: str = ""
 
     def __post_init__(self) -> None:
         self._check_topics()
+        self._check_fields()
         self._check_times()
         self._check_statistics()
-        fields = (self.key_field, self.time_field, self.value_field)
-        named = all(isinstance(field, str) and field for field in fields)
-        if not named or len(set(fields)) != len(fields):
-            raise SlidestatError(
-                f"the fields {fields} are not three names.",
-                "Give key_field, time_field and value_field a name each.",
-            )
 
     def _check_topics(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise SlidestatError(
                 f"name is {self.name!r}, which cannot stand in a topic's name.",
+                "Use 1 to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit.",
+            )
+        if not isinstance(self.group, str) or (self.group and not _NAME.fullmatch(self.group)):
+            raise SlidestatError(
+                f"group is {self.group!r}, which cannot name a consumer group.",
                 "Use 1 to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit.",
             )
         if not self.source:
@@ -84,22 +74,38 @@ class Topology:
                 "Name the topic that the events are on, or give the topology another name.",
             )
 
+    def _check_fields(self) -> None:
+        fields = ("key_field", "time_field", "value_field")
+        key, time, value = (field_path(getattr(self, field), field) for field in fields)
+        if key in (time, value) or time == value:
+            raise SlidestatError(
+                f"key_field, time_field and value_field are {field_text(key)!r},"
+                f" {field_text(time)!r} and {field_text(value)!r}.",
+                "Name three different fields.",
+            )
+
     def _check_times(self) -> None:
-        for field in ("span", "every"):
-            if duration_ms(getattr(self, field), field) < 1:
-                raise SlidestatError(f"{field} is 0.", 'Give a duration such as "1h".')
+        if duration_ms(self.every, "every") < 1:
+            raise SlidestatError("every is 0.", 'Give a duration such as "1m".')
+        span = self.span_length
         if isinstance(self.windows, str) or not isinstance(self.windows, Sequence):
             raise SlidestatError(
                 f"windows is {self.windows!r}, which is not a list.",
                 'Write the windows as a list, also a single one: ["1h"].',
             )
-        for window in self.windows:
-            if not 1 <= duration_ms(window, "windows") <= self.span_ms:
+        for text in self.windows:
+            window = window_length(text, "windows")
+            if window.of_events != span.of_events:
                 raise SlidestatError(
-                    f"windows has {window!r}, which is not between 1ms and the span {self.span!r}.",
+                    f"windows has {text!r}, but the span is {self.span!r}.",
+                    "Give both as durations, or both as numbers of events.",
+                )
+            if window > span:
+                raise SlidestatError(
+                    f"windows has {text!r}, which is longer than the span {self.span!r}.",
                     "Lengthen the span or shorten the window.",
                 )
-        if self.lateness_ms > self.span_ms:
+        if not span.of_events and self.lateness_ms > span.length:
             raise SlidestatError(
                 f"lateness is {self.lateness!r}, more than the span {self.span!r}.",
                 "Lengthen the span or shorten the lateness.",
@@ -114,15 +120,35 @@ class Topology:
                 f"statistics is {statistics!r}, which is not a list of statistics.",
                 "Write them as [Count(), Sum()], also a single one as a list.",
             )
-        names = [statistic.name for statistic in statistics]
-        if not names or len(set(names)) != len(names):
+        labels = self.labels
+        if not labels or len(set(labels)) != len(labels):
             raise SlidestatError(
-                f"statistics has {names}.", "Give at least one statistic, and each one once."
+                f"statistics has {list(labels)}.",
+                "Give at least one statistic, and each once; `name` tells two of a kind apart.",
             )
+        for statistic in statistics:
+            if statistic.needs_time and self.span_length.of_events:
+                raise SlidestatError(
+                    f"{statistic.kind} is asked for, but windows are of {self.span!r}.",
+                    "Take it out, or give the span as a duration.",
+                )
+        for column in self.columns.numbers:
+            if column.limits is not None and column.limits.least > column.limits.most:
+                raise SlidestatError(
+                    f"no value of {field_text(column.path)!r} suits all statistics.",
+                    "Give them different fields.",
+                )
+            if column.path == self.key_path:
+                raise SlidestatError(
+                    f"a statistic of the numbers of {field_text(column.path)!r} is asked for, "
+                    "which is the key.",
+                    "Give it the field of a number, or the topology another key_field.",
+                )
 
-    @property
-    def span_ms(self) -> int:
-        return duration_ms(self.span, "span")
+    @cached_property
+    def span_length(self) -> WindowLength:
+        """The span N."""
+        return window_length(self.span, "span")
 
     @property
     def every_ms(self) -> int:
@@ -132,16 +158,58 @@ class Topology:
     def lateness_ms(self) -> int:
         return duration_ms(self.lateness, "lateness")
 
-    @property
-    def windows_ms(self) -> tuple[int, ...]:
-        """Lengths of the emitted windows, shortest first."""
+    @cached_property
+    def window_lengths(self) -> tuple[int, ...]:
+        """Lengths of the emitted windows, shortest first, in what the span is measured in."""
         windows = self.windows or (self.span,)
-        return tuple(sorted({duration_ms(window, "windows") for window in windows}))
+        return tuple(sorted({window_length(window, "windows").length for window in windows}))
+
+    @property
+    def key_path(self) -> FieldPath:
+        return field_path(self.key_field, "key_field")
+
+    @property
+    def time_path(self) -> FieldPath:
+        return field_path(self.time_field, "time_field")
+
+    @property
+    def value_path(self) -> FieldPath:
+        return field_path(self.value_field, "value_field")
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The name of each statistic's figures."""
+        return tuple(statistic.label(self.value_path) for statistic in self.statistics)
+
+    @cached_property
+    def columns(self) -> Columns:
+        """What is read of each event beside its key and time."""
+        return Columns.of(statistic.column(self.value_path) for statistic in self.statistics)
+
+    @cached_property
+    def runners(self) -> tuple["Runner", ...]:
+        """The synopsis of each statistic; those of two that can share one are equal."""
+        span = self.span_length.length
+        return tuple(s.runner(span, s.path(self.value_path)) for s in self.statistics)
+
+    @property
+    def state_meaning(self) -> dict[str, str]:
+        """What stored states depend on, by the field that says it: with another meaning, states
+        are of no use. Windows and `every` are free to change.
+        """
+        return {
+            "source": self.source,
+            "key_field": field_text(self.key_path),
+            "time_field": field_text(self.time_path),
+            "span": f"{self.span_length.length} {'events' if self.span_length.of_events else 'ms'}",
+            "lateness": f"{self.lateness_ms} ms",
+            "statistics": "; ".join(dict.fromkeys(runner.meaning for runner in self.runners)),
+        }
 
     @property
     def application_id(self) -> str:
         """The consumer group, and the prefix of the changelog and of the data folder."""
-        return f"slidestat-{self.name}"
+        return f"slidestat-{self.group or self.name}"
 
     @property
     def table_name(self) -> str:

@@ -53,7 +53,7 @@ def test_runs_one_after_the_other_equal_one_run(make_stage: MakeStage) -> None:
     assert all(third[p] > second[p] for p in first)
     expected = stage.check()
     assert expected.late
-    assert len(expected.statistics) > 1_000
+    assert len(expected.emissions) > 1_000
 
 
 def test_a_worker_killed_in_a_backlog_repeats_and_loses_nothing(make_stage: MakeStage) -> None:
@@ -83,7 +83,7 @@ def test_a_worker_killed_in_a_backlog_repeats_and_loses_nothing(make_stage: Make
 
 def test_workers_that_join_and_leave_share_the_work_exactly(make_stage: MakeStage) -> None:
     """A second worker joins in a backlog and is stopped, a third joins and is killed; then the
-    counters add up, and the statistics are those of a single worker, byte for byte.
+    counters add up, and the emissions are those of a single worker, byte for byte.
     """
     stages = [
         make_stage(partitions=4, name="eager", body=WITHOUT_LATENESS),

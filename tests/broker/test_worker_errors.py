@@ -171,7 +171,7 @@ def test_topology_changed_over_old_state(make_stage: MakeStage) -> None:
         write_topology(stage.file.parent, stage.name, source, BODY.replace(old, new))
         with stage.worker() as worker:
             said = complaint(worker)
-        assert "does not fit the topology" in said
+        assert "was made with another topology" in said
         assert stage.committed() == {0: 5_000}
 
 

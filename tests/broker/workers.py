@@ -163,7 +163,7 @@ class Stage:
     def read(self, topic: str) -> Records:
         return read_topic(self.bootstrap, topic)
 
-    def statistics(self) -> dict[bytes, bytes]:
+    def emissions(self) -> dict[bytes, bytes]:
         """Output records by key; AssertionError where two of one key differ."""
         return distinct(self.read(self.topology.output_topic))
 
@@ -176,7 +176,7 @@ class Stage:
     def checkpoints(self) -> dict[int, Checkpoint]:
         """The newest checkpoint of each partition, as the changelog has it."""
         return {
-            partition: decode_checkpoint(newest[b"p"])
+            partition: decode_checkpoint(newest[b"p"], self.topology.state_meaning)
             for partition, records in self.read(self.changelog).items()
             if b"p" in (newest := {record.key: record.value for record in records})
         }
@@ -209,10 +209,10 @@ class Stage:
         wait_until(lambda: sum(self.committed().values()) > records, "a commit", DRAIN_S)
 
     def check(self, source: Records | None = None) -> "Expected":
-        """Assert that statistics, letters and counters are those of an undisturbed worker."""
+        """Assert that emissions, letters and counters are those of an undisturbed worker."""
         expected = undisturbed(self.topology, source or self.read(self.topology.source))
         assert self.counters() == expected.counters
-        assert self.statistics() == expected.statistics
+        assert self.emissions() == expected.emissions
         assert distinct(self.dead_letters()) == expected.dead_letters
         assert distinct(self.late()) == expected.late
         return expected
@@ -221,7 +221,7 @@ class Stage:
 class Expected(NamedTuple):
     """The results of a whole topic: records by key, and what became of its records."""
 
-    statistics: dict[bytes, bytes]
+    emissions: dict[bytes, bytes]
     dead_letters: dict[bytes | None, bytes | None]
     late: dict[bytes | None, bytes | None]
     counters: Counters
@@ -252,7 +252,7 @@ def undisturbed(topology: Topology, source: Records) -> Expected:
             continue
         processor = PartitionProcessor(topology, topology.source, partition, _EmptyStore())
         some = processor.process(as_batch(topology.source, partition, records))
-        effects.statistics += some.statistics
+        effects.emissions += some.emissions
         effects.dead_letters += [
             letter._replace(detail=str(partition)) for letter in some.dead_letters
         ]
@@ -269,7 +269,7 @@ def undisturbed(topology: Topology, source: Records) -> Expected:
         }
 
     return Expected(
-        {key: value for key, value, _ in effects.statistics},
+        {key: value for key, value, _ in effects.emissions},
         by_key(effects.dead_letters),
         by_key(effects.late),
         Counters(*counters.tolist()),

@@ -8,10 +8,9 @@ import msgspec
 import pytest
 
 from app.errors import SlidestatError
-from app.streaming.statistics import Count, Sum
 from app.topology_files import list_topologies, load_topology
+from schemas.emission import Emission
 from schemas.event import Event
-from schemas.statistic import Statistic
 
 TOPOLOGY = 'Topology(name="mine", source="mine", span="1h", every="1m")'
 IMPORT = "from app.streaming.topology import Topology\n"
@@ -30,14 +29,18 @@ def test_shipped_topologies(name: str) -> None:
     event, _ = decoder.raw_decode(document, document.index("{", document.index("\nIn:")))
     record, _ = decoder.raw_decode(document, document.index("{", document.index("\nOut,")))
     event = msgspec.convert(event, Event)
-    statistic = msgspec.convert(record, Statistic)
-    assert statistic.topology == name
-    assert statistic.window_end_ms % topology.every_ms == 0
-    assert statistic.window_start_ms <= event.time < statistic.window_end_ms
-    assert statistic.window_end_ms - event.time <= topology.every_ms
-    assert statistic.window_end_ms - statistic.window_start_ms == statistic.window_ms
-    assert statistic.window_ms == topology.windows_ms[0]
-    assert {type(s) for s in topology.statistics} == {Count, Sum}
+    emission = msgspec.convert(record, Emission)
+    assert (emission.topology, emission.key) == (name, event.key)
+    assert emission.window_end_ms % topology.every_ms == 0
+    assert 0 < emission.window_end_ms - event.time <= topology.every_ms
+    figures = emission.figures
+    assert tuple(figure.statistic for figure in figures) == topology.labels == ("count", "sum")
+    assert {figure.window_ms for figure in figures} == {topology.window_lengths[0]}
+    assert [figure.estimate for figure in figures] == [1.0, event.value]
+    for figure, statistic in zip(figures, topology.statistics, strict=True):
+        promise = statistic.promise(topology.span_length.length)
+        assert figure.relative_error == promise.relative_error
+        assert figure.absolute_error == promise.absolute_error
 
 
 def test_what_ships() -> None:

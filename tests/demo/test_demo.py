@@ -4,14 +4,18 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from app.demo.exact import Checked, ExactFlights, check
-from schemas.statistic import Statistic
+from app.errors import SlidestatError
+from app.topology_files import load_topology
+from schemas.emission import Emission, Figure
 
+LAST_FLIGHT_MS = 981_475_200_000
 VERDICT = re.compile(
-    r"(?P<windows>[\d,]+) windows checked, largest relative error observed (?P<worst>[\d.]+)%, "
+    r"(?P<figures>[\d,]+) figures checked, largest relative error observed (?P<worst>[\d.]+)%, "
     r"promised (?P<promised>[\d.]+)%"
 )
 
@@ -34,55 +38,78 @@ def test_the_demo_checks_every_figure_and_ends_by_itself(bootstrap_servers: str)
     lines = run.stdout.strip().splitlines()
     verdict = VERDICT.fullmatch(lines[-1])
     assert verdict is not None, lines[-1]
-    assert int(verdict["windows"].replace(",", "")) > 50_000
+    assert int(verdict["figures"].replace(",", "")) > 50_000
     assert 0 < float(verdict["worst"]) <= float(verdict["promised"]) == 1.0
     figures = [line for line in lines if re.search(r"\d%\s*$", line)]
     assert len(figures) > 50
 
 
-def figure(key: str, kind: str, lower: float, estimate: float, upper: float) -> Statistic:
-    return Statistic(
+def emission(key: str, *figures: Figure, end_ms: int = 978_393_600_000) -> Emission:
+    return Emission(
         topology="flights",
-        statistic=kind,
         key=key,
-        window_start_ms=978307200000,
-        window_end_ms=978393600000,
-        window_ms=86_400_000,
-        estimate=estimate,
-        lower=lower,
-        upper=upper,
-        epsilon=0.01,
-        relative_error=0.01,
-        absolute_error=0.0,
+        window_end_ms=end_ms,
+        figures=list(figures),
         source_topic="flights",
         source_partition=0,
         source_offset=1,
     )
 
 
+def count(
+    lower: float | None, estimate: float | None, upper: float | None, window_ms: int = 86_400_000
+) -> Figure:
+    return Figure("count", estimate, lower, upper, window_ms=window_ms, relative_error=0.01)
+
+
 def test_the_demo_finds_a_broken_bound_and_a_broken_error(exact: ExactFlights) -> None:
-    """A figure outside its bounds, or further off than promised, does not hold."""
-    honest = check(exact, [figure("ATL", "count", 0, 0, 1e9)])[0]
-    count = honest.exact
-    assert count > 100
-    good = figure("ATL", "count", count, count, count)
-    assert Checked(good, count).holds
-    assert not Checked(figure("ATL", "count", count + 1, count + 1, count + 2), count).holds
-    assert not Checked(figure("ATL", "count", 0, count * 1.011, count * 2), count).holds
+    """A figure outside its bounds, further off than promised, or not there does not hold."""
+    (found,) = check(exact, [emission("ATL", count(0, 0, 1e9))])
+    flights = found.exact
+    assert flights > 100
+
+    def holds(figure: Figure) -> bool:
+        return Checked(emission("ATL", figure), figure, flights).holds
+
+    assert holds(count(flights, flights, flights))
+    assert not holds(count(flights + 1, flights + 1, flights + 2))
+    assert not holds(count(0, flights * 1.011, flights * 2))
+    assert not holds(count(None, None, None))
+    assert not holds(count(0, flights, None))
+
+
+def test_the_demo_refuses_what_it_cannot_recompute(exact: ExactFlights) -> None:
+    """A figure of another statistic or without a window of time is not taken for a sum."""
+    for strange in (
+        Figure("mean", 1.0, 1.0, 1.0, window_ms=1),
+        Figure("count", 1.0, 1.0, 1.0, window_events=10),
+    ):
+        with pytest.raises(SlidestatError, match=strange.statistic):
+            check(exact, [emission("ATL", strange)])
+
+
+def test_what_is_due(exact: ExactFlights) -> None:
+    """A key is due at a tick if it has events since the tick before, or if its window has become
+    empty since then, until the watermark.
+    """
+    day, every = 86_400_000, 21_600_000
+    topology = replace(load_topology("flights"), span="1d", windows=())
+    figures = [count(0, 0, 0, n) for n in (every, day, day + every)]
+    due, silent = set(), 0
+    for key in exact.keys:
+        for end_ms in range(978_307_200_000, LAST_FLIGHT_MS + 1, every):
+            checked = check(exact, [emission(key, *figures, end_ms=end_ms)])
+            new, inside, inside_or_just_out = (c.exact for c in checked)
+            if new or inside_or_just_out > inside == 0:
+                due.add((key, end_ms))
+                silent += not new
+    assert exact.expected(topology, dict.fromkeys(exact.keys, 0)) == due
+    assert silent  # Else it would have shown nothing of windows that become empty.
 
 
 def test_the_exact_figures_are_those_of_the_file(exact: ExactFlights) -> None:
     """Counts of all keys over all time add up to the events of the file."""
     assert exact.events == 600_000
-    whole = [figure(key, "count", 0, 0, 0) for key in exact.keys]
-    everything = [
-        Statistic(
-            **{
-                **{f: getattr(s, f) for f in s.__struct_fields__},
-                "window_start_ms": 0,
-                "window_end_ms": 4_000_000_000_000,
-            }
-        )
-        for s in whole
-    ]
+    always = 4_000_000_000_000
+    everything = [emission(key, count(0, 0, 0, always), end_ms=always) for key in exact.keys]
     assert sum(c.exact for c in check(exact, everything)) == 600_000

@@ -6,7 +6,18 @@ from random import Random
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from app.streaming.statistics import Count, Sum
+from app.streaming.statistics import (
+    Count,
+    Deviation,
+    Maximum,
+    Mean,
+    Minimum,
+    Quantiles,
+    Rate,
+    Statistic,
+    Sum,
+    Variance,
+)
 from app.streaming.topology import Topology
 from tests.streaming.model import Record
 from tests.streaming.streams import KEYS, TIMES, VALUES, records
@@ -27,8 +38,11 @@ def topology(
     windows: tuple[str, ...] = ("50ms", "100ms", "330ms", "1s"),
     lateness: str = "0s",
     epsilon: float = 0.1,
+    statistics: tuple[Statistic, ...] = (),
 ) -> Topology:
-    """Counts and sums over windows of milliseconds, so that a few records cross many ticks."""
+    """Windows of milliseconds, so that a few records cross many ticks; counts and sums, if nothing
+    else is asked for.
+    """
     return Topology(
         name="law",
         source="events",
@@ -36,11 +50,31 @@ def topology(
         every=every,
         windows=windows,
         lateness=lateness,
-        statistics=(Count(epsilon=epsilon), Sum(epsilon=epsilon)),
+        statistics=statistics or (Count(epsilon=epsilon), Sum(epsilon=epsilon)),
     )
 
 
+EVERY_STATISTIC = (
+    Count(epsilon=0.2),
+    Rate(epsilon=0.2),
+    Sum(),
+    Mean(epsilon=0.2, decimals=1),
+    Variance(epsilon=0.2, decimals=1),
+    Deviation(epsilon=0.2, decimals=1),
+    Minimum(epsilon=0),
+    Maximum(epsilon=0.3),
+    Quantiles(epsilon=0.4, quantiles=(0, 0.25, 0.5, 1)),
+)
+
 TOPOLOGIES = {
+    "every statistic": topology(statistics=EVERY_STATISTIC),
+    "every statistic, late": topology(lateness="150ms", statistics=EVERY_STATISTIC),
+    "last events": topology(
+        span="40 events",
+        windows=("1 events", "7 events", "40 events"),
+        statistics=tuple(s for s in EVERY_STATISTIC if s.kind != "rate"),
+    ),
+    "last events, late": topology(span="9 events", windows=(), lateness="300ms"),
     "no lateness": topology(),
     "a little lateness": topology(lateness="150ms"),
     "lateness of one tick": topology(lateness="100ms", epsilon=0.5),

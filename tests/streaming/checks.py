@@ -1,33 +1,35 @@
 """Comparisons of what a partition puts out with the model: exact, nothing on top of the promise."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from fractions import Fraction
+from math import ceil
 
 import msgspec
 
+from app.streaming.statistics import Statistic
 from app.streaming.topology import Topology
-from schemas.statistic import Statistic, statistic_key
+from schemas.emission import Emission, Figure, emission_key
+from tests.streaming.exact import Values, double, exact, root, variance
 from tests.streaming.memory import PARTITION, SOURCE, Output
 from tests.streaming.model import Model
 
-_decode = msgspec.json.Decoder(Statistic).decode
+_decode = msgspec.json.Decoder(Emission).decode
 
 
-def statistics_of(outputs: Sequence[Output]) -> list[Statistic]:
-    """The statistics among the outputs, each under the Kafka key and the timestamp it ought to
-    have.
-    """
+def emissions_of(outputs: Sequence[Output]) -> list[Emission]:
+    """The emissions among the outputs, each under its Kafka key and timestamp."""
     found = []
     for kind, kafka_key, rest in outputs:
-        if kind == "statistic":
+        if kind == "emission":
             value, timestamp = rest
             assert isinstance(value, bytes)
-            s = _decode(value)
-            assert kafka_key == statistic_key(
-                s.topology, s.statistic, s.key, s.window_ms, s.window_end_ms
+            emission = _decode(value)
+            assert kafka_key == emission_key(
+                emission.topology, emission.key, emission.window_end_ms
             )
-            assert timestamp == s.window_end_ms
-            found.append(s)
+            assert timestamp == emission.window_end_ms
+            found.append(emission)
     return found
 
 
@@ -36,28 +38,49 @@ def offsets_of(kind: str, outputs: Sequence[Output]) -> list[int]:
     return [offset for k, offset, _ in outputs if k == kind and isinstance(offset, int)]
 
 
-def check_statistics(topology: Topology, model: Model, found: Sequence[Statistic]) -> None:
-    """The figures are those of the model: each within its bounds and the promised error, under the
-    same source position, in order of (tick, key), and no others.
+def check_emissions(topology: Topology, model: Model, found: Sequence[Emission]) -> None:
+    """The emissions are those of the model: each figure within its bounds and the promised error,
+    under the same source position, in order of (tick, key), and no others.
     """
-    expected = [
-        (emission.tick, emission.key, emission.source_offset, statistic.name, n, figures[i])
-        for emission in model.emissions
-        for i, statistic in enumerate(topology.statistics)
-        for n, figures in sorted(emission.figures.items())
-    ]
-    promised = {s.name: s.parameters(topology.span_ms).relative_error for s in topology.statistics}
-    places = [(s.window_end_ms, s.key, s.source_offset, s.statistic, s.window_ms) for s in found]
-    assert places == [e[:5] for e in expected]
-    for s, (*_, exact) in zip(found, expected, strict=True):
-        assert s.window_start_ms == s.window_end_ms - s.window_ms
-        assert (s.topology, s.source_topic, s.source_partition) == (
-            topology.name,
-            SOURCE,
-            PARTITION,
-        )
-        assert s.relative_error == promised[s.statistic] <= s.epsilon
-        assert s.lower <= exact <= s.upper, s
-        error = abs(Fraction(s.estimate) - exact)
-        allowed = Fraction(s.relative_error) * exact + Fraction(s.absolute_error)
-        assert error <= allowed, s
+    places = [(e.window_end_ms, e.key, e.source_offset) for e in found]
+    assert places == [emission[:3] for emission in model.emissions]
+    for emission, expected in zip(found, model.emissions, strict=True):
+        source = (emission.topology, emission.source_topic, emission.source_partition)
+        assert source == (topology.name, SOURCE, PARTITION)
+        figures = iter(emission.figures)
+        for statistic, label in zip(topology.statistics, topology.labels, strict=True):
+            for n in topology.window_lengths:
+                values = expected.values[n]
+                of_events = topology.span_length.of_events
+                for right, figure in zip(exact(statistic, values, n), figures, strict=False):
+                    assert figure.statistic == label
+                    assert (figure.window_events if of_events else figure.window_ms) == n
+                    _check(statistic, figure, right, values)
+        assert next(figures, None) is None
+
+
+def _check(statistic: Statistic, figure: Figure, right: Fraction | None, values: Values) -> None:
+    if figure.estimate is None or figure.lower is None or figure.upper is None:
+        assert right is None, figure
+        return
+    assert right is not None, figure
+    # The square root is rounded to 80 digits.
+    slack = right / 10**70 if statistic.kind == "deviation" else 0
+    assert figure.lower <= right + slack, (figure, right)
+    assert right - slack <= figure.upper, (figure, right)
+    assert figure.lower <= figure.estimate <= figure.upper, figure
+    estimate = Fraction(figure.estimate)
+    if figure.quantile is not None:
+        ordered = sorted(map(double, values))
+        rank = max(1, ceil(Fraction(repr(figure.quantile)) * len(ordered)))
+        below, above = bisect_left(ordered, estimate), bisect_right(ordered, estimate)
+        off = max(0, below + 1 - rank, rank - above)
+        assert off <= Fraction(figure.share_error) * len(ordered), figure
+        return
+    deviation = root(variance(values)) if figure.deviation_error else Fraction()
+    allowed = (
+        Fraction(figure.relative_error) * abs(right)
+        + Fraction(figure.absolute_error)
+        + Fraction(figure.deviation_error) * deviation
+    )
+    assert abs(estimate - right) <= allowed + slack, (figure, right)

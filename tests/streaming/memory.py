@@ -12,6 +12,7 @@ from random import Random
 
 import numpy as np
 
+from app.streaming import event_time
 from app.streaming.checkpoint import Checkpoint, decode_checkpoint
 from app.streaming.key_state import decode_key_state
 from app.streaming.partition import Effects, PartitionProcessor, Snapshot
@@ -23,7 +24,8 @@ SOURCE, PARTITION = "events", 3
 
 # (kind, Kafka key or offset, everything else that is sent)
 Output = tuple[str, bytes | int, tuple[object, ...]]
-Row = tuple[str | None, bytes]  # no key: the partition's checkpoint
+# No key: the partition's checkpoint; no value: the key is deleted.
+Row = tuple[str | None, bytes | None]
 
 
 class MemoryStore:
@@ -38,6 +40,8 @@ class MemoryStore:
         for key, value in rows:
             if key is None:
                 self._checkpoint = value
+            elif value is None:
+                self._states.pop(key, None)
             else:
                 self._states[key] = value
 
@@ -50,13 +54,27 @@ class MemoryStore:
     def checkpoint(self) -> bytes | None:
         return self._checkpoint
 
-    def newest_checkpoint(self) -> Checkpoint:
+    def newest_checkpoint(self, topology: Topology) -> Checkpoint:
         """The last one stored."""
-        return decode_checkpoint(self._checkpoint)
+        return decode_checkpoint(self._checkpoint, topology.state_meaning)
 
-    def synopses(self) -> dict[str, tuple[bytes, ...]]:
-        """The synopses of each key."""
-        return {key: decode_key_state(state).synopses for key, state in self._states.items()}
+    def synopses(self, topology: Topology) -> dict[str, tuple[int, tuple[bytes, ...]]]:
+        """The number of events and the synopses of each key that a window can still see: the others
+        are deleted when it is safe, which depends on where flushes fell.
+        """
+        watermark = self.newest_checkpoint(topology).max_time - topology.lateness_ms
+        states = {key: decode_key_state(state) for key, state in self._states.items()}
+        span = topology.span_length
+        return {
+            key: (state.number, state.synopses)
+            for key, state in states.items()
+            if span.of_events
+            or event_time.closing_tick(state.last_time, span.length, topology.every_ms) > watermark
+        }
+
+    def keys(self) -> set[str]:
+        """The keys that have a state."""
+        return set(self._states)
 
 
 def rows_of(snapshot: Snapshot) -> list[Row]:
@@ -73,7 +91,7 @@ def batch_of(records: Sequence[Record]) -> RecordBatch:
 def outputs_of(effects: Effects) -> list[Output]:
     """What a batch's effects are on the wire, in the order in which they are sent."""
     return [
-        *(("statistic", key, (value, timestamp)) for key, value, timestamp in effects.statistics),
+        *(("emission", key, (value, timestamp)) for key, value, timestamp in effects.emissions),
         *(("dead letter", letter.offset, letter[1:]) for letter in effects.dead_letters),
         *(("late", letter.offset, letter[1:]) for letter in effects.late),
     ]
@@ -188,7 +206,8 @@ class _Life:
         processor.written()
         self._step()
         partition.committed = snapshot.next_offset
-        partition.commits.append(decode_checkpoint(snapshot.checkpoint))
+        meaning = partition.topology.state_meaning
+        partition.commits.append(decode_checkpoint(snapshot.checkpoint, meaning))
         self._step()
 
     def _sometimes_process(self) -> None:

@@ -9,11 +9,12 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from enum import Enum
 from fractions import Fraction
+from itertools import pairwise
 from typing import NamedTuple
 
 from app.streaming.topology import Topology
 from schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
-from tests.oracles import ExactWindow, decimal
+from tests.oracles import decimal
 
 
 class Record(NamedTuple):
@@ -42,12 +43,12 @@ class Fate(Enum):
 
 
 class Emission(NamedTuple):
-    """The figures of a key at a tick: window length -> (exact count, exact sum)."""
+    """A key at a tick: the values of each window, by its length."""
 
     tick: int
     key: str
     source_offset: int
-    figures: dict[int, tuple[int, Fraction]]
+    values: dict[int, list[Fraction]]
 
 
 def read(record: bytes | None) -> Event | None:
@@ -114,16 +115,37 @@ class Model:
         found = []
         for key, events in of_key.items():
             times = [event.time for event in events]
-            counts = ExactWindow(times, [1] * len(events))
-            sums = ExactWindow(times, [event.value for event in events])
-            every = topology.every_ms
-            for tick in sorted({(time // every + 1) * every for time in times}):
+            for tick in sorted(_ticks(topology, times)):
                 passed = bisect_left(self.watermarks, tick)
                 if passed == len(self.records):
                     continue
-                figures = {
-                    n: (int(counts.sum(tick - n, tick)), Fraction(sums.sum(tick - n, tick)))
-                    for n in topology.windows_ms
+                values = {
+                    n: [event.value for event in _inside(topology, events, n, tick)]
+                    for n in topology.window_lengths
                 }
-                found.append(Emission(tick, key, self.records[passed].offset, figures))
+                found.append(Emission(tick, key, self.records[passed].offset, values))
         return sorted(found, key=lambda emission: emission[:2])
+
+
+def _ticks(topology: Topology, times: Sequence[int]) -> set[int]:
+    """The ticks after a key's events, and the first ones at which the span has none of them."""
+    every = topology.every_ms
+    ticks = {(time // every + 1) * every for time in times}
+    span = topology.span_length
+    if not span.of_events:
+        for time, following in pairwise([*times, 2**62]):
+            tick = time // every * every
+            while tick - span.length <= time:
+                tick += every
+            if following >= tick:
+                ticks.add(tick)
+    return ticks
+
+
+def _inside(topology: Topology, events: Sequence[Event], n: int, tick: int) -> Sequence[Event]:
+    """The events of the window of n that ends at `tick`; `events` are a key's, by time."""
+    times = [event.time for event in events]
+    end = bisect_left(times, tick)
+    if topology.span_length.of_events:
+        return events[max(0, end - n) : end]
+    return events[bisect_left(times, tick - n) : end]

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.errors import SlidestatError
 from app.streaming.decoding import EventDecoder
-from app.streaming.statistics import Count, Sum
+from app.streaming.statistics import Count, Mean, Sum
 from app.streaming.topology import Topology
 from schemas.dead_letter import Reason
 from tests.streaming.cases import laws
@@ -152,19 +153,19 @@ def test_a_good_record_is_read(name: str) -> None:
     assert columns.refusals == []
     assert columns.rows.tolist() == [0]
     assert (columns.keys, columns.times.tolist()) == ([key], [time])
-    assert columns.values.tolist() == [value]
+    assert columns.numbers[0].tolist() == [value]
 
 
 def test_an_empty_batch_has_empty_columns() -> None:
     """No records, no rows, no refusals; the columns keep their types."""
     columns = decoder().decode([])
     assert (columns.keys, columns.refusals) == ([], [])
-    assert [c.dtype.str[1:] for c in (columns.rows, columns.times, columns.values)] == [
+    assert [c.dtype.str[1:] for c in (columns.rows, columns.times, columns.numbers[0])] == [
         "i8",
         "i8",
         "f8",
     ]
-    assert len(columns.rows) == len(columns.times) == len(columns.values) == 0
+    assert len(columns.rows) == len(columns.times) == len(columns.numbers[0]) == 0
 
 
 @pytest.mark.parametrize("decimals", range(10))
@@ -174,22 +175,64 @@ def test_the_largest_value_follows_from_the_decimals(decimals: int) -> None:
     columns = decoder(decimals=decimals).decode(
         [event(value=str(largest)), event(value=str(largest + 2))]
     )
-    assert columns.values.tolist() == [largest]
+    assert columns.numbers[0].tolist() == [largest]
     assert [refusal.reason for refusal in columns.refusals] == [Reason.VALUE_TOO_LARGE]
 
 
-def test_a_count_takes_values_that_a_sum_does_not() -> None:
-    """Negative and huge values are fine where nothing is summed; a value there must be."""
-    records = [event(value="-1"), event(value="1e300"), event(value="1e999"), b'{"key": "a"}']
+def test_what_no_statistic_reads_may_be_anything() -> None:
+    """A count needs no value: it may be wrong, or not there."""
+    records = [event(value="-1"), event(value='"1"'), b'{"key": "a", "time": 1600000000000}']
     columns = decoder(decimals=None).decode(records)
-    assert columns.values.tolist() == [-1, 1e300]
-    assert [refusal.reason for refusal in columns.refusals] == [
-        Reason.VALUE_TOO_LARGE,
-        Reason.MISSING_FIELD,
+    assert (columns.keys, columns.numbers) == (["a"] * 3, ())
+    assert columns.refusals == []
+
+
+def test_fields_of_nested_objects_are_read() -> None:
+    """A path leads to each; what is missing or wrong on the way is named."""
+    topology = Topology(
+        name="t",
+        source="s",
+        span="1h",
+        every="1m",
+        statistics=[Sum(field="request.bytes"), Mean(field="request.took.ms"), Mean()],
+        key_field="user.id",
+        time_field="at",
+    )
+    good = {
+        "user": {"id": "u"},
+        "at": TIME,
+        "request": {"bytes": 5, "took": {"ms": -1.5, "s": 0}},
+        "value": 2,
+    }
+    records = [good, {**good, "request": 7}, {**good, "request": {"bytes": 1, "took": {}}}]
+    columns = EventDecoder(topology).decode([json.dumps(record).encode() for record in records])
+    assert columns.keys == ["u"]
+    assert [column.tolist() for column in columns.numbers] == [[5.0], [-1.5], [2.0]]
+    assert [(refusal.reason, refusal.detail) for refusal in columns.refusals] == [
+        (Reason.WRONG_TYPE, "request: Expected `object`, got `int`"),
+        (Reason.MISSING_FIELD, "request.took: Object missing required field `ms`"),
     ]
 
 
-@pytest.mark.parametrize("name", ["a.b", "a`b", "größe", "two words", "$", "key >= value"])
+def test_a_path_through_a_value_is_refused() -> None:
+    """A field cannot be a number and an object at once."""
+    statistics = [Sum(field="request"), Mean(field="request.bytes")]
+    topology = Topology(name="t", source="s", span="1h", every="1m", statistics=statistics)
+    with pytest.raises(SlidestatError, match="'request' is read as a value and as an object"):
+        EventDecoder(topology)
+
+
+def test_a_name_with_a_dot_is_given_as_a_list() -> None:
+    """As a text it would be a path."""
+    topology = Topology(
+        name="t", source="s", span="1h", every="1m", statistics=[Sum(field=["http.bytes"])]
+    )
+    record = {"key": "a", "time": TIME, "http.bytes": 7, "http": {"bytes": 8}}
+    columns = EventDecoder(topology).decode([json.dumps(record).encode()])
+    assert columns.numbers[0].tolist() == [7]
+
+
+@pytest.mark.parametrize("name", ["a`b", "größe", "two words", "$", "key >= value"])
 def test_fields_may_have_any_name(name: str) -> None:
     """The reason is found, and the field is named, whatever it is called."""
     record = {"key": "", "time": TIME, name: 1}
@@ -234,7 +277,7 @@ def test_any_bytes_are_read_or_refused(records: list[bytes | None]) -> None:
     assert sorted(columns.rows.tolist() + refused) == list(range(len(records)))
     assert columns.rows.tolist() == sorted(columns.rows.tolist())
     assert refused == sorted(refused)
-    for key, time, value in zip(columns.keys, columns.times, columns.values, strict=True):
+    for key, time, value in zip(columns.keys, columns.times, columns.numbers[0], strict=True):
         assert 1 <= len(key) <= 256
         assert key.encode().decode() == key
         assert 315_532_800_000 <= time < 4_102_444_800_000

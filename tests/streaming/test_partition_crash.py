@@ -26,8 +26,10 @@ def undisturbed(case: Case) -> Partition:
 def same_end(one: Partition, other: Partition) -> None:
     """The same records were sent, the same synopses and counters are stored."""
     assert sent(one.outputs) == sent(other.outputs)
-    assert one.store().synopses() == other.store().synopses()
-    assert one.store().newest_checkpoint() == other.store().newest_checkpoint()
+    assert one.store().synopses(one.topology) == other.store().synopses(one.topology)
+    assert one.store().newest_checkpoint(one.topology) == other.store().newest_checkpoint(
+        one.topology
+    )
 
 
 @laws

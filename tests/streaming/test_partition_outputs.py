@@ -10,7 +10,7 @@ from app.streaming.checkpoint import NO_TIME, Counters
 from app.streaming.topology import Topology
 from schemas.dead_letter import Reason
 from tests.streaming.cases import Case, cases, laws, topology
-from tests.streaming.checks import check_statistics, offsets_of, statistics_of
+from tests.streaming.checks import check_emissions, emissions_of, offsets_of
 from tests.streaming.memory import Output, Partition
 from tests.streaming.model import Fate, Model, Record
 from tests.streaming.streams import KEYS, START_MS, VALUES, encode
@@ -30,7 +30,7 @@ def test_statistics_are_those_of_the_model(case: Case) -> None:
     estimate within the promise, and the source offset is that of the record that passed the tick.
     """
     sent = outputs(case.topology, case.records, case.random)
-    check_statistics(case.topology, Model(case.topology, case.records), statistics_of(sent))
+    check_emissions(case.topology, Model(case.topology, case.records), emissions_of(sent))
 
 
 @laws
@@ -45,7 +45,7 @@ def test_every_refused_or_late_record_becomes_one_letter(case: Case) -> None:
     assert offsets_of("late", sent) == model.offsets(Fate.LATE)
     original = {record.offset: record for record in case.records}
     for kind, offset, rest in sent:
-        if kind == "statistic":
+        if kind == "emission":
             continue
         assert isinstance(offset, int)
         key, value, timestamp, reason, detail = rest
@@ -108,8 +108,8 @@ def test_disorder_within_the_lateness_changes_no_figure(
         assert not offsets_of("late", sent)
         figures.append(
             [
-                (s.window_end_ms, s.key, s.statistic, s.window_ms, s.estimate, s.lower, s.upper)
-                for s in statistics_of(sent)
+                (emission.window_end_ms, emission.key, emission.figures)
+                for emission in emissions_of(sent)
             ]
         )
     in_order, in_disorder = figures

@@ -11,7 +11,7 @@ import pytest
 
 from app.streaming.statistics import Count, Sum
 from app.streaming.topology import Topology
-from tests.streaming.checks import check_statistics, offsets_of, statistics_of
+from tests.streaming.checks import check_emissions, emissions_of, offsets_of
 from tests.streaming.memory import Partition
 from tests.streaming.model import Fate, Model, Record
 
@@ -72,7 +72,7 @@ def test_flights_by_landing(lateness: str, all_in_time: bool) -> None:
     partition = Partition(declared, records, Random(1), FETCHES)
     partition.live()
     assert offsets_of("late", partition.outputs) == model.offsets(Fate.LATE)
-    check_statistics(declared, model, statistics_of(partition.outputs))
+    check_emissions(declared, model, emissions_of(partition.outputs))
 
 
 def test_flights_by_departure_with_crashes() -> None:
@@ -83,8 +83,8 @@ def test_flights_by_departure_with_crashes() -> None:
     declared = topology("0s")
     whole = Partition(declared, records, Random(2), FETCHES)
     whole.live()
-    check_statistics(declared, Model(declared, records), statistics_of(whole.outputs))
+    check_emissions(declared, Model(declared, records), emissions_of(whole.outputs))
     crashed = crashed_run(declared, records)
     assert {o[:2]: o for o in crashed.outputs} == {o[:2]: o for o in whole.outputs}
-    assert crashed.store().synopses() == whole.store().synopses()
-    assert crashed.store().newest_checkpoint() == whole.store().newest_checkpoint()
+    assert crashed.store().synopses(declared) == whole.store().synopses(declared)
+    assert crashed.store().newest_checkpoint(declared) == whole.store().newest_checkpoint(declared)

@@ -9,7 +9,7 @@ import pytest
 
 from app.streaming.partition import PartitionProcessor
 from tests.streaming.cases import topology
-from tests.streaming.checks import statistics_of
+from tests.streaming.checks import emissions_of
 from tests.streaming.memory import (
     PARTITION,
     SOURCE,
@@ -44,11 +44,7 @@ def emitted(store: MemoryStore, batches: Sequence[Sequence[Record]]) -> list[tup
     snapshot = processor.snapshot()
     assert snapshot is not None
     store.write(rows_of(snapshot))
-    return [
-        (s.key, s.window_end_ms - TICK)
-        for s in statistics_of(outputs)
-        if (s.statistic, s.window_ms) == ("count", 100)
-    ]
+    return [(emission.key, emission.window_end_ms - TICK) for emission in emissions_of(outputs)]
 
 
 def test_an_event_that_is_not_read_again_keeps_its_emission() -> None:
@@ -58,7 +54,7 @@ def test_an_event_that_is_not_read_again_keeps_its_emission() -> None:
     records = records_of([("k", 120), ("x", 130), ("y", 275), ("z", 400)])
     store = MemoryStore()
     assert emitted(store, [records[:3]]) == []
-    assert store.newest_checkpoint().next_offset == 1
+    assert store.newest_checkpoint(DECLARED).next_offset == 1
     assert emitted(store, [records[1:]]) == [("k", 200), ("x", 200)]
 
 
@@ -70,6 +66,6 @@ def test_an_event_read_again_does_not_close_a_later_tick(first: int) -> None:
     records = records_of([("k", 120), ("x", 130), ("k", 80), ("w", 240), ("y", 275), ("z", 400)])
     store = MemoryStore()
     assert emitted(store, [records[:5]]) == [("k", 100)]
-    assert store.newest_checkpoint().next_offset == 1
+    assert store.newest_checkpoint(DECLARED).next_offset == 1
     again = [records[1 : 1 + first], records[1 + first :]]
     assert emitted(store, again) == [("k", 200), ("x", 200)]

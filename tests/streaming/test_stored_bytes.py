@@ -15,14 +15,15 @@ from app.streaming.key_state import (
     KeyState,
     decode_key_state,
     encode_key_state,
-    last_time_and_watermark,
+    read_clock,
 )
 from tests.streaming.cases import laws
 
+MEANING = {"span": "1000 ms", "lateness": "0 ms"}
 INT64 = st.integers(-(2**63), 2**63 - 1)
 COUNT = st.integers(0, 2**62)
 STATES = st.builds(
-    KeyState, INT64, INT64, INT64, st.lists(st.binary(max_size=20), max_size=4).map(tuple)
+    KeyState, INT64, INT64, INT64, INT64, st.lists(st.binary(max_size=20), max_size=4).map(tuple)
 )
 CHECKPOINTS = st.builds(Checkpoint, COUNT, INT64, st.builds(Counters, COUNT, COUNT, COUNT, COUNT))
 
@@ -33,7 +34,7 @@ def test_a_key_state_comes_back(state: KeyState) -> None:
     """Whole, and its times by themselves."""
     stored = encode_key_state(*state)
     assert decode_key_state(stored) == state
-    assert last_time_and_watermark(stored) == (state.last_time, state.watermark)
+    assert read_clock(stored) == (state.watermark, state.offset, state.last_time)
 
 
 @laws
@@ -45,43 +46,51 @@ def test_a_key_state_of_another_length_is_damaged(state: KeyState, more: bytes) 
         with pytest.raises(SlidestatError, match="damaged") as caught:
             decode_key_state(damaged)
         assert caught.value.advice
-    for end in range(28):
+    for end in range(36):
         with pytest.raises(SlidestatError, match="damaged"):
-            last_time_and_watermark(stored[:end])
+            read_clock(stored[:end])
 
 
 def test_a_key_state_of_a_newer_version_is_not_read() -> None:
     """Neither whole nor in a scan: its numbers may stand elsewhere."""
-    stored = bytearray(encode_key_state(1, 2, 3, [b"synopsis"]))
+    stored = bytearray(encode_key_state(1, 2, 3, 4, [b"synopsis"]))
     stored[2] += 1
     with pytest.raises(SlidestatError, match="version 2") as caught:
         decode_key_state(bytes(stored))
     assert "the version that wrote it" in caught.value.advice
     with pytest.raises(SlidestatError, match="version 2"):
-        last_time_and_watermark(bytes(stored))
+        read_clock(bytes(stored))
 
 
 @laws
 @given(CHECKPOINTS)
 def test_a_checkpoint_comes_back(checkpoint: Checkpoint) -> None:
     """As it was; a partition never seen begins at its first record."""
-    assert decode_checkpoint(encode_checkpoint(checkpoint)) == checkpoint
-    assert decode_checkpoint(None) == Checkpoint(0)
+    assert decode_checkpoint(encode_checkpoint(checkpoint, MEANING), MEANING) == checkpoint
+    assert decode_checkpoint(None, MEANING) == Checkpoint(0)
 
 
 @pytest.mark.parametrize(
-    "stored", [b"", b"x", encode_checkpoint(Checkpoint(7))[:-1], b"\x93\x01\x02\x03"]
+    "stored", [b"", b"x", encode_checkpoint(Checkpoint(7), MEANING)[:-1], b"\x93\x01\x02\x03"]
 )
 def test_a_damaged_checkpoint_is_refused(stored: bytes) -> None:
     """With advice, not with what the decoder says."""
     with pytest.raises(SlidestatError, match="damaged") as caught:
-        decode_checkpoint(stored)
+        decode_checkpoint(stored, MEANING)
     assert caught.value.advice
 
 
 def test_a_checkpoint_of_a_newer_version_is_not_read() -> None:
     """The advice is to run the version that wrote it."""
-    stored = bytearray(encode_checkpoint(Checkpoint(7)))
+    stored = bytearray(encode_checkpoint(Checkpoint(7), MEANING))
     stored[1] += 1
     with pytest.raises(SlidestatError, match="version 2"):
-        decode_checkpoint(bytes(stored))
+        decode_checkpoint(bytes(stored), MEANING)
+
+
+def test_a_checkpoint_of_another_topology_is_not_read() -> None:
+    """The error names what differs, and what it was."""
+    stored = encode_checkpoint(Checkpoint(7), MEANING)
+    with pytest.raises(SlidestatError, match=r"lateness was 0 ms, and is 5 ms") as caught:
+        decode_checkpoint(stored, {**MEANING, "lateness": "5 ms"})
+    assert "new name" in caught.value.advice

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from app.errors import SlidestatError
-from app.streaming.statistics import Count, Sum
-from app.streaming.topology import Topology, duration_ms
+from app.streaming.lengths import duration_ms
+from app.streaming.statistics import KINDS, Count, Mean, Quantiles, Rate, Statistic, Sum
+from app.streaming.topology import Topology
 
 
 def declare(**changes: Any) -> Topology:
@@ -28,31 +29,39 @@ BAD: list[tuple[str, Any, str]] = [
     ("source", "t-dead-letters", "another name"),
     ("source", "t-late", "another name"),
     ("span", "0s", '"1h"'),
+    ("span", "0 events", '"1000 events"'),
+    ("span", "9999999999999 events", "at most"),
     ("span", 3600, '"90s"'),
     ("span", "1w", '"90s"'),
     ("span", "36526d", '"36525d"'),
-    ("every", "0ms", '"1h"'),
+    ("every", "0ms", '"1m"'),
     ("every", "", '"90s"'),
     ("every", None, '"90s"'),
     ("every", "9" * 30 + "d", '"36525d"'),
     ("windows", "1h", '["1h"]'),
     ("windows", None, '["1h"]'),
     ("windows", ["2h"], "shorten the window"),
-    ("windows", ["0s"], "shorten the window"),
+    ("windows", ["0s"], '"1h"'),
+    ("windows", ["10 events"], "both as durations"),
     ("windows", ["1m", "often"], '"90s"'),
     ("windows", [60], '"90s"'),
     ("lateness", "2h", "shorten the lateness"),
     ("lateness", "-1s", '"90s"'),
     ("lateness", None, '"90s"'),
     ("statistics", [], "at least one"),
-    ("statistics", [Count(), Count(epsilon=0.1)], "each one once"),
+    ("statistics", [Count(), Count(epsilon=0.1)], "each once"),
+    ("statistics", [Mean(), Mean(field="value")], "each once"),
+    ("statistics", [Sum(field="key")], "another key_field"),
     ("statistics", Count(), "[Count(), Sum()]"),
     ("statistics", ["count"], "[Count(), Sum()]"),
     ("statistics", [Count], "[Count(), Sum()]"),
     ("statistics", None, "[Count(), Sum()]"),
-    ("key_field", "", "a name each"),
-    ("time_field", None, "a name each"),
-    ("value_field", "key", "a name each"),
+    ("group", "two words", "1 to 100 letters"),
+    ("key_field", "", '"request.bytes"'),
+    ("time_field", None, '"request.bytes"'),
+    ("time_field", "a..b", '"request.bytes"'),
+    ("key_field", ["a", ""], '"request.bytes"'),
+    ("key_field", "value", "three different"),
 ]
 
 
@@ -61,11 +70,10 @@ def test_a_bad_field_is_named_with_what_would_be_right(field: str, value: Any, a
     """The message names the field and what stands there; the advice tells what may stand there."""
     with pytest.raises(SlidestatError) as caught:
         declare(**{field: value})
-    if field.endswith("_field"):
-        assert "the fields" in caught.value.message
-        assert field in caught.value.advice
+    if field == "statistics":
+        assert "statistic" in caught.value.message
     else:
-        assert caught.value.message.startswith(f"{field} ")
+        assert caught.value.message.startswith(field)
     assert advice in caught.value.advice
 
 
@@ -75,7 +83,7 @@ def test_a_bad_field_is_named_with_what_would_be_right(field: str, value: Any, a
 )
 def test_a_bad_epsilon_is_refused(statistic: type[Count] | type[Sum], epsilon: Any) -> None:
     """The statistic and its epsilon are named, and the range that is right."""
-    with pytest.raises(SlidestatError, match=f"the epsilon of {statistic.name} is") as caught:
+    with pytest.raises(SlidestatError, match=f"the epsilon of {statistic.kind} is") as caught:
         statistic(epsilon=epsilon)
     assert "from 0.0001 to 1" in caught.value.advice
 
@@ -131,7 +139,7 @@ def test_what_is_no_duration_is_refused(text: Any) -> None:
     assert '"5m"' in caught.value.advice
 
 
-def test_every_topology_that_is_taken_has_parameters() -> None:
+def test_every_topology_that_is_taken_has_synopses() -> None:
     """At the limits of span, windows, epsilon and decimals, synopses can still be made."""
     for span in ("1ms", "36525d"):
         for epsilon in (0.0001, 1):
@@ -142,13 +150,80 @@ def test_every_topology_that_is_taken_has_parameters() -> None:
                 lateness=span,
                 statistics=[Count(epsilon=epsilon), Sum(epsilon=epsilon, decimals=9)],
             )
-            assert topology.windows_ms == (topology.span_ms,)
+            assert topology.window_lengths == (topology.span_length.length,)
+            assert len(topology.runners) == 2
             for statistic in topology.statistics:
-                parameters = statistic.parameters(topology.span_ms)
-                assert parameters.relative_error <= epsilon
+                promise = statistic.promise(topology.span_length.length)
+                assert promise.relative_error <= epsilon
+
+
+@pytest.mark.parametrize("kind", KINDS.values())
+def test_every_statistic_has_parameters_that_are_right_for_most(kind: type[Statistic]) -> None:
+    """Each can be asked for by its name alone; its state says what it is."""
+    topology = declare(statistics=[kind()])
+    assert topology.labels == (kind.kind,)
+    assert topology.runners[0].meaning
 
 
 def test_windows_are_the_span_unless_given_and_come_shortest_first() -> None:
     """Each length once, however it is written."""
-    assert declare().windows_ms == (3_600_000,)
-    assert declare(windows=["1h", "60s", "1m", "5m"]).windows_ms == (60_000, 300_000, 3_600_000)
+    assert declare().window_lengths == (3_600_000,)
+    in_order = (60_000, 300_000, 3_600_000)
+    assert declare(windows=["1h", "60s", "1m", "5m"]).window_lengths == in_order
+    of_events = declare(
+        span="1_000 events", windows=["1000 events", "1 event"], statistics=[Count()]
+    )
+    assert of_events.window_lengths == (1, 1_000)
+
+
+def test_a_rate_needs_windows_of_time() -> None:
+    """The last n events have no rate of their own."""
+    with pytest.raises(SlidestatError, match=r"rate is asked for.*10 events"):
+        declare(span="10 events", statistics=[Rate()])
+
+
+@pytest.mark.parametrize("quantiles", [(), "0.5", [1.5], [True], [float("nan")], None, [[0.5]]])
+def test_bad_quantiles_are_refused(quantiles: Any) -> None:
+    """Only a list of numbers from 0 to 1 will do."""
+    with pytest.raises(SlidestatError, match="the quantiles are"):
+        Quantiles(quantiles=quantiles)
+
+
+def test_statistics_of_several_fields_are_told_apart() -> None:
+    """By the field in the name, unless they are given names; equal synopses are kept once."""
+    topology = declare(
+        value_field="latency",
+        statistics=[Mean(), Mean(field="request.bytes"), Mean(name="m"), Rate(), Count()],
+    )
+    assert topology.labels == ("mean", "mean_request.bytes", "m", "rate", "count")
+    assert [".".join(c.path) for c in topology.columns.numbers] == ["latency", "request.bytes"]
+    assert len(set(topology.runners)) == 3
+
+
+@pytest.mark.parametrize(
+    ("field", "other"), [("windows", ["1m"]), ("every", "2m"), ("value_field", "other")]
+)
+def test_what_no_state_depends_on_may_change(field: str, other: Any) -> None:
+    """Windows, ticks, and a field that is not read."""
+    statistics = [Count()]
+    before = declare(statistics=statistics)
+    assert before.state_meaning == declare(statistics=statistics, **{field: other}).state_meaning
+
+
+@pytest.mark.parametrize(
+    ("field", "other"),
+    [
+        ("source", "r"),
+        ("span", "2h"),
+        ("lateness", "1s"),
+        ("key_field", "k"),
+        ("time_field", "t"),
+        ("value_field", "v"),
+        ("statistics", [Mean(epsilon=0.2)]),
+        ("statistics", [Mean(), Count()]),
+    ],
+)
+def test_what_states_depend_on_may_not_change_unnoticed(field: str, other: Any) -> None:
+    """With another meaning, stored states are refused."""
+    before = declare(statistics=[Mean()])
+    assert before.state_meaning != declare(**{"statistics": [Mean()], field: other}).state_meaning

@@ -1,0 +1,81 @@
+"""States of a partition's keys in memory, in front of its store."""
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from app.streaming.checkpoint import NO_TIME
+from app.streaming.key_state import KeyState, decode_key_state
+
+NEW_KEY = KeyState(NO_TIME, -1, NO_TIME, 0, ())
+
+
+class PartitionStore(Protocol):
+    """What a partition reads of its table."""
+
+    def get_many(self, keys: list[str]) -> list[bytes | None]:
+        """The stored states of keys, None where there is none."""
+
+    def scan(self) -> Iterator[tuple[str, bytes]]:
+        """All keys and their states."""
+
+    def checkpoint(self) -> bytes | None:
+        """The partition's checkpoint, None for a partition never seen."""
+
+
+class KeyCache:
+    """Changed states until they are written, and the most recently touched of the others."""
+
+    def __init__(self, store: PartitionStore, limit: int) -> None:
+        self._store = store
+        self._limit = limit
+        # None for a key that is deleted here and may still be in the store.
+        self._states: dict[str, bytes | None] = {}
+        self._dirty: set[str] = set()
+
+    def load(self, keys: list[str]) -> list[KeyState]:
+        """States of keys, from memory or the store, now the most recently touched."""
+        states = self._states
+        missing = [key for key in keys if key not in states]
+        found = dict(zip(missing, self._store.get_many(missing), strict=True)) if missing else {}
+        loaded = []
+        for key in keys:
+            if key in states:
+                state = states[key] = states.pop(key)
+            elif (state := found[key]) is not None:
+                states[key] = state
+            loaded.append(NEW_KEY if state is None else decode_key_state(state))
+        return loaded
+
+    def put(self, key: str, state: bytes) -> None:
+        """The key's new state, to be written."""
+        self._states[key] = state
+        self._dirty.add(key)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """The keys' states go, here and with the next write."""
+        for key in keys:
+            self._states[key] = None
+            self._dirty.add(key)
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether there is something to write."""
+        return bool(self._dirty)
+
+    def take_changes(self) -> dict[str, bytes | None]:
+        """What changed since it was last asked for; None for a deleted key."""
+        changes = {key: self._states[key] for key in self._dirty}
+        self._dirty = set()
+        return changes
+
+    def written(self, changes: Iterable[str]) -> None:
+        """These changes are in the store: what is beyond the limit leaves the memory."""
+        states = self._states
+        for key in changes:
+            if key not in self._dirty and states.get(key, b"") is None:
+                del states[key]
+        surplus = len(states) - self._limit
+        if surplus > 0:
+            clean = (key for key in states if key not in self._dirty)
+            for key in [key for key, _ in zip(clean, range(surplus), strict=False)]:
+                del states[key]

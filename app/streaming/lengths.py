@@ -1,0 +1,55 @@
+"""Lengths of time and of windows, as people write them."""
+
+import re
+from dataclasses import dataclass
+
+from app.errors import SlidestatError
+
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION = re.compile(r"([0-9]+)\s*(ms|s|m|h|d)")
+_EVENTS = re.compile(r"([0-9][0-9_]*)\s*events?")
+# A century, as in the times that an event may have; far from the limits of what is computed.
+_LONGEST_DAYS = 36_525
+_MOST_EVENTS = 10**12
+
+
+def duration_ms(text: str, field: str) -> int:
+    """Milliseconds of a duration such as "250ms", "90s", "5m", "1h" or "7d"; 0 is allowed."""
+    match = _DURATION.fullmatch(text.strip()) if isinstance(text, str) else None
+    if match is None:
+        raise SlidestatError(
+            f"{field} is {text!r}, which is not a duration.",
+            'Write a whole number and a unit: "250ms", "90s", "5m", "1h" or "7d".',
+        )
+    milliseconds = int(match[1]) * _UNIT_MS[match[2]]
+    if milliseconds > _LONGEST_DAYS * _UNIT_MS["d"]:
+        raise SlidestatError(
+            f"{field} is {text!r}, more than a century.", f'Give at most "{_LONGEST_DAYS}d".'
+        )
+    return milliseconds
+
+
+@dataclass(frozen=True, order=True)
+class WindowLength:
+    """The length of a window: milliseconds of event time, or a number of the key's events."""
+
+    length: int
+    of_events: bool
+
+
+def window_length(text: str, field: str) -> WindowLength:
+    """The length that is written as a duration or as "1000 events"; raises SlidestatError for
+    another text, and for no length at all.
+    """
+    match = _EVENTS.fullmatch(text.strip()) if isinstance(text, str) else None
+    if match is None:
+        length = duration_ms(text, field)
+    else:
+        length = int(match[1])
+        if length > _MOST_EVENTS:
+            raise SlidestatError(
+                f"{field} is {text!r}.", f'Give at most "{_MOST_EVENTS:_} events".'
+            )
+    if length < 1:
+        raise SlidestatError(f"{field} is 0.", 'Give a length such as "1h" or "1000 events".')
+    return WindowLength(length, match is not None)

@@ -1,0 +1,170 @@
+"""The synopses of a topology, as the streaming side uses them: all keys of a batch in one call.
+
+A runner takes the stored states and the events of many keys, and gives new states and the answers
+to queries. Two statistics whose runners are equal share one state.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from app.streaming.fields import FieldPath, field_text
+from app.synopses.batch import BatchResult, run_batch
+from app.synopses.levels.quantile_batch import run_quantile_batch
+from app.synopses.levels.quantile_parameters import QuantileParameters
+from app.synopses.parameters import CountParameters, SumParameters
+from app.synopses.values.extreme import ExtremeParameters, run_extreme_batch
+from app.synopses.values.spread import SpreadParameters, run_spread_batch
+
+Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Events and queries of G groups (keys), as `app.synopses.batch.run_batch` describes them.
+
+    `numbers` has the events' values of each field that is read; `windows` int64[W] the lengths of
+    the windows that each of the Q queries asks for.
+    """
+
+    starts: Int64s
+    times: Int64s
+    numbers: Mapping[FieldPath, Float64s]
+    query_starts: Int64s
+    query_times: Int64s
+    windows: Int64s
+
+    @property
+    def queries(self) -> tuple[Int64s, Int64s, Int64s]:
+        """What is asked."""
+        return self.query_starts, self.query_times, self.windows
+
+    def values(self, field: FieldPath) -> tuple[Int64s, Int64s, Float64s]:
+        """The events as times and values."""
+        return self.starts, self.times, self.numbers[field]
+
+
+class Answered(NamedTuple):
+    """New states, one a group; and for each answer's name float64[3, Q, W] (or [3, Q, W, S]):
+    estimates, lowers, uppers.
+    """
+
+    states: list[bytes]
+    answers: dict[str, Float64s]
+
+
+class Runner(Protocol):
+    """One synopsis of each key. Hashable, and equal to what keeps the same."""
+
+    @property
+    def meaning(self) -> str:
+        """What its states mean: states of another meaning are not to be given to it."""
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        """Take events in and answer; raises SynopsisError for states that are not its own."""
+
+
+def _stack(result: BatchResult) -> Float64s:
+    return np.stack((result.estimates, result.lowers, result.uppers))
+
+
+@dataclass(frozen=True)
+class CountRunner:
+    """How many events."""
+
+    parameters: CountParameters
+
+    @property
+    def meaning(self) -> str:
+        return f"count, epsilon {self.parameters.epsilon}"
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        result = run_batch(self.parameters, states, work.starts, work.times, None, *work.queries)
+        return Answered(result.states, {"count": _stack(result)})
+
+
+@dataclass(frozen=True)
+class SumRunner:
+    """The sum of a field."""
+
+    parameters: SumParameters
+    field: FieldPath
+
+    @property
+    def meaning(self) -> str:
+        parameters = self.parameters
+        return _of(self.field, f"sum, epsilon {parameters.epsilon}, {parameters.decimals} decimals")
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        result = run_batch(self.parameters, states, *work.values(self.field), *work.queries)
+        return Answered(result.states, {"sum": _stack(result)})
+
+
+@dataclass(frozen=True)
+class SpreadRunner:
+    """Mean, variance and standard deviation of a field."""
+
+    parameters: SpreadParameters
+    field: FieldPath
+
+    @property
+    def meaning(self) -> str:
+        parameters = self.parameters
+        return _of(
+            self.field, f"spread, epsilon {parameters.epsilon}, {parameters.decimals} decimals"
+        )
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        result = run_spread_batch(self.parameters, states, *work.values(self.field), *work.queries)
+        return Answered(
+            result.states,
+            {
+                "mean": _stack(result.mean),
+                "variance": _stack(result.variance),
+                "deviation": _stack(result.deviation),
+            },
+        )
+
+
+@dataclass(frozen=True)
+class ExtremeRunner:
+    """The least or the largest of a field."""
+
+    parameters: ExtremeParameters
+    field: FieldPath
+
+    @property
+    def meaning(self) -> str:
+        return _of(self.field, f"{self.parameters.side}, epsilon {self.parameters.epsilon}")
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        result = run_extreme_batch(self.parameters, states, *work.values(self.field), *work.queries)
+        return Answered(result.states, {self.parameters.side: _stack(result)})
+
+
+@dataclass(frozen=True)
+class QuantileRunner:
+    """Quantiles of a field; an answer has one more axis, a place for each of `quantiles`."""
+
+    parameters: QuantileParameters
+    field: FieldPath
+    quantiles: tuple[float, ...]
+
+    @property
+    def meaning(self) -> str:
+        return _of(self.field, f"quantiles, epsilon {self.parameters.epsilon}")
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        result = run_quantile_batch(
+            self.parameters, states, *work.values(self.field), *work.queries, self.quantiles
+        )
+        figures = np.stack((result.estimates, result.lowers, result.uppers))
+        return Answered(result.states, {"quantile": figures})
+
+
+def _of(field: FieldPath, what: str) -> str:
+    return f"{what}, of {field_text(field)}"

@@ -1,0 +1,39 @@
+"""The statistics a topology may ask for, each with the error it promises."""
+
+from app.streaming.statistics.base import Statistic
+from app.streaming.statistics.counts import Count, Rate
+from app.streaming.statistics.spreads import Deviation, Mean, Variance
+from app.streaming.statistics.values import Maximum, Minimum, Quantiles, Sum
+
+# What most people want of a number: how many, how it lies, how it spreads, how its tail looks.
+DEFAULT = (Count(), Mean(), Deviation(), Minimum(), Maximum(), Quantiles())
+
+KINDS: dict[str, type[Statistic]] = {
+    kind.kind: kind
+    for kind in (
+        Count,
+        Rate,
+        Sum,
+        Mean,
+        Variance,
+        Deviation,
+        Minimum,
+        Maximum,
+        Quantiles,
+    )
+}
+
+__all__ = [
+    "DEFAULT",
+    "KINDS",
+    "Count",
+    "Deviation",
+    "Maximum",
+    "Mean",
+    "Minimum",
+    "Quantiles",
+    "Rate",
+    "Statistic",
+    "Sum",
+    "Variance",
+]

@@ -1,0 +1,71 @@
+"""An emission: what the windows of one key came to, each figure with bounds that hold.
+
+One Kafka record for each (topology, key, window end), with all of the topology's statistics and
+windows in it. The Kafka key is those three, so a record that is sent again replaces itself under
+compaction or an upsert sink; the Kafka timestamp is the windows' end.
+"""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+
+class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One statistic of one window: lower <= exact <= upper.
+
+    |estimate - exact| <= relative_error * |exact| + absolute_error
+    + share_error * (the window's events) + deviation_error * (their standard deviation); a term
+    that is left out is 0. Of a quantile, share_error is that of its rank. Estimate and bounds are
+    null where the exact figure does not exist: the mean of no events.
+    """
+
+    statistic: Annotated[str, Meta(description="name of the statistic, such as count")]
+    estimate: Annotated[float | None, Meta(description="the estimate")]
+    lower: Annotated[float | None, Meta(description="the exact figure is not below this")]
+    upper: Annotated[float | None, Meta(description="the exact figure is not above this")]
+    window_ms: Annotated[
+        int | None, Meta(description="length n of a window of time; it starts at end - n")
+    ] = None
+    window_events: Annotated[
+        int | None, Meta(description="length n of a window of the key's last n events")
+    ] = None
+    quantile: Annotated[float | None, Meta(description="which quantile, from 0 to 1")] = None
+    item: Annotated[str | None, Meta(description="which item")] = None
+    at_least: Annotated[
+        float | None, Meta(description="only events whose value is not below this")
+    ] = None
+    below: Annotated[float | None, Meta(description="only events whose value is below this")] = None
+    relative_error: Annotated[float, Meta(description="promised, as a share of the figure")] = 0.0
+    absolute_error: Annotated[float, Meta(description="promised, in the figure's unit")] = 0.0
+    share_error: Annotated[
+        float, Meta(description="promised, as a share of the window's events")
+    ] = 0.0
+    deviation_error: Annotated[
+        float, Meta(description="promised, in standard deviations of the window's values")
+    ] = 0.0
+    confidence: Annotated[
+        float, Meta(description="probability with which bounds and errors hold; 1 is always")
+    ] = 1.0
+
+
+class Emission(msgspec.Struct, frozen=True):
+    """The figures of a key over windows that end at window_end_ms, events before it inside.
+
+    A figure without a window length is of all events since the key's first.
+    """
+
+    topology: Annotated[str, Meta(description="name of the topology that computed it")]
+    key: Annotated[str, Meta(description="the events' key")]
+    window_end_ms: Annotated[int, Meta(description="first millisecond after the windows")]
+    figures: Annotated[list[Figure], Meta(description="by statistic, short windows first")]
+    source_topic: Annotated[str, Meta(description="topic of the events")]
+    source_partition: Annotated[int, Meta(description="partition of the events")]
+    source_offset: Annotated[
+        int, Meta(description="offset of the record that moved the watermark past the windows' end")
+    ]
+
+
+def emission_key(topology: str, key: str, window_end_ms: int) -> bytes:
+    """The Kafka key of an emission: a JSON array, so that no name needs escaping by hand."""
+    return msgspec.json.encode((topology, key, window_end_ms))

@@ -1,0 +1,106 @@
+"""Figures are written for people: what they are of, which window, how sure."""
+
+import pytest
+
+from app.client.figure_text import Row, cells, iso_time, qualified, window_text
+from schemas.emission import Figure
+
+END_MS = 978_328_800_000
+
+
+def test_cells() -> None:
+    """The cells are the figure for people; half the bounds' width is the ± share."""
+    figure = Figure("count", 1234567.5, 1222221.825, 1246913.175, window_ms=86_400_000)
+    assert cells(Row("ATL", END_MS, figure)) == (
+        "ATL",
+        "count",
+        "1d",
+        "2001-01-01T06:00:00Z",
+        "1,234,567.5",
+        "1,222,221.825",
+        "1,246,913.175",
+        "1.00",
+    )
+
+
+@pytest.mark.parametrize(
+    ("estimate", "lower", "upper", "percent"),
+    [
+        (0.0, 0.0, 0.0, "0.00"),
+        (0.0, 0.0, 1.0, "-"),
+        (-200.0, -202.0, -198.0, "1.00"),
+        (1e308, -1.7e308, 1.7e308, "170.00"),
+        (5e-324, 0.0, 1e300, "inf"),
+        (None, None, None, "-"),
+        (1.0, None, 2.0, "-"),
+        (1.0, 0.5, None, "-"),
+    ],
+)
+def test_share(
+    estimate: float | None, lower: float | None, upper: float | None, percent: str
+) -> None:
+    """The ± share is of the estimate's size, and "-" where there is none."""
+    *_, found = cells(Row("ATL", END_MS, Figure("mean", estimate, lower, upper)))
+    assert found == percent
+
+
+def test_what_does_not_exist() -> None:
+    """The mean of no events has neither an estimate nor bounds."""
+    assert cells(Row("ATL", END_MS, Figure("mean", None, None, None)))[4:] == ("-",) * 4
+
+
+@pytest.mark.parametrize(
+    ("figure", "text"),
+    [
+        (Figure("quantile", 1, 1, 1, quantile=0.99), "quantile 0.99"),
+        (Figure("quantile", 1, 1, 1, quantile=1.0), "quantile 1"),
+        (Figure("top", 1, 1, 1, item="/index.html"), 'top "/index.html"'),
+        (Figure("top", 1, 1, 1, item=""), 'top ""'),
+        (Figure("histogram", 1, 1, 1, at_least=10.0, below=20.0), "histogram [10, 20)"),
+        (Figure("histogram", 1, 1, 1, at_least=-0.5, below=0.1), "histogram [-0.5, 0.1)"),
+        (Figure("histogram", 1, 1, 1, below=10.0), "histogram (-∞, 10)"),
+        (Figure("histogram", 1, 1, 1, at_least=20.0), "histogram [20, ∞)"),
+        (Figure("above", 1, 1, 1, at_least=5.0), "above 5"),
+        (Figure("above", 1, 1, 1, at_least=12345678901.0), "above 12345678901"),
+        (Figure("slow", 1, 1, 1, at_least=5.0), "slow [5, ∞)"),
+    ],
+)
+def test_qualifiers(figure: Figure, text: str) -> None:
+    """What tells a figure from others of its statistic stands with the statistic's name."""
+    assert qualified(figure) == text
+
+
+@pytest.mark.parametrize(
+    ("figure", "text"),
+    [
+        (Figure("count", 1, 1, 1, window_ms=300_000), "5m"),
+        (Figure("count", 1, 1, 1, window_events=1_000), "1,000 events"),
+        (Figure("count", 1, 1, 1), "all"),
+    ],
+)
+def test_windows(figure: Figure, text: str) -> None:
+    """A window is a duration, a number of events, or all there were."""
+    assert window_text(figure) == text
+
+
+def test_texts_of_others_do_not_move_the_cursor() -> None:
+    """Keys, names and items are anybody's text: control characters are escaped."""
+    key, statistic, *_ = cells(
+        Row("\x1b[2J", END_MS, Figure("to\rp", 1, 1, 1, item="\x9b2J\u202e"))
+    )
+    assert key == r"\x1b[2J"
+    assert statistic == r'to\rp "\x9b2J\u202e"'
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "text"),
+    [
+        (0, "1970-01-01T00:00:00Z"),
+        (END_MS + 5, "2001-01-01T06:00:00.005Z"),
+        (-1, "1969-12-31T23:59:59.999Z"),
+        (2**62, str(2**62)),
+    ],
+)
+def test_iso_time(time_ms: int, text: str) -> None:
+    """A window's end is ISO 8601 in UTC, or its number where no date is that far."""
+    assert iso_time(time_ms) == text
