@@ -23,6 +23,7 @@ class Reason(StrEnum):
     WRONG_TYPE = "wrong-type"
     BAD_KEY = "bad-key"
     BAD_TIME = "bad-time"
+    FROM_THE_FUTURE = "from-the-future"
     NEGATIVE_VALUE = "negative-value"
     VALUE_TOO_LARGE = "value-too-large"
     BAD_ITEM = "bad-item"

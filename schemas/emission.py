@@ -49,10 +49,12 @@ class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
     ] = 1.0
 
 
-class Emission(msgspec.Struct, frozen=True):
+class Emission(msgspec.Struct, frozen=True, omit_defaults=True):
     """The figures of a key over windows that end at window_end_ms, events before it inside.
 
-    A figure without a window length is of all events since the key's first.
+    A figure without a window length is of all events since the key's first. A provisional emission
+    comes when a partition brings nothing new and its watermark stands still: more events may belong
+    to its windows. The one that replaces it, under the same key, comes when the watermark passes.
     """
 
     topology: Annotated[str, Meta(description="name of the topology that computed it")]
@@ -62,8 +64,15 @@ class Emission(msgspec.Struct, frozen=True):
     source_topic: Annotated[str, Meta(description="topic of the events")]
     source_partition: Annotated[int, Meta(description="partition of the events")]
     source_offset: Annotated[
-        int, Meta(description="offset of the record that moved the watermark past the windows' end")
+        int,
+        Meta(
+            description="offset of the record that moved the watermark past the windows' end;"
+            " of a provisional emission, of the last record"
+        ),
     ]
+    provisional: Annotated[
+        bool, Meta(description="whether another emission will replace this one; left out if not")
+    ] = False
 
 
 def emission_key(topology: str, key: str, window_end_ms: int) -> bytes:

@@ -117,6 +117,32 @@ class EventDecoder:
         return Reason.BAD_ITEM if field in self._item_names else Reason.WRONG_TYPE
 
 
+def refuse_future(columns: EventColumns, timestamps: Sequence[int], ahead: int) -> EventColumns:
+    """Refuse the events whose time lies more than `ahead` ms after their record's timestamp.
+
+    `timestamps` are those of all records of the batch; one that is negative says nothing.
+    """
+    stamped = np.asarray(timestamps, np.int64)[columns.rows]
+    by = columns.times - stamped
+    wrong = (by > ahead) & (stamped >= 0)
+    if not wrong.any():
+        return columns
+    refusals = [
+        Refusal(row, Reason.FROM_THE_FUTURE, f"{ms} ms after the record's own timestamp")
+        for row, ms in zip(columns.rows[wrong].tolist(), by[wrong].tolist(), strict=True)
+    ]
+    places = np.flatnonzero(~wrong)
+    kept = places.tolist()
+    return EventColumns(
+        rows=columns.rows[places],
+        keys=[columns.keys[place] for place in kept],
+        times=columns.times[places],
+        numbers=tuple(column[places] for column in columns.numbers),
+        items=tuple([column[place] for place in kept] for column in columns.items),
+        refusals=sorted([*columns.refusals, *refusals], key=lambda refusal: refusal.row),
+    )
+
+
 def _name(column: Column) -> str:
     return field_text(column.path)
 

@@ -66,11 +66,19 @@ class EmissionEncoder:
         self._encode = msgspec.json.Encoder().encode
 
     def encode(
-        self, key: str, tick: int, figures: list[Figure], source_offset: int
+        self,
+        key: str,
+        tick: int,
+        figures: list[Figure],
+        source_offset: int,
+        *,
+        provisional: bool = False,
     ) -> OutputRecord:
         """The record of one key and tick."""
         topic, partition = self._source
-        emission = Emission(self._topology, key, tick, figures, topic, partition, source_offset)
+        emission = Emission(
+            self._topology, key, tick, figures, topic, partition, source_offset, provisional
+        )
         return emission_key(self._topology, key, tick), self._encode(emission), tick
 
 

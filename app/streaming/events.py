@@ -68,6 +68,12 @@ class ReorderBuffer:
         self._columns = columns
         self._waiting = Events.none(columns)
 
+    def copy(self) -> "ReorderBuffer":
+        """The same events, waiting on their own."""
+        other = ReorderBuffer(self._columns)
+        other._waiting = self._waiting
+        return other
+
     def first_offset(self) -> int | None:
         """The least offset that waits."""
         return int(self._waiting.offsets.min()) if len(self._waiting) else None

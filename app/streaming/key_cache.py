@@ -32,6 +32,12 @@ class KeyCache:
         self._states: dict[str, bytes | None] = {}
         self._dirty: set[str] = set()
 
+    def copy(self) -> "KeyCache":
+        """The same states; what is put there stays there."""
+        other = KeyCache(self._store, self._limit)
+        other._states = dict(self._states)
+        return other
+
     def load(self, keys: list[str]) -> list[KeyState]:
         """States of keys, from memory or the store, now the most recently touched."""
         states = self._states

@@ -12,6 +12,18 @@ class KeyTimers:
         self._keys_at: dict[int, list[str]] = {}
         self._ticks: list[int] = []
 
+    def copy(self) -> "KeyTimers":
+        """The same timers, on their own."""
+        other = KeyTimers()
+        other._tick_of = dict(self._tick_of)
+        other._keys_at = {tick: list(keys) for tick, keys in self._keys_at.items()}
+        other._ticks = list(self._ticks)
+        return other
+
+    def first(self) -> int | None:
+        """The first tick that may be due for a key."""
+        return self._ticks[0] if self._ticks else None
+
     def __contains__(self, key: str) -> bool:
         return key in self._tick_of
 

@@ -17,6 +17,7 @@ inserted again, and a tick that its watermark has passed is not emitted again: i
 acknowledged before that state was written.
 """
 
+from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -32,7 +33,7 @@ from app.streaming.checkpoint import (
     decode_checkpoint,
     encode_checkpoint,
 )
-from app.streaming.decoding import EventDecoder, Refusal
+from app.streaming.decoding import EventDecoder, Refusal, refuse_future
 from app.streaming.emission import EmissionEncoder, FigureTable, OutputRecord
 from app.streaming.events import Events, ReorderBuffer
 from app.streaming.key_cache import KeyCache, PartitionStore
@@ -98,6 +99,7 @@ class PartitionProcessor:
     ) -> None:
         self._every = topology.every_ms
         self._lateness = topology.lateness_ms
+        self._ahead = topology.ahead_ms
         self._span = topology.span_length
         self._windows = np.array(topology.window_lengths, dtype=np.int64)
         self._runners = list(dict.fromkeys(topology.runners))
@@ -122,6 +124,9 @@ class PartitionProcessor:
         # A restarted worker reads from here on, or from further on, if it reads at all.
         self._durable_offset = self._checkpoint.next_offset if self._has_checkpoint else 0
         self._snapshot: Snapshot | None = None
+        # A copy that looks ahead is a trial; how far the last one looked since the last batch.
+        self._is_trial = False
+        self._looked_ahead = NO_TIME
         self._find_timers(store)
 
     @property
@@ -146,6 +151,7 @@ class PartitionProcessor:
         if not len(batch):
             return effects
         columns = self._decoder.decode(batch.values)
+        columns = refuse_future(columns, batch.timestamps, self._ahead)
         rows = columns.rows
         for refusal in columns.refusals:
             effects.dead_letters.append(_letter(batch, refusal))
@@ -168,6 +174,7 @@ class PartitionProcessor:
         )
         if not on_time.all():
             events = events.take(np.flatnonzero(on_time))
+        self._looked_ahead = NO_TIME
         before = self.watermark
         self._next_offset = int(batch.offsets[-1]) + 1
         self._max_time = int(max_times[-1])
@@ -175,6 +182,26 @@ class PartitionProcessor:
             events = self._waiting.release(events, self.watermark)
         self._absorb(events, before, batch.offsets, max_times - self._lateness, effects)
         return effects
+
+    def provisional(self, now: int) -> list[OutputRecord]:
+        """Emissions to come, as they would be if nothing else came before the time `now`: for a
+        partition that brings nothing new. Each is given once. They leave no trace, and those that
+        replace them come all the same: a tick after events is sure to be emitted.
+        """
+        horizon = now - self._lateness
+        first = self._open.first()
+        if self._waiting.first_offset() is None and (first is None or first > horizon):
+            return []
+        trial = copy(self)
+        trial._is_trial = True
+        trial._open, trial._closing = self._open.copy(), KeyTimers()
+        trial._cache, trial._waiting = self._cache.copy(), self._waiting.copy()
+        events = trial._waiting.release(Events.none(self._columns), horizon)
+        effects = Effects()
+        last = np.array([self._next_offset - 1], np.int64)
+        trial._absorb(events, self.watermark, last, np.array([horizon], np.int64), effects)
+        looked_ahead, self._looked_ahead = self._looked_ahead, horizon
+        return [emission for emission in effects.emissions if emission[2] > looked_ahead]
 
     def snapshot(self) -> Snapshot | None:
         """What changed since the last snapshot, or None; it must be made durable before the next
@@ -279,6 +306,8 @@ class PartitionProcessor:
         gaps = np.zeros(len(times), dtype=bool)
         if not self._span.of_events:
             previous, gaps = gaps_of(groups, times, last_times, self._span.length)
+        # Whether a key falls silent is not sure yet in a trial.
+        if not self._span.of_events and not self._is_trial:
             closings = self._close(
                 keys, states, groups, times, previous, silent_groups, before, watermark
             )
@@ -415,7 +444,9 @@ class PartitionProcessor:
             for query, (group, tick) in enumerate(zip(groups.tolist(), ticks.tolist(), strict=True))
         )
         for tick, key, query in order:
-            effects.emissions.append(encode(key, tick, rows[query], source_offsets[query]))
+            effects.emissions.append(
+                encode(key, tick, rows[query], source_offsets[query], provisional=self._is_trial)
+            )
 
 
 def _letter(batch: RecordBatch, refusal: Refusal) -> Letter:

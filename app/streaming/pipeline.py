@@ -6,6 +6,7 @@ between any two steps repeats work, whose records carry the same keys and bytes,
 """
 
 import asyncio
+import time
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
@@ -15,6 +16,7 @@ from msgspec.structs import astuple
 from app.errors import SlidestatError
 from app.streaming.checkpoint import Counters
 from app.streaming.decoding import EventDecoder
+from app.streaming.emission import OutputRecord
 from app.streaming.partition import Letter, PartitionProcessor, Snapshot
 from app.streaming.producer import BulkProducer
 from app.streaming.progress import Progress
@@ -58,6 +60,7 @@ class Pipeline:
         self.sending = asyncio.Lock()
         self._decoder = EventDecoder(topology)
         self._processors: dict[int, PartitionProcessor] = {}
+        self._arrived: dict[int, float] = {}
 
     async def check_order(self, batch: RecordBatch) -> bool:
         """Whether `batch` is to be processed; False if its partition was given up meanwhile.
@@ -91,15 +94,23 @@ class Pipeline:
         if processor is None:
             processor = self._processors[batch.partition] = self._open(batch)
         effects = processor.process(batch)
+        self._arrived[batch.partition] = time.monotonic()
         self._progress.read(len(batch))
-        produce = self._outputs.produce
-        topic, partition = self._topology.output_topic, batch.partition
-        for key, value, timestamp in effects.emissions:
-            produce(topic, partition, key, value, timestamp)
+        self._emit(effects.emissions, batch.partition)
         for letter in effects.dead_letters:
             self._send(letter, batch, self._topology.dead_letter_topic)
         for letter in effects.late:
             self._send(letter, batch, self._topology.late_topic)
+
+    def look_ahead(self) -> None:
+        """Queue provisional emissions of the partitions that have brought nothing for the
+        topology's `idle`; `sending` is to be held.
+        """
+        waited_since = time.monotonic() - self._topology.idle_ms / 1000
+        for partition, processor in self._processors.items():
+            if self._arrived[partition] <= waited_since:
+                now = int(time.time() * 1000)  # Event times are those of the real world.
+                self._emit(processor.provisional(now), partition)
 
     async def flush(self) -> Mapping[TP, int]:
         """Make everything processed so far durable; the offsets to commit.
@@ -155,6 +166,11 @@ class Pipeline:
                 f" {self._table.changelog_topic!r}.",
             )
         return processor
+
+    def _emit(self, emissions: Iterable[OutputRecord], partition: int) -> None:
+        produce, topic = self._outputs.produce, self._topology.output_topic
+        for key, value, timestamp in emissions:
+            produce(topic, partition, key, value, timestamp)
 
     def _send(self, letter: Letter, batch: RecordBatch, topic: str) -> None:
         headers = DeadLetterHeaders(

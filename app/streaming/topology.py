@@ -27,7 +27,10 @@ class Topology:
     `span` is the longest window kept (N), "1h" or "100000 events"; `windows` are the lengths
     emitted (each n <= N, the span itself by default); an emission follows each time the watermark
     passes a multiple of `every`. Records behind the partition's watermark (its largest event time
-    less `lateness`) are late. Fields are paths into the JSON records. `group` is the consumer group
+    less `lateness`) are late; those whose event time lies more than `ahead` after the Kafka
+    timestamp of their record come from a clock that is wrong, and make dead letters. When a
+    partition brings no record for `idle` of real time, what is not yet emitted is, provisionally;
+    "0s" never does so. Fields are paths into the JSON records. `group` is the consumer group
     of the workers, the topology's name by default: topologies of one source and group share a
     worker. Raises SlidestatError, naming the field, for a topology that cannot be.
     """
@@ -39,6 +42,8 @@ class Topology:
     windows: Sequence[str] = ()
     statistics: Sequence[Statistic] = DEFAULT
     lateness: str = "0s"
+    ahead: str = "1h"
+    idle: str = "0s"
     key_field: Field = "key"
     time_field: Field = "time"
     value_field: Field = "value"
@@ -105,6 +110,8 @@ class Topology:
                     f"windows has {text!r}, which is longer than the span {self.span!r}.",
                     "Lengthen the span or shorten the window.",
                 )
+        # Read, so that what is wrong is said now.
+        _ = (self.lateness_ms, self.ahead_ms, self.idle_ms)
         if not span.of_events and self.lateness_ms > span.length:
             raise SlidestatError(
                 f"lateness is {self.lateness!r}, more than the span {self.span!r}.",
@@ -157,6 +164,14 @@ class Topology:
     @property
     def lateness_ms(self) -> int:
         return duration_ms(self.lateness, "lateness")
+
+    @property
+    def ahead_ms(self) -> int:
+        return duration_ms(self.ahead, "ahead")
+
+    @property
+    def idle_ms(self) -> int:
+        return duration_ms(self.idle, "idle")
 
     @cached_property
     def window_lengths(self) -> tuple[int, ...]:

@@ -25,6 +25,7 @@ _WAITING_BATCHES = 4
 _FETCH_BYTES = 4 * 2**20
 _BATCH_RECORDS = 50_000
 _COMMIT_INTERVAL_S = 1.0
+_IDLE_CHECK_S = 1.0
 # A killed worker's partitions stand still for as long, also when it is started again at once;
 # Faust would have them wait for a minute.
 _SESSION_TIMEOUT_S = 10.0
@@ -92,6 +93,15 @@ def create_app(
                 # A restarted agent would go on with the next batch and lose this one.
                 await crash(error)
                 raise
+
+    if topology.idle_ms:
+
+        @app.timer(  # type: ignore[untyped-decorator]  # Faust's own
+            min(_IDLE_CHECK_S, topology.idle_ms / 1000)
+        )
+        async def look_ahead() -> None:
+            async with pipeline.sending:
+                pipeline.look_ahead()
 
     @app.on_partitions_revoked.connect
     async def forget(*_args: Any, **_kwargs: Any) -> None:
