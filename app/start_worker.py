@@ -25,4 +25,4 @@ def start_worker(topology: Topology, bootstrap: str, data_dir: Path | None = Non
     from app.streaming.worker import run_worker  # Faust takes a second to import
 
     with data_folder(data_dir, topology.application_id, cluster_id) as folder:
-        run_worker(topology, bootstrap, folder, partitions)
+        run_worker([topology], bootstrap, folder, partitions)

@@ -77,4 +77,4 @@ if __name__ == "__main__":
     _topology = make_topology(_topic, _name, _every)
     load_kernels(_topology)
     note_events_taken_up(Progress(Path(_file)))
-    run_worker(_topology, _bootstrap, Path(_data_dir), int(_partitions))
+    run_worker([_topology], _bootstrap, Path(_data_dir), int(_partitions))

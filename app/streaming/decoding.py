@@ -120,11 +120,11 @@ class EventDecoder:
 def refuse_future(columns: EventColumns, timestamps: Sequence[int], ahead: int) -> EventColumns:
     """Refuse the events whose time lies more than `ahead` ms after their record's timestamp.
 
-    `timestamps` are those of all records of the batch; one that is negative says nothing.
+    `timestamps` are those of all records of the batch; one that is not positive says nothing.
     """
     stamped = np.asarray(timestamps, np.int64)[columns.rows]
     by = columns.times - stamped
-    wrong = (by > ahead) & (stamped >= 0)
+    wrong = (by > ahead) & (stamped > 0)
     if not wrong.any():
         return columns
     refusals = [

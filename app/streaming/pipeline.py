@@ -7,7 +7,7 @@ between any two steps repeats work, whose records carry the same keys and bytes,
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from faust.types import TP
@@ -21,7 +21,7 @@ from app.streaming.partition import Letter, PartitionProcessor, Snapshot
 from app.streaming.producer import BulkProducer
 from app.streaming.progress import Progress
 from app.streaming.records import RecordBatch
-from app.streaming.table import StateTable
+from app.streaming.table import StateTable, TablePartition
 from app.streaming.topology import Topology
 from schemas.dead_letter import DeadLetterHeaders, dead_letter_key
 
@@ -54,12 +54,10 @@ class Pipeline:
         self._table = table
         self._outputs = outputs
         self._offsets = offsets
-        self._progress = progress
-        # Held while records are queued, and while a flush waits for them: it would wait for ever
-        # for a queue that is filled meanwhile.
-        self.sending = asyncio.Lock()
+        self.progress = progress
         self._decoder = EventDecoder(topology)
         self._processors: dict[int, PartitionProcessor] = {}
+        self._stores: dict[int, TablePartition] = {}
         self._arrived: dict[int, float] = {}
 
     async def check_order(self, batch: RecordBatch) -> bool:
@@ -89,13 +87,13 @@ class Pipeline:
         return True
 
     def process(self, batch: RecordBatch) -> None:
-        """Absorb a batch and queue what it leads to; `sending` is to be held."""
+        """Absorb a batch and queue what it leads to."""
         processor = self._processors.get(batch.partition)
         if processor is None:
             processor = self._processors[batch.partition] = self._open(batch)
         effects = processor.process(batch)
         self._arrived[batch.partition] = time.monotonic()
-        self._progress.read(len(batch))
+        self.progress.read(len(batch))
         self._emit(effects.emissions, batch.partition)
         for letter in effects.dead_letters:
             self._send(letter, batch, self._topology.dead_letter_topic)
@@ -104,52 +102,61 @@ class Pipeline:
 
     def look_ahead(self) -> None:
         """Queue provisional emissions of the partitions that have brought nothing for the
-        topology's `idle`; `sending` is to be held.
+        topology's `idle`, if it has one.
         """
+        if not self._topology.idle_ms:
+            return
         waited_since = time.monotonic() - self._topology.idle_ms / 1000
         for partition, processor in self._processors.items():
             if self._arrived[partition] <= waited_since:
                 now = int(time.time() * 1000)  # Event times are those of the real world.
                 self._emit(processor.provisional(now), partition)
 
-    async def flush(self) -> Mapping[TP, int]:
-        """Make everything processed so far durable; the offsets to commit.
+    def snapshots(self) -> dict[TablePartition, Snapshot]:
+        """What changed since the last write. What led to it must be acknowledged before `write`."""
+        found = {}
+        for partition, processor in self._processors.items():
+            snapshot = processor.snapshot()
+            if snapshot is not None:
+                found[self._stores[partition]] = snapshot
+        return found
 
-        They include what was durable before, in case that the group does not know it: a commit
-        failed, or its offsets were set back.
-        """
-        async with self.sending:
-            processors = dict(self._processors)
-            snapshots: dict[int, Snapshot] = {}
-            for partition, processor in processors.items():
-                snapshot = processor.snapshot()
-                if snapshot is not None:
-                    snapshots[partition] = snapshot
-            if snapshots:
-                await self._outputs.flush()
+    async def write(self, snapshots: Mapping[TablePartition, Snapshot]) -> None:
+        """Make snapshots durable, also of partitions that were given up since they were taken."""
+        processors = self._processors
         if snapshots:
             await self._table.write(snapshots)
-            for partition in snapshots:
-                processors[partition].written()
+            for store in snapshots:
+                if store.partition in processors:
+                    processors[store.partition].written()
         if processors:
             self._tell(processors.values())
-        # Also those without news: a commit that a rebalance refused is made up for.
+
+    def durable(self) -> dict[TP, int]:
+        """The offset up to which each partition is durable, if the last snapshots are.
+
+        Also those without news: a commit that failed or was refused is made up for, and so are
+        offsets that were set back.
+        """
         source = self._topology.source
-        return {TP(source, p): pr.checkpoint.next_offset for p, pr in processors.items()}
+        return {
+            TP(source, partition): processor.checkpoint.next_offset
+            for partition, processor in self._processors.items()
+        }
 
     def forget(self) -> None:
         """Drop what is in memory: partitions may move, and will be read again where they go."""
-        self._processors = {}
+        self._processors, self._stores = {}, {}
 
     def _tell(self, processors: Iterable[PartitionProcessor]) -> None:
         checkpoints = [processor.checkpoint for processor in processors]
         counters = Counters(
             *map(sum, zip(*(astuple(c.counters) for c in checkpoints), strict=True))
         )
-        self._progress.flushed(counters, max(c.max_time for c in checkpoints))
+        self.progress.flushed(counters, max(c.max_time for c in checkpoints))
 
     def _open(self, batch: RecordBatch) -> PartitionProcessor:
-        store = self._table.partition(batch.partition)
+        store = self._stores[batch.partition] = self._table.partition(batch.partition)
         processor = PartitionProcessor(
             self._topology,
             batch.topic,
@@ -191,3 +198,22 @@ class Pipeline:
             max(letter.timestamp, 0),
             headers,
         )
+
+
+async def flush_all(
+    pipelines: Sequence[Pipeline], outputs: BulkProducer, sending: asyncio.Lock
+) -> dict[TP, int]:
+    """Make everything processed so far durable; the offsets to commit: where a topic's partition is
+    durable for all of its pipelines.
+    """
+    async with sending:
+        durable: dict[TP, int] = {}
+        snapshots = [pipeline.snapshots() for pipeline in pipelines]
+        for pipeline in pipelines:
+            for tp, offset in pipeline.durable().items():
+                durable[tp] = min(offset, durable.get(tp, offset))
+        if any(snapshots):
+            await outputs.flush()
+    for pipeline, changed in zip(pipelines, snapshots, strict=True):
+        await pipeline.write(changed)
+    return durable

@@ -8,7 +8,7 @@ the changelog and the database as it would have written them.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import faust
@@ -46,7 +46,7 @@ class StateTable:
 
     def partition(self, partition: int) -> "TablePartition":
         """What is stored for one partition; raises if it is not open here."""
-        return TablePartition(self._database(partition))
+        return TablePartition(partition, self._store._db_for_partition(partition))
 
     @property
     def changelog_topic(self) -> str:
@@ -54,47 +54,48 @@ class StateTable:
         name: str = self._table.changelog_topic.get_topic_name()
         return name
 
-    async def write(self, snapshots: dict[int, Snapshot]) -> None:
-        """Make the snapshots durable: changelog first, acknowledged; then RocksDB."""
+    async def write(self, snapshots: Mapping["TablePartition", Snapshot]) -> None:
+        """Make the snapshots of partitions durable: changelog first, acknowledged; then RocksDB.
+
+        Databases are written by the handles that are read by: Faust lets go of its own when it
+        stops, before the last flush, and one that is held cannot be opened again.
+        """
         topic = self.changelog_topic
-        for partition, snapshot in snapshots.items():
+        for store, snapshot in snapshots.items():
             for key, state in _rows(snapshot):
-                self._changelog.produce(topic, partition, key, state)
+                self._changelog.produce(topic, store.partition, key, state)
         await self._changelog.flush()
         loop = asyncio.get_running_loop()
-        for partition, snapshot in snapshots.items():
+        for store, snapshot in snapshots.items():
             batch = rocksdict.WriteBatch(raw_mode=True)
             for key, state in _rows(snapshot):
                 if state is None:
                     batch.delete(key)
                 else:
                     batch.put(key, state)
-            offset = self._changelog.last_offset(topic, partition)
+            offset = self._changelog.last_offset(topic, store.partition)
             batch.put(self._store.offset_key, str(offset).encode())
-            await loop.run_in_executor(None, self._database(partition).write, batch)
+            await loop.run_in_executor(None, store.database.write, batch)
 
     @property
     def _store(self) -> Any:
         return self._table.data  # Faust types it as a mapping; it is its RocksDB store
 
-    def _database(self, partition: int) -> rocksdict.Rdict:
-        database: rocksdict.Rdict = self._store._db_for_partition(partition)
-        return database
-
 
 class TablePartition:
-    """Reads of one partition's database."""
+    """One partition's database, and reads of it."""
 
-    def __init__(self, database: rocksdict.Rdict) -> None:
-        self._database = database
+    def __init__(self, partition: int, database: rocksdict.Rdict) -> None:
+        self.partition = partition
+        self.database = database
 
     def get_many(self, keys: list[str]) -> list[bytes | None]:
         """Stored states, None where there is none. About 1 microsecond a key."""
-        return cast(list[bytes | None], self._database.get([_KEY + key.encode() for key in keys]))
+        return cast(list[bytes | None], self.database.get([_KEY + key.encode() for key in keys]))
 
     def scan(self) -> Iterator[tuple[str, bytes]]:
         """All keys with their states, in key order."""
-        items = cast(Iterator[tuple[bytes, bytes]], self._database.items(from_key=_KEY))
+        items = cast(Iterator[tuple[bytes, bytes]], self.database.items(from_key=_KEY))
         for key, state in items:
             if key[:1] != _KEY:
                 break
@@ -102,7 +103,7 @@ class TablePartition:
 
     def checkpoint(self) -> bytes | None:
         """The partition's checkpoint, None for a partition never seen."""
-        return cast(bytes | None, self._database.get(_CHECKPOINT))
+        return cast(bytes | None, self.database.get(_CHECKPOINT))
 
 
 def _rows(snapshot: Snapshot) -> Iterator[tuple[bytes, bytes | None]]:

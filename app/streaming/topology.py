@@ -222,9 +222,14 @@ class Topology:
         }
 
     @property
+    def group_name(self) -> str:
+        """What topologies of one worker have in common."""
+        return self.group or self.name
+
+    @property
     def application_id(self) -> str:
         """The consumer group, and the prefix of the changelog and of the data folder."""
-        return f"slidestat-{self.group or self.name}"
+        return f"slidestat-{self.group_name}"
 
     @property
     def table_name(self) -> str:
@@ -246,3 +251,22 @@ class Topology:
     @property
     def late_topic(self) -> str:
         return f"{self.name}-late"
+
+
+def require_one_worker(topologies: Sequence[Topology]) -> None:
+    """Raise SlidestatError unless these can share a worker: one group, one source, other names."""
+    for field in ("group_name", "source"):
+        found = {str(getattr(topology, field)): topology.name for topology in topologies}
+        if len(found) > 1:
+            what = "group" if field == "group_name" else field
+            told = ", ".join(f"{name!r} has {value!r}" for value, name in found.items())
+            raise SlidestatError(
+                f"The topologies of a worker differ in their {what}: {told}.",
+                f"Give them the same {what}, or a worker each.",
+            )
+    names = [topology.name for topology in topologies]
+    if len(set(names)) != len(names):
+        raise SlidestatError(
+            f"The topologies of a worker are named {', '.join(names)}.",
+            "Name each once: its topics and its state go by the name.",
+        )

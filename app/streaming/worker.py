@@ -1,8 +1,9 @@
-"""A worker: one process of a consumer group that computes one topology."""
+"""A worker: one process of a consumer group, which computes one or more topologies of a topic."""
 
 import asyncio
 import gc
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
@@ -13,12 +14,12 @@ from faust.types import TP, StreamT
 
 from app.errors import SlidestatError
 from app.streaming.delivery import BatchApp, BatchConsumer
-from app.streaming.pipeline import Pipeline
+from app.streaming.pipeline import Pipeline, flush_all
 from app.streaming.producer import BulkProducer
 from app.streaming.progress import Progress
 from app.streaming.records import RecordBatch
 from app.streaming.table import StateTable
-from app.streaming.topology import Topology
+from app.streaming.topology import Topology, require_one_worker
 
 # Batches that may wait for the agent; each holds up to a fetch (FETCH_BYTES) of one partition.
 _WAITING_BATCHES = 4
@@ -35,11 +36,17 @@ _ROCKSDB_FAULTS = ("Corruption", "IO error")
 
 
 def create_app(
-    topology: Topology, bootstrap_servers: str, data_dir: Path, partitions: int
+    topologies: Sequence[Topology], bootstrap_servers: str, data_dir: Path, partitions: int
 ) -> BatchApp:
-    """The Faust app of a topology whose source has `partitions` partitions."""
+    """The Faust app of topologies that share a group and a source of `partitions` partitions.
+
+    The source is consumed once. What is committed is what all of them have made durable; one that
+    is further on passes over what it has seen.
+    """
+    require_one_worker(topologies)
+    source_topic = topologies[0].source
     app = BatchApp(
-        topology.application_id,
+        topologies[0].application_id,
         broker=[f"kafka://{server}" for server in bootstrap_servers.split(",")],
         store="rocksdb://",
         datadir=data_dir,
@@ -55,64 +62,78 @@ def create_app(
         # Every batch is its own unit of work; nothing waits for a worker that is about to join.
         stream_recovery_delay=0.0,
     )
-    app.batch_topics = frozenset({topology.source})
+    app.batch_topics = frozenset({source_topic})
     outputs = BulkProducer(bootstrap_servers)
     changelog = BulkProducer(bootstrap_servers, track_offsets=True)
-    table = StateTable(app, topology, partitions, changelog)
-
-    progress = Progress(topology.name)
-    pipeline = Pipeline(topology, table, outputs, _ConsumerOffsets(app, topology.source), progress)
-
+    offsets = _ConsumerOffsets(app, source_topic)
+    pipelines = [
+        Pipeline(
+            topology,
+            StateTable(app, topology, partitions, changelog),
+            outputs,
+            offsets,
+            Progress(topology.name),
+        )
+        for topology in topologies
+    ]
+    # Held while records are queued, and while a flush waits for them: it would wait for ever for a
+    # queue that is filled meanwhile.
+    sending = asyncio.Lock()
     flushing = asyncio.Lock()
+
+    def forget() -> None:
+        for pipeline in pipelines:
+            pipeline.forget()
 
     async def crash(error: Exception) -> None:
         # Stopping commits once more: nothing half done may be in that commit.
-        pipeline.forget()
+        forget()
         await app.crash(error)
 
     async def flush() -> dict[TP, int]:
         async with flushing:
             try:
-                return dict(await pipeline.flush())
+                return await flush_all(pipelines, outputs, sending)
             except Exception as error:
                 await crash(error)
                 raise
 
     app.before_commit = flush
 
-    source = app.topic(topology.source, key_serializer="raw", value_serializer="raw")
+    source = app.topic(source_topic, key_serializer="raw", value_serializer="raw")
 
-    @app.agent(source, name=f"{topology.name}-absorb")
+    @app.agent(source, name=f"{topologies[0].group_name}-absorb")
     async def absorb(batches: StreamT[RecordBatch]) -> None:
         async for batch in batches:
             try:
-                async with pipeline.sending:
-                    if await pipeline.check_order(batch):
-                        pipeline.process(batch)
+                async with sending:
+                    for pipeline in pipelines:
+                        if await pipeline.check_order(batch):
+                            pipeline.process(batch)
             except Exception as error:
                 # A restarted agent would go on with the next batch and lose this one.
                 await crash(error)
                 raise
 
-    if topology.idle_ms:
+    if any(topology.idle_ms for topology in topologies):
 
-        @app.timer(  # type: ignore[untyped-decorator]  # Faust's own
-            min(_IDLE_CHECK_S, topology.idle_ms / 1000)
-        )
+        @app.timer(_IDLE_CHECK_S)  # type: ignore[untyped-decorator]  # Faust's own
         async def look_ahead() -> None:
-            async with pipeline.sending:
-                pipeline.look_ahead()
+            async with sending:
+                for pipeline in pipelines:
+                    pipeline.look_ahead()
 
     @app.on_partitions_revoked.connect
-    async def forget(*_args: Any, **_kwargs: Any) -> None:
+    async def revoked(*_args: Any, **_kwargs: Any) -> None:
         # A flush under way must end before another worker may read what it writes.
         async with flushing:
-            pipeline.forget()
+            forget()
 
     @app.on_rebalance_complete.connect
     async def ready(*_args: Any, **_kwargs: Any) -> None:
-        held = [tp.partition for tp in app.consumer.assignment() if tp.topic == topology.source]
-        progress.ready(held)
+        held = [tp.partition for tp in app.consumer.assignment() if tp.topic == source_topic]
+        for pipeline in pipelines:
+            pipeline.progress.ready(held)
 
     return app
 
@@ -145,13 +166,15 @@ def _calm_garbage_collector() -> None:
     gc.set_threshold(500_000, 20, 100)
 
 
-def run_worker(topology: Topology, bootstrap_servers: str, data_dir: Path, partitions: int) -> None:
+def run_worker(
+    topologies: Sequence[Topology], bootstrap_servers: str, data_dir: Path, partitions: int
+) -> None:
     """Run a worker until SIGINT or SIGTERM, then flush, commit and leave the group.
 
-    `data_dir` is this worker's alone; its log is in it. Raises SlidestatError for what the user can
-    mend, other exceptions as they are.
+    The topologies share a group and a source. `data_dir` is this worker's alone; its log is in it.
+    Raises SlidestatError for what the user can mend, other exceptions as they are.
     """
-    app = create_app(topology, bootstrap_servers, data_dir, partitions)
+    app = create_app(topologies, bootstrap_servers, data_dir, partitions)
     _calm_garbage_collector()
     # The terminal shows what Progress says; what Faust has to say is for whoever looks into it.
     worker = faust.Worker(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from app.errors import SlidestatError
-from app.streaming.pipeline import Pipeline
+from app.streaming.pipeline import Pipeline, flush_all
 from app.streaming.producer import BulkProducer
 from app.streaming.progress import Progress
 from app.streaming.records import RecordBatch
@@ -48,14 +48,15 @@ class Table:
 
 
 class Outputs:
-    flushed_with: Pipeline | None = None
+    def __init__(self, sending: asyncio.Lock | None = None) -> None:
+        self._sending = sending
 
     def produce(self, *record: object) -> None:
         raise AssertionError(record)
 
     async def flush(self) -> None:
-        assert self.flushed_with is not None
-        assert self.flushed_with.sending.locked()
+        assert self._sending is not None
+        assert self._sending.locked()
         raise KeyboardInterrupt
 
 
@@ -120,7 +121,25 @@ def test_a_batch_of_a_partition_given_up_meanwhile_is_left_alone() -> None:
 def test_nothing_is_queued_while_a_flush_waits() -> None:
     """A producer's flush ends when its queue is empty: under steady output it never would be."""
     one = pipeline(Offsets(None))
-    Outputs.flushed_with = one
     take(one, batch(0, 0, 4))
+    sending = asyncio.Lock()
     with pytest.raises(KeyboardInterrupt):
-        asyncio.run(one.flush())
+        asyncio.run(flush_all([one], cast(BulkProducer, Outputs(sending)), sending))
+
+
+def test_what_is_committed_is_durable_for_every_topology() -> None:
+    """Of two that read a topic, the one that is further on does not wait, and is not counted."""
+    behind, ahead = pipeline(Offsets(None)), pipeline(Offsets(None))
+    take(behind, batch(0, 0, 4))
+    take(ahead, batch(0, 0, 9))
+    for one, reached in ((behind, 5), (ahead, 10)):
+        one.snapshots()
+        assert list(one.durable().values()) == [reached]
+
+    class Acknowledged(Outputs):
+        async def flush(self) -> None:
+            return None
+
+    outputs = cast(BulkProducer, Acknowledged())
+    committed = asyncio.run(flush_all([ahead, behind], outputs, asyncio.Lock()))
+    assert list(committed.values()) == [5]
