@@ -1,4 +1,4 @@
-"""What laws of value histograms and tables of counters share: how each is made and fed."""
+"""What laws of the framework's synopses share: how each is made and fed."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -9,6 +9,8 @@ import numpy.typing as npt
 from app.synopses.framework import (
     CounterTable,
     CounterTableParameters,
+    LpNorm,
+    LpNormParameters,
     ValueHistogram,
     ValueHistogramParameters,
 )
@@ -16,9 +18,9 @@ from app.synopses.framework import (
 SPAN = 500
 EDGES = (-1.5, 0.0, 0.1, 2.0, 40.0)
 
-Celled = ValueHistogram | CounterTable
+Framed = ValueHistogram | CounterTable | LpNorm
 
-MAKERS: dict[str, Callable[[], Celled]] = {
+MAKERS: dict[str, Callable[[], Framed]] = {
     "histogram": lambda: ValueHistogram.create(ValueHistogramParameters(0.1, SPAN, EDGES)),
     "rough histogram": lambda: ValueHistogram.create(ValueHistogramParameters(1, SPAN, (0.0,))),
     "fine histogram": lambda: ValueHistogram.create(
@@ -26,6 +28,9 @@ MAKERS: dict[str, Callable[[], Celled]] = {
     ),
     "table": lambda: CounterTable.create(CounterTableParameters(0.1, SPAN, 10_000)),
     "rough table": lambda: CounterTable.create(CounterTableParameters(0.5, SPAN, 10_000)),
+    "norm of order 1": lambda: LpNorm.create(LpNormParameters(1, 0.2, 0.5, SPAN)),
+    "norm of order 1.5": lambda: LpNorm.create(LpNormParameters(1.5, 0.9, 0.2, SPAN, 2**61 + 7)),
+    "norm of order 2": lambda: LpNorm.create(LpNormParameters(2, 0.9, 0.3, SPAN, 5)),
 }
 
 VALUES: dict[str, Callable[[np.random.Generator, int], npt.NDArray[np.float64]]] = {
@@ -54,12 +59,12 @@ ITEMS: dict[str, Callable[[np.random.Generator, int], npt.NDArray[np.int64]]] = 
 
 def column(name: str, rng: np.random.Generator, size: int, of: int) -> npt.NDArray[np.generic]:
     """Values or items, as the synopsis `name` takes them, of the distribution number `of`."""
-    if "table" in name:
+    if "histogram" not in name:
         return list(ITEMS.values())[of % len(ITEMS)](rng, size).astype(np.int64)
     return list(VALUES.values())[of % len(VALUES)](rng, size)
 
 
-def fed(name: str, times: Sequence[int], what: npt.ArrayLike, cuts: Sequence[int] = ()) -> Celled:
+def fed(name: str, times: Sequence[int], what: npt.ArrayLike, cuts: Sequence[int] = ()) -> Framed:
     """The synopsis `name` after the events, taken in batches that end at `cuts`."""
     synopsis = MAKERS[name]()
     for start, end in pairwise([0, *sorted(cuts), len(times)]):

@@ -267,7 +267,7 @@ def test_bad_parameters_values_and_questions_are_refused_by_name() -> None:
 
 @pytest.mark.skipif(not FLIGHTS.exists(), reason="the folder of real events is not there")
 def test_flights_keep_the_promise() -> None:
-    """Flights by delay, and by airport, over windows of an hour to a week."""
+    """Flights by delay, over windows of an hour to a week."""
     import pyarrow.parquet
 
     table = pyarrow.parquet.read_table(FLIGHTS, columns=["date", "delay"]).slice(0, 200_000)

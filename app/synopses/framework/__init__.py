@@ -5,6 +5,7 @@ from app.synopses.framework.counter_table import (
     CounterTableParameters,
     run_counter_table_batch,
 )
+from app.synopses.framework.lp_norm import LpNorm, LpNormParameters, run_lp_norm_batch
 from app.synopses.framework.value_histogram import (
     ValueHistogram,
     ValueHistogramParameters,
@@ -14,8 +15,11 @@ from app.synopses.framework.value_histogram import (
 __all__ = [
     "CounterTable",
     "CounterTableParameters",
+    "LpNorm",
+    "LpNormParameters",
     "ValueHistogram",
     "ValueHistogramParameters",
     "run_counter_table_batch",
+    "run_lp_norm_batch",
     "run_value_histogram_batch",
 ]

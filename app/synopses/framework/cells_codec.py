@@ -57,7 +57,7 @@ def _is_near(item: int, before: int) -> bool:
 
 
 @kernel
-def _read_id(data: Bytes, at: int, end: int, before: int) -> tuple[int, int]:
+def read_id(data: Bytes, at: int, end: int, before: int) -> tuple[int, int]:
     """Return (an id, the offset after it, or -1 for none in the form it has to have)."""
     folded, at = get_varint(data, at, end)
     if folded == 0 and end - at >= 8:
@@ -70,6 +70,14 @@ def _read_id(data: Bytes, at: int, end: int, before: int) -> tuple[int, int]:
         return 0, -1
     item = before + step
     return item, at if _is_near(item, before) else -1
+
+
+@kernel
+def write_id(data: Bytes, at: int, item: int, before: int) -> int:
+    """Write an id that follows `before`; return the offset after it."""
+    if _is_near(item, before):
+        return put_varint(data, at, 1 + wire.zigzag(item - before))
+    return put_bits(data, put_varint(data, at, 0), item)
 
 
 @kernel
@@ -111,7 +119,7 @@ def read(
     item = 0
     for cell in range(cells):
         before = item
-        item, at = _read_id(data, at, end, before)
+        item, at = read_id(data, at, end, before)
         if at < 0 or (cell > 0 and item <= before):
             return faults.CORRUPTED, 0, table, runs
         if head[BINS] > 0 and not (0 <= item < head[BINS]):
@@ -189,11 +197,7 @@ def write(
     for cell in range(state[CELLS]):
         before = item
         item = table[ID, cell]
-        if _is_near(item, before):
-            at = put_varint(data, at, 1 + wire.zigzag(item - before))
-        else:
-            at = put_varint(data, at, 0)
-            at = put_bits(data, at, item)
+        at = write_id(data, at, item, before)
         at = put_varint(data, at, table[TOTAL, cell])
         at = put_varint(data, at, runs[1, table[END, cell] - 1])
         later = state[NOW] - 1
