@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from fractions import Fraction
 from math import log
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from app.synopses.errors import WindowTooLargeError
-from app.synopses.framework import LpNorm, LpNormParameters, run_lp_norm_batch
+from app.synopses.framework import LpNorm, LpNormParameters, composition, run_lp_norm_batch
 from app.synopses.framework.composition import Buckets, Function, absorb, look
 from app.synopses.histogram_codec import Integers
 from app.synopses.histogram_kernel import Floats
@@ -79,6 +80,22 @@ def test_the_theorem_holds_for_any_function_that_qualifies(
                 assert least <= exact <= most
                 root = 1 + beta ** (1 / order)
                 assert most <= root**order * (1 + 2**-40) * least
+
+
+def test_the_function_on_the_card_works_as_written() -> None:
+    """The example of the README: the square of a sum, within what the theorem says."""
+    card = Path(composition.__file__).with_name("README.md").read_text()
+    names: dict[str, type[Function]] = {}
+    exec(card.split("```python")[1].split("```")[0], names)  # noqa: S102 - our own page
+    function = names["SumOfSquares"]()
+    buckets = Buckets(function.width)
+    events = np.arange(5_000)
+    absorb(function, 0.25, 4_000, buckets, events, events, np.ones(5_000, np.int64))
+    window = look(function, buckets, 1_500)
+    assert window.inner is not None
+    assert window.outer is not None
+    assert window.inner[0] <= 3_500 <= window.outer[0] <= 1.5 * window.inner[0]
+    assert len(buckets.newest) < 250
 
 
 @pytest.mark.parametrize("order", [1, 2])

@@ -22,7 +22,7 @@ from app.synopses.framework.edges import checked, from_bytes, to_bytes
 def test_edges_are_read_back_exactly(edges: tuple[float, ...], size: int) -> None:
     """Decimals as multiples, other numbers as doubles: the same numbers, in so many bytes."""
     data = to_bytes(checked(edges))
-    assert from_bytes(data, 0) == edges
+    assert from_bytes(np.frombuffer(data, np.uint8), 0) == edges
     assert len(data) == size
 
 
@@ -32,7 +32,7 @@ def test_any_edges_are_read_back() -> None:
     for _ in range(500):
         numbers = rng.normal(0, 10 ** rng.uniform(-12, 18), int(rng.integers(1, 30)))
         edges = checked(sorted(set(np.round(numbers, int(rng.integers(0, 12))).tolist())))
-        assert from_bytes(to_bytes(edges), 0) == edges
+        assert from_bytes(np.frombuffer(to_bytes(edges), np.uint8), 0) == edges
 
 
 def test_edges_at_minus_zero_are_at_zero() -> None:

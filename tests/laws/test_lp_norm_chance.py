@@ -123,6 +123,8 @@ def test_bad_parameters_and_weights_are_refused_by_name() -> None:
         bad[place] = value
         with pytest.raises(SynopsisError, match="must be"):
             LpNormParameters(*bad)
+    with pytest.raises(SynopsisError, match="epsilon or delta must be larger"):
+        LpNormParameters(1.05, 0.05, 1e-6, 9)
     norm = LpNorm.create(LpNormParameters(*good))
     for weight in (0, -1, 2**30 + 1):
         with pytest.raises(SynopsisError, match="weights must be"):

@@ -24,6 +24,7 @@ from app.synopses.framework.cells import (
     count,
 )
 from app.synopses.framework.cells_codec import read, room_for, write
+from app.synopses.framework.envelope import synopsis_error
 from app.synopses.histogram_codec import TIME_MAX, TIME_MIN, Integers
 from app.synopses.histogram_kernel import Floats
 from app.synopses.values.keyed import split, stretch, with_room
@@ -216,6 +217,5 @@ def inspect(settings: Settings, data: bytes) -> tuple[int, Integers, Integers]:
         array, 0, len(array), settings.stored, settings.head, state, table, runs
     )
     if fault != faults.OK:
-        known = int(settings.head[KIND]) if fault == faults.OTHER_KIND else wire.VERSION
-        raise faults.synopsis_error(fault, int(number), known, -1)
+        raise synopsis_error(fault, int(number), int(settings.head[KIND]))
     return int(state[NOW]), table[:, : state[CELLS]], runs

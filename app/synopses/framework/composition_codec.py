@@ -19,9 +19,10 @@ from app.synopses import faults, wire
 from app.synopses.compile import kernel
 from app.synopses.framework.cells_codec import read_id, write_id
 from app.synopses.framework.composition import MAX_PER_WEIGHT, MAX_WEIGHT, Buckets
+from app.synopses.framework.envelope import synopsis_error
 from app.synopses.histogram_codec import TIME_MIN, Integers
 from app.synopses.values.keyed import get_now, open_body, open_envelope, seal
-from app.synopses.wire import VERSION, Bytes, get_varint, put_varint
+from app.synopses.wire import Bytes, get_varint, put_varint
 
 _LEAST_BUCKET = 4
 """No bucket takes fewer bytes."""
@@ -143,8 +144,7 @@ def read(data: bytes, kind: int, settings: bytes, span: int, width: int) -> Buck
     own = np.frombuffer(bytearray(settings), np.uint8)
     fault, number, left, merged, columns, rows = _read(array, kind, own, span, width)
     if fault != faults.OK:
-        known = kind if fault == faults.OTHER_KIND else VERSION
-        raise faults.synopsis_error(fault, int(number), known, -1)
+        raise synopsis_error(fault, int(number), kind)
     buckets = Buckets(width)
     buckets.newest, buckets.first, buckets.items, buckets.weights = columns[:_SINGLE, ::-1]
     buckets.single = columns[_SINGLE, ::-1] != 0

@@ -32,7 +32,7 @@ from app.synopses.errors import SynopsisError
 from app.synopses.estimate import Estimate
 from app.synopses.framework.cells import check_cells
 from app.synopses.framework.cells_batch import CellsBatch, Settings, inspect, run_cells
-from app.synopses.framework.edges import varint
+from app.synopses.framework.envelope import numbers, opened, varint
 from app.synopses.histogram_codec import TIME_MIN, Integers
 from app.synopses.histogram_kernel import Floats
 from app.synopses.parameters import MAX_BUCKETS_PER_LEVEL, MAX_SPAN, CountParameters
@@ -144,16 +144,11 @@ upper=1.0)}
         for. Cost: O(len(data)).
         """
         data = bytes(data)
-        array = np.frombuffer(bytearray(data), np.uint8)
-        span, at = wire.get_varint(array, wire.BODY, len(data))
-        per_level, at = wire.get_varint(array, at, len(data))
-        capacity, at = wire.get_varint(array, at, len(data))
+        (span, per_level, capacity), _ = numbers(opened(data, COUNTER_TABLE), wire.BODY, 3)
         sound = 1 <= span <= MAX_SPAN and 1 <= per_level <= MAX_BUCKETS_PER_LEVEL
         if not sound or not (1 <= capacity <= MAX_CAPACITY):
-            # what is wrong first of all, the envelope or what is in it, is said by the decoder
-            inspect(CounterTableParameters(1, 1, 1).settings, data)
             raise faults.synopsis_error(faults.CORRUPTED, 0, VERSION, -1)
-        parameters = CounterTableParameters(0.5 / int(per_level), int(span), int(capacity))
+        parameters = CounterTableParameters(0.5 / per_level, span, capacity)
         now, _, _ = inspect(parameters.settings, data)
         return cls(parameters, data, now)
 

@@ -10,11 +10,11 @@ from itertools import pairwise
 from math import isfinite
 from struct import pack, unpack_from
 
-import numpy as np
-
 from app.synopses import wire
 from app.synopses.errors import SynopsisError
+from app.synopses.framework.envelope import varint
 from app.synopses.parameters import MAX_DECIMALS
+from app.synopses.wire import Bytes
 
 MAX_EDGES = 1_000
 _MAX_MULTIPLE = 1 << 51
@@ -45,12 +45,6 @@ def _multiples(edges: tuple[float, ...]) -> tuple[int, list[int]] | None:
     return None
 
 
-def varint(number: int) -> bytes:
-    """Return 0 <= `number` < 2^63 as it stands in bytes."""
-    data = np.empty(wire.MAX_VARINT, np.uint8)
-    return data[: wire.put_varint(data, 0, number)].tobytes()
-
-
 def to_bytes(edges: tuple[float, ...]) -> bytes:
     """Return `edges`, which `checked` has returned, as bytes. Cost: O(edges)."""
     found = _multiples(edges)
@@ -62,24 +56,23 @@ def to_bytes(edges: tuple[float, ...]) -> bytes:
     return count + bytes([decimals]) + b"".join(varint(int(step)) for step in steps)
 
 
-def from_bytes(data: bytes, at: int) -> tuple[float, ...] | None:
+def from_bytes(data: Bytes, at: int) -> tuple[float, ...] | None:
     """Return the edges at data[at:], or None if there are none in the form they have to have."""
-    array = np.frombuffer(bytearray(data), np.uint8)
-    count, at = wire.get_varint(array, at, len(data))
+    count, at = wire.get_varint(data, at, len(data))
     if not (1 <= count <= MAX_EDGES) or at >= len(data):
         return None
-    form = data[at]
+    form = int(data[at])
     start = at + 1
     if form == _DOUBLES:
         if len(data) - start < 8 * count:
             return None
-        edges = unpack_from(f"<{count}d", data, start)
+        edges = unpack_from(f"<{count}d", data.tobytes(), start)
     else:
         position = start
         multiple = 0
         numbers = []
         for i in range(count):
-            step, position = wire.get_varint(array, position, len(data))
+            step, position = wire.get_varint(data, position, len(data))
             if step < 0:
                 return None
             multiple += wire.unzigzag(step) if i == 0 else step

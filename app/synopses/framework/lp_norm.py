@@ -35,7 +35,7 @@ numbers as times. Merge: not offered (the sketches of equal seeds would add up).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import fsum, lgamma, log, log1p
+from math import fsum, log, log1p
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +46,7 @@ from app.synopses.errors import SynopsisError
 from app.synopses.estimate import Estimate
 from app.synopses.framework import composition, composition_codec, stable
 from app.synopses.framework.composition import MAX_WEIGHT, Buckets, Function
-from app.synopses.framework.edges import varint
+from app.synopses.framework.envelope import numbers, opened, varint
 from app.synopses.histogram_codec import TIME_MAX, TIME_MIN, Integers
 from app.synopses.histogram_kernel import Floats
 from app.synopses.parameters import MAX_SPAN
@@ -100,6 +100,11 @@ class LpNormParameters:
                 raise SynopsisError(
                     f"{name} must be a whole number from {least} to {most}, not {number!r}"
                 )
+        if self.p > 1 and _rows(self.p, self.epsilon, self.delta)[0] == _MAX_ROWS:
+            raise SynopsisError(
+                f"epsilon or delta must be larger: {self.epsilon!r} and {self.delta!r} ask for "
+                f"sketches of {_MAX_ROWS} rows or more"
+            )
 
     @property
     def beta(self) -> float:
@@ -117,14 +122,15 @@ class LpNormParameters:
     def settings(self) -> bytes:
         """The same, as it stands in bytes."""
         shares = (self.p - 1, self.epsilon, self.delta)
-        numbers = (self.span, *(round(share * _PARTS) for share in shares), self.seed)
-        return b"".join(map(varint, numbers))
+        whole = (self.span, *(round(share * _PARTS) for share in shares), self.seed)
+        return b"".join(map(varint, whole))
 
 
 def _ranks(rows: int, u: float, delta: float) -> tuple[int, int]:
     """Return the ranks low and high of the proof: 0, or above `rows`, if there is none."""
     k = np.arange(rows + 1)
-    choose = np.array([lgamma(rows + 1) - lgamma(i + 1) - lgamma(rows - i + 1) for i in k])
+    factorials = np.cumsum(np.log(np.maximum(k, 1)))
+    choose = factorials[-1] - factorials - factorials[::-1]
     below = np.cumsum(np.exp(choose + k * log(u - _SLACK) + (rows - k) * log1p(_SLACK - u)))
     pmf = np.exp(choose + k * log(u + _SLACK) + (rows - k) * log1p(-u - _SLACK))
     above = np.cumsum(pmf[::-1])[::-1]
@@ -388,20 +394,12 @@ class LpNorm(StoredSynopsis):
         Cost: O(len(data)).
         """
         data = bytes(data)
-        array = np.frombuffer(bytearray(data), np.uint8)
-        numbers = []
-        at = wire.BODY
-        for _ in range(5):
-            number, at = wire.get_varint(array, at, len(data))
-            numbers.append(int(number))
-        span, p, epsilon, delta, seed = numbers
+        (span, p, epsilon, delta, seed), _ = numbers(opened(data, LP_NORM), wire.BODY, 5)
         try:
             parameters = LpNormParameters(
                 (p + _PARTS) / _PARTS, epsilon / _PARTS, delta / _PARTS, span, seed
             )
         except SynopsisError:
-            # what is wrong first of all, the envelope or what is in it, is said by the decoder
-            composition_codec.read(data, LP_NORM, b"", 1, 1)
             raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1) from None
         return cls(parameters, data, _read(parameters, data).now)
 

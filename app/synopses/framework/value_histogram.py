@@ -32,6 +32,7 @@ from app.synopses.estimate import Estimate
 from app.synopses.framework import edges as bin_edges
 from app.synopses.framework.cells import check_cells
 from app.synopses.framework.cells_batch import Settings, inspect, run_cells
+from app.synopses.framework.envelope import numbers, opened, varint
 from app.synopses.histogram_codec import TIME_MIN, Integers
 from app.synopses.histogram_kernel import Floats
 from app.synopses.parameters import MAX_BUCKETS_PER_LEVEL, MAX_SPAN, CountParameters
@@ -73,7 +74,7 @@ class ValueHistogramParameters:
         """The same, as kernels and bytes have it."""
         per_level = CountParameters(self.epsilon, self.span).buckets_per_level
         head = [VALUE_HISTOGRAM, self.span, per_level, self.bins, self.bins]
-        stored = bin_edges.varint(self.span) + bin_edges.varint(per_level)
+        stored = varint(self.span) + varint(per_level)
         stored += bin_edges.to_bytes(self.edges)
         return Settings(np.array(head, np.int64), np.frombuffer(bytearray(stored), np.uint8))
 
@@ -180,16 +181,13 @@ class ValueHistogram(StoredSynopsis):
         for. Cost: O(len(data)).
         """
         data = bytes(data)
-        array = np.frombuffer(bytearray(data), np.uint8)
-        span, at = wire.get_varint(array, wire.BODY, len(data))
-        per_level, at = wire.get_varint(array, at, len(data))
-        edges = bin_edges.from_bytes(data, at)
+        array = opened(data, VALUE_HISTOGRAM)
+        (span, per_level), at = numbers(array, wire.BODY, 2)
+        edges = bin_edges.from_bytes(array, at)
         sound = 1 <= span <= MAX_SPAN and 1 <= per_level <= MAX_BUCKETS_PER_LEVEL
         if not sound or edges is None:
-            # what is wrong first of all, the envelope or what is in it, is said by the decoder
-            inspect(ValueHistogramParameters(1, 1, (0.0,)).settings, data)
             raise faults.synopsis_error(faults.CORRUPTED, 0, VERSION, -1)
-        parameters = ValueHistogramParameters(0.5 / int(per_level), int(span), edges)
+        parameters = ValueHistogramParameters(0.5 / per_level, span, edges)
         now, _, _ = inspect(parameters.settings, data)
         return cls(parameters, data, now)
 
