@@ -60,7 +60,7 @@ def test_each_bin_and_each_threshold_keep_the_promise(value_name: str, epsilon: 
             ExactWindow(times, [int(bin_of(value, EDGES) == j) for value in values])
             for j in range(6)
         ]
-        queries = moments(times, 7 if i else 1)
+        queries = moments(times, 13 if i else 2)
         asked = [0, len(queries)]
         result = run_value_histogram_batch(
             parameters, [None], [0, SIZE], times, values, asked, queries, WINDOWS
@@ -88,7 +88,7 @@ def test_each_item_keeps_the_promise(item_name: str, epsilon: float) -> None:
         rng = np.random.default_rng(i)
         times = TIMES[name](rng, SIZE)
         items = ITEMS[item_name](rng, SIZE).astype(np.int64)
-        queries = moments(times.tolist(), 11 if i else 1)
+        queries = moments(times.tolist(), 29 if i else 4)
         result = run_counter_table_batch(
             parameters, [None], [0, SIZE], times, items, [0, len(queries)], queries, WINDOWS
         )

@@ -16,7 +16,7 @@ from tests.laws.test_sample_chance import SIGNIFICANCE, chance
 
 SIZE = 2_000
 SPAN = 1_500
-SEEDS = 150
+SEEDS = 100
 WINDOWS = [60, 400, 1_500]
 
 
