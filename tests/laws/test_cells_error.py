@@ -49,7 +49,7 @@ def moments(times: Sequence[int], step: int) -> list[int]:
 @pytest.mark.parametrize("epsilon", [1, 0.25, 0.05])
 @pytest.mark.parametrize("value_name", VALUES)
 def test_each_bin_and_each_threshold_keep_the_promise(value_name: str, epsilon: float) -> None:
-    """At every moment, for every n tried: each bin, all from an edge on, and all below it."""
+    """At many moments, for every n tried: each bin, all from an edge on, and all below it."""
     parameters = ValueHistogramParameters(epsilon, SPAN, EDGES)
     promise = Fraction(parameters.relative_error)
     for i, name in enumerate(TIMES):
@@ -81,7 +81,7 @@ def test_each_bin_and_each_threshold_keep_the_promise(value_name: str, epsilon: 
 @pytest.mark.parametrize("epsilon", [1, 0.25, 0.05])
 @pytest.mark.parametrize("item_name", ITEMS)
 def test_each_item_keeps_the_promise(item_name: str, epsilon: float) -> None:
-    """At every moment, for every n tried: who came is listed, who did not is not."""
+    """At many moments, for every n tried: who came is listed, who did not is not."""
     parameters = CounterTableParameters(epsilon, SPAN, SIZE)
     promise = Fraction(parameters.relative_error)
     for i, name in enumerate(TIMES):
