@@ -45,7 +45,7 @@ _CHUNK = 1 << 60  # units taken in at once: a total below TOTAL_LIMIT and these 
 
 
 @kernel
-def _extend(
+def extend(
     state: Integers,
     per_level: int,
     old: Integers,
@@ -164,7 +164,7 @@ def _absorb(
         room = min(bucket_count(total, head[PER_LEVEL]), state[RUNS] + stop - first)
         if room > spare.shape[1]:
             spare = np.empty((2, 2 * room), np.int64)
-        count = _extend(
+        count = extend(
             state,
             head[PER_LEVEL],
             runs,

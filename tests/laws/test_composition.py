@@ -1,0 +1,151 @@
+"""The general framework keeps its theorem for any function that qualifies: exact sketches first."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import log
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.synopses.errors import WindowTooLargeError
+from app.synopses.framework import LpNorm, LpNormParameters, composition, run_lp_norm_batch
+from app.synopses.framework.composition import Buckets, Function, absorb, look
+from app.synopses.histogram_codec import Integers
+from app.synopses.histogram_kernel import Floats
+from tests.laws.celled import ITEMS, SPAN
+from tests.laws.streams import TIMES
+
+WIDTH = 7
+WINDOWS = [1, 2, 7, 50, 200, 333, 500]
+
+
+class Powers(Function):
+    """The sum of the p-th powers of the totals of 7 items: the sketch is the totals themselves."""
+
+    width = WIDTH
+
+    def __init__(self, order: float) -> None:
+        self.order = order
+
+    def sketches(self, items: Integers, weights: Integers) -> Integers:
+        rows = np.zeros((len(items), WIDTH), np.int64)
+        rows[np.arange(len(items)), items % WIDTH] = weights
+        return rows
+
+    def sizes(self, sketches: Integers) -> Floats:
+        return np.sum(sketches.astype(np.float64) ** self.order, axis=1)
+
+
+WEIGHTS: dict[str, Callable[[np.random.Generator, int], Integers]] = {
+    "ones": lambda rng, size: np.ones(size, np.int64),  # noqa: ARG005
+    "zipf": lambda rng, size: np.minimum(rng.zipf(1.3, size), 10**5),
+    "old ones weigh most": lambda rng, size: (  # noqa: ARG005
+        10**6 * 0.97 ** np.arange(size) + 1
+    ).astype(np.int64),
+    "new ones weigh most": lambda rng, size: (1.03 ** np.arange(size)).astype(np.int64),  # noqa: ARG005
+}
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("beta", [0.5, 0.05])
+@pytest.mark.parametrize("weight_name", WEIGHTS)
+def test_the_theorem_holds_for_any_function_that_qualifies(
+    weight_name: str, beta: float, order: int
+) -> None:
+    """f(BC) <= f(W) <= f(ABC), both within (1 + beta^(1/r))^r, at every moment, for every n."""
+    function = Powers(order)
+    for i, (time_name, item_name) in enumerate(zip(TIMES, [*ITEMS, *ITEMS], strict=False)):
+        rng = np.random.default_rng(i)
+        times = TIMES[time_name](rng, 400)
+        items = ITEMS[item_name](rng, 400).astype(np.int64)
+        weights = WEIGHTS[weight_name](rng, 400).astype(np.int64)
+        rows = function.sketches(items, weights)
+        buckets = Buckets(WIDTH)
+        for start in range(0, 400, 23):
+            part = slice(start, start + 23)
+            absorb(function, beta, SPAN, buckets, times[part], items[part], weights[part])
+            for n in WINDOWS:
+                oldest = buckets.now - n
+                inside = rows[:400][: start + 23][times[: start + 23] >= oldest].sum(axis=0)
+                window = look(function, buckets, oldest)
+                if window.inner is None or window.outer is None:
+                    known = function.sketches(window.items, window.weights).sum(axis=0)
+                    assert np.array_equal(known, inside)
+                    continue
+                least, exact, most = (
+                    sum(int(total) ** order for total in totals)
+                    for totals in (window.inner, inside, window.outer)
+                )
+                assert least <= exact <= most
+                root = 1 + beta ** (1 / order)
+                assert most <= root**order * (1 + 2**-40) * least
+
+
+def test_the_function_on_the_card_works_as_written() -> None:
+    """The example of the README: the square of a sum, within what the theorem says."""
+    card = Path(composition.__file__).with_name("README.md").read_text()
+    names: dict[str, type[Function]] = {}
+    exec(card.split("```python")[1].split("```")[0], names)  # noqa: S102 - our own page
+    function = names["SumOfSquares"]()
+    buckets = Buckets(function.width)
+    events = np.arange(5_000)
+    absorb(function, 0.25, 4_000, buckets, events, events, np.ones(5_000, np.int64))
+    window = look(function, buckets, 1_500)
+    assert window.inner is not None
+    assert window.outer is not None
+    assert window.inner[0] <= 3_500 <= window.outer[0] <= 1.5 * window.inner[0]
+    assert len(buckets.newest) < 250
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("beta", [0.5, 0.1])
+def test_buckets_are_as_few_as_the_theorem_says(order: int, beta: float) -> None:
+    """Twice 2 log(F) / log(1 + beta) + 3 and 32 at most, at many moments of 50,000 events."""
+    function = Powers(order)
+    rng = np.random.default_rng(7)
+    buckets = Buckets(WIDTH)
+    for start in range(0, 50_000, 997):
+        items = rng.integers(0, WIDTH, 997)
+        weights = np.minimum(rng.zipf(1.5, 997), 10**4)
+        absorb(function, beta, 40_000, buckets, np.arange(start, start + 997), items, weights)
+        largest = float(sum(int(total) ** order for total in buckets.rows(function).sum(axis=0)))
+        most = 2 * log(largest) / log(1 + beta) + 3
+        assert len(buckets.newest) <= 2 * most + 32
+
+
+@pytest.mark.parametrize("epsilon", [0.9, 0.3, 0.05])
+@pytest.mark.parametrize("weight_name", WEIGHTS)
+def test_the_norm_of_order_1_is_sure(weight_name: str, epsilon: float) -> None:
+    """Bounds and error hold without a chance of a miss, for every n tried, at many moments."""
+    parameters = LpNormParameters(1, epsilon, 0.5, SPAN)
+    promise = Fraction(epsilon)
+    for i, time_name in enumerate(TIMES):
+        rng = np.random.default_rng(i)
+        times = TIMES[time_name](rng, 400)
+        weights = WEIGHTS[weight_name](rng, 400).astype(np.int64)
+        queries = sorted({int(t) + d for t in times[::3] for d in (0, 1, 30)})
+        asked = [0, len(queries)]
+        result = run_lp_norm_batch(
+            parameters, [None], [0, 400], times, times, weights, asked, queries, WINDOWS
+        )
+        for q, now in enumerate(queries):
+            for k, n in enumerate(WINDOWS):
+                exact = int(weights[(times >= now - n) & (times < now)].sum())
+                assert result.lowers[q, k] <= exact <= result.uppers[q, k]
+                assert abs(Fraction(result.estimates[q, k]) - exact) <= promise * exact
+
+
+def test_too_much_weight_is_refused_wherever_batches_end() -> None:
+    """2^30 in the span is taken, one more is not, until some has expired; nothing is taken then."""
+    half = 1 << 29
+    for cuts in ([], [1], [1, 2]):
+        norm = LpNorm.create(LpNormParameters(2, 0.9, 0.3, 100))
+        for part in np.split(np.arange(2), cuts):
+            norm.insert(part, part, np.full(len(part), half))
+        before = norm.to_bytes()
+        with pytest.raises(WindowTooLargeError, match=r"2\^30"):
+            norm.insert([99, 100], [5, 5], [1, 1])
+        assert norm.to_bytes() == before
+        norm.insert([100], [5], [half])
+        assert LpNorm.from_bytes(norm.to_bytes()).query(100).lower > half
