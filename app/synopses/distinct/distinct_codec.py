@@ -1,0 +1,191 @@
+"""A randomised wave as bytes, and back: one encoder, one decoder.
+
+The body (envelope and numbers: see wire.py) is, in this order:
+
+    epsilon in 10^-6, delta in 10^-9, span, seed
+    now, zigzag coded                     last event time + 1, or what it was advanced to
+    number of kept items, and if there are any:
+        width: one byte, how many bytes the largest item takes, zigzag coded
+        of each item, newest to oldest, of equal times the largest first:
+            now - 1 - t_1, t_1 - t_2, ... of the time it was last seen
+            the item, zigzag coded, in `width` bytes, little-endian
+            its level in each instance, a byte each; only from `capacity` items on
+
+Five items take less than 100 bytes: without levels there is nothing of the instances in a state.
+
+In memory items are in slots, oldest to newest: ids and times, and levels[slot, instance], which is
+UNKNOWN until it is asked for.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from app.synopses import faults, wire
+from app.synopses.compile import kernel
+from app.synopses.distinct.distinct_parameters import MAX_INSTANCES
+from app.synopses.distinct.field_hash import MAX_LEVEL
+from app.synopses.histogram_codec import TIME_MIN, Integers
+from app.synopses.values.keyed import get_now, open_body, open_envelope, seal
+from app.synopses.wire import Bytes, get_fixed, get_varint, put_fixed, put_varint
+
+RANDOMISED_WAVE = 19
+
+# Places in the array of what a wave was made with; the first four are stored.
+EPSILON, DELTA, SPAN, SEED, INSTANCES, CAPACITY = 0, 1, 2, 3, 4, 5
+STORED = 4
+HEAD_SIZE = 6
+
+# Places in the array of what is kept.
+NOW, COUNT = 0, 1
+STATE_SIZE = 2
+
+UNKNOWN = -1
+
+Levels = npt.NDArray[np.int8]
+LONGEST_HEAD = wire.BODY + (STORED + 2) * wire.MAX_VARINT + 1
+LONGEST_ITEM = wire.MAX_VARINT + 8 + MAX_INSTANCES
+SHORTEST_ITEM = 2
+
+_LOW = (1 << 32) - 1
+_POSITIVE = (1 << 63) - 1
+
+
+@kernel
+def read_head(
+    data: Bytes, start: int, end: int, head: Integers, state: Integers
+) -> tuple[int, int, int]:
+    """Fill the stored part of `head`, and `state`; return (fault, its number, offset of items)."""
+    fault, kind, at = open_body(data, start, end, RANDOMISED_WAVE, RANDOMISED_WAVE)
+    if fault != faults.OK:
+        return fault, kind, at
+    for i in range(STORED):
+        head[i], at = get_varint(data, at, end)
+        if head[i] < 0:
+            return faults.CORRUPTED, 0, at
+    now, at = get_now(data, at, end)
+    if at < 0:
+        return faults.CORRUPTED, 0, at
+    number, at = get_varint(data, at, end)
+    if not (0 <= number <= (end - at) // SHORTEST_ITEM):
+        return faults.CORRUPTED, 0, at
+    state[NOW] = now
+    state[COUNT] = number
+    return faults.OK, 0, at
+
+
+@kernel
+def _get_item(data: Bytes, at: int, width: int) -> int:
+    """Read a zigzag coded item, as the 64 bits of an int64."""
+    folded = get_fixed(data, at, min(width, 4))
+    if width > 4:
+        high = get_fixed(data, at + 4, width - 4)
+        folded += (high - ((high >> 31) << 32)) * (1 << 32)
+    return ((folded >> 1) & _POSITIVE) ^ -(folded & 1)
+
+
+@kernel
+def _put_item(data: Bytes, at: int, folded: int, width: int) -> int:
+    put_fixed(data, at, folded & _LOW, min(width, 4))
+    if width > 4:
+        put_fixed(data, at + 4, (folded >> 32) & _LOW, width - 4)
+    return at + width
+
+
+@kernel
+def _width_of(bits: int) -> int:
+    """Return how many bytes the 64 bits of `bits` take, at least 1."""
+    width = 8
+    while width > 1 and (bits >> (8 * (width - 1))) & 0xFF == 0:
+        width -= 1
+    return width
+
+
+@kernel
+def read_items(
+    data: Bytes,
+    at: int,
+    end: int,
+    head: Integers,
+    state: Integers,
+    ids: Integers,
+    times: Integers,
+    levels: Levels,
+) -> int:
+    """Fill slots 0..COUNT - 1; return a fault. `head` is whole. Cost: O(end - at).
+
+    Nothing is believed, but that no item is there twice and that levels are the items' own.
+    """
+    number = state[COUNT]
+    if number == 0:
+        return faults.OK if at == end else faults.CORRUPTED
+    width = int(np.int64(data[at]))
+    at += 1
+    with_levels = number >= head[CAPACITY]
+    fixed = width + (head[INSTANCES] if with_levels else 0)
+    if not (1 <= width <= 8):
+        return faults.CORRUPTED
+    oldest = max(state[NOW] - head[SPAN], TIME_MIN)
+    time = state[NOW] - 1
+    bits = 0
+    for slot in range(number - 1, -1, -1):
+        gap, at = get_varint(data, at, end)
+        if not (0 <= gap <= time - oldest) or end - at < fixed:
+            return faults.CORRUPTED
+        time -= gap
+        item = _get_item(data, at, width)
+        at += width
+        if slot < number - 1 and gap == 0 and item >= ids[slot + 1]:
+            return faults.CORRUPTED
+        ids[slot] = item
+        times[slot] = time
+        bits |= wire.zigzag(item)
+        if with_levels:
+            for instance in range(head[INSTANCES]):
+                if data[at] > MAX_LEVEL:
+                    return faults.CORRUPTED
+                levels[slot, instance] = np.int64(data[at])
+                at += 1
+        else:
+            levels[slot, 0] = UNKNOWN
+    if at != end or _width_of(bits) != width:
+        return faults.CORRUPTED
+    return faults.OK
+
+
+@kernel
+def write(
+    data: Bytes,
+    start: int,
+    head: Integers,
+    now: int,
+    order: Integers,
+    ids: Integers,
+    times: Integers,
+    levels: Levels,
+) -> int:
+    """Write the slots order[0..], oldest to newest, at `start`; return the offset after it."""
+    number = len(order)
+    at = open_envelope(data, start, RANDOMISED_WAVE)
+    for i in range(STORED):
+        at = put_varint(data, at, head[i])
+    at = put_varint(data, at, wire.zigzag(now))
+    at = put_varint(data, at, number)
+    if number > 0:
+        bits = 0
+        for slot in order:
+            bits |= wire.zigzag(ids[slot])
+        width = _width_of(bits)
+        data[at] = width
+        at += 1
+        time = now - 1
+        for i in range(number - 1, -1, -1):
+            slot = order[i]
+            at = put_varint(data, at, time - times[slot])
+            time = times[slot]
+            at = _put_item(data, at, wire.zigzag(ids[slot]), width)
+            if number >= head[CAPACITY]:
+                for instance in range(head[INSTANCES]):
+                    data[at] = levels[slot, instance]
+                    at += 1
+    seal(data, start, at)
+    return at
