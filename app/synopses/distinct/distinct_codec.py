@@ -22,7 +22,6 @@ import numpy.typing as npt
 
 from app.synopses import faults, wire
 from app.synopses.compile import kernel
-from app.synopses.distinct.distinct_parameters import MAX_INSTANCES
 from app.synopses.distinct.field_hash import MAX_LEVEL
 from app.synopses.histogram_codec import TIME_MIN, Integers
 from app.synopses.values.keyed import get_now, open_body, open_envelope, seal
@@ -43,7 +42,7 @@ UNKNOWN = -1
 
 Levels = npt.NDArray[np.int8]
 LONGEST_HEAD = wire.BODY + (STORED + 2) * wire.MAX_VARINT + 1
-LONGEST_ITEM = wire.MAX_VARINT + 8 + MAX_INSTANCES
+LONGEST_ITEM = wire.MAX_VARINT + 8  # without levels
 SHORTEST_ITEM = 2
 
 _LOW = (1 << 32) - 1

@@ -319,7 +319,7 @@ def run(
         _in_order(ids, times, kept)
         if number >= head[CAPACITY]:
             kept = _swept(head, polynomials, ids, levels, kept)
-        out = with_room(out, end, LONGEST_HEAD + LONGEST_ITEM * len(kept))
+        out = with_room(out, end, LONGEST_HEAD + (LONGEST_ITEM + head[INSTANCES]) * len(kept))
         end = write(out, end, head, now, kept, ids, times, levels)
         ends[group + 1] = end
     return faults.OK, 0, 0, 0, out, ends

@@ -31,9 +31,9 @@ most those of mean m_l. As above, but for y_L and y_{L-1} their own tails: with 
 2 F(c), x or y is estimated epsilon x or more off. So both hold with confidence 1 - 2 delta for one
 instance, and with the binomial tail of 2 F(c) for more.
 
-With pairwise independence alone, as in the paper, epsilon 0.05 and delta 0.01 would take 5 instances
-of a capacity of 11,957 each by the same steps, instead of one of 8,636; with the paper's constants,
-47 of 14,400.
+With pairwise independence alone, as in the paper, the same steps would take 5 instances of a
+capacity of 11,957 each for epsilon 0.05 and delta 0.01, instead of one of 8,636; with the paper's
+constants, it would be 47 of 14,400.
 """
 
 from dataclasses import dataclass
@@ -48,7 +48,6 @@ DELTAS = 10**9
 MIN_EPSILON = 0.005
 MAX_EPSILON = 0.5
 MAX_DELTA = 0.5
-MAX_INSTANCES = 31  # more than the least delta takes
 MAX_CAPACITY = 1 << 30
 
 

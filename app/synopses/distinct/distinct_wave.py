@@ -50,7 +50,7 @@ from app.synopses.distinct.distinct_parameters import DELTAS, EPSILONS, Distinct
 from app.synopses.errors import SynopsisError
 from app.synopses.histogram_codec import TIME_MIN, Integers
 from app.synopses.histogram_kernel import Floats
-from app.synopses.values.stored import StoredSynopsis, time_in_range
+from app.synopses.values.stored import NO_VALUES, StoredSynopsis, time_in_range
 from app.synopses.wire import VERSION
 
 Predicate = Callable[[Integers], npt.NDArray[np.bool_]]
@@ -113,9 +113,11 @@ class DistinctWave(StoredSynopsis):
         Cost: O(len(data) log(len(data))).
         """
         parameters, now, kept = _read(data)
-        if len(np.unique(kept.items)) != len(kept.items):
+        wave = cls(parameters, bytes(data), now)
+        twice = len(np.unique(kept.items)) < len(kept.items)
+        if twice or wave._moved(NO_QUERIES, NO_VALUES, None) != wave._data:
             raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1)
-        return cls(parameters, bytes(data), now)
+        return wave
 
     @property
     def parameters(self) -> DistinctParameters:
@@ -184,7 +186,7 @@ class DistinctWave(StoredSynopsis):
         return len(_read(self._data)[2].items)
 
     def check(self) -> None:
-        """Raise SynopsisError unless levels are the items' own and each item is rightly kept.
+        """Raise SynopsisError unless the levels are those that the items have.
 
         Cost: O(bytes), and the hashing of all items.
         """
@@ -195,8 +197,6 @@ class DistinctWave(StoredSynopsis):
             fill_levels(slot, kept.items, levels, polynomials, window)
         if len(kept.items) >= self._parameters.capacity and np.any(levels != kept.levels):
             raise SynopsisError("the state has levels that are not those of its items")
-        if self._moved(NO_QUERIES, np.empty(0, np.float64), None) != self._data:
-            raise SynopsisError("the state keeps items that no level has room for")
 
     def _window(self, n: int, now: int | None) -> _Kept:
         at = self._now if now is None else time_in_range(now)

@@ -6,8 +6,8 @@ degree k - 1 at any k points are independent and uniform, since for any k values
 one polynomial through them. So levels are k-wise independent, k = 8 (and pairwise, as in the
 paper), and an item reaches level l with a probability of 2^-l.
 
-The field is the polynomials over GF(2) modulo x^64 + x^4 + x^3 + x + 1; an element is the 64 bits of
-an int64. Only XOR and shifts of NumPy's int64 are used, which wrap without complaint.
+The field is the polynomials over GF(2) modulo x^64 + x^4 + x^3 + x + 1; an element is the 64 bits
+of an int64. Only XOR and shifts of NumPy's int64 are used, which wrap without complaint.
 """
 
 import numpy as np
