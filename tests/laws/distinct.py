@@ -1,12 +1,22 @@
 """What laws of randomised waves share: named streams of items, and what is exact."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import exp, lgamma, log, log1p
 
 import numpy as np
 import numpy.typing as npt
 
+from app.synopses.batch import BatchResult
+from app.synopses.distinct.distinct_batch import run_distinct_batch
 from app.synopses.distinct.distinct_parameters import DistinctParameters
+from app.synopses.distinct.distinct_wave import DistinctWave, merge_distinct
+from app.synopses.distinct.flajolet_martin import (
+    BitmapsParameters,
+    DistinctBitmaps,
+    merge_bitmaps,
+    run_bitmaps_batch,
+)
 
 Integers = npt.NDArray[np.int64]
 
@@ -15,6 +25,24 @@ PARAMETERS = {
     "one instance": DistinctParameters(0.5, 0.5, SPAN, 11),  # 32 items a level
     "five instances": DistinctParameters(0.5, 1e-6, SPAN, 2**63 - 1),  # 153 items a level
 }
+Synopsis = DistinctWave | DistinctBitmaps
+
+SYNOPSES: dict[str, Callable[[], Synopsis]] = {
+    **{name: partial(DistinctWave.create, made_with) for name, made_with in PARAMETERS.items()},
+    "bitmaps": partial(DistinctBitmaps.create, BitmapsParameters(16, 0.1, SPAN, 2**40 + 1)),
+}
+
+
+def merge(states: Sequence[bytes]) -> bytes:
+    """The union of states of one kind."""
+    return (merge_bitmaps if states and states[0][3] == 18 else merge_distinct)(states)
+
+
+def run(synopsis: Synopsis, *columns: object) -> BatchResult:
+    """The batch function of the synopsis, with its parameters."""
+    if isinstance(synopsis, DistinctBitmaps):
+        return run_bitmaps_batch(synopsis.parameters, *columns)
+    return run_distinct_batch(synopsis.parameters, *columns)
 
 
 def _whole(rng: np.random.Generator, size: int) -> Integers:

@@ -8,15 +8,25 @@ from app.synopses.distinct.distinct_wave import (
     Retained,
     merge_distinct,
 )
+from app.synopses.distinct.flajolet_martin import (
+    BitmapsParameters,
+    DistinctBitmaps,
+    merge_bitmaps,
+    run_bitmaps_batch,
+)
 from app.synopses.distinct.union_counting import insert_bits, union_count
 
 __all__ = [
+    "BitmapsParameters",
+    "DistinctBitmaps",
     "DistinctEstimate",
     "DistinctParameters",
     "DistinctWave",
     "Retained",
     "insert_bits",
+    "merge_bitmaps",
     "merge_distinct",
+    "run_bitmaps_batch",
     "run_distinct_batch",
     "union_count",
 ]

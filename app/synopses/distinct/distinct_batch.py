@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from app.synopses import faults
 from app.synopses.batch import BatchResult, integers
+from app.synopses.distinct.distinct_codec import RANDOMISED_WAVE, SPAN
 from app.synopses.distinct.distinct_kernel import run
 from app.synopses.distinct.distinct_parameters import DELTAS, EPSILONS, DistinctParameters
 from app.synopses.distinct.field_hash import coefficients
@@ -30,6 +31,7 @@ def head_of(parameters: DistinctParameters) -> tuple[Integers, Integers]:
         parameters.seed,
         parameters.instances,
         parameters.capacity,
+        RANDOMISED_WAVE,
     ]
     return np.array(head, np.int64), coefficients(parameters.seed, parameters.instances)
 
@@ -76,9 +78,37 @@ def run_distinct_batch(
     in their windows + bytes out), and 10^2 steps of hashing for an item that is new to a key with
     `capacity` items. Source: Gibbons, Tirthapura 2002, sections 4 and 5.
     """
+    head, polynomials = head_of(parameters)
+    return run_items(
+        head,
+        polynomials,
+        states,
+        starts,
+        times,
+        items,
+        query_starts,
+        query_times,
+        spans,
+        advances,
+    )
+
+
+def run_items(
+    head: Integers,
+    polynomials: Integers,
+    states: Sequence[bytes | None],
+    starts: npt.ArrayLike,
+    times: npt.ArrayLike,
+    items: npt.ArrayLike,
+    query_starts: npt.ArrayLike,
+    query_times: npt.ArrayLike,
+    spans: npt.ArrayLike,
+    advances: npt.ArrayLike | None,
+) -> BatchResult:
+    """Do what `run_distinct_batch` does, with its parameters as kernels take them."""
     events = integers("times", times)
     batch = keyed_batch(
-        parameters.span,
+        int(head[SPAN]),
         states,
         starts,
         events,
@@ -88,7 +118,6 @@ def run_distinct_batch(
         spans,
         advances,
     )
-    head, polynomials = head_of(parameters)
     answers = np.empty((3, len(batch.query_times), len(batch.spans)), np.float64)
     fault, group, a, b, out, ends = run(
         head,

@@ -1,8 +1,8 @@
-"""A randomised wave as bytes, and back: one encoder, one decoder.
+"""Items and when each was last seen, as bytes and back: one encoder, one decoder.
 
 The body (envelope and numbers: see wire.py) is, in this order:
 
-    epsilon in 10^-6, delta in 10^-9, span, seed
+    epsilon in 10^-6 (of bitmaps: their number), delta in 10^-9, span, seed
     now, zigzag coded                     last event time + 1, or what it was advanced to
     number of kept items, and if there are any:
         width: one byte, how many bytes the largest item takes, zigzag coded
@@ -12,10 +12,15 @@ The body (envelope and numbers: see wire.py) is, in this order:
             its level in each instance, a byte each; only from `capacity` items on
 
 Five items take less than 100 bytes: without levels there is nothing of the instances in a state.
+Flajolet-Martin bitmaps are kept alike: their items are the bits that are set, and there are no
+levels.
 
 In memory items are in slots, oldest to newest: ids and times, and levels[slot, instance], which is
 UNKNOWN until it is asked for.
 """
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,16 +28,18 @@ import numpy.typing as npt
 from app.synopses import faults, wire
 from app.synopses.compile import kernel
 from app.synopses.distinct.field_hash import MAX_LEVEL
+from app.synopses.errors import SynopsisError
 from app.synopses.histogram_codec import TIME_MIN, Integers
 from app.synopses.values.keyed import get_now, open_body, open_envelope, seal
 from app.synopses.wire import Bytes, get_fixed, get_varint, put_fixed, put_varint
 
+BITMAPS = 18
 RANDOMISED_WAVE = 19
 
 # Places in the array of what a wave was made with; the first four are stored.
-EPSILON, DELTA, SPAN, SEED, INSTANCES, CAPACITY = 0, 1, 2, 3, 4, 5
+EPSILON, DELTA, SPAN, SEED, INSTANCES, CAPACITY, KIND = 0, 1, 2, 3, 4, 5, 6
 STORED = 4
-HEAD_SIZE = 6
+HEAD_SIZE = 7
 
 # Places in the array of what is kept.
 NOW, COUNT = 0, 1
@@ -53,8 +60,11 @@ _POSITIVE = (1 << 63) - 1
 def read_head(
     data: Bytes, start: int, end: int, head: Integers, state: Integers
 ) -> tuple[int, int, int]:
-    """Fill the stored part of `head`, and `state`; return (fault, its number, offset of items)."""
-    fault, kind, at = open_body(data, start, end, RANDOMISED_WAVE, RANDOMISED_WAVE)
+    """Fill the stored part of `head`, and `state`; return (fault, its number, offset of items).
+
+    head[KIND] is the kind that is wanted.
+    """
+    fault, kind, at = open_body(data, start, end, head[KIND], head[KIND])
     if fault != faults.OK:
         return fault, kind, at
     for i in range(STORED):
@@ -75,18 +85,25 @@ def read_head(
 @kernel
 def _get_item(data: Bytes, at: int, width: int) -> int:
     """Read a zigzag coded item, as the 64 bits of an int64."""
-    folded = get_fixed(data, at, min(width, 4))
-    if width > 4:
-        high = get_fixed(data, at + 4, width - 4)
-        folded += (high - ((high >> 31) << 32)) * (1 << 32)
+    if width == 8:  # of known lengths, loops are unrolled
+        low = get_fixed(data, at, 4)
+        high = get_fixed(data, at + 4, 4)
+    else:
+        low = get_fixed(data, at, min(width, 4))
+        high = get_fixed(data, at + 4, max(width - 4, 0))
+    folded = (high - ((high >> 31) << 32)) * (1 << 32) + low
     return ((folded >> 1) & _POSITIVE) ^ -(folded & 1)
 
 
 @kernel
 def _put_item(data: Bytes, at: int, folded: int, width: int) -> int:
-    put_fixed(data, at, folded & _LOW, min(width, 4))
-    if width > 4:
-        put_fixed(data, at + 4, (folded >> 32) & _LOW, width - 4)
+    """Write the low `width` bytes of `folded`; return the offset after them."""
+    if width == 8:
+        put_fixed(data, at, folded & _LOW, 4)
+        put_fixed(data, at + 4, (folded >> 32) & _LOW, 4)
+    else:
+        put_fixed(data, at, folded & _LOW, min(width, 4))
+        put_fixed(data, at + 4, (folded >> 32) & _LOW, max(width - 4, 0))
     return at + width
 
 
@@ -164,7 +181,7 @@ def write(
 ) -> int:
     """Write the slots order[0..], oldest to newest, at `start`; return the offset after it."""
     number = len(order)
-    at = open_envelope(data, start, RANDOMISED_WAVE)
+    at = open_envelope(data, start, head[KIND])
     for i in range(STORED):
         at = put_varint(data, at, head[i])
     at = put_varint(data, at, wire.zigzag(now))
@@ -188,3 +205,47 @@ def write(
                     at += 1
     seal(data, start, at)
     return at
+
+
+class Kept(NamedTuple):
+    """What a state keeps, oldest to newest: int64 items and times, and int8 levels a row each."""
+
+    items: Integers
+    times: Integers
+    levels: Levels
+
+    def since(self, start: int) -> "Kept":
+        """Return what was last seen at the time `start` or later. Cost: O(log kept)."""
+        first = int(np.searchsorted(self.times, start))
+        return Kept(self.items[first:], self.times[first:], self.levels[first:])
+
+
+def read_state(data: bytes, kind: int, complete: Callable[[Integers], None]) -> tuple[int, Kept]:
+    """Decode `data`, a state of `kind`; returns its time and what is kept.
+
+    `complete` is given `head`, its stored part filled, to check it and to fill the rest. Raises
+    SynopsisError for anything that is no such state. Cost: O(len(data)).
+    """
+    array = np.frombuffer(bytearray(data), np.uint8)
+    head = np.zeros(HEAD_SIZE, np.int64)
+    head[KIND] = kind
+    state = np.empty(STATE_SIZE, np.int64)
+    fault, number, at = read_head(array, 0, len(array), head, state)
+    if fault != faults.OK:
+        # of another kind, the number is that; the sentence names the wanted one besides
+        other = kind if fault == faults.OTHER_KIND else wire.VERSION
+        raise faults.synopsis_error(fault, int(number), other, -1)
+    try:
+        complete(head)
+    except SynopsisError:
+        raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1) from None
+    count = int(state[COUNT])
+    kept = Kept(
+        np.empty(count, np.int64),
+        np.empty(count, np.int64),
+        np.empty((count, int(head[INSTANCES])), np.int8),
+    )
+    fault = read_items(array, at, len(array), head, state, *kept)
+    if fault != faults.OK:
+        raise faults.synopsis_error(fault, 0, 0, -1)
+    return int(state[NOW]), kept

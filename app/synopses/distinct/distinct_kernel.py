@@ -17,6 +17,7 @@ from app.synopses.distinct.distinct_codec import (
     COUNT,
     EPSILON,
     INSTANCES,
+    KIND,
     LONGEST_HEAD,
     LONGEST_ITEM,
     NOW,
@@ -39,6 +40,7 @@ from app.synopses.wire import Bytes
 
 _AFTER_ALL = (1 << 63) - 1
 _PART = (1 << 31) - 1
+_SHORT = 24  # so many are sorted as they come
 
 
 @kernel
@@ -150,11 +152,16 @@ def _in_order(ids: Integers, times: Integers, order: Integers) -> None:
     start = 0
     while start < len(order):
         end = start + 1
-        sorted_already = True
         while end < len(order) and times[order[end]] == times[order[start]]:
-            sorted_already &= ids[order[end]] > ids[order[end - 1]]
+            if end - start < _SHORT:
+                slot = order[end]
+                at = end
+                while at > start and ids[order[at - 1]] > ids[slot]:
+                    order[at] = order[at - 1]
+                    at -= 1
+                order[at] = slot
             end += 1
-        if not sorted_already:
+        if end - start > _SHORT:
             tied = order[start:end].copy()
             order[start:end] = tied[np.argsort(ids[tied])]
         start = end
@@ -253,7 +260,8 @@ def run(
         if begin < stop:
             fault, number, at = read_head(arena, begin, stop, found, state)
             if fault != faults.OK:
-                return fault, group, number, wire.VERSION, out, ends
+                other = head[KIND] if fault == faults.OTHER_KIND else wire.VERSION
+                return fault, group, number, other, out, ends
             for i in range(STORED):
                 if found[i] != head[i]:
                     return faults.OTHER_SETTINGS, group, 0, 0, out, ends

@@ -119,12 +119,23 @@ def plan(epsilon: float, delta: float) -> tuple[int, int]:
         instances, capacity = instances + 2, fewer
 
 
-def _parts(name: str, number: float, least: float, most: float, parts: int) -> int:
+def _checked_share(name: str, number: float, least: float, most: float, parts: int) -> None:
     if not (least <= number <= most) or round(number * parts) / parts != number:
         raise SynopsisError(
             f"{name} must be from {least} to {most}, a multiple of {1 / parts}, not {number!r}"
         )
-    return round(number * parts)
+
+
+def checked_delta(delta: float) -> None:
+    """Raise SynopsisError unless `delta` is from 10^-9 to 0.5 and of at most nine decimals."""
+    _checked_share("delta", delta, 1 / DELTAS, MAX_DELTA, DELTAS)
+
+
+def checked_whole(name: str, number: int, least: int, most: int) -> None:
+    """Raise SynopsisError unless `number` is a whole number from `least` to `most`."""
+    whole = isinstance(number, int) and not isinstance(number, bool)
+    if not whole or not (least <= number <= most):
+        raise SynopsisError(f"{name} must be a whole number from {least} to {most}, not {number!r}")
 
 
 @dataclass(frozen=True)
@@ -143,17 +154,10 @@ class DistinctParameters:
     seed: int
 
     def __post_init__(self) -> None:
-        _parts("epsilon", self.epsilon, MIN_EPSILON, MAX_EPSILON, EPSILONS)
-        _parts("delta", self.delta, 1 / DELTAS, MAX_DELTA, DELTAS)
-        for name, number, least, most in (
-            ("span", self.span, 1, MAX_SPAN),
-            ("seed", self.seed, 0, 2**63 - 1),
-        ):
-            whole = isinstance(number, int) and not isinstance(number, bool)
-            if not whole or not (least <= number <= most):
-                raise SynopsisError(
-                    f"{name} must be a whole number from {least} to {most}, not {number!r}"
-                )
+        _checked_share("epsilon", self.epsilon, MIN_EPSILON, MAX_EPSILON, EPSILONS)
+        checked_delta(self.delta)
+        checked_whole("span", self.span, 1, MAX_SPAN)
+        checked_whole("seed", self.seed, 0, 2**63 - 1)
 
     @property
     def instances(self) -> int:

@@ -31,27 +31,23 @@ from app.synopses.batch import NO_QUERIES
 from app.synopses.distinct.distinct_batch import head_of, item_bits, run_distinct_batch
 from app.synopses.distinct.distinct_codec import (
     CAPACITY,
-    COUNT,
     DELTA,
     EPSILON,
-    HEAD_SIZE,
     INSTANCES,
-    NOW,
+    RANDOMISED_WAVE,
     SEED,
     SPAN,
-    STATE_SIZE,
     UNKNOWN,
-    Levels,
-    read_head,
-    read_items,
+    Kept,
+    read_state,
 )
 from app.synopses.distinct.distinct_kernel import bounds_of, complete_level, fill_levels
 from app.synopses.distinct.distinct_parameters import DELTAS, EPSILONS, DistinctParameters
+from app.synopses.distinct.union_of_states import common, run_union
 from app.synopses.errors import SynopsisError
 from app.synopses.histogram_codec import TIME_MIN, Integers
 from app.synopses.histogram_kernel import Floats
 from app.synopses.values.stored import NO_VALUES, StoredSynopsis, time_in_range
-from app.synopses.wire import VERSION
 
 Predicate = Callable[[Integers], npt.NDArray[np.bool_]]
 """Given items, int64, returns which of them are meant: a mask of the same length."""
@@ -74,16 +70,6 @@ class Retained(NamedTuple):
 
     items: Integers
     level: int
-
-
-class _Kept(NamedTuple):
-    items: Integers
-    times: Integers
-    levels: Levels
-
-    def since(self, start: int) -> "_Kept":
-        first = int(np.searchsorted(self.times, start))
-        return _Kept(self.items[first:], self.times[first:], self.levels[first:])
 
 
 class DistinctWave(StoredSynopsis):
@@ -198,7 +184,7 @@ class DistinctWave(StoredSynopsis):
         if len(kept.items) >= self._parameters.capacity and np.any(levels != kept.levels):
             raise SynopsisError("the state has levels that are not those of its items")
 
-    def _window(self, n: int, now: int | None) -> _Kept:
+    def _window(self, n: int, now: int | None) -> Kept:
         at = self._now if now is None else time_in_range(now)
         if at < self._now:
             raise faults.synopsis_error(faults.QUERY_WENT_BACK, at, self._now, -1)
@@ -208,7 +194,7 @@ class DistinctWave(StoredSynopsis):
             )
         return _read(self._data)[2].since(at - n)
 
-    def _level(self, kept: _Kept, instance: int) -> int:
+    def _level(self, kept: Kept, instance: int) -> int:
         reached = np.bincount(kept.levels[:, instance], minlength=64).astype(np.int64)
         return int(complete_level(reached, self._parameters.capacity))
 
@@ -235,45 +221,19 @@ def merge_distinct(states: Sequence[bytes]) -> bytes:
     parameters, and for bytes that are none. Cost: O(bytes log(bytes)), and the hashing of what is
     kept.
     """
-    if not states:
-        raise SynopsisError("nothing to merge: at least one state is needed")
     parts = [_read(state) for state in states]
-    parameters = parts[0][0]
-    if any(other != parameters for other, _, _ in parts):
-        raise faults.synopsis_error(faults.OTHER_SETTINGS, 0, 0, -1)
-    times = np.concatenate([kept.times for _, _, kept in parts])
-    items = np.concatenate([kept.items for _, _, kept in parts])
-    order = np.argsort(times, kind="stable")
-    now = np.array([max(now for _, now, _ in parts)], np.int64)
-    ends = [0, len(times)]
-    result = run_distinct_batch(
-        parameters, [None], ends, times[order], items[order], [0, 0], [], [], now
-    )
-    return result.states[0]
+    head, polynomials = head_of(common([parameters for parameters, _, _ in parts]))
+    return run_union(head, polynomials, [(now, kept) for _, now, kept in parts])
 
 
-def _read(data: bytes) -> tuple[DistinctParameters, int, _Kept]:
+def _read(data: bytes) -> tuple[DistinctParameters, int, Kept]:
     """Decode `data`; returns what it was made with, its time, and what is kept, oldest first."""
-    array = np.frombuffer(bytearray(data), np.uint8)
-    head = np.zeros(HEAD_SIZE, np.int64)
-    state = np.empty(STATE_SIZE, np.int64)
-    fault, number, at = read_head(array, 0, len(array), head, state)
-    if fault != faults.OK:
-        raise faults.synopsis_error(fault, int(number), VERSION, -1)
-    try:
-        parameters = DistinctParameters(
-            int(head[EPSILON]) / EPSILONS,
-            int(head[DELTA]) / DELTAS,
-            int(head[SPAN]),
-            int(head[SEED]),
-        )
-    except SynopsisError:
-        raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1) from None
-    head[INSTANCES], head[CAPACITY] = parameters.instances, parameters.capacity
-    count = int(state[COUNT])
-    items, times = np.empty(count, np.int64), np.empty(count, np.int64)
-    levels = np.empty((count, parameters.instances), np.int8)
-    fault = read_items(array, at, len(array), head, state, items, times, levels)
-    if fault != faults.OK:
-        raise faults.synopsis_error(fault, 0, 0, -1)
-    return parameters, int(state[NOW]), _Kept(items, times, levels)
+    made: list[DistinctParameters] = []
+
+    def complete(head: Integers) -> None:
+        epsilon, delta = int(head[EPSILON]) / EPSILONS, int(head[DELTA]) / DELTAS
+        made.append(DistinctParameters(epsilon, delta, int(head[SPAN]), int(head[SEED])))
+        head[INSTANCES], head[CAPACITY] = made[0].instances, made[0].capacity
+
+    now, kept = read_state(data, RANDOMISED_WAVE, complete)
+    return made[0], now, kept
