@@ -1,0 +1,77 @@
+"""What laws of randomised waves share: named streams of items, and what is exact."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import exp, lgamma, log, log1p
+
+import numpy as np
+import numpy.typing as npt
+
+from app.synopses.batch import BatchResult
+from app.synopses.distinct.distinct_batch import run_distinct_batch
+from app.synopses.distinct.distinct_parameters import DistinctParameters
+from app.synopses.distinct.distinct_wave import DistinctWave, merge_distinct
+from app.synopses.distinct.flajolet_martin import (
+    BitmapsParameters,
+    DistinctBitmaps,
+    merge_bitmaps,
+    run_bitmaps_batch,
+)
+
+Integers = npt.NDArray[np.int64]
+
+SPAN = 500
+PARAMETERS = {
+    "one instance": DistinctParameters(0.5, 0.5, SPAN, 11),  # 32 items a level
+    "five instances": DistinctParameters(0.5, 1e-6, SPAN, 2**63 - 1),  # 153 items a level
+}
+Synopsis = DistinctWave | DistinctBitmaps
+
+SYNOPSES: dict[str, Callable[[], Synopsis]] = {
+    **{name: partial(DistinctWave.create, made_with) for name, made_with in PARAMETERS.items()},
+    "bitmaps": partial(DistinctBitmaps.create, BitmapsParameters(16, 0.1, SPAN, 2**40 + 1)),
+}
+
+
+def merge(states: Sequence[bytes]) -> bytes:
+    """The union of states of one kind."""
+    return (merge_bitmaps if states and states[0][3] == 18 else merge_distinct)(states)
+
+
+def run(synopsis: Synopsis, *columns: object) -> BatchResult:
+    """The batch function of the synopsis, with its parameters."""
+    if isinstance(synopsis, DistinctBitmaps):
+        return run_bitmaps_batch(synopsis.parameters, *columns)
+    return run_distinct_batch(synopsis.parameters, *columns)
+
+
+def _whole(rng: np.random.Generator, size: int) -> Integers:
+    return rng.integers(-(2**63), 2**63 - 1, size, endpoint=True)
+
+
+ITEMS: dict[str, Callable[[np.random.Generator, int], Integers]] = {
+    "all new": lambda rng, size: np.arange(size, dtype=np.int64),  # noqa: ARG005
+    "hashes": _whole,
+    "one item": lambda rng, size: np.full(size, -(2**63), np.int64),  # noqa: ARG005
+    "few": lambda rng, size: rng.integers(-3, 4, size),
+    "uniform": lambda rng, size: rng.integers(0, max(size // 2, 1), size),
+    "zipf": lambda rng, size: rng.zipf(1.2, size) % 2**40,
+    "in turns": lambda rng, size: np.arange(size) % 150,  # noqa: ARG005
+    "multiples of 2^40": lambda rng, size: rng.permutation(size) << 40,
+    "powers of two": lambda rng, size: np.left_shift(1, rng.integers(0, 64, size)),
+    "there and back": lambda rng, size: np.abs(np.arange(size) - size // 2),  # noqa: ARG005
+}
+
+
+def exact(times: Integers, items: Integers, start: int, end: int) -> int:
+    """The number of distinct items in [start, end)."""
+    return len(np.unique(items[(times >= start) & (times < end)]))
+
+
+def not_beyond(failed: int, tries: int, delta: float, significance: float = 0.001) -> bool:
+    """Whether `failed` of `tries` are no evidence against a chance of at most delta of each."""
+    fewer = 0.0  # the chance of fewer than `failed`, by logarithms: the numbers are too large
+    for k in range(failed):
+        ways = lgamma(tries + 1) - lgamma(k + 1) - lgamma(tries - k + 1)
+        fewer += exp(ways + k * log(delta) + (tries - k) * log1p(-delta))
+    return 1 - fewer >= significance

@@ -1,0 +1,391 @@
+"""Laws of the bytes of distinct items: no split shows, merging loses nothing, damage is refused."""
+
+import os
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.synopses import CountParameters, ExponentialHistogram, SynopsisError
+from app.synopses.distinct.distinct_batch import run_distinct_batch
+from app.synopses.distinct.distinct_parameters import DistinctParameters
+from app.synopses.distinct.distinct_wave import DistinctWave, merge_distinct
+from app.synopses.distinct.flajolet_martin import BitmapsParameters
+from app.synopses.distinct.union_counting import insert_bits, union_count
+from tests.laws.distinct import ITEMS, PARAMETERS, SPAN, SYNOPSES, Integers, Synopsis, merge, run
+from tests.laws.streams import TIMES
+
+ROOT = Path(__file__).parents[2]
+
+
+def fed(name: str, times: Integers, items: Integers, cuts: Sequence[int] = ()) -> Synopsis:
+    wave = SYNOPSES[name]()
+    for start, end in pairwise([0, *sorted(cuts), len(times)]):
+        wave.insert(times[start:end], items[start:end])
+    return wave
+
+
+@pytest.mark.parametrize("name", SYNOPSES)
+@pytest.mark.parametrize("time_name", TIMES)
+def test_single_inserts_end_in_the_bytes_of_one_batch(name: str, time_name: str) -> None:
+    """Feeding one event at a time, or all, is the same for all named streams."""
+    rng = np.random.default_rng(5)
+    times = TIMES[time_name](rng, 300)
+    for item_name in ITEMS:
+        items = ITEMS[item_name](rng, 300)
+        singles = fed(name, times, items, range(300))
+        assert singles.to_bytes() == fed(name, times, items).to_bytes(), item_name
+        singles.check()
+
+
+EVENTS = st.lists(
+    st.tuples(
+        st.one_of(st.just(0), st.integers(0, 3), st.integers(0, 2 * SPAN)),
+        st.one_of(st.integers(-40, 40), st.integers(-(2**63), 2**63 - 1)),
+    ),
+    max_size=250,
+)
+
+
+@pytest.mark.parametrize("name", SYNOPSES)
+@settings(derandomize=True, deadline=None, max_examples=100)
+@given(
+    events=EVENTS,
+    cuts=st.lists(st.integers(0, 250), max_size=6),
+    looks=st.lists(st.integers(0, 6), max_size=3),
+)
+def test_no_split_and_no_stop_shows(
+    name: str, events: list[tuple[int, int]], cuts: list[int], looks: list[int]
+) -> None:
+    """Any events, split anywhere, read back from bytes and moved on in between: the same bytes."""
+    times = np.cumsum([gap for gap, _ in events], dtype=np.int64)
+    items = np.array([item for _, item in events], np.int64)
+    cuts = sorted(min(cut, len(events)) for cut in cuts)
+    whole = fed(name, times, items)
+    parts = SYNOPSES[name]()
+    for i, (start, end) in enumerate(zip([0, *cuts], [*cuts, len(events)], strict=True)):
+        parts.insert(times[start:end], items[start:end])
+        parts = type(parts).from_bytes(parts.to_bytes())
+        if i in looks and end < len(events):
+            parts.advance(max(parts.now, int(times[end])))
+        parts.check()
+    assert parts.to_bytes() == whole.to_bytes()
+    assert (parts.now, parts.parameters) == (whole.now, whole.parameters)
+
+
+@pytest.mark.parametrize("name", SYNOPSES)
+@settings(derandomize=True, deadline=None, max_examples=100)
+@given(
+    events=EVENTS,
+    parties=st.lists(st.integers(0, 3), min_size=250, max_size=250),
+    later=st.integers(0, 2 * SPAN),
+)
+def test_a_merged_state_is_that_of_the_union(
+    name: str, events: list[tuple[int, int]], parties: list[int], later: int
+) -> None:
+    """However a stream is split among parties, their merged bytes are those of the whole stream.
+
+    Of parties that are not equally far, too: the whole is as far as the furthest. In any order, in
+    steps, a party twice: the same; with an empty one, nothing changes.
+    """
+    times = np.cumsum([gap for gap, _ in events], dtype=np.int64)
+    items = np.array([item for _, item in events], np.int64)
+    owner = np.array(parties[: len(events)], np.int64)
+    waves = [fed(name, times[owner == p], items[owner == p]) for p in range(4)]
+    waves[2].advance(max(waves[2].now, later))
+    whole = fed(name, times, items)
+    whole.advance(max(whole.now, waves[2].now))
+    states = [wave.to_bytes() for wave in waves]
+    a, b, c, d = states
+    assert merge(states) == whole.to_bytes()
+    assert merge([merge([d, b]), merge([c, a]), b]) == whole.to_bytes()
+    empty = SYNOPSES[name]().to_bytes()
+    assert merge([a, empty]) == merge([a]) == a
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_union_counting_is_that_of_the_or_of_the_streams(name: str) -> None:
+    """Scenario 3: the referee's answer is that of one party which sees the OR, for any n.
+
+    And each party's bits may come in any pieces.
+    """
+    rng = np.random.default_rng(12)
+    for share in (0.02, 0.3, 0.9):
+        streams = rng.random((3, 2_000)) < share
+        parties = [DistinctWave.create(PARAMETERS[name]) for _ in streams]
+        both = DistinctWave.create(PARAMETERS[name])
+        for end in range(400, 2_001, 400):
+            for party, bits in zip(parties, streams, strict=True):
+                cut = int(rng.integers(end - 400, end))
+                insert_bits(party, bits[end - 400 : cut])
+                insert_bits(party, bits[cut:end].astype(int))
+            union = streams.any(axis=0)[:end]
+            insert_bits(both, union[end - 400 :])
+            states = [party.to_bytes() for party in parties]
+            assert merge_distinct(states) == both.to_bytes()
+            for n in (1, 20, 100, 333, SPAN):
+                answer = union_count(states, n)
+                assert answer == both.query(n)
+                true = int(union[max(end - n, 0) :].sum())
+                if true < both.parameters.capacity:
+                    assert answer == (true, true, true, True)
+    with pytest.raises(SynopsisError, match="zeros and ones"):
+        insert_bits(both, [0, 2])
+
+
+def test_what_cannot_be_merged_is_refused() -> None:
+    """Nothing at all, other parameters (another seed too), and bytes that are no synopsis."""
+    a = DistinctWave.create(DistinctParameters(0.5, 0.5, SPAN, 1)).to_bytes()
+    for others, words in (
+        ([], "nothing to merge"),
+        ([a, DistinctWave.create(DistinctParameters(0.5, 0.5, SPAN, 2)).to_bytes()], "other par"),
+        ([a, b"x"], "no synopsis"),
+    ):
+        with pytest.raises(SynopsisError, match=words):
+            merge_distinct(others)
+
+
+def test_a_batch_of_many_keys_is_each_key_alone() -> None:
+    """Groups of any size, old and new, with queries between events: as one key after another."""
+    rng = np.random.default_rng(14)
+    parameters = PARAMETERS["one instance"]
+    sizes = rng.choice([0, 1, 3, 200], 40)
+    states: list[bytes | None] = [
+        None if i % 3 == 0 else fed("one instance", np.arange(i * 4), np.arange(i * 4)).to_bytes()
+        for i in range(40)
+    ]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    times = np.concatenate([160 + np.sort(rng.integers(0, 300, size)) for size in sizes])
+    items = rng.integers(0, 100, len(times))
+    queries = np.tile([160, 300, 470], 40)
+    advances = np.where(np.arange(40) % 2 == 0, 480, -(2**61))
+    result = run_distinct_batch(
+        parameters, states, starts, times, items, np.arange(41) * 3, queries, [20, SPAN], advances
+    )
+    for group in range(40):
+        data = states[group]
+        wave = DistinctWave.from_bytes(data) if data else DistinctWave.create(parameters)
+        mine = slice(starts[group], starts[group + 1])
+        for i, query in enumerate((160, 300, 470)):
+            before = times[mine] < query
+            now = DistinctWave.from_bytes(wave.to_bytes())
+            now.insert(times[mine][before], items[mine][before])
+            for j, n in enumerate((20, SPAN)):
+                at = 3 * group + i
+                figures = (result.estimates[at, j], result.lowers[at, j], result.uppers[at, j])
+                assert figures == now.query(n, query)[:3]
+        wave.insert(times[mine], items[mine])
+        if advances[group] > 0:
+            wave.advance(480)
+        assert result.states[group] == wave.to_bytes()
+
+
+def sample(name: str) -> bytes:
+    rng = np.random.default_rng(6)
+    return fed(name, np.cumsum(rng.integers(0, 3, 300)), rng.integers(0, 10**6, 300)).to_bytes()
+
+
+def sealed(data: bytes) -> bytes:
+    """The same bytes with the checksum that they ought to have, made by zlib."""
+    return data[:4] + zlib.adler32(data[2:4] + data[8:]).to_bytes(4, "little") + data[8:]
+
+
+@pytest.mark.parametrize("name", SYNOPSES)
+def test_every_truncation_extension_and_changed_byte_is_refused(name: str) -> None:
+    """No prefix is a synopsis, nor is one with something behind it; no wrong byte goes unseen."""
+    data = sample(name)
+    assert sealed(data) == data
+    bad = [data[:end] for end in range(0, len(data), 3)]
+    bad += [sealed(data[:end]) for end in range(8, len(data))]
+    bad += [data + tail for tail in (b"\0", b"\1", data)]
+    bad += [sealed(data + tail) for tail in (b"\0", b"\1", b"\x80", data)]
+    bad += [data[:at] + bytes([data[at] ^ 0x81]) + data[at + 1 :] for at in range(len(data))]
+    histogram = ExponentialHistogram.create(CountParameters(0.1, 9)).to_bytes()
+    for other in [*bad, b"", b"{}", bytes(64), histogram]:
+        with pytest.raises(SynopsisError):
+            type(SYNOPSES[name]()).from_bytes(other)
+        with pytest.raises(SynopsisError):
+            run(SYNOPSES[name](), [other or b"x"], [0, 1], [10**6], [1], [0, 0], [], [])
+
+
+def _flip(data: bytearray, rng: np.random.Generator) -> bytearray:
+    for _ in range(rng.integers(1, 5)):
+        data[rng.integers(8, len(data))] = rng.integers(0, 256)
+    return data
+
+
+def _cut(data: bytearray, rng: np.random.Generator) -> bytearray:
+    at, length = rng.integers(8, len(data)), rng.integers(1, 20)
+    del data[at : at + length]
+    return data
+
+
+def _stuff(data: bytearray, rng: np.random.Generator) -> bytearray:
+    at = rng.integers(8, len(data))
+    stuffing = rng.choice([0, 1, 0x7F, 0x80, 0xFF], rng.integers(1, 20))
+    data[at:at] = stuffing.astype(np.uint8).tobytes()
+    return data
+
+
+def _noise(data: bytearray, rng: np.random.Generator) -> bytearray:
+    return data[:8] + rng.bytes(rng.integers(0, 80))
+
+
+@pytest.mark.parametrize("damage", [_flip, _cut, _stuff, _noise])
+@pytest.mark.parametrize("name", SYNOPSES)
+def test_hostile_bytes_are_refused_or_are_a_state_that_works(
+    name: str, damage: Callable[[bytearray, np.random.Generator], bytearray]
+) -> None:
+    """With a right checksum, damage is refused by what is inside, or leaves a state that works.
+
+    Such a state may have levels that are not its items' own: `check` finds them.
+    """
+    data, kind = sample(name), type(SYNOPSES[name]())
+    rng = np.random.default_rng(7)
+    for _ in range(2_500):
+        changed = sealed(bytes(damage(bytearray(data), rng)))
+        try:
+            wave = kind.from_bytes(changed)
+        except SynopsisError:
+            continue
+        assert wave.to_bytes() == changed
+        wave.insert([], [])
+        assert wave.to_bytes() == changed, "the decoder took what the encoder does not write"
+        later = min(wave.now + 10, 2**61 - 1)
+        wave.insert(np.full(40, later), np.arange(40))
+        answer = wave.query(1)
+        assert answer.lower <= answer.estimate <= answer.upper
+        wave.advance(max(wave.now, later))
+
+
+def test_items_twice_and_levels_of_others_are_found() -> None:
+    """An item kept twice is refused at once, a level that is not its item's by `check`."""
+    wave = fed("one instance", np.arange(100), np.arange(100) + 2**40)
+    data = bytearray(wave.to_bytes())
+    start = data.index(bytes([0]) + (2 * (2**40 + 99)).to_bytes(6, "little"))
+    twice = data.copy()
+    twice[start + 8 + 1 : start + 8 + 7] = data[start + 1 : start + 7]
+    with pytest.raises(SynopsisError, match="damaged"):
+        DistinctWave.from_bytes(sealed(bytes(twice)))
+    with pytest.raises(SynopsisError, match="damaged"):
+        run_distinct_batch(
+            wave.parameters, [sealed(bytes(twice))], [0, 1], [200], [1], [0, 0], [], []
+        )
+    data[start + 7] ^= 1
+    wave = DistinctWave.from_bytes(sealed(bytes(data)))
+    with pytest.raises(SynopsisError, match="levels"):
+        wave.check()
+
+
+@pytest.mark.parametrize("name", SYNOPSES)
+def test_what_cannot_be_taken_is_refused_and_changes_nothing(name: str) -> None:
+    """Time that goes back or is out of range, items that are no whole numbers, unequal columns."""
+    wave = SYNOPSES[name]()
+    wave.insert([50, 50], [1, 2])
+    before = wave.to_bytes()
+    for times, items, words in (
+        ([49], [1], "49 is earlier than 50"),
+        ([60, 61, 60], [1, 1, 1], "60 is earlier than 61"),
+        ([60, 2**61], [1, 1], "out of range"),
+        ([-(2**63)], [1], "out of range"),
+        ([60, 61], [1], "an item is needed for each time"),
+        ([60], [1.5], "whole numbers"),
+        ([60], ["a"], "whole numbers"),
+        ([60.5], [1], "whole numbers"),
+    ):
+        with pytest.raises(SynopsisError, match=words):
+            wave.insert(times, items)
+    for now, words in ((50, "50 is earlier than 51"), (2**61 + 1, "range"), (-(2**63), "range")):
+        with pytest.raises(SynopsisError, match=words):
+            wave.advance(now)
+    for n, at, words in ((0, 51, "from 1"), (SPAN + 1, 51, "from 1"), (1, 50, "earlier than 51")):
+        with pytest.raises(SynopsisError, match=words):
+            wave.query(n, at)
+        with pytest.raises(SynopsisError, match=words):
+            run(wave, [before], [0, 0], [], [], [0, 1], [at], [n])
+    other = type(wave).create(replace(wave.parameters, span=SPAN + 1))
+    with pytest.raises(SynopsisError, match="other parameters"):
+        run(other, [before], [0, 0], [], [], [0, 0], [], [])
+    assert (wave.to_bytes(), wave.now) == (before, 51)
+    wave.insert(np.array([60]), np.array([2**64 - 1], np.uint64))
+    assert round(wave.query(1).estimate) == 1
+    wave.insert([2**61 - 1], [3])
+    wave.advance(2**61)
+    assert type(wave).from_bytes(wave.to_bytes()).now == 2**61
+
+
+@pytest.mark.parametrize(
+    ("settings_", "words"),
+    [
+        ((0.004, 0.1, 5, 1), "epsilon"),
+        ((0.1234567, 0.1, 5, 1), "epsilon"),
+        ((float("nan"), 0.1, 5, 1), "epsilon"),
+        ((0.1, 0.0, 5, 1), "delta"),
+        ((0.1, 0.6, 5, 1), "delta"),
+        ((0.1, 0.1, 0, 1), "span"),
+        ((0.1, 0.1, 2**53 + 1, 1), "span"),
+        ((0.1, 0.1, 5, -1), "seed"),
+        ((0.1, 0.1, 5, 2**63), "seed"),
+        ((0.1, 0.1, 5, True), "seed"),
+        ((15, 0.1, 5, 1), "bitmaps"),
+        ((24, 0.1, 5, 1), "power of two"),
+        ((8192, 0.1, 5, 1), "bitmaps"),
+        ((32, 0.1, 0, 1), "span"),
+    ],
+)
+def test_parameters_out_of_range_are_refused(
+    settings_: tuple[float, float, int, int], words: str
+) -> None:
+    """Each is named in the error."""
+    with pytest.raises(SynopsisError, match=words):
+        (BitmapsParameters if settings_[0] > 1 else DistinctParameters)(*settings_)
+
+
+def digest() -> str:
+    """The bytes and answers of all named streams and both parameters, as one."""
+    seen = sha256()
+    rng = np.random.default_rng(9)
+    for time_name in TIMES:
+        for item_name in ITEMS:
+            times, items = TIMES[time_name](rng, 60), ITEMS[item_name](rng, 60)
+            wave = fed("one instance", times, items, [40])
+            seen.update(wave.to_bytes())
+            for n in (1, 20, SPAN):
+                seen.update(repr(wave.query(n)).encode())
+                assert isinstance(wave, DistinctWave)
+                seen.update(repr(wave.retained(n).items.tolist()).encode())
+            rough = fed("bitmaps", times, items, [40])
+            seen.update(rough.to_bytes())
+            seen.update(repr([rough.query(n)[1:] for n in (1, 20, SPAN)]).encode())
+    wave = fed("five instances", np.arange(400), ITEMS["hashes"](rng, 400))
+    seen.update(wave.to_bytes())
+    seen.update(repr(wave.query(SPAN, predicate=lambda ids: ids > 0)).encode())
+    return seen.hexdigest()
+
+
+def test_plain_python_gives_the_same_bytes_and_figures() -> None:
+    """With NUMBA_DISABLE_JIT=1: the same states, and answers to the last bit."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-W",
+            "error",
+            "-c",
+            "from tests.laws.test_distinct_state import digest; print(digest())",
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "1"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.strip() == digest()
