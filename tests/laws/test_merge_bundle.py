@@ -130,6 +130,8 @@ def test_what_cannot_be_asked_is_refused() -> None:
     ):
         with pytest.raises(SynopsisError, match=words):
             union_totals(bundles, times, spans)
+    with pytest.raises(SynopsisError, match="hold a bundle, not a merged histogram"):
+        MergedHistogram.from_bytes(good.to_bytes())
     with pytest.raises(SynopsisError, match="no time"):
         _ = Bundle.of({}).now
 
@@ -166,16 +168,10 @@ def test_every_truncation_extension_and_changed_byte_is_refused(name: str) -> No
     bad += [sealed(data + tail) for tail in (b"\0", b"\1", b"\x80", data)]
     for change in (1, 0x80, 0xFF):
         bad += [data[:at] + bytes([data[at] ^ change]) + data[at + 1 :] for at in range(len(data))]
-    bad += [
-        b"",
-        b"{}",
-        bytes(64),
-        *(other for key, other in states().items() if key[-3:] != name[-3:]),
-    ]
-    for other in bad:
-        if read(name) is Bundle.from_bytes or not ("merged" in name and other in states().values()):
-            with pytest.raises(SynopsisError):
-                read(name)(other)
+    others = [other for key, other in states().items() if read(key) != read(name)]
+    for other in [*bad, b"", b"{}", bytes(64), *others]:
+        with pytest.raises(SynopsisError):
+            read(name)(other)
 
 
 def _flip(data: bytearray, rng: np.random.Generator) -> bytearray:
@@ -231,4 +227,8 @@ def test_hostile_bytes_are_refused_or_are_a_sound_state(
             answer = union_totals([state], [now], [1])
             assert bool(np.all(answer.lowers <= answer.uppers))
         elif isinstance(state, MergedHistogram):
-            assert state.query(1).lower <= state.query(1).upper
+            try:
+                found = state.query(1)
+            except SynopsisError:
+                continue
+            assert found.lower <= found.estimate <= found.upper

@@ -91,11 +91,10 @@ class Bundle:
 
         Cost: that of reading each part.
         """
-        body = opened(MERGED, data)
+        body = opened_form(BUNDLE, data)
         array = np.frombuffer(bytearray(body), np.uint8)
-        form, at = wire.get_varint(array, 0, len(body))
-        number, at = wire.get_varint(array, at, len(body))
-        if form != BUNDLE or not (0 <= number <= len(body)):
+        number, at = wire.get_varint(array, 0, len(body))
+        if not (0 <= number <= len(body)):
             raise damaged()
         texts = []
         for _ in range(2 * number):
@@ -198,6 +197,18 @@ def _name(party: str) -> bytes:
         return party.encode()
     except UnicodeEncodeError:
         raise SynopsisError(f"the name of a party must be text, not {party!r}") from None
+
+
+def opened_form(form: int, data: bytes) -> bytes:
+    """Return what follows the form in a stored merge; SynopsisError for anything else."""
+    body = opened(MERGED, data)
+    found, at = wire.get_varint(np.frombuffer(bytearray(body), np.uint8), 0, len(body))
+    if found not in (BUNDLE, HISTOGRAM):
+        raise damaged()
+    if found != form:
+        names = {BUNDLE: "a bundle", HISTOGRAM: "a merged histogram"}
+        raise SynopsisError(f"these bytes hold {names[found]}, not {names[form]}")
+    return body[at:]
 
 
 def varint(number: int) -> bytes:

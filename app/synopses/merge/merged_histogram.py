@@ -57,13 +57,13 @@ from app.synopses.histogram_codec import (
     decode,
     read_head,
 )
-from app.synopses.merge.bundle import HISTOGRAM, MERGED, damaged, varint
+from app.synopses.merge.bundle import HISTOGRAM, MERGED, damaged, opened_form, varint
 from app.synopses.merge.families import COUNT_HISTOGRAM, COUNT_WAVE, SUM_HISTOGRAM, SUM_WAVE
 from app.synopses.merge.rounding import down, up
 from app.synopses.parameters import MAX_DECIMALS, CountParameters, Parameters, SumParameters
 from app.synopses.units import MAX_UNITS
 from app.synopses.waves.count_wave import CountWave
-from app.synopses.waves.nested import opened, sealed
+from app.synopses.waves.nested import sealed
 from app.synopses.waves.sum_wave import SumWave
 
 MAX_DEPTH = 16
@@ -113,7 +113,7 @@ class MergedHistogram:
         """
         kind = data[3] if len(data) >= wire.BODY else MERGED
         if kind == MERGED:
-            return cls._opened(opened(MERGED, data))
+            return cls._of_body(opened_form(HISTOGRAM, data))
         if kind in (COUNT_WAVE, SUM_WAVE):
             wave = CountWave.from_bytes(data) if kind == COUNT_WAVE else SumWave.from_bytes(data)
             epsilon = 0.5 / max(1, wave.parameters.per_level - 1)
@@ -125,15 +125,15 @@ class MergedHistogram:
         return cls(histogram, histogram.parameters, 0, _strays(data))
 
     @classmethod
-    def _opened(cls, body: bytes) -> "MergedHistogram":
+    def _of_body(cls, body: bytes) -> "MergedHistogram":
         array = np.frombuffer(bytearray(body), np.uint8)
         numbers = []
         at = 0
-        for _ in range(5):
+        for _ in range(4):
             number, at = wire.get_varint(array, at, len(body))
             numbers.append(number)
-        form, depth, kind, decimals, strays = numbers
-        if form != HISTOGRAM or not (1 <= depth <= MAX_DEPTH) or strays < 0:
+        depth, kind, decimals, strays = numbers
+        if not (1 <= depth <= MAX_DEPTH) or strays < 0:
             raise damaged()
         if not (0 <= decimals <= MAX_DECIMALS if kind == SUM_HISTOGRAM else decimals == 0):
             raise damaged()
@@ -166,9 +166,9 @@ class MergedHistogram:
         """Return one histogram of all, at the latest of their times.
 
         Parts that have nothing in the span are left out; a single one that remains is returned as
-        it is, moved on to that time. Raises SynopsisError for parts that answer different things, or
-        differ in l (of waves: c - 1), span or decimals; where the error would come to 100 % or more
-        than 16 merges lie one after another; and for a union of more than 2^(62 - d) units.
+        it is, moved on to that time. Raises SynopsisError for parts that answer different things,
+        or differ in l (of waves: c - 1), span or decimals; where the error would come to 100 % or
+        more than 16 merges lie one after another; and for a union of more than 2^(62 - d) units.
         Cost: O(bytes), and a sort.
         """
         parts = (self, *others)
@@ -233,8 +233,8 @@ class MergedHistogram:
     def query(self, n: int, now: int | None = None) -> Estimate:
         """Answer for the window [now - n, now), 1 <= n <= span; `now` is the merge's if None.
 
-        A later `now` is a look ahead that changes nothing; an earlier one raises SynopsisError.
-        Cost: O(bytes).
+        A later `now` is a look ahead that changes nothing; an earlier one raises SynopsisError, and
+        so do units that no streams can have come to. Cost: O(bytes).
         """
         found = self._source.query(n, now)
         if self._depth == 0:
@@ -243,6 +243,8 @@ class MergedHistogram:
         unit = Fraction(1, 1 << self._depth)
         least = Fraction(ceil(Fraction(found.lower) * unit / (1 + inherited)))
         most = Fraction(floor(Fraction(found.upper) * unit / (1 - inherited)))
+        if least > most:  # no stream leaves that: between the two must be a whole number of units
+            raise damaged()
         middle = Fraction(found.estimate) * unit
         if self._strays > 0:
             least = max(Fraction(0), (least - self._strays * _STRAY) * (1 - _ROUNDING))
