@@ -1,0 +1,30 @@
+"""Merging: synopses of many parties answer over the union of their streams, at a stated error."""
+
+from app.synopses.merge.asked import UnionAnswers
+from app.synopses.merge.bundle import Bundle, Part
+from app.synopses.merge.extremes import union_extremes
+from app.synopses.merge.item_union import UnionItems, union_items
+from app.synopses.merge.merged_histogram import MergedHistogram
+from app.synopses.merge.quantile_union import UnionQuantiles, union_quantiles
+from app.synopses.merge.sample_union import UnionSample, party_seed, union_sample
+from app.synopses.merge.spreads import UnionSpreads, union_spreads
+from app.synopses.merge.totals import union_averages, union_totals
+
+__all__ = [
+    "Bundle",
+    "MergedHistogram",
+    "Part",
+    "UnionAnswers",
+    "UnionItems",
+    "UnionQuantiles",
+    "UnionSample",
+    "UnionSpreads",
+    "party_seed",
+    "union_averages",
+    "union_extremes",
+    "union_items",
+    "union_quantiles",
+    "union_sample",
+    "union_spreads",
+    "union_totals",
+]

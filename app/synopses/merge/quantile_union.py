@@ -1,0 +1,195 @@
+"""Quantiles over the union of a bundle's parts.
+
+Source: Arasu and Manku 2004, lemma 4.2, for the parts of several streams; as quantile_answer.py.
+
+Contract: as of one part (quantiles.py), with m the events of the union: lower <= quantile <= upper,
+always; a rank of the estimate is at most epsilon m from the one asked for, and the answer says how
+far at most for this window; ranks of lower and upper are at most 2 epsilon m off.
+Cost: O(bytes), and of a window O(values kept * log), then O(values kept) for each quantile.
+
+Proof. Let the parts have c events in known blocks in all. Of part i, 0 <= u_i <= U_i more may be in
+the window, all that is known being that their values are from least_i to most_i. The rank asked for
+is t(c + sum u_i), t(m) = max(1, ceil(p m)). For x, let F(x) be the number of the union's events
+<= x. What the known ones add to it is between S(x) - D(x) and S(x): these add up (see
+quantile_layout.py). As u - t(c + u) and -t(c + u) are monotone in u (see quantile_answer.py),
+
+    F(x) - t <= S(x) + I - t(c + I),              I: the sum of U_i over least_i <= x
+    F(x) - t >= S(x) - D(x) - t(c + O),           O: the sum of U_i over most_i > x
+
+for a part with x < least_i has none of its u_i in F, so u_i = 0 is the most F - t can be, and a
+part with x >= most_i has all, so that u_i = 0 is the least; in between it may have all or none.
+The two are at most D(x) + sum U_i apart: I and O together have no U_i twice but of parts in
+between, and t(c + O) - t(c + I) is at most the sum of U_i of parts in O alone. That is the sum of
+the parts' widths, each less than 2 epsilon m_i by one at least. Hence the ranks as of one part.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from app.synopses import faults
+from app.synopses.compile import kernel
+from app.synopses.errors import SynopsisError
+from app.synopses.histogram_codec import Integers
+from app.synopses.histogram_kernel import Floats
+from app.synopses.levels.block_codec import summary_error
+from app.synopses.levels.blocks import BASE, tail_length
+from app.synopses.levels.quantile_answer import collect, rank_of
+from app.synopses.levels.quantile_batch import head_of, parts_of
+from app.synopses.levels.quantile_codec import QUANTILES, blocks_for, decode, read_numbers
+from app.synopses.levels.quantile_kernel import LEVELS, STATE_SIZE, TAIL, TOTAL
+from app.synopses.levels.quantile_parameters import QuantileParameters
+from app.synopses.merge.asked import ask
+from app.synopses.merge.bundle import Bundle
+from app.synopses.wire import VERSION, Bytes
+
+# Rows of the steps of a union, by rising value: the value, the events it stands for, the width that
+# ends at it, and how many more straddling events may be, and are for certain, up to it.
+_VALUE, _EVENTS, _WIDTH, _POSSIBLE, _CERTAIN = 0, 1, 2, 3, 4
+_ROWS = 5
+
+
+@dataclass(frozen=True)
+class UnionQuantiles:
+    """Answers over the union of each bundle's parts: float64[bundles, spans, quantiles].
+
+    rank_errors: no rank of the estimate is farther from the one asked for. NaN for no events.
+    """
+
+    estimates: Floats
+    lowers: Floats
+    uppers: Floats
+    rank_errors: Floats
+
+
+@kernel
+def _known(
+    head: Integers, data: Bytes, starts: Integers
+) -> tuple[int, int, Floats, Integers, Integers, Floats]:
+    """Return what a part knows of the windows that start at `starts`.
+
+    Returns (fault, its number, steps, ends, events, extremes): steps[:, ends[k]:ends[k + 1]] is
+    what `collect` gives of window k; of the events, events[k, 0] are in known blocks and
+    events[k, 1] straddle, with values from extremes[k, 0] to extremes[k, 1].
+    """
+    state = np.empty(STATE_SIZE, np.int64)
+    found = head.copy()
+    steps = np.empty((3, 0), np.float64)
+    ends = np.zeros(len(starts) + 1, np.int64)
+    events = np.zeros((len(starts), 2), np.int64)
+    extremes = np.zeros((len(starts), 2), np.float64)
+    fault, begin, at = read_numbers(data, 0, len(data), found, state)
+    if fault != faults.OK:
+        return fault, 0, steps, ends, events, extremes
+    times = np.empty(state[TOTAL] - begin, np.int64)
+    values = np.empty(len(times), np.float64)
+    blocks = blocks_for(found, state, 0)
+    fault = decode(data, at, len(data), found, state, times, values, blocks)
+    if fault != faults.OK:
+        return fault, 0, steps, ends, events, extremes
+    begin = max((state[TOTAL] >> BASE << BASE) - tail_length(head[LEVELS]), state[TAIL])
+    for k in range(len(starts)):
+        mine, covered, straddling, least, most = collect(
+            found, state, times, values, blocks, begin, starts[k]
+        )
+        ends[k + 1] = ends[k] + mine.shape[1]
+        longer = np.empty((3, ends[k + 1]), np.float64)
+        longer[:, : ends[k]] = steps[:, : ends[k]]
+        longer[:, ends[k] :] = mine
+        steps = longer
+        events[k, 0] = covered
+        events[k, 1] = straddling
+        extremes[k, 0] = least
+        extremes[k, 1] = most
+    return faults.OK, 0, steps, ends, events, extremes
+
+
+@kernel
+def _answer(steps: Floats, covered: int, part: int) -> tuple[float, float, float, float]:
+    """Return (estimate, lower, upper, rank error) of the part/PARTS quantile; NaN for no events.
+
+    `covered` is the number of events in known blocks, the c of the proof. Cost: O(steps).
+    """
+    estimate = lower = upper = error = np.nan
+    width = int(np.sum(steps[_WIDTH]))
+    later = int(np.sum(steps[_CERTAIN]))
+    if covered + later == 0:
+        return estimate, lower, upper, error
+    count = 0
+    inside = 0
+    high_before = -1
+    i = 0
+    while i < steps.shape[1]:
+        value = steps[_VALUE, i]
+        while i < steps.shape[1] and steps[_VALUE, i] == value:
+            count += int(steps[_EVENTS, i])
+            width -= int(steps[_WIDTH, i])
+            inside += int(steps[_POSSIBLE, i])
+            later -= int(steps[_CERTAIN, i])
+            i += 1
+        high = count + inside - rank_of(part, covered + inside)
+        low = max(count - width, 0) - rank_of(part, covered + later)
+        if np.isnan(lower) and high >= 0:
+            lower = value
+        if np.isnan(estimate) and low + high >= 0:
+            estimate = value
+            error = float(max(0, -low, high_before + 1))
+        if low >= 0:
+            upper = value
+            break
+        high_before = high
+    return estimate, lower, upper, error
+
+
+def union_quantiles(
+    bundles: Sequence[Bundle],
+    times: npt.ArrayLike,
+    spans: npt.ArrayLike,
+    quantiles: npt.ArrayLike,
+) -> UnionQuantiles:
+    """Answer for the windows [time - span, time) of each bundle of quantile summaries.
+
+    times: int64[B]; spans: int64[K], 1 to the span kept; quantiles: numbers from 0 to 1, taken to
+    the millionth. Raises SynopsisError as `ask` does, and for any other span or quantile.
+    """
+    asked = ask(QuantileParameters, (QUANTILES,), bundles, times, spans)
+    if not bool(np.all((asked.spans >= 1) & (asked.spans <= asked.parameters.span))):
+        raise SynopsisError(
+            f"a window asked for must be from 1 to {asked.parameters.span}, the span kept"
+        )
+    parts = parts_of(quantiles)
+    head = head_of(asked.parameters)
+    answers = np.empty((4, len(bundles), len(asked.spans), len(parts)), np.float64)
+    for bundle, first in enumerate(asked.starts[:-1].tolist()):
+        windows: list[list[Floats]] = [[] for _ in asked.spans]
+        covered = np.zeros(len(asked.spans), np.int64)
+        for part in range(first, int(asked.starts[bundle + 1])):
+            data = np.frombuffer(bytearray(asked.states[part]), np.uint8)
+            fault, number, steps, ends, events, extremes = _known(
+                head, data, asked.times[part] - asked.spans
+            )
+            if fault != faults.OK:
+                raise summary_error(fault, int(number), VERSION, -1)
+            for k, window in enumerate(windows):
+                window.append(_united(steps[:, ends[k] : ends[k + 1]], events[k, 1], extremes[k]))
+            covered += events[:, 0]
+        for k, window in enumerate(windows):
+            together = np.concatenate(window, axis=1)
+            together = together[:, np.argsort(together[_VALUE], kind="stable")]
+            for j, asked_for in enumerate(parts.tolist()):
+                answers[:, bundle, k, j] = _answer(together, int(covered[k]), asked_for)
+    return UnionQuantiles(*answers)
+
+
+def _united(steps: Floats, straddling: int, extremes: Floats) -> Floats:
+    """Return the steps of a part as those of a union."""
+    rows = np.zeros((_ROWS, steps.shape[1] + 2), np.float64)
+    rows[:3, :-2] = steps
+    if straddling == 0:
+        return rows[:, :-2]
+    rows[_VALUE, -2:] = extremes
+    rows[_POSSIBLE, -2] = straddling
+    rows[_CERTAIN, -1] = straddling
+    return rows

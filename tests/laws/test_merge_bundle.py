@@ -1,0 +1,234 @@
+"""Laws of bundles: merging is a union, whatever the order; bytes are read back or refused."""
+
+import zlib
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.synopses import CountParameters, ExponentialHistogram, SynopsisError
+from app.synopses.merge import Bundle, MergedHistogram, party_seed, union_totals
+from app.synopses.values import SampleParameters, SlidingSample
+from app.synopses.waves import PositionWave, WaveParameters
+from tests.laws.parties import FAMILIES, SPAN, bundle, drawn, party_name, synopsis, taken
+
+
+def counted(times: list[int], now: int) -> bytes:
+    histogram = ExponentialHistogram.create(CountParameters(0.2, SPAN))
+    histogram.insert(sorted(min(time, now) for time in times))
+    histogram.advance(max(now, histogram.now))
+    return histogram.to_bytes()
+
+
+SENT = st.dictionaries(
+    st.sampled_from(["a", "b", "ä", "c" * 255]),
+    st.builds(counted, st.lists(st.integers(0, 40), max_size=6), st.integers(0, 50)),
+)
+
+
+@settings(derandomize=True, deadline=None, max_examples=300)
+@given(one=SENT, two=SENT, three=SENT)
+def test_merging_is_associative_commutative_and_idempotent(
+    one: dict[str, bytes], two: dict[str, bytes], three: dict[str, bytes]
+) -> None:
+    """Any grouping, order and repetition of merges ends in the same bytes; nothing is changed."""
+    a, b, c = (Bundle.of(sent) for sent in (one, two, three))
+    before = a.to_bytes()
+    both = a.merge(b).merge(c).to_bytes()
+    for other in (a.merge(b.merge(c)), c.merge(a, b), b.merge(c, b, a, a), a.merge(b, c).merge(b)):
+        assert other.to_bytes() == both
+    assert a.merge(a).to_bytes() == a.merge(Bundle.of({})).to_bytes() == before
+    assert Bundle.of({}).merge(a).to_bytes() == a.to_bytes() == before
+    assert Bundle.from_bytes(both).to_bytes() == both
+
+
+def test_of_a_party_in_both_what_is_further_on_stays() -> None:
+    """A later state replaces an earlier one, in whichever order they come; others stay."""
+    early, late = counted([1, 2], 10), counted([1, 2, 15], 20)
+    other = Bundle.of({"b": counted([3], 5)})
+    for first, second in ((early, late), (late, early)):
+        merged = Bundle.of({"a": first}).merge(other, Bundle.of({"a": second}))
+        assert [(part.party, part.now) for part in merged.parts] == [("a", 20), ("b", 5)]
+        assert merged.parts[0].data == late
+        assert (merged.now, merged.behind(20), merged.behind(5)) == (20, ("b",), ())
+        assert merged.behind(21) == ("a", "b")
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_family_is_bundled_and_read_back(name: str) -> None:
+    """Of each kind: bytes round-trip, parts are sound, and a restart half-way changes nothing."""
+    split = taken(name, drawn("skewed", FAMILIES[name].values[0], 3, 400, 1))
+    whole = bundle(name, split)
+    whole.check()
+    assert Bundle.from_bytes(whole.to_bytes()).to_bytes() == whole.to_bytes()
+    assert bundle(name, split, until=200).merge(whole).to_bytes() == whole.to_bytes()
+    resumed = {}
+    for part in bundle(name, split, until=200).parts:
+        again = type(synopsis(name, split, 0, 0)).from_bytes(part.data)
+        party = [party_name(number) for number in range(3)].index(part.party)
+        mine = (split.whose == party) & (np.arange(400) >= 200)
+        values = split.values[mine]
+        if FAMILIES[name].takes in ("whole", "items"):
+            values = values.astype(np.int64)
+        columns = [split.times[mine]] + [values] * (FAMILIES[name].takes != "times")
+        again.insert(*columns)
+        resumed[part.party] = again.to_bytes()
+    assert Bundle.of(resumed).to_bytes() == whole.to_bytes()
+
+
+def test_what_cannot_be_bundled_is_refused() -> None:
+    """Other kinds, other parameters, names that are none, and two parties with one seed."""
+    good = counted([1], 2)
+    other = ExponentialHistogram.create(CountParameters(0.2, SPAN + 1)).to_bytes()
+    extreme = synopsis("minimum", drawn("evenly", "prices", 1, 5, 1), 0).to_bytes()
+    position = PositionWave.create(WaveParameters(0.1, SPAN)).to_bytes()
+    for sent, words in (
+        ({"a": good, "b": other}, "equal parameters"),
+        ({"a": good, "b": extreme}, "one kind"),
+        ({"a": position}, "kind 5 cannot be merged"),
+        ({"a": Bundle.of({"a": good}).to_bytes()}, "kind 23 cannot be merged"),
+        ({"a": b""}, "no synopsis"),
+        ({"a": good[:-1]}, "damaged"),
+        ({"": good}, "name of a party"),
+        ({"a" * 256: good}, "name of a party"),
+        ({"\ud800": good}, "name of a party"),
+    ):
+        with pytest.raises(SynopsisError, match=words):
+            Bundle.of(sent)
+    with pytest.raises(SynopsisError, match="equal parameters"):
+        Bundle.of({"a": good}).merge(Bundle.of({"b": other}))
+    draws = SlidingSample.create(SampleParameters(3, SPAN, party_seed(1, "a"))).to_bytes()
+    with pytest.raises(SynopsisError, match="'a' and 'b' have one seed"):
+        Bundle.of({"a": draws, "b": draws})
+    with pytest.raises(SynopsisError, match="'a' and 'b' have one seed"):
+        Bundle.of({"a": draws}).merge(Bundle.of({"b": draws}))
+    for seed in (-1, 2**63, 1.5, True):
+        with pytest.raises(SynopsisError, match="seed"):
+            party_seed(seed, "a")  # type: ignore[arg-type]
+
+
+def test_what_cannot_be_asked_is_refused() -> None:
+    """Nothing to ask, another question, a time gone by, a window that is not kept."""
+    good = Bundle.of({"a": counted([1], 2), "b": counted([1], 9)})
+    for bundles, times, spans, words in (
+        ([], [], [5], "a time is needed"),
+        ([good], [9, 9], [5], "a time is needed"),
+        ([Bundle.of({})], [9], [5], "kind 0"),
+        ([good], [8], [5], "8 is earlier than 9, the time that party 'b'"),
+        ([good], [2**61 + 1], [5], "out of range"),
+        ([good], [9.5], [5], "whole numbers"),
+        ([good], [9], [0], "from 1 to 1000"),
+        ([good], [9], [SPAN + 1], "from 1 to 1000"),
+        (
+            [good, Bundle.of({"a": ExponentialHistogram.create(CountParameters(1, 9)).to_bytes()})],
+            [9, 9],
+            [5],
+            "equal parameters",
+        ),
+    ):
+        with pytest.raises(SynopsisError, match=words):
+            union_totals(bundles, times, spans)
+    with pytest.raises(SynopsisError, match="hold a bundle, not a merged histogram"):
+        MergedHistogram.from_bytes(good.to_bytes())
+    with pytest.raises(SynopsisError, match="no time"):
+        _ = Bundle.of({}).now
+
+
+def sealed(data: bytes) -> bytes:
+    """The same bytes with the checksum that they ought to have, made by zlib."""
+    return data[:4] + zlib.adler32(data[2:4] + data[8:]).to_bytes(4, "little") + data[8:]
+
+
+def states() -> dict[str, bytes]:
+    kept = drawn("evenly", "prices", 2, 120, 3)
+    counts = bundle("count", kept)
+    sums = MergedHistogram.of([part.data for part in bundle("sum", kept).parts])
+    return {
+        "bundle": Bundle.of({part.party[-1]: part.data for part in counts.parts}).to_bytes(),
+        "empty bundle": Bundle.of({}).to_bytes(),
+        "merged count": MergedHistogram.of([part.data for part in counts.parts]).to_bytes(),
+        "merged sum": sums.to_bytes(),
+    }
+
+
+def read(name: str) -> Callable[[bytes], Bundle | MergedHistogram]:
+    return Bundle.from_bytes if "bundle" in name else MergedHistogram.from_bytes
+
+
+@pytest.mark.parametrize("name", states())
+def test_every_truncation_extension_and_changed_byte_is_refused(name: str) -> None:
+    """No prefix is a merge, nor is one with something behind it; no wrong byte goes unseen."""
+    data = states()[name]
+    assert sealed(data) == data
+    bad = [data[:end] for end in range(len(data))]
+    bad += [sealed(data[:end]) for end in range(8, len(data))]
+    bad += [data + tail for tail in (b"\0", b"\1", data)]
+    bad += [sealed(data + tail) for tail in (b"\0", b"\1", b"\x80", data)]
+    for change in (1, 0x80, 0xFF):
+        bad += [data[:at] + bytes([data[at] ^ change]) + data[at + 1 :] for at in range(len(data))]
+    others = [other for key, other in states().items() if read(key) != read(name)]
+    for other in [*bad, b"", b"{}", bytes(64), *others]:
+        with pytest.raises(SynopsisError):
+            read(name)(other)
+
+
+def _flip(data: bytearray, rng: np.random.Generator) -> bytearray:
+    for _ in range(rng.integers(1, 5)):
+        data[rng.integers(8, len(data))] = rng.integers(0, 256)
+    return data
+
+
+def _cut(data: bytearray, rng: np.random.Generator) -> bytearray:
+    at, length = rng.integers(8, len(data)), rng.integers(1, 20)
+    del data[at : at + length]
+    return data
+
+
+def _stuff(data: bytearray, rng: np.random.Generator) -> bytearray:
+    at = rng.integers(8, len(data))
+    stuffing = rng.choice([0, 1, 0x7F, 0x80, 0xFF], rng.integers(1, 20))
+    data[at:at] = stuffing.astype(np.uint8).tobytes()
+    return data
+
+
+def _noise(data: bytearray, rng: np.random.Generator) -> bytearray:
+    return data[:8] + rng.bytes(rng.integers(0, 80))
+
+
+@pytest.mark.parametrize("damage", [_flip, _cut, _stuff, _noise])
+@pytest.mark.parametrize("name", [name for name in states() if name != "empty bundle"])
+def test_hostile_bytes_are_refused_or_are_a_sound_state(
+    name: str, damage: Callable[[bytearray, np.random.Generator], bytearray]
+) -> None:
+    """With a right checksum, damage is refused by what is inside, or leaves a state that works.
+
+    Checksums of the parts, too: what a hostile sender would do.
+    """
+    data = states()[name]
+    inner = [at for at in range(8, len(data) - 8) if data[at : at + 2] == b"\xa7\x53"]
+    rng = np.random.default_rng(7)
+    for case in range(2_500):
+        changed = bytes(damage(bytearray(data), rng))
+        if case % 2 == 0:
+            last = inner[-1]
+            changed = (
+                changed[:last] + sealed(changed[last:]) if len(changed) > last + 8 else changed
+            )
+        changed = sealed(changed)
+        try:
+            state = read(name)(changed)
+        except SynopsisError:
+            continue
+        assert state.to_bytes() == changed
+        if isinstance(state, Bundle) and state.parts:
+            now = state.now
+            answer = union_totals([state], [now], [1])
+            assert bool(np.all(answer.lowers <= answer.uppers))
+        elif isinstance(state, MergedHistogram):
+            try:
+                found = state.query(1)
+            except SynopsisError:
+                continue
+            assert found.lower <= found.estimate <= found.upper

@@ -1,0 +1,64 @@
+"""Compiled or not, merges and answers over a union are the same."""
+
+import os
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+from app.synopses.merge import (
+    MergedHistogram,
+    union_averages,
+    union_extremes,
+    union_items,
+    union_quantiles,
+    union_sample,
+    union_spreads,
+    union_totals,
+)
+from tests.laws.parties import FAMILIES, bundle, drawn, taken
+
+ROOT = Path(__file__).parents[2]
+SPANS = [3, 40, 200]
+
+
+def digest() -> str:
+    """Answers over the union of every family, and merged histograms, as one."""
+    seen = sha256()
+    for name in FAMILIES:
+        split = taken(name, drawn("skewed", FAMILIES[name].values[0], 3, 150, 8))
+        it = bundle(name, split)
+        asked = ([it], [it.now + 1], SPANS)
+        answers: object
+        if name in ("count", "coarse count", "sum", "count wave", "sum wave"):
+            merged = MergedHistogram.of([part.data for part in it.parts])
+            seen.update(merged.to_bytes())
+            answers = (union_totals(*asked), [merged.query(n) for n in SPANS])
+        elif name == "average":
+            answers = union_averages(*asked)
+        elif name in ("minimum", "rough maximum"):
+            answers = union_extremes(*asked)
+        elif "spread" in name:
+            answers = union_spreads(*asked)
+        elif "quantiles" in name:
+            answers = union_quantiles(*asked, [0.1, 0.5, 0.9])
+        elif name == "items":
+            answers = union_items(*asked, 0.1)
+        else:
+            answers = [union_sample(it, n, it.now + 1) for n in SPANS]
+        seen.update(repr(answers).encode())
+    return seen.hexdigest()
+
+
+def test_plain_python_gives_the_same_bytes_and_figures() -> None:
+    """With NUMBA_DISABLE_JIT=1: the same states, and answers to the last digit that is shown."""
+    code = "from tests.laws.test_merges_as_plain_python import digest; print(digest())"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "1"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.strip() == digest()
