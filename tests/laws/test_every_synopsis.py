@@ -31,7 +31,7 @@ FLIGHTS = DATA / "flights-2001-h1.parquet"
 WEB = DATA / "nasa_http_19950801.tsv.gz"
 
 SPAN = 200
-SIZE = 300
+SIZE = 220
 WINDOWS = (1, 2, 7, 60, 199, SPAN)
 NUMBERS = (1, 2, 3, 40, SIZE, 2 * SIZE)
 FIRST, LAST = -(2**61), 2**61 - 1
