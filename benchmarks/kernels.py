@@ -1,147 +1,214 @@
-"""Cost of the exponential histograms' batch kernel alone: no Kafka, no Faust, no table.
+"""Cost of the synopses' batch kernels alone: no Kafka, no Faust, no table.
 
     python -m benchmarks.kernels
 
-Two tables, of CPU time: nanoseconds an event where one key has all 10,000 events of each batch, and
-microseconds a key where each of 100,000 keys has 1 or 10 events in the batch. See README.md beside
-this file.
+CPU time, in four tables: nanoseconds an event where one key has all 10,000 events of each batch,
+beside DataSketches' KLL and river's ADWIN in the same rounds; the same for the whole set of
+statistics together; microseconds a key where each of 100,000 keys has 1 or 10 events in the batch.
+See README.md beside this file.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from statistics import median
 
 import numpy as np
-import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
-from app.synopses import CountParameters, Parameters, SumParameters, run_batch
+from benchmarks.kernel_subjects import (
+    OF_MANY_KEYS,
+    WHOLE_SET,
+    Float64s,
+    Insert,
+    Int64s,
+    States,
+    adwin,
+    count,
+    kll,
+    total,
+)
 from benchmarks.report import machine
 
-Int64s = npt.NDArray[np.int64]
-
-_SPAN_MS = 3_600_000
 _GAP_MS = 2
 _BATCH, _BATCHES = 10_000, 100
+_ADWIN_EVENTS = 20_000
 _KEYS = 100_000
 _MOST_KNOWN = 50
-_REPEATS = 5
+_ROUNDS = 5
 _SEED = 20020106
 
-_no_queries = np.empty(0, np.int64)
+_WANTED_COUNT_NS, _WANTED_WHOLE_SET_NS, _WANTED_KEY_US = 15.0, 500.0, 2.0
+
 _values = np.random.default_rng(_SEED).integers(1, 10_000, _KEYS * _MOST_KNOWN) / 100
 
-
-def _parameters(kind: str, epsilon: float) -> Parameters:
-    if kind == "count":
-        return CountParameters(epsilon=epsilon, span=_SPAN_MS)
-    return SumParameters(epsilon=epsilon, span=_SPAN_MS, decimals=2)
+Run = Callable[[], float]
 
 
-def _insert(
-    parameters: Parameters, states: list[bytes | None], starts: Int64s, times: Int64s
-) -> list[bytes | None]:
-    values = _values[: len(times)] if isinstance(parameters, SumParameters) else None
-    query_starts = np.zeros(len(states) + 1, np.int64)
-    result = run_batch(
-        parameters, states, starts, times, values, query_starts, _no_queries, _no_queries
-    )
-    return list(result.states)
+def rounds(
+    runs: Mapping[str, Run], each: Mapping[str, int]
+) -> tuple[dict[str, list[float]], dict[str, float]]:
+    """Run all subjects in turn, several times, after one round that loads and compiles.
+
+    Returns CPU seconds for each of what a run does, one figure a round, and what the last run
+    returned, by name. Kernels have one thread: what else the machine does is none of their cost.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    sizes: dict[str, float] = {}
+    for name, run in runs.items():
+        sizes[name] = run()
+    for _ in range(_ROUNDS):
+        for name, run in runs.items():
+            start = time.process_time()
+            run()
+            seconds[name].append((time.process_time() - start) / each[name])
+    return seconds, sizes
 
 
-def one_key(kind: str, epsilon: float) -> tuple[list[float], int]:
-    """Nanoseconds an event, one figure a repeat, and the bytes of the state at the end.
+def one_key(insert: Insert) -> Run:
+    """A run of one key's 1,000,000 events; returns the bytes of the state at the end.
 
     The state is carried from batch to batch as bytes, as a worker does; the span holds more events
     than there are, so that nothing expires and the state is the largest it can be.
     """
-    parameters = _parameters(kind, epsilon)
     starts = np.array([0, _BATCH], np.int64)
     times = np.arange(_BATCH * _BATCHES, dtype=np.int64) * _GAP_MS
-    batches = np.split(times, _BATCHES)
-    states: list[bytes | None] = []
+    batches = list(zip(np.split(times, _BATCHES), np.split(_events(), _BATCHES), strict=True))
 
-    def run() -> None:
-        nonlocal states
-        states = [None]
-        for batch in batches:
-            states = _insert(parameters, states, starts, batch)
+    def run() -> float:
+        states: States = [None]
+        for batch_times, batch_values in batches:
+            states = insert(states, starts, batch_times, batch_values)
+        return len(states[0] or b"")
 
-    seconds = _repeated(run)
-    return [s / len(times) * 1e9 for s in seconds], len(states[0] or b"")
+    return run
 
 
-def many_keys(kind: str, events: int, known: int) -> tuple[list[float], float]:
-    """Microseconds a key, one figure a repeat, for a batch of `events` events of each key, and the
-    mean bytes of a state after it.
+def many_keys(insert: Insert, events: int, known: int) -> Run:
+    """A run of one batch of `events` events of each key; returns the mean bytes of a state after.
 
-    The keys are new, or have `known` events already; epsilon is 0.01.
+    The keys are new, or have `known` events already.
     """
-    parameters = _parameters(kind, 0.01)
     rng = np.random.default_rng(_SEED)
-    states: list[bytes | None] = [None] * _KEYS
 
-    def batch(first_ms: int, each: int) -> tuple[Int64s, Int64s]:
+    def batch(first_ms: int, each: int) -> tuple[Int64s, Int64s, Float64s]:
         times = np.sort(rng.integers(first_ms, first_ms + 60_000, (_KEYS, each)), axis=1)
-        return np.arange(_KEYS + 1, dtype=np.int64) * each, times.ravel()
+        starts = np.arange(_KEYS + 1, dtype=np.int64) * each
+        return starts, times.ravel(), _values[: _KEYS * each]
 
+    states: States = [None] * _KEYS
     if known:
-        states = _insert(parameters, states, *batch(0, known))
-    starts, times = batch(60_000, events)
-    after: list[bytes | None] = []
+        states = insert(states, *batch(0, known))
+    columns = batch(60_000, events)
 
-    def run() -> None:
-        nonlocal after
-        after = _insert(parameters, states, starts, times)
+    def run() -> float:
+        return sum(map(len, insert(states, *columns))) / _KEYS
 
-    seconds = _repeated(run)
-    size = sum(len(state or b"") for state in after) / _KEYS
-    return [s / _KEYS * 1e6 for s in seconds], size
+    return run
 
 
-def _repeated(run: Callable[[], None]) -> list[float]:
-    """CPU seconds of each of several runs, after one that loads and compiles: the kernels have one
-    thread, and what else the machine does is none of their cost.
-    """
-    run()
-    seconds = []
-    for _ in range(_REPEATS):
-        start = time.process_time()
-        run()
-        seconds.append(time.process_time() - start)
-    return seconds
+def _events() -> Float64s:
+    return _values[: _BATCH * _BATCHES]
 
 
-def _table(title: str, unit: str) -> Table:
+def _peers() -> dict[str, Run]:
+    few = _events()[:_ADWIN_EVENTS].tolist()
+    batches = np.split(_events(), _BATCHES)
+    return {"DataSketches KLL, k 200": lambda: kll(batches), "river ADWIN": lambda: adwin(few)}
+
+
+def _spread(figures: list[float]) -> str:
+    return f"{min(figures):,.2f} - {max(figures):,.2f}"
+
+
+def _table(title: str, *headings: str) -> Table:
     table = Table(title=title)
     table.add_column("", no_wrap=True)
-    for heading in (unit, "min - max", "state bytes"):
+    for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     return table
 
 
-def _add(table: Table, name: str, figures: list[float], size: float) -> None:
-    spread = f"{min(figures):.2f} - {max(figures):.2f}"
-    table.add_row(name, f"{median(figures):.2f}", spread, f"{size:,.0f}")
+def of_one_key(console: Console) -> None:
+    """Counts and sums beside the peers."""
+    ours = {
+        f"{name}, epsilon {e}": one_key(make(e))
+        for name, make in (("count", count), ("sum", total))
+        for e in (0.1, 0.01, 0.001)
+    }
+    peers = _peers()
+    each = dict.fromkeys([*ours, *peers], _BATCH * _BATCHES) | {"river ADWIN": _ADWIN_EVENTS}
+    seconds, sizes = rounds({**ours, **peers}, each)
+    table = _table(
+        f"One key, batches of {_BATCH:,} events",
+        "ns an event",
+        "min - max",
+        "state bytes",
+        "KLL takes",
+        "ADWIN takes",
+    )
+    for name, figures in seconds.items():
+        ratios = [
+            f"{median(r):,.1f} ({min(r):,.1f} - {max(r):,.1f})"
+            for r in (
+                [p / f for p, f in zip(seconds[peer], figures, strict=True)] for peer in peers
+            )
+        ]
+        ns = [s * 1e9 for s in figures]
+        table.add_row(name, f"{median(ns):,.2f}", _spread(ns), f"{sizes[name]:,.0f}", *ratios)
+    console.print(table)
+    slowest = max(median(seconds[name]) for name in ours if name.startswith("count")) * 1e9
+    _verdict(console, "a count", slowest, _WANTED_COUNT_NS, "ns an event")
+
+
+def of_the_whole_set(console: Console) -> None:
+    """Each statistic alone, and all of them for each event."""
+    runs = {name: one_key(insert) for name, insert in WHOLE_SET.items()}
+    seconds, sizes = rounds(runs, dict.fromkeys(runs, _BATCH * _BATCHES))
+    table = _table("One key, every statistic", "ns an event", "min - max", "state bytes")
+    every = [sum(figures) for figures in zip(*seconds.values(), strict=True)]
+    for name, figures in [*seconds.items(), ("all of them", every)]:
+        ns = [s * 1e9 for s in figures]
+        size = sizes.get(name, sum(sizes.values()))
+        table.add_row(name, f"{median(ns):,.1f}", _spread(ns), f"{size:,.0f}")
+    console.print(table)
+    _verdict(console, "the whole set", median(every) * 1e9, _WANTED_WHOLE_SET_NS, "ns an event")
+
+
+def of_many_keys(console: Console) -> None:
+    """All synopses, for keys that are new and for keys that have events already."""
+    table = _table(f"{_KEYS:,} keys", "known", "new events", "us a key", "min - max", "state bytes")
+    slowest: dict[int, dict[str, float]] = {0: {}, _MOST_KNOWN: {}}
+    for name, insert in OF_MANY_KEYS.items():
+        for known in (0, _MOST_KNOWN):
+            for events in (1, 10):
+                seconds, sizes = rounds({name: many_keys(insert, events, known)}, {name: _KEYS})
+                us = [s * 1e6 for s in seconds[name]]
+                row = (f"{median(us):.2f}", _spread(us), f"{sizes[name]:,.0f}")
+                table.add_row(name, str(known), str(events), *row)
+                slowest[known][name] = max(slowest[known].get(name, 0.0), median(us))
+    console.print(table)
+    for known, of in slowest.items():
+        # both are said: a key that has events costs what reading and writing them costs
+        what = f"a key that has {known} events"
+        _verdict(console, what, max(of.values()), _WANTED_KEY_US, "us")
+        above = [f"{name} {us:.2f}" for name, us in of.items() if us > _WANTED_KEY_US]
+        if above:
+            console.print(f"  above: {'; '.join(above)}", highlight=False)
+
+
+def _verdict(console: Console, what: str, found: float, wanted: float, unit: str) -> None:
+    word = "within" if found <= wanted else "ABOVE"
+    console.print(f"{what}: {found:,.2f} {unit} at most, {word} {wanted:,.0f}", highlight=False)
 
 
 def main() -> None:
-    """Measure and print both tables; about 30 s."""
-    console = Console()
+    """Measure and print all tables; about 3 minutes."""
+    console = Console(width=140)
     console.print(machine(), highlight=False)
-    table = _table(f"One key, batches of {_BATCH:,} events", "ns an event")
-    for kind in ("count", "sum"):
-        for epsilon in (0.1, 0.01, 0.001):
-            _add(table, f"{kind}, epsilon {epsilon}", *one_key(kind, epsilon))
-    console.print(table)
-    table = _table(f"{_KEYS:,} keys, epsilon 0.01", "us a key")
-    for kind in ("count", "sum"):
-        for known in (0, _MOST_KNOWN):
-            for events in (1, 10):
-                name = f"{kind}, {known} events known, {events} new"
-                _add(table, name, *many_keys(kind, events, known))
-    console.print(table)
+    of_one_key(console)
+    of_the_whole_set(console)
+    of_many_keys(console)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from app.synopses import faults
 from app.synopses.errors import SynopsisError
+from app.synopses.estimate import Estimate
 from app.synopses.histogram_codec import COUNT, SUM, TIME_MIN, Integers
 from app.synopses.histogram_kernel import Floats, run
 from app.synopses.parameters import Parameters, SumParameters
@@ -29,6 +30,11 @@ class BatchResult:
     estimates: Floats
     lowers: Floats
     uppers: Floats
+
+    def only(self) -> Estimate:
+        """Return the answer of a batch with one query and one span."""
+        figures = (self.estimates, self.lowers, self.uppers)
+        return Estimate(*(float(figure[0, 0]) for figure in figures))
 
 
 def head_of(parameters: Parameters) -> Integers:

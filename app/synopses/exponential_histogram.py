@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from app.synopses import faults
-from app.synopses.batch import NO_QUERIES, integers, run_batch
+from app.synopses.batch import run_batch
 from app.synopses.canonical import bucket_at
 from app.synopses.errors import SynopsisError
 from app.synopses.estimate import Estimate
@@ -31,33 +31,18 @@ from app.synopses.histogram_codec import (
     SPAN,
     STATE_SIZE,
     SUM,
-    TIME_MIN,
     TOTAL,
     Integers,
     decode,
     read_head,
 )
 from app.synopses.parameters import CountParameters, Parameters, SumParameters
+from app.synopses.stored import Stored, asking, moving
 from app.synopses.wire import VERSION
 
 
-class ExponentialHistogram:
-    """A synopsis of one stream of events, kept as the bytes that are stored and sent.
-
-    Times are whole numbers of any unit, from -2^61 to 2^61 - 1, and never fall. A window of n at
-    `now` is [now - n, now), n being at most the span kept.
-    """
-
-    def __init__(self, parameters: Parameters, data: bytes, now: int) -> None:
-        self._parameters = parameters
-        self._data = data
-        self._now = now
-
-    @classmethod
-    def create(cls, parameters: Parameters) -> "ExponentialHistogram":
-        """Return a histogram that has seen nothing."""
-        data = run_batch(parameters, [None], [0, 0], [], _none(parameters), [0, 0], [], []).states
-        return cls(parameters, data[0], TIME_MIN)
+class ExponentialHistogram(Stored[Parameters]):
+    """A count or a sum of one stream of events; windows and times are as `Stored` says."""
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "ExponentialHistogram":
@@ -76,35 +61,15 @@ class ExponentialHistogram:
         )
         return cls(parameters, bytes(data), int(state[NOW]))
 
-    @property
-    def parameters(self) -> Parameters:
-        """What the histogram was made with."""
-        return self._parameters
-
-    @property
-    def now(self) -> int:
-        """The last event's time + 1, or the time advanced to; -2^61 before any."""
-        return self._now
-
-    def to_bytes(self) -> bytes:
-        """Return the state: equal states are equal bytes."""
-        return self._data
-
     def insert(self, times: npt.ArrayLike, values: npt.ArrayLike | None = None) -> None:
         """Take in events: `times` not falling, from `now` - 1 on; of a sum, a value for each.
 
         Raises SynopsisError, and takes in nothing, if a time goes back or a value is negative, not
         finite or more than 2^53 units. Cost: O(events + buckets).
         """
-        times = np.atleast_1d(integers("times", np.atleast_1d(times)))
         if values is not None:
             values = np.atleast_1d(np.asarray(values, np.float64))
-        self._run(times, values, None)
-
-    def advance(self, now: int) -> None:
-        """Move on to `now` without events, dropping what expires; SynopsisError if it goes back."""
-        none = _none(self._parameters)
-        self._run(NO_QUERIES, none, np.array([_time(now)], np.int64))
+        self._insert(times, values)
 
     def query(self, n: int, now: int | None = None) -> Estimate:
         """Answer for the window [now - n, now), 1 <= n <= span; `now` is the histogram's if None.
@@ -112,11 +77,8 @@ class ExponentialHistogram:
         A later `now` is a look ahead that changes nothing; an earlier one raises SynopsisError.
         Cost: O(bytes).
         """
-        at = self._now if now is None else _time(now)
-        none = _none(self._parameters)
-        result = run_batch(self._parameters, [self._data], [0, 0], [], none, [0, 1], [at], [n])
-        estimate, lower, upper = result.estimates[0, 0], result.lowers[0, 0], result.uppers[0, 0]
-        return Estimate(float(estimate), float(lower), float(upper))
+        asked = asking(self._no_values(), self._at(now), n)
+        return run_batch(self._parameters, [self._data], *asked).only()
 
     def buckets(self) -> list[tuple[int, int]]:
         """Return the live buckets, oldest to newest, as (size, time of the newest unit)."""
@@ -151,26 +113,11 @@ class ExponentialHistogram:
             if size != 1 << level or few or number > per_level + 1:
                 raise SynopsisError(f"invariant 2.2 fails: {number} buckets of size {size}")
 
-    def _run(self, times: Integers, values: npt.ArrayLike | None, to: Integers | None) -> None:
-        ends = [0, len(times)]
-        result = run_batch(
-            self._parameters, [self._data], ends, times, values, [0, 0], NO_QUERIES, [], to
-        )
-        if to is not None:
-            self._now = int(to[0])
-        elif len(times) > 0:
-            self._now = max(self._now, int(times[-1]) + 1)
-        self._data = result.states[0]
+    def _no_values(self) -> list[float] | None:
+        return [] if isinstance(self._parameters, SumParameters) else None
 
-
-def _none(parameters: Parameters) -> list[float] | None:
-    return [] if isinstance(parameters, SumParameters) else None
-
-
-def _time(number: int) -> int:
-    if not (TIME_MIN <= number <= -TIME_MIN):
-        raise SynopsisError(f"{number} is out of range: times are from -2^61 to 2^61 - 1")
-    return number
+    def _moved(self, times: Integers, values: npt.ArrayLike | None, to: Integers | None) -> bytes:
+        return run_batch(self._parameters, [self._data], *moving(times, values, to)).states[0]
 
 
 def _read(data: bytes) -> tuple[Integers, Integers, Integers]:

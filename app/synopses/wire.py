@@ -64,10 +64,16 @@ def put_fixed(data: Bytes, at: int, number: int, size: int) -> int:
 
 @kernel
 def get_fixed(data: Bytes, at: int, size: int) -> int:
-    """Read `size` bytes, little-endian, as a number; the caller has checked that they exist."""
+    """Read `size` bytes, little-endian, as a number; the caller has checked that they exist.
+
+    Eight bytes are a number with a sign, fewer are not negative.
+    """
     number = 0
     for i in range(size):
-        number |= int(np.int64(data[at + i])) << (8 * i)
+        byte = int(np.int64(data[at + i]))
+        if i == 7:
+            byte -= (byte >> 7) << 8  # compiled code would wrap here, plain Python would not
+        number |= byte << (8 * i)
     return number
 
 

@@ -4,8 +4,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from app.synopses.errors import SynopsisError
 from app.synopses.waves.approximate_count import ApproximateCount, ApproximateCountParameters
@@ -58,25 +56,6 @@ def test_a_long_life_of_huge_values_keeps_the_average() -> None:
     assert abs(Fraction(estimate) - exact) <= exact / 10
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
-@given(
-    st.lists(st.tuples(st.integers(0, 90), st.integers(0, 99)), max_size=50),
-    st.lists(st.integers(0, 50), max_size=4),
-)
-def test_no_split_of_an_average_shows(events: list[tuple[int, int]], cuts: list[int]) -> None:
-    """Any split: the same bytes, and they are read back."""
-    times = np.cumsum([gap for gap, _ in events], dtype=np.int64)
-    values = np.array([value for _, value in events], np.int64)
-    whole, parts = (AverageWave.create(AverageParameters(0.3, 200)) for _ in range(2))
-    whole.insert(times, values)
-    ends = sorted({*(min(cut, len(events)) for cut in cuts), len(events)})
-    for start, end in zip([0, *ends], ends, strict=False):
-        parts.insert(times[start:end], values[start:end])
-        parts = AverageWave.from_bytes(parts.to_bytes())
-    assert parts.to_bytes() == whole.to_bytes()
-    assert parts.now == whole.now
-
-
 def test_an_average_refuses_what_its_sum_refuses_and_keeps_its_state() -> None:
     """Nothing is counted of a batch that cannot be summed."""
     average = AverageWave.create(AverageParameters(0.3, 200))
@@ -118,22 +97,6 @@ def test_approximate_counts_keep_bounds_and_error(share: float, epsilon: float) 
             assert lower <= estimate <= upper
             assert estimate == int(estimate)
             assert min(l + 2, 2 * l) * abs(int(estimate) - exact) <= exact
-
-
-@settings(derandomize=True, deadline=None, max_examples=60)
-@given(st.lists(st.booleans(), max_size=120), st.lists(st.integers(0, 120), max_size=4))
-def test_no_split_of_an_approximate_count_shows(bits: list[bool], cuts: list[int]) -> None:
-    """Any split: the same bytes, and they are read back."""
-    parameters = ApproximateCountParameters(40, 0.3)
-    whole, parts = ApproximateCount.create(parameters), ApproximateCount.create(parameters)
-    whole.insert(np.array(bits, bool))
-    ends = sorted({*(min(cut, len(bits)) for cut in cuts), len(bits)})
-    for start, end in zip([0, *ends], ends, strict=False):
-        parts.insert(np.array(bits[start:end], bool))
-        parts = ApproximateCount.from_bytes(parts.to_bytes())
-        parts.check()
-    assert parts.to_bytes() == whole.to_bytes()
-    assert parts.now == len(bits)
 
 
 def test_approximate_counts_refuse_what_is_no_bit() -> None:

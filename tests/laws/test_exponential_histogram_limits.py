@@ -64,52 +64,6 @@ def test_nothing_in_is_nothing_out(parameters: Parameters) -> None:
     assert made(parameters).query(100) == Estimate(0.0, 0.0, 0.0)
 
 
-def test_time_may_stand_still_but_not_go_back() -> None:
-    """Ties are taken; an earlier event, query or advance is refused, naming both times."""
-    histogram = made(COUNT)
-    histogram.insert([50, 50])
-    histogram.insert([50])
-    assert (histogram.now, histogram.query(1).estimate) == (51, 3.0)
-    before = histogram.to_bytes()
-    with pytest.raises(SynopsisError, match=r"49 is earlier than 50"):
-        histogram.insert([49])
-    with pytest.raises(SynopsisError, match=r"60 is earlier than 61"):
-        histogram.insert([60, 61, 60])
-    with pytest.raises(SynopsisError, match=r"50 is earlier than 51"):
-        histogram.advance(50)
-    with pytest.raises(SynopsisError, match=r"50 is earlier than 51"):
-        histogram.query(10, now=50)
-    with pytest.raises(SynopsisError, match=r"70 is earlier than 71"):
-        run_batch(COUNT, [before], [0, 0], [], None, [0, 2], [71, 70], [1])
-    assert histogram.to_bytes() == before
-    assert histogram.now == 51
-
-
-def test_times_reach_from_minus_to_plus_2_to_the_61() -> None:
-    """The first and the last time are taken, with any span; beyond them is refused."""
-    for span in (1, 2**53):
-        histogram = made(CountParameters(0.1, span))
-        histogram.insert([-(2**61)])
-        assert histogram.query(span).estimate == 1.0
-        histogram.insert([2**61 - 1])
-        assert histogram.query(span).estimate == 1.0
-        histogram.advance(2**61)
-        assert ExponentialHistogram.from_bytes(histogram.to_bytes()).now == 2**61
-    for time in (-(2**61) - 1, 2**61, 2**63 - 1, -(2**63)):
-        with pytest.raises(SynopsisError, match="out of range"):
-            made(COUNT).insert([time])
-    for time in (-(2**61) - 1, 2**61 + 1, 2**80):
-        with pytest.raises(SynopsisError, match="out of range"):
-            made(COUNT).advance(time)
-
-
-@pytest.mark.parametrize("n", [0, -1, 101, 2**62, -(2**63), 2**80])
-def test_a_window_that_is_not_kept_is_refused(n: int) -> None:
-    """Windows are from 1 to the span."""
-    with pytest.raises(SynopsisError, match="from 1 to 100"):
-        made(COUNT).query(n)
-
-
 @pytest.mark.parametrize(
     "value", [-1.0, -1e-300, float("nan"), float("inf"), float("-inf"), 1e300, HUGE / 1000 + 1]
 )

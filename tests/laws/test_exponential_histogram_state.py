@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.synopses import CountParameters, ExponentialHistogram, Parameters, SumParameters, run_batch
-from tests.laws.streams import TIMES, VALUES
+from tests.laws.streams import TIMES
 from tests.oracles import Cascade, canonical_buckets, live
 
 SPAN = 500
@@ -56,21 +56,6 @@ def test_buckets_of_sums_are_those_of_the_canonical_form(per_level: int) -> None
         expected = canonical_buckets(times[:i], values[:i], per_level)
         assert histogram.buckets() == live(expected, time + 1 - SPAN)
         histogram.check()
-
-
-@pytest.mark.parametrize("name", TIMES)
-def test_single_inserts_end_in_the_bytes_of_one_batch(name: str) -> None:
-    """Feeding one event at a time, or all, is the same for counts and sums of any values."""
-    rng = np.random.default_rng(5)
-    times = TIMES[name](rng, 400).tolist()
-    counts = CountParameters(0.1, SPAN)
-    singles = fed(counts, times, cuts=range(400)).to_bytes()
-    assert singles == fed(counts, times).to_bytes()
-    for value_name in VALUES:
-        values = VALUES[value_name](rng, 400).tolist()
-        sums = SumParameters(0.1, SPAN)
-        singles = fed(sums, times, values, cuts=range(400)).to_bytes()
-        assert singles == fed(sums, times, values).to_bytes()
 
 
 EVENTS = st.lists(

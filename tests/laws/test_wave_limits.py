@@ -10,7 +10,6 @@ from app.synopses.errors import SynopsisError, WindowTooLargeError
 from app.synopses.estimate import Estimate
 from app.synopses.waves.count_wave import CountWave
 from app.synopses.waves.position_wave import PositionWave
-from app.synopses.waves.stored_wave import StoredWave
 from app.synopses.waves.sum_wave import SumWave
 from app.synopses.waves.wave_batch import run_wave_batch
 from app.synopses.waves.wave_parameters import WaveParameters
@@ -78,59 +77,6 @@ def test_values_of_nothing_move_time_and_nothing_else() -> None:
     assert (len(wave.items()), wave.now, wave.query(100).estimate) == (1, 51, 7.0)
     wave.insert([100], [0])
     assert (wave.items(), wave.now, wave.query(100)) == ([], 101, Estimate(0.0, 0.0, 0.0))
-
-
-@pytest.mark.parametrize("wave", [CountWave, PositionWave])
-def test_time_may_stand_still_but_not_go_back(wave: type[CountWave | PositionWave]) -> None:
-    """Ties are taken; an earlier event, query or advance is refused, naming both times."""
-    made = wave.create(P)
-    made.insert([50, 50])
-    made.insert([50])
-    assert made.now == 51
-    before = made.to_bytes()
-    with pytest.raises(SynopsisError, match=r"49 is earlier than 50"):
-        made.insert([49])
-    with pytest.raises(SynopsisError, match=r"60 is earlier than 61"):
-        made.insert([60, 61, 60])
-    with pytest.raises(SynopsisError, match=r"50 is earlier than 51"):
-        made.advance(50)
-    with pytest.raises(SynopsisError, match=r"50 is earlier than 51"):
-        made.query(10, now=50)
-    assert made.to_bytes() == before
-    assert made.now == 51
-
-
-@pytest.mark.parametrize("wave", [CountWave, SumWave, PositionWave])
-def test_times_reach_from_minus_to_plus_2_to_the_61(wave: type[StoredWave]) -> None:
-    """The first and the last time are taken, with any span; beyond them is refused."""
-    values: list[int] | None = [1] if wave is SumWave else None
-    for span in (1, 2**53):
-        made = wave.create(WaveParameters(0.1, span))
-        made._insert([-(2**61)], values)
-        assert made._ask(1, None).estimate == 1.0
-        made._insert([2**61 - 1], values)
-        assert made._ask(1, None).estimate == 1.0
-        made.check()
-        made.advance(2**61)
-        again = wave.from_bytes(made.to_bytes())
-        again.check()
-        assert again.now == 2**61
-    for time in (-(2**61) - 1, 2**61, 2**63 - 1, -(2**63)):
-        with pytest.raises(SynopsisError, match="out of range"):
-            wave.create(P)._insert([time], values)
-    for time in (-(2**61) - 1, 2**61 + 1, 2**80):
-        with pytest.raises(SynopsisError, match="out of range"):
-            wave.create(P).advance(time)
-
-
-@pytest.mark.parametrize("n", [0, -1, 101, 2**62, -(2**63), 2**80])
-def test_a_window_that_is_not_kept_is_refused(n: int) -> None:
-    """Windows are from 1 to the span, numbers of events from 1 on."""
-    with pytest.raises(SynopsisError, match="from 1 to 100"):
-        CountWave.create(P).query(n)
-    if n != 101:
-        with pytest.raises(SynopsisError, match="from 1 to"):
-            PositionWave.create(P).query(n)
 
 
 @pytest.mark.parametrize("values", [[1, -1], [1, HUGE + 1], [1, 2**62], [0.5, 1.0], [1], [[1, 2]]])

@@ -14,7 +14,6 @@ from app.synopses.waves.stored_wave import StoredWave
 from app.synopses.waves.sum_wave import SumWave
 from app.synopses.waves.wave_batch import run_wave_batch
 from app.synopses.waves.wave_parameters import WaveParameters
-from tests.laws.streams import TIMES
 
 Integers = npt.NDArray[np.int64]
 SPAN = 500
@@ -35,21 +34,6 @@ def fed(
         made._insert(times[start:end], values[start:end] if wave is SumWave else None)
         made = wave.from_bytes(made.to_bytes())
     return made
-
-
-@pytest.mark.parametrize("wave", WAVES)
-@pytest.mark.parametrize("name", TIMES)
-def test_one_by_one_or_all_at_once(name: str, wave: type[StoredWave]) -> None:
-    """Named streams, fed whole, event by event, and in between: the same bytes."""
-    rng = np.random.default_rng(5)
-    times, values = TIMES[name](rng, 700), rng.integers(0, 50, 700)
-    for epsilon in (1.0, 0.2, 0.01):
-        parameters = WaveParameters(epsilon, SPAN)
-        whole = fed(wave, parameters, times, values, [])
-        whole.check()
-        for step in (1, 7, 100):
-            cuts = list(range(0, 700, step))
-            assert fed(wave, parameters, times, values, cuts).to_bytes() == whole.to_bytes()
 
 
 EVENTS = st.lists(

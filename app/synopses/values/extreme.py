@@ -22,12 +22,13 @@ import numpy as np
 import numpy.typing as npt
 
 from app.synopses import faults
-from app.synopses.batch import NO_QUERIES, BatchResult
+from app.synopses.batch import BatchResult
 from app.synopses.errors import SynopsisError
 from app.synopses.estimate import Estimate
-from app.synopses.histogram_codec import TIME_MIN, Integers
+from app.synopses.histogram_codec import Integers
 from app.synopses.histogram_kernel import Floats
 from app.synopses.parameters import MAX_SPAN, MIN_EPSILON
+from app.synopses.stored import asking, moving
 from app.synopses.values.extreme_kernel import (
     ALL_BITS,
     FRACTION_BITS,
@@ -40,8 +41,8 @@ from app.synopses.values.extreme_kernel import (
     read,
     run,
 )
-from app.synopses.values.keyed import keyed_batch, split
-from app.synopses.values.stored import StoredSynopsis, time_in_range
+from app.synopses.values.keyed import keyed_batch
+from app.synopses.values.stored import NO_VALUES, StoredSynopsis
 from app.synopses.wire import VERSION
 
 _SIDES = ("minimum", "maximum")
@@ -120,25 +121,11 @@ def run_extreme_batch(
     head[FRACTION_BITS] = parameters.fraction_bits
     head[SPAN] = parameters.span
     answers: Floats = np.empty((3, len(batch.query_times), len(batch.spans)), np.float64)
-    fault, group, a, b, out, ends = run(
-        head,
-        batch.arena,
-        batch.offsets,
-        batch.starts,
-        batch.times,
-        batch.values.view(np.int64),
-        batch.query_starts,
-        batch.query_times,
-        batch.spans,
-        batch.advances,
-        answers.view(np.int64),
-    )
-    if fault != faults.OK:
-        raise batch.fault(fault, group, a, b)
-    return BatchResult(split(out, ends), answers[0], answers[1], answers[2])
+    new = batch.run(run, head, batch.values.view(np.int64), answers.view(np.int64))
+    return BatchResult(new, answers[0], answers[1], answers[2])
 
 
-class Extreme(StoredSynopsis):
+class Extreme(StoredSynopsis[ExtremeParameters]):
     """The minimum or the maximum of one stream's values, over any window up to the span.
 
     >>> from app.synopses.values.extreme import Extreme, ExtremeParameters
@@ -147,16 +134,6 @@ class Extreme(StoredSynopsis):
     >>> warmest.query(60_000).estimate, warmest.query(1_000).estimate
     (23.0, 19.5)
     """
-
-    def __init__(self, parameters: ExtremeParameters, data: bytes, now: int) -> None:
-        super().__init__(data, now)
-        self._parameters = parameters
-
-    @classmethod
-    def create(cls, parameters: ExtremeParameters) -> "Extreme":
-        """Return a synopsis that has seen nothing."""
-        data = run_extreme_batch(parameters, [None], [0, 0], [], [], [0, 0], [], []).states[0]
-        return cls(parameters, data, TIME_MIN)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Extreme":
@@ -171,23 +148,14 @@ class Extreme(StoredSynopsis):
         parameters = ExtremeParameters(_SIDES[int(head[SIDE])], int(head[SPAN]), epsilon)
         return cls(parameters, bytes(data), int(state[NOW]))
 
-    @property
-    def parameters(self) -> ExtremeParameters:
-        """What the synopsis was made with."""
-        return self._parameters
-
     def query(self, n: int, now: int | None = None) -> Estimate:
         """Answer for the window [now - n, now), 1 <= n <= span; `now` is the synopsis's if None.
 
         NaN, three times, for an empty window. A later `now` is a look ahead that changes nothing;
         an earlier one raises SynopsisError. Cost: O(bytes).
         """
-        at = self._now if now is None else time_in_range(now)
-        result = run_extreme_batch(
-            self._parameters, [self._data], [0, 0], [], [], [0, 1], [at], [n]
-        )
-        estimate, lower, upper = result.estimates[0, 0], result.lowers[0, 0], result.uppers[0, 0]
-        return Estimate(float(estimate), float(lower), float(upper))
+        asked = asking(NO_VALUES, self._at(now), n)
+        return run_extreme_batch(self._parameters, [self._data], *asked).only()
 
     def kept(self) -> int:
         """Return how many events are kept."""
@@ -207,11 +175,8 @@ class Extreme(StoredSynopsis):
             raise SynopsisError("the queue holds what has expired")
 
     def _moved(self, times: Integers, values: Floats, to: Integers | None) -> bytes:
-        ends = [0, len(times)]
-        result = run_extreme_batch(
-            self._parameters, [self._data], ends, times, values, [0, 0], NO_QUERIES, [], to
-        )
-        return result.states[0]
+        columns = moving(times, values, to)
+        return run_extreme_batch(self._parameters, [self._data], *columns).states[0]
 
 
 def _read(data: bytes) -> tuple[Integers, Integers, Integers]:

@@ -4,8 +4,9 @@ A group is what a batch has of one key: a stored state or none, a slice of the e
 the queries. Kernels walk over groups; within one, events before a query come before it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,8 @@ from app.synopses.errors import SynopsisError
 from app.synopses.histogram_codec import TIME_MAX, TIME_MIN, Integers
 from app.synopses.histogram_kernel import Floats
 from app.synopses.wire import Bytes
+
+Kernel = Callable[..., tuple[int, int, int, int, Bytes, Integers]]
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,28 @@ class KeyedBatch:
     query_times: Integers
     spans: Integers
     advances: Integers
+
+    def run(self, kernel: Kernel, head: Integers, values: Any, answers: Any) -> list[bytes]:
+        """Run a family's kernel over the groups; return their new states, or raise SynopsisError.
+
+        The kernel takes `values` and writes `answers`, as doubles or as their bits.
+        """
+        fault, group, a, b, out, ends = kernel(
+            head,
+            self.arena,
+            self.offsets,
+            self.starts,
+            self.times,
+            values,
+            self.query_starts,
+            self.query_times,
+            self.spans,
+            self.advances,
+            answers,
+        )
+        if fault != faults.OK:
+            raise self.fault(fault, group, a, b)
+        return split(out, ends)
 
     def fault(self, fault: int, group: int, a: int, b: int) -> SynopsisError:
         """Return the error of what a kernel found wrong in `group`; `a` may be an event."""

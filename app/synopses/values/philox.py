@@ -1,7 +1,7 @@
 """Philox 4x32-10, a random function of a counter and a key, for draws that replays repeat.
 
 Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011), section 3.
-Numbers are 32 bits in 64-bit integers; products are made in halves so that nothing wraps.
+Numbers are 32 bits in 64-bit integers.
 """
 
 from app.synopses.compile import kernel
@@ -13,9 +13,8 @@ _ROUNDS = 10
 @kernel
 def _product(a: int, b: int) -> tuple[int, int]:
     """Return the high and the low 32 bits of a * b."""
-    high = a * (b >> 16)
-    low = a * (b & 0xFFFF) + ((high & 0xFFFF) << 16)
-    return (high >> 16) + (low >> 32), low & _MASK
+    product = a * b  # compiled code wraps it at 64 bits, of which the halves are right all the same
+    return (product >> 32) & _MASK, product & _MASK
 
 
 @kernel
@@ -33,5 +32,8 @@ def philox(c0: int, c1: int, c2: int, c3: int, k0: int, k1: int) -> tuple[int, i
 @kernel
 def priority(seed: int, index: int, draw: int) -> int:
     """Return 62 random bits for the event number `index` of a stream; `draw` tells draws apart."""
-    a, b, _, _ = philox(index & _MASK, index >> 32, draw, 0, seed & _MASK, (seed >> 32) & _MASK)
+    # int(): in plain Python, NumPy's numbers would complain where a product wraps
+    index = int(index)
+    seed = int(seed)
+    a, b, _, _ = philox(index & _MASK, index >> 32, draw, 0, seed & _MASK, seed >> 32)
     return (a << 30) | (b >> 2)

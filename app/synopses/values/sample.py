@@ -31,7 +31,7 @@ from app.synopses import faults
 from app.synopses.batch import NO_QUERIES
 from app.synopses.errors import SynopsisError
 from app.synopses.estimate import Estimate
-from app.synopses.histogram_codec import TIME_MIN, Integers
+from app.synopses.histogram_codec import Integers
 from app.synopses.histogram_kernel import Floats
 from app.synopses.parameters import MAX_SPAN
 from app.synopses.values.keyed import keyed_batch, split
@@ -55,7 +55,7 @@ from app.synopses.values.sample_kernel import (
     run,
     sweep,
 )
-from app.synopses.values.stored import StoredSynopsis, time_in_range
+from app.synopses.values.stored import StoredSynopsis
 from app.synopses.wire import VERSION
 
 
@@ -152,7 +152,7 @@ def run_sample_batch(
     return split(out, ends)
 
 
-class SlidingSample(StoredSynopsis):
+class SlidingSample(StoredSynopsis[SampleParameters]):
     """A random sample of one stream's events, over any window up to the span.
 
     >>> from app.synopses.values.sample import SampleParameters, SlidingSample
@@ -161,15 +161,6 @@ class SlidingSample(StoredSynopsis):
     >>> baskets.sample(60_000).values.tolist()
     [9.5, 20.0, 12.0]
     """
-
-    def __init__(self, parameters: SampleParameters, data: bytes, now: int) -> None:
-        super().__init__(data, now)
-        self._parameters = parameters
-
-    @classmethod
-    def create(cls, parameters: SampleParameters) -> "SlidingSample":
-        """Return a synopsis that has seen nothing."""
-        return cls(parameters, run_sample_batch(parameters, [None], [0, 0], [], [])[0], TIME_MIN)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "SlidingSample":
@@ -183,11 +174,6 @@ class SlidingSample(StoredSynopsis):
         parameters = SampleParameters(size, span, seed, replacement)
         return cls(parameters, bytes(data), int(state[NOW]))
 
-    @property
-    def parameters(self) -> SampleParameters:
-        """What the synopsis was made with."""
-        return self._parameters
-
     def sample(self, n: int, now: int | None = None) -> Sample:
         """Return the sample of the window [now - n, now), 1 <= n <= span; `now` as in `advance`.
 
@@ -195,7 +181,7 @@ class SlidingSample(StoredSynopsis):
         A later `now` is a look ahead that changes nothing; an earlier one raises SynopsisError.
         Cost: O(bytes), and what the header says of a query.
         """
-        at = self._now if now is None else time_in_range(now)
+        at = self._at(now)
         if at < self._now:
             raise faults.synopsis_error(faults.QUERY_WENT_BACK, at, self._now, -1)
         if not (1 <= n <= self._parameters.span):

@@ -178,18 +178,20 @@ def sweep(
 ) -> Integers:
     """Take in the events first..last - 1; return the kept ones. `state` has their times already.
 
-    Cost: O(events + kept) priorities (times k with replacement).
+    Cost: O(events + kept) priorities (times k with replacement; none up to k without).
     """
     state[EVENTS] += last - first
-    best = np.full(head[SIZE], -1, np.int64)
     oldest = state[NOW] - head[SPAN]
     every = np.empty((ROWS, last - first + kept.shape[1]), np.int64)
     at = every.shape[1]
+    # as few as a sample may have all enter: most keys are small, and need no priority
+    draws = head[KIND] == WITH_REPLACEMENT or at > head[SIZE]
+    best = np.full(head[SIZE] if draws else 0, -1, np.int64)
     for i in range(last - 1, first - 1, -1):
         index = state[EVENTS] - last + i
         if times[i] < oldest:
             break
-        if _enters(head, best, every.shape[1] - at, index):
+        if not draws or _enters(head, best, every.shape[1] - at, index):
             at -= 1
             every[INDEX, at] = index
             every[TIME, at] = times[i]
@@ -197,7 +199,7 @@ def sweep(
     for i in range(kept.shape[1] - 1, -1, -1):
         if kept[TIME, i] < oldest:
             break
-        if _enters(head, best, every.shape[1] - at, kept[INDEX, i]):
+        if not draws or _enters(head, best, every.shape[1] - at, kept[INDEX, i]):
             at -= 1
             every[:, at] = kept[:, i]
     return every[:, at:].copy()

@@ -54,6 +54,7 @@ F once it is not 0, there are at most so many steps, each of two buckets.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import nextafter, sqrt
 from typing import NamedTuple
 
@@ -61,13 +62,14 @@ import numpy as np
 import numpy.typing as npt
 
 from app.synopses import faults
-from app.synopses.batch import NO_QUERIES, BatchResult
+from app.synopses.batch import BatchResult
 from app.synopses.errors import SynopsisError
 from app.synopses.estimate import Estimate
-from app.synopses.histogram_codec import TIME_MIN, Integers
+from app.synopses.histogram_codec import Integers
 from app.synopses.histogram_kernel import Floats
 from app.synopses.parameters import MAX_DECIMALS, MAX_SPAN, MIN_EPSILON
-from app.synopses.values.keyed import keyed_batch, split
+from app.synopses.stored import asking, moving
+from app.synopses.values.keyed import keyed_batch
 from app.synopses.values.moments import COUNT, ROWS, add, squared_deviations
 from app.synopses.values.spread_codec import (
     BUCKET_ROWS,
@@ -85,7 +87,7 @@ from app.synopses.values.spread_codec import (
     read,
 )
 from app.synopses.values.spread_kernel import DEVIATION, MEAN, STATISTICS, VARIANCE, run
-from app.synopses.values.stored import StoredSynopsis, time_in_range
+from app.synopses.values.stored import NO_VALUES, StoredSynopsis
 from app.synopses.wire import VERSION
 
 _FOR_ROUNDING = 1 + Fraction(1, 1 << 40)
@@ -95,6 +97,17 @@ def _off(parts: int) -> Fraction:
     """Return (b^3 - 1) / (b^3 + 1) for b = 1 + 1 / parts, rounding included."""
     widest = Fraction(parts + 1, parts) ** 3 * _FOR_ROUNDING
     return (widest - 1) / (widest + 1)
+
+
+@lru_cache
+def _parts(epsilon: float) -> int:
+    # kept, as every batch asks for it, and the search in fractions takes half a millisecond
+    low, high = MIN_PARTS, MAX_PARTS
+    allowed = Fraction(epsilon)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _off(middle) <= allowed else (middle + 1, high)
+    return low
 
 
 @dataclass(frozen=True)
@@ -126,12 +139,7 @@ class SpreadParameters:
     @property
     def parts(self) -> int:
         """The k of the proof: the least whose error is at most epsilon."""
-        low, high = MIN_PARTS, MAX_PARTS
-        allowed = Fraction(self.epsilon)
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if _off(middle) <= allowed else (middle + 1, high)
-        return low
+        return _parts(self.epsilon)
 
     @property
     def relative_error(self) -> float:
@@ -205,27 +213,12 @@ def run_spread_batch(
     head[DECIMALS] = parameters.decimals
     shape = (STATISTICS, 3, len(batch.query_times), len(batch.spans))
     answers: Floats = np.empty(shape, np.float64)
-    fault, group, a, b, out, ends = run(
-        head,
-        batch.arena,
-        batch.offsets,
-        batch.starts,
-        batch.times,
-        batch.values,
-        batch.query_starts,
-        batch.query_times,
-        batch.spans,
-        batch.advances,
-        answers,
-    )
-    if fault != faults.OK:
-        raise batch.fault(fault, group, a, b)
-    new = split(out, ends)
+    new = batch.run(run, head, batch.values, answers)
     of = [BatchResult(new, answers[i, 0], answers[i, 1], answers[i, 2]) for i in range(STATISTICS)]
     return SpreadResult(new, of[MEAN], of[VARIANCE], of[DEVIATION])
 
 
-class Spread(StoredSynopsis):
+class Spread(StoredSynopsis[SpreadParameters]):
     """Mean, variance and standard deviation of one stream, over any window up to the span.
 
     >>> from app.synopses.values.spread import Spread, SpreadParameters
@@ -234,16 +227,6 @@ class Spread(StoredSynopsis):
     >>> delays.mean(60_000).estimate, delays.variance(60_000).estimate
     (2.0, 24.0)
     """
-
-    def __init__(self, parameters: SpreadParameters, data: bytes, now: int) -> None:
-        super().__init__(data, now)
-        self._parameters = parameters
-
-    @classmethod
-    def create(cls, parameters: SpreadParameters) -> "Spread":
-        """Return a synopsis that has seen nothing."""
-        data = run_spread_batch(parameters, [None], [0, 0], [], [], [0, 0], [], []).states[0]
-        return cls(parameters, data, TIME_MIN)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Spread":
@@ -256,11 +239,6 @@ class Spread(StoredSynopsis):
         epsilon = max(MIN_EPSILON, _up(_off(int(head[PARTS]))))
         parameters = SpreadParameters(epsilon, int(head[SPAN]), int(head[DECIMALS]))
         return cls(parameters, bytes(data), int(state[NOW]))
-
-    @property
-    def parameters(self) -> SpreadParameters:
-        """What the synopsis was made with."""
-        return self._parameters
 
     def mean(self, n: int, now: int | None = None) -> Estimate:
         """Answer for the window [now - n, now), 1 <= n <= span; `now` is the synopsis's if None.
@@ -309,17 +287,13 @@ class Spread(StoredSynopsis):
                 raise SynopsisError(f"bucket {i} deviates too much from the events after it")
 
     def _ask(self, statistic: int, n: int, now: int | None) -> Estimate:
-        at = self._now if now is None else time_in_range(now)
-        result = run_spread_batch(self._parameters, [self._data], [0, 0], [], [], [0, 1], [at], [n])
-        of = (result.mean, result.variance, result.deviation)[statistic]
-        return Estimate(float(of.estimates[0, 0]), float(of.lowers[0, 0]), float(of.uppers[0, 0]))
+        asked = asking(NO_VALUES, self._at(now), n)
+        result = run_spread_batch(self._parameters, [self._data], *asked)
+        return (result.mean, result.variance, result.deviation)[statistic].only()
 
     def _moved(self, times: Integers, values: Floats, to: Integers | None) -> bytes:
-        ends = [0, len(times)]
-        result = run_spread_batch(
-            self._parameters, [self._data], ends, times, values, [0, 0], NO_QUERIES, [], to
-        )
-        return result.states[0]
+        columns = moving(times, values, to)
+        return run_spread_batch(self._parameters, [self._data], *columns).states[0]
 
 
 def _read(data: bytes) -> tuple[Integers, Integers, Integers]:

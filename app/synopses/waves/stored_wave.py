@@ -7,10 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from app.synopses import faults
-from app.synopses.batch import NO_QUERIES, integers
+from app.synopses.batch import NO_QUERIES
 from app.synopses.errors import SynopsisError
 from app.synopses.estimate import Estimate
-from app.synopses.histogram_codec import TIME_MIN, Integers
+from app.synopses.histogram_codec import Integers
+from app.synopses.stored import Stored, asking, moving
 from app.synopses.waves.wave_batch import KINDS, run_wave_batch
 from app.synopses.waves.wave_codec import HEAD_SIZE, KIND, PER_LEVEL, SPAN, decode, place, read_head
 from app.synopses.waves.wave_parameters import WaveParameters
@@ -42,25 +43,10 @@ class Item(NamedTuple):
     level: int
 
 
-class StoredWave:
-    """A wave of one stream of events.
-
-    Times are whole numbers of any unit, from -2^61 to 2^61 - 1, and never fall.
-    """
+class StoredWave(Stored[WaveParameters]):
+    """A wave of one stream of events; times are as `Stored` says."""
 
     kind: ClassVar[str]
-
-    def __init__(self, parameters: WaveParameters, data: bytes, now: int) -> None:
-        self._parameters = parameters
-        self._data = data
-        self._now = now
-
-    @classmethod
-    def create(cls, parameters: WaveParameters) -> Self:
-        """Return a wave that has seen nothing."""
-        none = NO_QUERIES if cls.kind == "sum" else None
-        result = run_wave_batch(cls.kind, parameters, [None], [0, 0], [], none, [0, 0], [], [])
-        return cls(parameters, result.states[0], TIME_MIN)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -72,25 +58,6 @@ class StoredWave:
         head, state, _ = _read(data, cls.kind)
         parameters = WaveParameters(1 / (2 * int(head[PER_LEVEL]) - 1), int(head[SPAN]))
         return cls(parameters, bytes(data), int(state[NOW]))
-
-    @property
-    def parameters(self) -> WaveParameters:
-        """What the wave was made with."""
-        return self._parameters
-
-    @property
-    def now(self) -> int:
-        """The last event's time + 1, or the time advanced to; -2^61 before any."""
-        return self._now
-
-    def to_bytes(self) -> bytes:
-        """Return the state: equal states are equal bytes."""
-        return self._data
-
-    def advance(self, now: int) -> None:
-        """Move on to `now` without events, dropping what expires; SynopsisError if it goes back."""
-        none = NO_QUERIES if self.kind == "sum" else None
-        self._run(NO_QUERIES, none, np.array([_time(now)], np.int64))
 
     def items(self) -> list[Item]:
         """Return the live items, oldest to newest."""
@@ -136,34 +103,16 @@ class StoredWave:
             raise SynopsisError(f"item {items[-1]} is not before {self._now}")
 
     def _ask(self, ask: int, now: int | None) -> Estimate:
-        at = self._now if now is None else _time(now)
-        none = NO_QUERIES if self.kind == "sum" else None
-        result = run_wave_batch(
-            self.kind, self._parameters, [self._data], [0, 0], [], none, [0, 1], [at], [ask]
-        )
-        figures = result.estimates, result.lowers, result.uppers
-        return Estimate(*(float(figure[0, 0]) for figure in figures))
+        asked = asking(self._no_values(), self._at(now), ask)
+        return run_wave_batch(self.kind, self._parameters, [self._data], *asked).only()
 
-    def _insert(self, times: npt.ArrayLike, values: npt.ArrayLike | None) -> None:
-        column = integers("times", np.atleast_1d(times))
-        self._run(column, None if values is None else np.atleast_1d(values), None)
+    def _no_values(self) -> Integers | None:
+        return NO_QUERIES if self.kind == "sum" else None
 
-    def _run(self, times: Integers, values: npt.ArrayLike | None, to: Integers | None) -> None:
-        ends = [0, len(times)]
-        result = run_wave_batch(
-            self.kind, self._parameters, [self._data], ends, times, values, [0, 0], [], [], to
-        )
-        if to is not None:
-            self._now = int(to[0])
-        elif len(times) > 0:
-            self._now = max(self._now, int(times[-1]) + 1)
-        self._data = result.states[0]
-
-
-def _time(number: int) -> int:
-    if not (TIME_MIN <= number <= -TIME_MIN):
-        raise SynopsisError(f"{number} is out of range: times are from -2^61 to 2^61 - 1")
-    return number
+    def _moved(self, times: Integers, values: npt.ArrayLike | None, to: Integers | None) -> bytes:
+        values = None if values is None else np.atleast_1d(values)
+        columns = moving(times, values, to)
+        return run_wave_batch(self.kind, self._parameters, [self._data], *columns).states[0]
 
 
 def _read(data: bytes, kind: str) -> tuple[Integers, Integers, Integers]:

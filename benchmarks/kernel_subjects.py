@@ -1,0 +1,177 @@
+"""What `kernels.py` measures: the batch function of each synopsis, and two peers.
+
+An insert takes the states of all keys, where each key's events start, and their times and values;
+it returns the new states, as bytes, and asks nothing.
+"""
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from app.synopses import CountParameters, SumParameters, run_batch
+from app.synopses.levels import (
+    FrequentParameters,
+    QuantileParameters,
+    run_frequent_batch,
+    run_quantile_batch,
+)
+from app.synopses.values import (
+    ExtremeParameters,
+    SampleParameters,
+    SpreadParameters,
+    run_extreme_batch,
+    run_sample_batch,
+    run_spread_batch,
+)
+from app.synopses.waves import WaveParameters, run_wave_batch
+
+Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
+States = Sequence[bytes | None]
+Insert = Callable[[States, Int64s, Int64s, Float64s], Sequence[bytes]]
+
+SPAN_MS = 3_600_000
+KLL_K = 200
+
+_none = np.empty(0, np.int64)
+
+
+def _no_queries(states: States) -> Int64s:
+    return np.zeros(len(states) + 1, np.int64)
+
+
+def count(epsilon: float) -> Insert:
+    """Exponential histogram of counts."""
+    chosen = CountParameters(epsilon, SPAN_MS)
+
+    def insert(states: States, starts: Int64s, times: Int64s, _: Float64s) -> Sequence[bytes]:
+        asked = _no_queries(states)
+        return run_batch(chosen, states, starts, times, None, asked, _none, _none).states
+
+    return insert
+
+
+def total(epsilon: float) -> Insert:
+    """Exponential histogram of sums."""
+    chosen = SumParameters(epsilon, SPAN_MS, decimals=2)
+
+    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+        asked = _no_queries(states)
+        return run_batch(chosen, states, starts, times, values, asked, _none, _none).states
+
+    return insert
+
+
+def wave(kind: str, epsilon: float) -> Insert:
+    """Wave of counts, of sums (of whole numbers) or of positions."""
+    chosen = WaveParameters(epsilon, SPAN_MS)
+
+    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+        whole = np.rint(values * 100).astype(np.int64) if kind == "sum" else None
+        asked = _no_queries(states)
+        return run_wave_batch(
+            kind, chosen, states, starts, times, whole, asked, _none, _none
+        ).states
+
+    return insert
+
+
+def extreme(side: str, epsilon: float = 0.0) -> Insert:
+    """Minimum or maximum."""
+    chosen = ExtremeParameters(side, SPAN_MS, epsilon)
+
+    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+        asked = _no_queries(states)
+        return run_extreme_batch(chosen, states, starts, times, values, asked, _none, _none).states
+
+    return insert
+
+
+def spread(epsilon: float) -> Insert:
+    """Mean, variance and standard deviation."""
+    chosen = SpreadParameters(epsilon, SPAN_MS, decimals=2)
+
+    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+        asked = _no_queries(states)
+        return run_spread_batch(chosen, states, starts, times, values, asked, _none, _none).states
+
+    return insert
+
+
+def sample(size: int) -> Insert:
+    """Random sample without replacement."""
+    chosen = SampleParameters(size, SPAN_MS, seed=1)
+
+    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+        return run_sample_batch(chosen, states, starts, times, values)
+
+    return insert
+
+
+def quantiles(epsilon: float) -> Insert:
+    """Quantiles."""
+    chosen = QuantileParameters(epsilon, SPAN_MS)
+
+    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+        asked = _no_queries(states)
+        return run_quantile_batch(
+            chosen, states, starts, times, values, asked, _none, _none, []
+        ).states
+
+    return insert
+
+
+def frequent(epsilon: float) -> Insert:
+    """Frequent items; the item of an event is its value, rounded."""
+    chosen = FrequentParameters(epsilon, SPAN_MS)
+
+    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+        items, asked = values.astype(np.int64), _no_queries(states)
+        return run_frequent_batch(
+            chosen, states, starts, times, items, asked, _none, _none, 0
+        ).states
+
+    return insert
+
+
+WHOLE_SET: dict[str, Insert] = {
+    "count, 0.01": count(0.01),
+    "sum, 0.01": total(0.01),
+    "minimum": extreme("minimum"),
+    "maximum": extreme("maximum"),
+    "mean, variance, deviation, 0.1": spread(0.1),
+    "sample of 10": sample(10),
+    "quantiles, 0.05": quantiles(0.05),
+    "frequent items, 0.05": frequent(0.05),
+}
+"""Every statistic of one key's events at once, at errors that people choose."""
+
+OF_MANY_KEYS: dict[str, Insert] = {
+    **WHOLE_SET,
+    "maximum, 0.01": extreme("maximum", 0.01),
+    "sample of 100": sample(100),
+    "count wave, 0.01": wave("count", 0.01),
+    "sum wave, 0.01": wave("sum", 0.01),
+    "position wave, 0.01": wave("position", 0.01),
+}
+
+
+def kll(batches: Sequence[Float64s]) -> int:
+    """Feed DataSketches' KLL of doubles, which has no window; return its stored bytes."""
+    datasketches: Any = import_module("datasketches")  # neither peer has types
+    sketch = datasketches.kll_doubles_sketch(KLL_K)
+    for batch in batches:
+        sketch.update(batch)
+    return len(sketch.serialize())
+
+
+def adwin(values: Sequence[float]) -> int:
+    """Feed river's ADWIN, an exponential histogram that cuts its window itself; no bytes."""
+    drift: Any = import_module("river.drift")
+    detector = drift.ADWIN()
+    for value in values:
+        detector.update(value)
+    return 0

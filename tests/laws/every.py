@@ -1,0 +1,527 @@
+"""Every synopsis, as the laws see it: how it is made and fed, its exact oracle, its promise.
+
+A stream is times and units: whole numbers of any sign, which an entry turns into the columns that
+its synopsis takes. Oracles are plain Python and NumPy, exact, and know none of the product's code.
+A new synopsis is one more entry of `EVERY`; tests/laws/test_every_synopsis.py does the rest.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, inf, isnan, log, log2
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from app.synopses import CountParameters, ExponentialHistogram, SumParameters, run_batch
+from app.synopses.levels import (
+    FrequentItems,
+    FrequentParameters,
+    QuantileParameters,
+    Quantiles,
+    run_frequent_batch,
+    run_quantile_batch,
+)
+from app.synopses.values import (
+    Extreme,
+    ExtremeParameters,
+    SampleParameters,
+    SlidingSample,
+    Spread,
+    SpreadParameters,
+    run_extreme_batch,
+    run_sample_batch,
+    run_spread_batch,
+)
+from app.synopses.waves import (
+    ApproximateCount,
+    ApproximateCountParameters,
+    AverageParameters,
+    AverageWave,
+    CountWave,
+    PositionWave,
+    SumWave,
+    WaveParameters,
+    run_wave_batch,
+)
+
+Integers = npt.NDArray[np.int64]
+Columns = tuple[npt.NDArray[Any], ...]
+Figures = tuple[float, float, float]
+Exact = int | float | Fraction
+Units = Callable[[np.random.Generator, int], Integers]
+
+UNITS: dict[str, Units] = {
+    "uniform": lambda rng, size: rng.integers(-10_000, 10_000, size),
+    "zipf": lambda rng, size: np.minimum(rng.zipf(1.3, size), 10**9),
+    "constant": lambda rng, size: np.full(size, 10),  # noqa: ARG005
+    "zeros": lambda rng, size: np.zeros(size, np.int64),  # noqa: ARG005
+    "sorted": lambda rng, size: np.sort(np.rint(rng.normal(0, 5_000, size)).astype(np.int64)),
+    "reversed": lambda rng, size: -np.sort(np.rint(rng.normal(0, 5_000, size)).astype(np.int64)),
+    "mostly nothing": lambda rng, size: np.where(rng.random(size) < 0.05, 325, 0),
+    "all different": lambda rng, size: rng.permutation(size),
+    "powers of two": lambda rng, size: 1 << rng.integers(0, 30, size),
+    "one below powers of two": lambda rng, size: (1 << rng.integers(0, 30, size)) - 1,
+    "once in a while huge": lambda rng, size: np.where(rng.random(size) < 0.02, 1 << 39, 1),
+    "old ones weigh most": lambda rng, size: (1e11 * 0.97 ** np.arange(size)).astype(np.int64),  # noqa: ARG005
+    "new ones weigh most": lambda rng, size: -(1.02 ** np.arange(size)).astype(np.int64),  # noqa: ARG005
+    "far from zero": lambda rng, size: 10**11 + rng.integers(0, 3, size),
+}
+"""Named units: what people's values are like, and what hurts one synopsis or another."""
+
+
+class Window(NamedTuple):
+    """What an oracle is asked: the events of [now - n, now), and the times of all before `now`."""
+
+    n: int
+    now: int
+    units: Integers
+    seen: Integers
+
+
+@dataclass(frozen=True)
+class Question:
+    """A figure that a synopsis is asked for, and how it is judged.
+
+    ask: (synopsis, n, now) to (estimate, lower, upper). exact: the true figure of a window, None
+    if it has none (then all three are NaN). kept: (the synopsis's parameters, estimate, exact,
+    window) to whether the promise is kept. measure: what turns an answer's figure into what
+    `exact` is counted in, exactly.
+    """
+
+    ask: Callable[[Any, int, int], Figures]
+    exact: Callable[[Window], Exact | None]
+    kept: Callable[[Any, Any, Any, Window], bool]
+    measure: Callable[[float], Exact] = lambda x: x if abs(x) == inf else Fraction(x)
+
+    def judge(self, synopsis: Any, window: Window) -> None:
+        """Assert that bounds hold, the estimate is between them, and the promise is kept."""
+        answer = self.ask(synopsis, window.n, window.now)
+        exact = self.exact(window)
+        if exact is None:
+            assert all(isnan(figure) for figure in answer)
+            return
+        estimate, lower, upper = map(self.measure, answer)
+        assert lower <= exact <= upper, (answer, exact, window)
+        assert lower <= estimate <= upper, (answer, exact, window)
+        assert self.kept(synopsis.parameters, estimate, exact, window), (answer, exact, window)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One synopsis. `span` below is the longest window kept.
+
+    create: the span to one that has seen nothing. columns: units to what `insert` takes behind the
+    times. questions: what it answers. most_bytes: (events in the window, sum of their units) to
+    how long the state may be, by its theorem. batch: (parameters, states, starts, times, *columns,
+    advances) to new states, for all keys of a batch. any_number: an n is the number of an event,
+    not a window. places: events have no times but their places.
+    """
+
+    create: Callable[[int], Any]
+    columns: Callable[[Integers], Columns]
+    questions: Sequence[Question]
+    most_bytes: Callable[[int, int], float]
+    batch: Callable[..., Sequence[bytes]] | None = None
+    any_number: bool = False
+    places: bool = False
+
+    def insert(self, synopsis: Any, times: npt.ArrayLike, units: npt.ArrayLike) -> None:
+        columns = self.columns(np.asarray(units, np.int64))
+        synopsis.insert(*(columns if self.places else (times, *columns)))
+
+    def answers(self, synopsis: Any, n: int, now: int) -> list[Figures]:
+        return [tuple(question.ask(synopsis, n, now)) for question in self.questions]
+
+    def judge(
+        self, synopsis: Any, times: Integers, units: Integers, moments: Sequence[int], ns: Any
+    ) -> None:
+        """Ask each question at each moment, for each n; `times` are all that the synopsis saw."""
+        for now in moments:
+            end = int(np.searchsorted(times, now))
+            for n in ns:
+                start = int(np.searchsorted(times, now - n))
+                window = Window(n, now, units[start:end], times[:end])
+                for question in self.questions:
+                    question.judge(synopsis, window)
+
+
+def _relative(parameters: Any, estimate: Exact, exact: Exact, _: Window) -> bool:
+    return abs(estimate - exact) <= Fraction(parameters.relative_error) * abs(exact)
+
+
+def _one_in(parameters: Any) -> Fraction:
+    """The promise of counts, sums and waves, 1 / (2 l) and such, not rounded to a double."""
+    return Fraction(1, round(1 / parameters.relative_error))
+
+
+def _share_of_it(parameters: Any, estimate: Exact, exact: Exact, _: Window) -> bool:
+    return abs(estimate - exact) <= _one_in(parameters) * exact
+
+
+def _share_of_sum(parameters: Any, estimate: Exact, exact: Exact, _: Window) -> bool:
+    share = _one_in(parameters)
+    rounding = Fraction(1, 2**52) if exact * 100 >= 2**52 * share else 0  # as SumParameters says
+    return abs(estimate - exact) <= (share + rounding) * exact
+
+
+def _is_exact(_: Any, estimate: Exact, exact: Exact, __: Window) -> bool:
+    return estimate == exact
+
+
+def _query(synopsis: Any, n: int, now: int) -> Figures:
+    return synopsis.query(n, now)
+
+
+def _none(_: Integers) -> Columns:
+    return ()
+
+
+def _cents(units: Integers) -> Columns:
+    return (units / 100,)
+
+
+def _sizes(units: Integers) -> Columns:
+    return (np.abs(units),)
+
+
+def _size_in_cents(units: Integers) -> Columns:
+    return (np.abs(units) / 100,)
+
+
+def _count(window: Window) -> int:
+    return len(window.units)
+
+
+def _total(window: Window) -> int:
+    return sum(map(abs, window.units.tolist()))
+
+
+def _buckets(per_level: int, units: int) -> float:
+    return (per_level + 1) * (log2(units / per_level + 1) + 1)
+
+
+def _queries_of_none(groups: int) -> tuple[list[int], list[int], list[int]]:
+    return [0] * (groups + 1), [], []
+
+
+# Exponential histograms.
+
+
+def _counted(epsilon: float) -> Entry:
+    def states(parameters, states, starts, times, advances):  # type: ignore[no-untyped-def]
+        asked = _queries_of_none(len(states))
+        return run_batch(parameters, states, starts, times, None, *asked, advances).states
+
+    per_level = CountParameters(epsilon, 1).buckets_per_level
+    return Entry(
+        lambda span: ExponentialHistogram.create(CountParameters(epsilon, span)),
+        _none,
+        [Question(_query, _count, _share_of_it)],
+        lambda events, _: 50 + 10 * min(events, _buckets(per_level, events)),
+        states,
+    )
+
+
+def _summed(epsilon: float) -> Entry:
+    def states(parameters, states, starts, times, values, advances):  # type: ignore[no-untyped-def]
+        asked = _queries_of_none(len(states))
+        return run_batch(parameters, states, starts, times, values, *asked, advances).states
+
+    per_level = SumParameters(epsilon, 1).buckets_per_level
+    return Entry(
+        lambda span: ExponentialHistogram.create(SumParameters(epsilon, span, 2)),
+        _size_in_cents,
+        [Question(_query, lambda window: Fraction(_total(window), 100), _share_of_sum)],
+        lambda _, units: 60 + 10 * _buckets(per_level, units),
+        states,
+    )
+
+
+# Waves.
+
+
+def _wave(wave: Any, epsilon: float) -> Entry:
+    summed = wave is SumWave
+
+    def states(parameters, states, starts, times, *rest):  # type: ignore[no-untyped-def]
+        *values, advances = rest
+        asked = _queries_of_none(len(states))
+        column = values[0] if summed else None
+        return run_wave_batch(
+            wave.kind, parameters, states, starts, times, column, *asked, advances
+        ).states
+
+    def most(events: int, units: int) -> float:
+        c = WaveParameters(epsilon, 1).per_level
+        levels = max(0, ceil(log2(max(1, units if summed else events) / c)))
+        return 60 + 20 * min(events, c * (levels + 1) + 1)
+
+    return Entry(
+        lambda span: wave.create(WaveParameters(epsilon, span)),
+        _sizes if summed else _none,
+        [Question(_query, _total if summed else _count, _share_of_it)],
+        most,
+        states,
+    )
+
+
+def _age(window: Window) -> Exact:
+    exists = window.n <= len(window.seen)
+    return window.now - int(window.seen[-window.n]) if exists else inf
+
+
+def _aged(parameters: Any, estimate: Exact, exact: Exact, window: Window) -> bool:
+    return exact > parameters.span or _share_of_it(parameters, estimate, exact, window)
+
+
+def _positions(epsilon: float) -> Entry:
+    def most(events: int, _: int) -> float:
+        c = WaveParameters(epsilon, 1).per_level
+        return 80 + 27 * min(events, c * (max(0, ceil(log2(10**7 / c))) + 1) + 2)
+
+    counted = _wave(PositionWave, epsilon)
+    ages = Question(_query, _age, _aged)
+    return Entry(counted.create, _none, [ages], most, counted.batch, any_number=True)
+
+
+def _mean(window: Window) -> Fraction | None:
+    return Fraction(_total(window), len(window.units)) if len(window.units) else None
+
+
+def _averaged(epsilon: float) -> Entry:
+    def kept(parameters: Any, estimate: Exact, exact: Exact, _: Window) -> bool:
+        share = _one_in(parameters) + Fraction(1, 2**51)
+        return abs(estimate - exact) <= share * exact
+
+    def most(events: int, units: int) -> float:
+        c = AverageParameters(epsilon, 1).waves.per_level
+        levels = 2 + log2(max(1, events) / c + 1) + log2(units / c + 1)
+        return 100 + 20 * min(2 * events, c * (levels + 2) + 2)
+
+    return Entry(
+        lambda span: AverageWave.create(AverageParameters(epsilon, span)),
+        _sizes,
+        [Question(_query, _mean, kept)],
+        most,
+    )
+
+
+def _approximately_counted(epsilon: float) -> Entry:
+    per_level = ApproximateCountParameters(1, epsilon).buckets_per_level
+    return Entry(
+        lambda span: ApproximateCount.create(ApproximateCountParameters(span, epsilon)),
+        lambda units: (units & 1,),
+        [Question(_query, lambda window: int((window.units & 1).sum()), _share_of_it)],
+        lambda events, _: 80 + 10 * min(events, _buckets(per_level, events)),
+        places=True,
+    )
+
+
+# Values.
+
+
+def _extreme(side: str, epsilon: float) -> Entry:
+    def states(parameters, states, starts, times, values, advances):  # type: ignore[no-untyped-def]
+        asked = _queries_of_none(len(states))
+        return run_extreme_batch(parameters, states, starts, times, values, *asked, advances).states
+
+    def exact(window: Window) -> Fraction | None:
+        units = window.units
+        if len(units) == 0:
+            return None
+        return Fraction(float((units.min() if side == "minimum" else units.max()) / 100))
+
+    def kept(parameters: Any, estimate: Exact, exact: Exact, _: Window) -> bool:
+        size = max(abs(exact), Fraction(1, 2**1022))
+        return abs(estimate - exact) <= Fraction(parameters.relative_error) * size
+
+    def most(events: int, _: int) -> float:
+        if epsilon == 0:
+            return 50 + 18 * events
+        ranks = 2 ** ExtremeParameters(side, 1, epsilon).fraction_bits * 2 * 41
+        return 50 + 18 * min(events, ranks)
+
+    return Entry(
+        lambda span: Extreme.create(ExtremeParameters(side, span, epsilon)),
+        _cents,
+        [Question(_query, exact, kept)],
+        most,
+        states,
+    )
+
+
+def _variance(window: Window) -> Fraction | None:
+    units = window.units.tolist()
+    if not units:
+        return None
+    squares = sum(unit * unit for unit in units)
+    return (Fraction(squares, len(units)) - Fraction(sum(units), len(units)) ** 2) / 10_000
+
+
+def _signed_mean(window: Window) -> Fraction | None:
+    units = window.units.tolist()
+    return Fraction(sum(units), 100 * len(units)) if units else None
+
+
+def _mean_kept(parameters: Any, estimate: Exact, exact: Exact, window: Window) -> bool:
+    off = abs(estimate - exact) - abs(exact) * Fraction(1, 2**50)
+    variance = _variance(window)
+    share = Fraction(parameters.mean_error_in_deviations)
+    return off <= 0 or (variance is not None and off**2 <= share**2 * variance)
+
+
+def _deviation_kept(parameters: Any, estimate: Exact, exact: Exact, _: Window) -> bool:
+    share = Fraction(parameters.relative_error_of_deviation)  # estimate and exact are squares
+    return (1 - share) ** 2 * exact <= estimate <= (1 + share) ** 2 * exact
+
+
+def _spread(epsilon: float) -> Entry:
+    def states(parameters, states, starts, times, values, advances):  # type: ignore[no-untyped-def]
+        asked = _queries_of_none(len(states))
+        return run_spread_batch(parameters, states, starts, times, values, *asked, advances).states
+
+    def most(events: int, units: int) -> float:
+        steps = log2(1 + 1 / SpreadParameters(epsilon, 1).parts)
+        buckets = 2 * log2(max(2, events) ** 2 * max(2, units) ** 2 / 2) / steps + 5
+        return 60 + 40 * min(events, max(2 * buckets, buckets + 32))
+
+    return Entry(
+        lambda span: Spread.create(SpreadParameters(epsilon, span, 2)),
+        _cents,
+        [
+            Question(lambda s, n, now: s.mean(n, now), _signed_mean, _mean_kept),
+            Question(lambda s, n, now: s.variance(n, now), _variance, _relative),
+            Question(
+                lambda s, n, now: s.deviation(n, now),
+                _variance,
+                _deviation_kept,
+                lambda root: Fraction(root) ** 2,
+            ),
+        ],
+        most,
+        states,
+    )
+
+
+def _sample(size: int, replacement: bool) -> Entry:
+    # what is particular, that it is random, is the law of test_sample_chance.py
+    def states(parameters, states, starts, times, values, advances):  # type: ignore[no-untyped-def]
+        return run_sample_batch(parameters, states, starts, times, values, advances)
+
+    def ask(synopsis: SlidingSample, n: int, now: int) -> Figures:
+        drawn = float(len(synopsis.sample(n, now).indices))
+        return drawn, drawn, drawn
+
+    def exact(window: Window) -> int:
+        drawn = len(window.units)
+        return size * (drawn > 0) if replacement else min(size, drawn)
+
+    def most(events: int, _: int) -> float:
+        mean = size * (1 + log(max(1.0, events / size)))  # H_n - H_k <= log(n / k)
+        t = 14 + (28 * mean) ** 0.5  # more than that has a chance below 10^-6: sample.py
+        return 60 + 20 * min(events, mean + t)
+
+    return Entry(
+        lambda span: SlidingSample.create(SampleParameters(size, span, 2**40 + 1, replacement)),
+        _cents,
+        [Question(ask, exact, _is_exact)],
+        most,
+        states,
+    )
+
+
+# Quantiles and frequent items.
+
+
+def _rank(p: float) -> Question:
+    def ask(synopsis: Quantiles, n: int, now: int) -> Figures:
+        return synopsis.query(n, p, now)[:3]
+
+    def asked(window: Window) -> int:
+        return max(1, ceil(Fraction(repr(p)) * len(window.units)))
+
+    def exact(window: Window) -> Fraction | None:
+        if len(window.units) == 0:
+            return None
+        return Fraction(float(np.sort(window.units)[asked(window) - 1] / 100))
+
+    def kept(parameters: Any, estimate: Exact, _: Exact, window: Window) -> bool:
+        values = np.sort(window.units / 100)
+        least = int(np.searchsorted(values, float(estimate), "left")) + 1
+        most = int(np.searchsorted(values, float(estimate), "right"))
+        rank = asked(window)
+        off = max(least - rank, rank - most, 0)
+        return off <= Fraction(parameters.rank_error) * len(values)
+
+    return Question(ask, exact, kept)
+
+
+def _quantiles(epsilon: float) -> Entry:
+    def states(parameters, states, starts, times, values, advances):  # type: ignore[no-untyped-def]
+        asked = _queries_of_none(len(states))
+        return run_quantile_batch(
+            parameters, states, starts, times, values, *asked, [], advances
+        ).states
+
+    return Entry(
+        lambda span: Quantiles.create(QuantileParameters(epsilon, span)),
+        _cents,
+        [_rank(0.5), _rank(0.99)],
+        lambda events, _: 100 + 27 * min(events, 2_000 / epsilon),
+        states,
+    )
+
+
+def _frequent(epsilon: float) -> Entry:
+    def states(parameters, states, starts, times, items, advances):  # type: ignore[no-untyped-def]
+        asked = _queries_of_none(len(states))
+        return run_frequent_batch(
+            parameters, states, starts, times, items, *asked, 0, advances
+        ).states
+
+    def of(item: int) -> Question:
+        return Question(
+            lambda s, n, now: s.query(n, item, now),
+            lambda window: int(np.count_nonzero(window.units == item)),
+            lambda parameters, estimate, exact, window: (
+                2 * abs(estimate - exact) <= Fraction(parameters.relative_width) * len(window.units)
+            ),
+        )
+
+    return Entry(
+        lambda span: FrequentItems.create(FrequentParameters(epsilon, span)),
+        lambda units: (units,),
+        [of(0), of(1), of(10**15)],
+        lambda events, _: 100 + 36 * min(events, 2_000 / epsilon),
+        states,
+    )
+
+
+EVERY: dict[str, Entry] = {
+    "count, 0.5": _counted(0.5),
+    "count, 0.1": _counted(0.1),
+    "count, 0.01": _counted(0.01),
+    "sum, 0.5": _summed(0.5),
+    "sum, 0.1": _summed(0.1),
+    "count wave, 1": _wave(CountWave, 1.0),
+    "count wave, 0.1": _wave(CountWave, 0.1),
+    "sum wave, 1/3": _wave(SumWave, 1 / 3),
+    "sum wave, 0.1": _wave(SumWave, 0.1),
+    "position wave, 0.3": _positions(0.3),
+    "average wave, 0.2": _averaged(0.2),
+    "approximate count, 0.2": _approximately_counted(0.2),
+    "minimum": _extreme("minimum", 0.0),
+    "maximum": _extreme("maximum", 0.0),
+    "minimum, 0.01": _extreme("minimum", 0.01),
+    "maximum, 0.5": _extreme("maximum", 0.5),
+    "spread, 0.5": _spread(0.5),
+    "spread, 0.1": _spread(0.1),
+    "sample of 5": _sample(5, replacement=False),
+    "3 draws": _sample(3, replacement=True),
+    "quantiles, 0.5": _quantiles(0.5),
+    "quantiles, 0.1": _quantiles(0.1),
+    "frequent items, 0.5": _frequent(0.5),
+    "frequent items, 0.1": _frequent(0.1),
+}
