@@ -72,7 +72,7 @@ class Retained(NamedTuple):
     level: int
 
 
-class DistinctWave(StoredSynopsis):
+class DistinctWave(StoredSynopsis[DistinctParameters]):
     """The number of distinct items of one stream, over any window up to the span.
 
     >>> from app.synopses.distinct.distinct_wave import DistinctParameters, DistinctWave
@@ -81,10 +81,6 @@ class DistinctWave(StoredSynopsis):
     >>> visitors.query(60_000)
     DistinctEstimate(estimate=2.0, lower=2.0, upper=2.0, exact=True)
     """
-
-    def __init__(self, parameters: DistinctParameters, data: bytes, now: int) -> None:
-        super().__init__(data, now)
-        self._parameters = parameters
 
     @classmethod
     def create(cls, parameters: DistinctParameters) -> "DistinctWave":
@@ -104,11 +100,6 @@ class DistinctWave(StoredSynopsis):
         if twice or wave._moved(NO_QUERIES, NO_VALUES, None) != wave._data:
             raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1)
         return wave
-
-    @property
-    def parameters(self) -> DistinctParameters:
-        """What the synopsis was made with."""
-        return self._parameters
 
     def insert(self, times: npt.ArrayLike, items: npt.ArrayLike) -> None:
         """Take in events: `times` not falling, from `now` - 1 on, and an item for each.

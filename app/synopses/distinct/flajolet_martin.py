@@ -213,7 +213,7 @@ def run_bitmaps_batch(
     return BatchResult(result.states, *figures.reshape(3, *bits.shape))
 
 
-class DistinctBitmaps(StoredSynopsis):
+class DistinctBitmaps(StoredSynopsis[BitmapsParameters]):
     """Roughly how many distinct items one stream had, over any window up to the span.
 
     >>> from app.synopses.distinct.flajolet_martin import BitmapsParameters, DistinctBitmaps
@@ -222,10 +222,6 @@ class DistinctBitmaps(StoredSynopsis):
     >>> round(visitors.query(60_000).estimate)
     2
     """
-
-    def __init__(self, parameters: BitmapsParameters, data: bytes, now: int) -> None:
-        super().__init__(data, now)
-        self._parameters = parameters
 
     @classmethod
     def create(cls, parameters: BitmapsParameters) -> "DistinctBitmaps":
@@ -241,11 +237,6 @@ class DistinctBitmaps(StoredSynopsis):
         """
         parameters, now, _ = _read(data)
         return cls(parameters, bytes(data), now)
-
-    @property
-    def parameters(self) -> BitmapsParameters:
-        """What the synopsis was made with."""
-        return self._parameters
 
     def insert(self, times: npt.ArrayLike, items: npt.ArrayLike) -> None:
         """Take in events; as `DistinctWave.insert`."""

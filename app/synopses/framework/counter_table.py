@@ -115,7 +115,7 @@ def run_counter_table_batch(
     )
 
 
-class CounterTable(StoredSynopsis):
+class CounterTable(StoredSynopsis[CounterTableParameters]):
     """Counts of one stream's items, over any window up to the span.
 
     >>> from app.synopses.framework import CounterTable, CounterTableParameters
@@ -125,10 +125,6 @@ class CounterTable(StoredSynopsis):
     {7: Estimate(estimate=2.0, lower=2.0, upper=2.0), 9: Estimate(estimate=1.0, lower=1.0, \
 upper=1.0)}
     """
-
-    def __init__(self, parameters: CounterTableParameters, data: bytes, now: int) -> None:
-        super().__init__(data, now)
-        self._parameters = parameters
 
     @classmethod
     def create(cls, parameters: CounterTableParameters) -> "CounterTable":
@@ -151,11 +147,6 @@ upper=1.0)}
         parameters = CounterTableParameters(0.5 / per_level, span, capacity)
         now, _, _ = inspect(parameters.settings, data)
         return cls(parameters, data, now)
-
-    @property
-    def parameters(self) -> CounterTableParameters:
-        """What the table was made with."""
-        return self._parameters
 
     def insert(self, times: npt.ArrayLike, values: npt.ArrayLike) -> None:
         """Take in events: `times` not falling, from `now` - 1 on, and an item (int64) for each.

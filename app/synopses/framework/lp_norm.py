@@ -367,7 +367,7 @@ def run_lp_norm_batch(
     return BatchResult(new, answers[0], answers[1], answers[2])
 
 
-class LpNorm(StoredSynopsis):
+class LpNorm(StoredSynopsis[LpNormParameters]):
     """The L_p norm of one stream's items, over any window up to the span.
 
     >>> from app.synopses.framework import LpNorm, LpNormParameters
@@ -376,10 +376,6 @@ class LpNorm(StoredSynopsis):
     >>> pages.query(60_000).estimate
     5.0
     """
-
-    def __init__(self, parameters: LpNormParameters, data: bytes, now: int) -> None:
-        super().__init__(data, now)
-        self._parameters = parameters
 
     @classmethod
     def create(cls, parameters: LpNormParameters) -> "LpNorm":
@@ -402,11 +398,6 @@ class LpNorm(StoredSynopsis):
         except SynopsisError:
             raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1) from None
         return cls(parameters, data, _read(parameters, data).now)
-
-    @property
-    def parameters(self) -> LpNormParameters:
-        """What the norm was made with."""
-        return self._parameters
 
     def insert(
         self, times: npt.ArrayLike, values: npt.ArrayLike, weights: npt.ArrayLike | None = None

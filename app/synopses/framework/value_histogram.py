@@ -151,7 +151,7 @@ def below(parameters: ValueHistogramParameters, edge: float, figures: Floats) ->
     return total
 
 
-class ValueHistogram(StoredSynopsis):
+class ValueHistogram(StoredSynopsis[ValueHistogramParameters]):
     """Counts of one stream's events by value, over any window up to the span.
 
     >>> from app.synopses.framework import ValueHistogram, ValueHistogramParameters
@@ -162,10 +162,6 @@ class ValueHistogram(StoredSynopsis):
     >>> delays.at_least(10, 60_000)
     Estimate(estimate=2.0, lower=2.0, upper=2.0)
     """
-
-    def __init__(self, parameters: ValueHistogramParameters, data: bytes, now: int) -> None:
-        super().__init__(data, now)
-        self._parameters = parameters
 
     @classmethod
     def create(cls, parameters: ValueHistogramParameters) -> "ValueHistogram":
@@ -190,11 +186,6 @@ class ValueHistogram(StoredSynopsis):
         parameters = ValueHistogramParameters(0.5 / per_level, span, edges)
         now, _, _ = inspect(parameters.settings, data)
         return cls(parameters, data, now)
-
-    @property
-    def parameters(self) -> ValueHistogramParameters:
-        """What the histogram was made with."""
-        return self._parameters
 
     def query(self, n: int, now: int | None = None) -> list[Estimate]:
         """Return the count of each bin in the window [now - n, now), 1 <= n <= span.
