@@ -32,7 +32,7 @@ class FigureTable:
         self._templates: list[_Template] = []
         for statistic, label in zip(topology.statistics, topology.labels, strict=True):
             promise = statistic.promise(span.length)
-            for window in windows:
+            for window in (None,) if statistic.is_landmark else windows:
                 lengths = (None, window) if span.of_events else (window, None)
                 self._templates += [
                     (label, _tail(lengths, series, promise)) for series in statistic.series()

@@ -44,6 +44,7 @@ from app.streaming.ledger import COUNTED, DEAD, LATE, Ledger
 from app.streaming.records import RecordBatch
 from app.streaming.runners import Answered, Runner, Work
 from app.streaming.topology import Topology
+from app.synopses.distinct.item_ids import item_ids
 from app.synopses.errors import SynopsisError, WindowTooLargeError
 from schemas.dead_letter import Reason
 from schemas.emission import Figure
@@ -101,6 +102,7 @@ class PartitionProcessor:
         self._lateness = topology.lateness_ms
         self._ahead = topology.ahead_ms
         self._span = topology.span_length
+        self._forgets_keys = topology.forgets_keys
         self._windows = np.array(topology.window_lengths, dtype=np.int64)
         self._runners = list(dict.fromkeys(topology.runners))
         self._columns = topology.columns
@@ -246,7 +248,7 @@ class PartitionProcessor:
             closing = event_time.closing_tick(clock.last_time, self._span.length, self._every)
             if closing > passed:
                 self._closing.arm(key, closing)
-            else:
+            elif self._forgets_keys:
                 self._closed[key] = clock.offset
 
     def _delete_closed(self) -> None:
@@ -306,6 +308,7 @@ class PartitionProcessor:
         gaps = np.zeros(len(times), dtype=bool)
         if not self._span.of_events:
             previous, gaps = gaps_of(groups, times, last_times, self._span.length)
+            gaps &= self._forgets_keys
         # Whether a key falls silent is not sure yet in a trial.
         if not self._span.of_events and not self._is_trial:
             closings = self._close(
@@ -349,7 +352,8 @@ class PartitionProcessor:
             tick = event_time.closing_tick(last_time, self._span.length, self._every)
             if tick <= watermark:
                 closed.append((group, tick))
-                self._closed[keys[group]] = self._next_offset - 1
+                if self._forgets_keys:
+                    self._closed[keys[group]] = self._next_offset - 1
                 continue
             self._closed.pop(keys[group], None)
             # A timer that is armed stays where it is, and is looked at again when it is due: a busy
@@ -388,6 +392,10 @@ class PartitionProcessor:
             {
                 column.path: values[order]
                 for column, values in zip(self._columns.numbers, events.numbers, strict=True)
+            },
+            {
+                column.path: item_ids(texts)[order]
+                for column, texts in zip(self._columns.items, events.items, strict=True)
             },
             np.searchsorted(runs.run_of, np.arange(len(runs.starts))),
             query_times,

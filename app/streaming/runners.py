@@ -13,6 +13,14 @@ import numpy.typing as npt
 
 from app.streaming.fields import FieldPath, field_text
 from app.synopses.batch import BatchResult, run_batch
+from app.synopses.distinct import DistinctParameters, run_distinct_batch
+from app.synopses.framework import (
+    LpNormParameters,
+    ValueHistogramParameters,
+    run_lp_norm_batch,
+    run_value_histogram_batch,
+)
+from app.synopses.landmark import LandmarkParameters, run_landmark_batch
 from app.synopses.levels.quantile_batch import run_quantile_batch
 from app.synopses.levels.quantile_parameters import QuantileParameters
 from app.synopses.parameters import CountParameters, SumParameters
@@ -27,13 +35,14 @@ Float64s = npt.NDArray[np.float64]
 class Work:
     """Events and queries of G groups (keys), as `app.synopses.batch.run_batch` describes them.
 
-    `numbers` has the events' values of each field that is read; `windows` int64[W] the lengths of
-    the windows that each of the Q queries asks for.
+    `numbers` and `items` (int64, hashes of texts) have the events' values of each field that is
+    read; `windows` int64[W] the lengths of the windows that each of the Q queries asks for.
     """
 
     starts: Int64s
     times: Int64s
     numbers: Mapping[FieldPath, Float64s]
+    items: Mapping[FieldPath, Int64s]
     query_starts: Int64s
     query_times: Int64s
     windows: Int64s
@@ -46,6 +55,10 @@ class Work:
     def values(self, field: FieldPath) -> tuple[Int64s, Int64s, Float64s]:
         """The events as times and values."""
         return self.starts, self.times, self.numbers[field]
+
+    def texts(self, field: FieldPath) -> tuple[Int64s, Int64s, Int64s]:
+        """The events as times and items."""
+        return self.starts, self.times, self.items[field]
 
 
 class Answered(NamedTuple):
@@ -164,6 +177,91 @@ class QuantileRunner:
         )
         figures = np.stack((result.estimates, result.lowers, result.uppers))
         return Answered(result.states, {"quantile": figures})
+
+
+@dataclass(frozen=True)
+class HistogramRunner:
+    """Counts between edges; an answer has one more axis, a place for each range."""
+
+    parameters: ValueHistogramParameters
+    field: FieldPath
+
+    @property
+    def meaning(self) -> str:
+        parameters = self.parameters
+        edges = ", ".join(map(str, parameters.edges))
+        return _of(self.field, f"histogram, epsilon {parameters.epsilon}, edges {edges}")
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        result = run_value_histogram_batch(
+            self.parameters, states, *work.values(self.field), *work.queries
+        )
+        return Answered(result.states, {"histogram": _stack(result)})
+
+
+@dataclass(frozen=True)
+class DistinctRunner:
+    """How many different items a field has."""
+
+    parameters: DistinctParameters
+    field: FieldPath
+
+    @property
+    def meaning(self) -> str:
+        p = self.parameters
+        return _of(self.field, f"distinct, epsilon {p.epsilon}, delta {p.delta}, seed {p.seed}")
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        result = run_distinct_batch(self.parameters, states, *work.texts(self.field), *work.queries)
+        return Answered(result.states, {"distinct": _stack(result)})
+
+
+@dataclass(frozen=True)
+class NormRunner:
+    """The L_p norm of the items of a field."""
+
+    parameters: LpNormParameters
+    field: FieldPath
+
+    @property
+    def meaning(self) -> str:
+        p = self.parameters
+        return _of(
+            self.field, f"norm, p {p.p}, epsilon {p.epsilon}, delta {p.delta}, seed {p.seed}"
+        )
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        result = run_lp_norm_batch(
+            self.parameters, states, *work.texts(self.field), None, *work.queries
+        )
+        return Answered(result.states, {"norm": _stack(result)})
+
+
+@dataclass(frozen=True)
+class LandmarkRunner:
+    """Count and sum of all events of a key, or their count alone; an answer has one window."""
+
+    parameters: LandmarkParameters
+    field: FieldPath | None
+
+    @property
+    def meaning(self) -> str:
+        if self.field is None:
+            return "landmark count"
+        return _of(self.field, f"landmark sum, {self.parameters.decimals} decimals")
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        values = np.zeros(len(work.times)) if self.field is None else work.numbers[self.field]
+        result = run_landmark_batch(
+            self.parameters, states, work.starts, work.times, values, *work.queries[:2]
+        )
+        answers = {
+            "landmark_count": np.stack([result.counts.astype(np.float64)] * 3),
+            "landmark_sum": _stack(result.sums),
+        }
+        return Answered(
+            result.states, {name: answer[..., np.newaxis] for name, answer in answers.items()}
+        )
 
 
 def _of(field: FieldPath, what: str) -> str:

@@ -158,6 +158,12 @@ class Topology:
         return window_length(self.span, "span")
 
     @property
+    def forgets_keys(self) -> bool:
+        """Whether a key's state is worth nothing once its last event has left the span."""
+        landmarks = any(statistic.is_landmark for statistic in self.statistics)
+        return not self.span_length.of_events and not landmarks
+
+    @property
     def every_ms(self) -> int:
         return duration_ms(self.every, "every")
 

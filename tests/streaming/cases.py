@@ -7,8 +7,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from app.streaming.statistics import (
+    Above,
     Count,
     Deviation,
+    Distinct,
+    Histogram,
+    LandmarkCount,
+    LandmarkSum,
     Maximum,
     Mean,
     Minimum,
@@ -64,11 +69,21 @@ EVERY_STATISTIC = (
     Minimum(epsilon=0),
     Maximum(epsilon=0.3),
     Quantiles(epsilon=0.4, quantiles=(0, 0.25, 0.5, 1)),
+    Histogram(epsilon=0.3, edges=(0.5, 3.25, 1e6)),
+    Above(epsilon=0.3, thresholds=(1, 50)),
+    # Such windows are counted exactly.
+    Distinct(epsilon=0.2, delta=1e-6),
 )
 
 TOPOLOGIES = {
     "every statistic": topology(statistics=EVERY_STATISTIC),
     "every statistic, late": topology(lateness="150ms", statistics=EVERY_STATISTIC),
+    "landmarks": topology(
+        statistics=(Count(), LandmarkCount(), LandmarkSum(), LandmarkSum(name="d", decimals=0))
+    ),
+    "landmarks of last events": topology(
+        span="3 events", windows=(), statistics=(LandmarkSum(), Maximum())
+    ),
     "last events": topology(
         span="40 events",
         windows=("1 events", "7 events", "40 events"),

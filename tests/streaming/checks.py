@@ -12,7 +12,7 @@ from app.streaming.topology import Topology
 from schemas.emission import Emission, Figure, emission_key
 from tests.streaming.exact import Values, double, exact, root, variance
 from tests.streaming.memory import PARTITION, SOURCE, Output
-from tests.streaming.model import Model
+from tests.streaming.model import ALL, Model
 
 _decode = msgspec.json.Decoder(Emission).decode
 
@@ -49,12 +49,13 @@ def check_emissions(topology: Topology, model: Model, found: Sequence[Emission])
         assert source == (topology.name, SOURCE, PARTITION)
         figures = iter(emission.figures)
         for statistic, label in zip(topology.statistics, topology.labels, strict=True):
-            for n in topology.window_lengths:
+            for n in [ALL] if statistic.is_landmark else topology.window_lengths:
                 values = expected.values[n]
                 of_events = topology.span_length.of_events
                 for right, figure in zip(exact(statistic, values, n), figures, strict=False):
                     assert figure.statistic == label
-                    assert (figure.window_events if of_events else figure.window_ms) == n
+                    lengths = (figure.window_ms, figure.window_events)
+                    assert lengths == ((None, n or None) if of_events else (n or None, None))
                     _check(statistic, figure, right, values)
         assert next(figures, None) is None
 

@@ -1,11 +1,12 @@
 """Each statistic of a window's values, exactly: what its name says, from all values."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 from math import ceil
 
-from app.streaming.statistics import Quantiles, Rate, Statistic
+from app.streaming.statistics import Above, Histogram, Quantiles, Rate, Statistic
 
 Values = Sequence[Fraction]
 
@@ -36,6 +37,15 @@ _OF_SOME: dict[str, Callable[[Values], Fraction]] = {
     "maximum": lambda values: max(map(double, values)),
 }
 
+_OF_ANY: dict[str, Callable[[Values], Fraction]] = {
+    "count": lambda values: Fraction(len(values)),
+    "sum": lambda values: sum(values, Fraction()),
+    "distinct": lambda values: Fraction(len(set(values))),
+    "norm": lambda values: root(Fraction(sum(n * n for n in Counter(values).values()))),
+    "landmark_count": lambda values: Fraction(len(values)),
+    "landmark_sum": lambda values: sum(values, Fraction()),
+}
+
 
 def exact(statistic: Statistic, values: Values, window: int) -> list[Fraction | None]:
     """The exact figure of each series, in the order of `statistic.series()`; None where there is
@@ -49,8 +59,17 @@ def exact(statistic: Statistic, values: Values, window: int) -> list[Fraction | 
         return [ordered[rank - 1] for rank in ranks]
     if isinstance(statistic, Rate):
         return [Fraction(1_000 * len(values), window)]
-    if statistic.kind == "count":
-        return [Fraction(len(values))]
-    if statistic.kind == "sum":
-        return [sum(values, Fraction())]
+    if isinstance(statistic, Histogram | Above):
+        return [
+            Fraction(
+                sum(
+                    (series.at_least is None or double(value) >= series.at_least)
+                    and (series.below is None or double(value) < series.below)
+                    for value in values
+                )
+            )
+            for series in statistic.series()
+        ]
+    if statistic.kind in _OF_ANY:
+        return [_OF_ANY[statistic.kind](values)]
     return [_OF_SOME[statistic.kind](values) if values else None]

@@ -26,6 +26,9 @@ class Record(NamedTuple):
     timestamp: int
 
 
+ALL = 0
+
+
 class Event(NamedTuple):
     """A readable record's fields; `value` is the decimal number as written."""
 
@@ -43,7 +46,7 @@ class Fate(Enum):
 
 
 class Emission(NamedTuple):
-    """A key at a tick: the values of each window, by its length."""
+    """A key at a tick: the values of each window, by its length; of all events, by ALL."""
 
     tick: int
     key: str
@@ -123,6 +126,7 @@ class Model:
                     n: [event.value for event in _inside(topology, events, n, tick)]
                     for n in topology.window_lengths
                 }
+                values[ALL] = [event.value for event in events if event.time < tick]
                 found.append(Emission(tick, key, self.records[passed].offset, values))
         return sorted(found, key=lambda emission: emission[:2])
 

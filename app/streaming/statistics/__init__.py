@@ -2,6 +2,9 @@
 
 from app.streaming.statistics.base import Statistic
 from app.streaming.statistics.counts import Count, Rate
+from app.streaming.statistics.histograms import Above, Histogram
+from app.streaming.statistics.items import Distinct, Norm
+from app.streaming.statistics.landmarks import LandmarkCount, LandmarkSum
 from app.streaming.statistics.spreads import Deviation, Mean, Variance
 from app.streaming.statistics.values import Maximum, Minimum, Quantiles, Sum
 
@@ -20,17 +23,29 @@ KINDS: dict[str, type[Statistic]] = {
         Minimum,
         Maximum,
         Quantiles,
+        Histogram,
+        Above,
+        Distinct,
+        Norm,
+        LandmarkCount,
+        LandmarkSum,
     )
 }
 
 __all__ = [
     "DEFAULT",
     "KINDS",
+    "Above",
     "Count",
     "Deviation",
+    "Distinct",
+    "Histogram",
+    "LandmarkCount",
+    "LandmarkSum",
     "Maximum",
     "Mean",
     "Minimum",
+    "Norm",
     "Quantiles",
     "Rate",
     "Statistic",

@@ -53,7 +53,7 @@ class Statistic(ABC):
     """
 
     kind: ClassVar[str]
-    # A figure of the key's life, not of a window.
+    # Its figures are of all events since the key's first: such keys are kept for ever.
     is_landmark: ClassVar[bool] = False
     # Makes no sense of the key's last n events.
     needs_time: ClassVar[bool] = False

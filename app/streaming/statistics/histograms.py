@@ -1,0 +1,116 @@
+"""How many values lie where: counts of ranges, and of what reaches a threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import isfinite
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from app.errors import SlidestatError
+from app.streaming.fields import FieldPath
+from app.streaming.statistics.base import (
+    Float64s,
+    Promise,
+    Series,
+    ValueStatistic,
+    check_epsilon,
+)
+
+if TYPE_CHECKING:
+    from app.streaming.runners import Runner
+    from app.synopses.framework import ValueHistogramParameters
+
+_MOST_EDGES = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Counts(ValueStatistic):
+    """Counts of values between edges: an exponential histogram each, in one state."""
+
+    epsilon: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_epsilon(self.kind, self.epsilon, 0.0001, 1)
+
+    def runner(self, span: int, field: FieldPath) -> Runner:
+        from app.streaming.runners import HistogramRunner
+
+        return HistogramRunner(self._parameters(span), field)
+
+    def promise(self, span: int) -> Promise:
+        return Promise(relative_error=self._parameters(span).relative_error)
+
+    @property
+    def _edges(self) -> tuple[float, ...]:
+        raise NotImplementedError
+
+    def _parameters(self, span: int) -> ValueHistogramParameters:
+        from app.synopses.framework import ValueHistogramParameters
+
+        return ValueHistogramParameters(epsilon=self.epsilon, span=span, edges=self._edges)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram(_Counts):
+    """How many values lie below the first edge, between each two, and from the last one on."""
+
+    kind: ClassVar[str] = "histogram"
+    edges: Sequence[float] = (1.0, 10.0, 100.0, 1000.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "edges", _rising(self.kind, "edges", self.edges))
+
+    @property
+    def _edges(self) -> tuple[float, ...]:
+        return tuple(self.edges)
+
+    def series(self) -> Sequence[Series]:
+        edges = (None, *self.edges, None)
+        return [Series(at_least=least, below=below) for least, below in pairwise(edges)]
+
+    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+        return answers["histogram"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Above(_Counts):
+    """How many values reach each threshold."""
+
+    kind: ClassVar[str] = "above"
+    thresholds: Sequence[float] = (0.0,)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "thresholds", _rising(self.kind, "thresholds", self.thresholds))
+
+    @property
+    def _edges(self) -> tuple[float, ...]:
+        return tuple(self.thresholds)
+
+    def series(self) -> Sequence[Series]:
+        return [Series(at_least=threshold) for threshold in self.thresholds]
+
+    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+        # Counts of separate ranges add up, and so do their errors.
+        from_the_top = np.cumsum(answers["histogram"][..., ::-1], axis=-1)[..., ::-1]
+        return from_the_top[..., 1:]
+
+
+def _rising(kind: str, parameter: str, numbers: Sequence[float]) -> tuple[float, ...]:
+    listed = isinstance(numbers, Sequence) and not isinstance(numbers, str)
+    if listed and 1 <= len(numbers) <= _MOST_EDGES:
+        real = all(
+            isinstance(n, int | float) and not isinstance(n, bool) and isfinite(n) for n in numbers
+        )
+        if real and all(a < b for a, b in pairwise(numbers)):
+            return tuple(float(n) for n in numbers)
+    raise SlidestatError(
+        f"the {parameter} of {kind} are {numbers!r}.",
+        f"Give a list of 1 to {_MOST_EDGES} numbers that rise, such as (10, 100).",
+    )

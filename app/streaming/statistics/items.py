@@ -1,0 +1,102 @@
+"""Items of a field: how many different ones, and the norm of how often each came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from app.errors import SlidestatError
+from app.streaming.fields import FieldPath
+from app.streaming.statistics.base import (
+    Float64s,
+    Promise,
+    ValueStatistic,
+    check_epsilon,
+    plain,
+)
+
+if TYPE_CHECKING:
+    from app.streaming.runners import Runner
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sketched(ValueStatistic):
+    """A randomised statistic of items: texts, numbers or truth values.
+
+    Its bounds and its error hold with a probability of 1 - delta, for a stream that does not depend
+    on the seed. Synopses with the same parameters and seed can be merged.
+    """
+
+    epsilon: float = 0.1
+    delta: float = 0.01
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_epsilon(self.kind, self.epsilon, 0.005, 0.5)
+        number = isinstance(self.delta, int | float) and not isinstance(self.delta, bool)
+        if not number or not 1e-9 <= self.delta <= 0.5:
+            raise SlidestatError(
+                f"the delta of {self.kind} is {self.delta!r}.",
+                "Give the chance of a larger error, from 1e-9 to 0.5; 0.01 is one in a hundred.",
+            )
+        if type(self.seed) is not int or not 0 <= self.seed < 2**63:
+            raise SlidestatError(
+                f"the seed of {self.kind} is {self.seed!r}.", "Give a whole number from 0 on."
+            )
+
+    @property
+    def limits(self) -> None:
+        """Items have none."""
+        return
+
+    def promise(self, _span: int) -> Promise:
+        return Promise(relative_error=self.epsilon, confidence=1 - self.delta)
+
+    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+        return plain(answers[self.kind])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distinct(_Sketched):
+    """How many different items: exact while they are few, then a randomised wave."""
+
+    kind: ClassVar[str] = "distinct"
+
+    def runner(self, span: int, field: FieldPath) -> Runner:
+        from app.streaming.runners import DistinctRunner
+        from app.synopses.distinct import DistinctParameters
+
+        parameters = DistinctParameters(
+            epsilon=self.epsilon, delta=self.delta, span=span, seed=self.seed
+        )
+        return DistinctRunner(parameters, field)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Norm(_Sketched):
+    """The L_p norm of how often each item came: p = 2 tells how uneven the items are.
+
+    It costs a hundred times what the others do: it is for some dozens of keys.
+    """
+
+    kind: ClassVar[str] = "norm"
+    epsilon: float = 0.3
+    delta: float = 0.05
+    p: float = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number = isinstance(self.p, int | float) and not isinstance(self.p, bool)
+        if not number or not (self.p == 1 or 1.05 <= self.p <= 2):
+            raise SlidestatError(f"the p of {self.kind} is {self.p!r}.", "Give 1, or 1.05 to 2.")
+
+    def runner(self, span: int, field: FieldPath) -> Runner:
+        from app.streaming.runners import NormRunner
+        from app.synopses.framework import LpNormParameters
+
+        parameters = LpNormParameters(
+            p=float(self.p), epsilon=self.epsilon, delta=self.delta, span=span, seed=self.seed
+        )
+        return NormRunner(parameters, field)
