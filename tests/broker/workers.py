@@ -64,8 +64,7 @@ class Worker:
             self._said_before = said.tell()
             self._process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "app.cli", "worker"),
-                    *("--topology", str(topology_file)),
+                    *(sys.executable, "-m", "app.cli", "run", str(topology_file)),
                     *("--data-dir", str(data_dir)),
                     *("--bootstrap", bootstrap),
                 ],
