@@ -19,6 +19,7 @@ from app.streaming.partition import PartitionProcessor
 from app.streaming.records import RecordBatch
 from app.streaming.runners import Runner
 from app.streaming.topology import Topology
+from schemas.event import LATEST_TIME_MS
 
 EVENTS = (5, 1_000, 100_000)
 
@@ -55,8 +56,8 @@ def _measure(topology: Topology, count: int) -> Footprint:
     span_ms = topology.every_ms if topology.span_length.of_events else topology.span_length.length
     # Nothing is emitted, and none of the made-up events is late.
     quiet = replace(topology, every="36525d", lateness="0s")
-    # An event on each side of the span's end would be one more than asked for.
-    times = _START_MS + np.arange(count, dtype=np.int64) * (span_ms - 1) // count
+    start_ms = min(_START_MS, LATEST_TIME_MS - span_ms)
+    times = start_ms + np.arange(count, dtype=np.int64) * span_ms // count
     records = _records(quiet, times)
     offsets = np.arange(count, dtype=np.int64)
     batch = RecordBatch(

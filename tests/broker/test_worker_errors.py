@@ -42,16 +42,19 @@ def test_source_topic_that_is_missing(make_stage: MakeStage, topic_name: str) ->
     assert "slidestat topics create" in said
 
 
-def test_output_topic_with_another_partition_count(
+def test_output_topic_with_fewer_partitions(
     make_stage: MakeStage, make_topic: Callable[..., str]
 ) -> None:
-    """An output topic with 3 partitions over a source of 2 is refused with both numbers."""
+    """An output topic with 1 partition under a source of 2 is refused with both numbers, before
+    anything is read.
+    """
     stage = make_stage(partitions=2)
-    make_topic("t-statistics", 3)
+    make_topic("t-statistics", 1)
     with stage.worker() as worker:
         said = complaint(worker)
     assert f"{stage.name}-statistics" in said
-    assert "3 partitions, not 2" in said
+    assert "has 1 partition, and the source" in said
+    assert "memory of a key" not in worker.said()
 
 
 def test_data_folder_of_a_running_worker(make_stage: MakeStage) -> None:
