@@ -150,7 +150,7 @@ def test_changelog_made_anew(make_stage: MakeStage, admin: AdminClient) -> None:
     stage = make_stage(partitions=1)
     produce(stage.bootstrap, stage.topology.source, events(5_000))
     stage.drain()
-    remake_topic(admin, stage.changelog)
+    remake_topic(admin, stage.changelog, "compact")
     with stage.worker() as worker:
         said = complaint(worker)
     assert str(stage.data_dir()) in said
@@ -195,10 +195,10 @@ def test_sigint_ends_a_worker_as_sigterm_does(make_stage: MakeStage) -> None:
         assert "Traceback" not in worker.said()
 
 
-def remake_topic(admin: AdminClient, name: str) -> None:
+def remake_topic(admin: AdminClient, name: str, cleanup: str = "delete") -> None:
     """Delete a topic and make it again, with one partition."""
     admin.delete_topics([name])[name].result()
     wait_until(lambda: name not in admin.list_topics(timeout=10).topics, f"{name} is gone", 30)
-    topic = NewTopic(name, 1, 1, config={"retention.ms": "-1"})
+    topic = NewTopic(name, 1, 1, config={"retention.ms": "-1", "cleanup.policy": cleanup})
     admin.create_topics([topic])[name].result()
     wait_until(lambda: name in admin.list_topics(timeout=10).topics, f"{name} is there", 30)

@@ -28,7 +28,8 @@ from app.streaming.topology import Topology
 from app.topology_files import load_topology
 from schemas.dead_letter import dead_letter_key
 
-START_S = 60.0
+# The first worker on a machine compiles its kernels before it joins the group.
+START_S = 180.0
 DRAIN_S = 60.0
 STOP_S = 30.0
 

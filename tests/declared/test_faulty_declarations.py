@@ -161,3 +161,22 @@ def test_no_table_ends_in_anything_but_advice() -> None:
             refused.append(error)
     assert 2_500 < len(refused) < 5_000
     assert all(error.message and error.advice for error in refused)
+
+
+def test_no_flag_ends_in_anything_but_advice() -> None:
+    """Whatever is written for a statistic, it is one or a SlidestatError that shows the flag."""
+    random = Random(1)
+    pieces = [*KINDS, *_NAMES, *":=,.-+ ", "0.5", "1", "nan", "true", "1e999", "9" * 5_000, "\x00é"]
+    taken = 0
+    for _ in range(5_000):
+        text = "".join(random.choices(pieces, k=random.randint(0, 5)))
+        if random.random() < 0.7:
+            text = f"{random.choice(list(KINDS))}:{text}"
+        try:
+            topology_of_flags({**NEEDED, "statistics": [text]})
+            taken += 1
+        except SlidestatError as error:
+            message = error.message
+            if not message.startswith(("--", "the field ", "a statistic of ", "rate is ")):
+                pytest.fail(f"{text!r}: {message}")
+    assert 100 < taken < 4_500

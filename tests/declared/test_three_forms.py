@@ -2,6 +2,8 @@
 
 import inspect
 import json
+import re
+import shlex
 import tomllib
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -99,6 +101,28 @@ def test_the_three_forms_are_one_topology(tmp_path: Path) -> None:
         assert repr(other) == repr(topology)
         assert other.state_meaning == topology.state_meaning
     assert topology.labels == ("count", "total", "quantile_request.bytes")
+
+
+def test_the_three_forms_in_the_readme(tmp_path: Path) -> None:
+    """Its Python, its TOML and its command line are one topology."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    topologies = []
+    for language, suffix in (("python", "py"), ("toml", "toml")):
+        (code,) = re.findall(rf"^```{language}\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+        file = tmp_path / f"latency.{suffix}"
+        file.write_text(code)
+        topologies.append(load_topology(str(file)))
+    (line,) = re.findall(r"^\$ slidestat run (--(?:.*\\\n)*.*)$", readme, re.MULTILINE)
+    words = shlex.split(line.replace("\\\n", " "))
+    given: dict[str, Any] = {}
+    fields_by_flag = {flag_of(field.name): field.name for field in fields(Topology)}
+    for flag, value in zip(words[::2], words[1::2], strict=True):
+        field = fields_by_flag[flag]
+        if field in ("windows", "statistics"):
+            given.setdefault(field, []).append(value)
+        else:
+            given[field] = value
+    assert topologies == [topology_of_flags(given)] * 2
 
 
 def test_what_is_not_said_is_the_default() -> None:
