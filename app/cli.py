@@ -26,7 +26,6 @@ topics_app = typer.Typer(help="Create topics, and list them.", no_args_is_help=T
 app.add_typer(topics_app, name="topics")
 topology_app = typer.Typer(help="Look at what a topology means.", no_args_is_help=True)
 app.add_typer(topology_app, name="topology")
-app.command()(run)
 
 
 def _version(wanted: bool) -> None:
@@ -188,6 +187,9 @@ def produce(
             f"{report.failed:,} events were not acknowledged: {report.first_failure}.",
             "Look at the broker's log; the events sent before them are on the topic.",
         )
+
+
+app.command()(run)
 
 
 @topology_app.command("show")

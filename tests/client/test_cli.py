@@ -159,6 +159,17 @@ def test_mistakes(arguments: tuple[str, ...], message: str, advice: str, run_cli
     assert run.stdout == ""
 
 
+def test_schemas(run_cli: RunCli) -> None:
+    """Each record that is listed has the schema that is published."""
+    listed = run_cli("schema")
+    names = [line.partition(": ")[0] for line in listed.stdout.splitlines()]
+    assert names == ["event", "emission", "dead-letter-headers"]
+    for name in names:
+        run = run_cli("schema", name)
+        file = Path(__file__).parents[2] / "schemas" / "json" / f"{name}.v1.schema.json"
+        assert (run.returncode, run.stdout) == (0, file.read_text())
+
+
 def test_unsupported_codec(run_cli: RunCli) -> None:
     """An unknown codec is told with those there are."""
     run = run_cli("produce", "-", "--topic", "t", "--compression", "brotli")
