@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from app.cli_options import Bootstrap, TopologyArgument, TopologyOption
+from app.cli_run import run
 from app.client.options import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP, Compression, TimeUnit
 from app.errors import SlidestatError
 
@@ -22,22 +24,8 @@ app = typer.Typer(
 )
 topics_app = typer.Typer(help="Create topics, and list them.", no_args_is_help=True)
 app.add_typer(topics_app, name="topics")
-
-
-Bootstrap = Annotated[
-    str,
-    typer.Option(
-        envvar=BOOTSTRAP_VARIABLE,
-        metavar="HOST:PORT",
-        help="Kafka brokers, several with commas between them.",
-    ),
-]
-TopologyOption = Annotated[
-    str | None,
-    typer.Option(
-        "--topology", metavar="NAME|FILE.py", help="A topology that ships, or a file that has one."
-    ),
-]
+topology_app = typer.Typer(help="Look at what a topology means.", no_args_is_help=True)
+app.add_typer(topology_app, name="topology")
 
 
 def _version(wanted: bool) -> None:
@@ -142,7 +130,18 @@ def produce(
     time: Annotated[
         str, typer.Option(metavar="COLUMN", help="Column of the event times.")
     ] = "time",
-    value: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the values.")] = "value",
+    value: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Column of the values; `value`, or none beside --with."
+        ),
+    ] = None,
+    more: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with", metavar="COLUMN", help="Send this column too, under its name; repeat it."
+        ),
+    ] = None,
     time_unit: Annotated[
         TimeUnit, typer.Option(help="What integer times count since 1970-01-01T00:00:00Z.")
     ] = TimeUnit.MILLISECONDS,
@@ -162,7 +161,7 @@ def produce(
     """Send a file's events to a topic.
 
     Example: slidestat produce flights.parquet --topic flights --key origin --time date
-    --value distance
+    --with distance --with destination
     """
     from app.client.events import Columns
     from app.client.produce import produce_file
@@ -173,7 +172,7 @@ def produce(
             file,
             bootstrap,
             topic,
-            columns=Columns(key, time, value, time_unit),
+            columns=Columns(key, time, value, time_unit, tuple(more or ())),
             limit=limit,
             rate=rate,
             compression=compression,
@@ -190,28 +189,36 @@ def produce(
         )
 
 
-@app.command()
-def worker(
-    topology: Annotated[
-        str,
-        typer.Option(metavar="NAME|FILE.py", help="A topology that ships, or a file that has one."),
-    ],
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of the tables, one a worker; by default one of yours that none holds."
-        ),
-    ] = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-) -> None:
-    """Compute a topology's statistics until Ctrl-C; start more of them to share the partitions.
+app.command()(run)
 
-    Example: slidestat worker --topology flights
+
+@topology_app.command("show")
+def topology_show(topology: TopologyArgument) -> None:
+    """Show a topology's topics, windows, statistics with their errors, and memory a key.
+
+    Example: slidestat topology show flights
     """
-    from app.start_worker import start_worker
+    from app.client.topology_display import show_topology
     from app.topology_files import load_topology
 
-    start_worker(load_topology(topology), bootstrap, data_dir)
+    show_topology(load_topology(topology))
+
+
+@app.command()
+def schema(
+    record: Annotated[
+        str | None,
+        typer.Argument(metavar="event|emission|dead-letter-headers", help="Which record's."),
+    ] = None,
+) -> None:
+    """Print the JSON Schema of a record on the wire; without one, list the records.
+
+    Example: slidestat schema emission
+    """
+    from app.client.schema_text import schema_lines
+
+    for line in schema_lines(record):
+        print(line)
 
 
 @app.command()

@@ -1,5 +1,8 @@
 """Errors that are the user's to mend: what is wrong, and what to do next."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class SlidestatError(Exception):
     """A fault that a user can mend.
@@ -15,3 +18,11 @@ class SlidestatError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} {self.advice}".rstrip()
+
+
+def unknown(fault: str, name: str, known: Iterable[str]) -> SlidestatError:
+    """The error for a name that is none of `known`, with the nearest of them as advice."""
+    known = list(known)
+    near = get_close_matches(name, known, n=1)
+    guess = f"Did you mean {near[0]}? " if near else ""
+    return SlidestatError(fault, f"{guess}There are {', '.join(known)}.")

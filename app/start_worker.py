@@ -1,28 +1,43 @@
 """Start a worker: check what it needs, make what is missing, and run it."""
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from app.client.connection import require_broker, require_topic
-from app.client.topics import create_topic, create_topology_topics
+from app.client.connection import require_broker
+from app.client.footprint_text import footprint_line
+from app.client.worker_topics import prepare_topics
 from app.streaming.data_folder import data_folder
-from app.streaming.topology import Topology
+from app.streaming.topology import Topology, require_one_worker
 
 
-def start_worker(topology: Topology, bootstrap: str, data_dir: Path | None = None) -> None:
-    """Run a worker of `topology` until SIGINT or SIGTERM.
+def start_worker(
+    topologies: Sequence[Topology], bootstrap: str, data_dir: Path | None = None
+) -> None:
+    """Run a worker of `topologies`, which share a group and a source, until SIGINT or SIGTERM.
 
-    The source topic must exist; output and letter topics are made with its partition count.
+    The source topic must exist; the topics that are written are made with its partition count.
     `data_dir` None takes a folder of the user's that no other worker holds. Raises SlidestatError
     for what the user can mend.
     """
-    create = f"slidestat topics create {topology.source} --partitions 4"
-    partitions = require_topic(bootstrap, topology.source, create)
-    create_topology_topics(bootstrap, topology, partitions)
-    # Faust would make it with a single replica, whatever the cluster's default.
-    create_topic(bootstrap, topology.changelog_topic, partitions, {"cleanup.policy": "compact"})
+    require_one_worker(topologies)
+    for topology in topologies:
+        partitions = prepare_topics(bootstrap, topology)
     cluster_id = str(require_broker(bootstrap).cluster_id)
 
-    from app.streaming.worker import run_worker  # Faust takes a second to import
+    with data_folder(data_dir, topologies[0].application_id, cluster_id) as folder:
+        for topology in topologies:
+            # Measuring loads every kernel: better now than in the group, which takes a worker that
+            # is silent for too long for dead.
+            _tell(
+                f"{topology.name}: loading kernels; the first time they are compiled, for a minute"
+            )
+            _tell(footprint_line(topology))
 
-    with data_folder(data_dir, topology.application_id, cluster_id) as folder:
-        run_worker([topology], bootstrap, folder, partitions)
+        from app.streaming.worker import run_worker  # Faust takes a second to import
+
+        run_worker(topologies, bootstrap, folder, partitions)
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Find a topology by name among those that ship, or in a Python file."""
+"""Find a topology by name among those that ship, or in a Python or TOML file."""
 
 import importlib.util
 import sys
@@ -6,10 +6,12 @@ import traceback
 from importlib import resources
 from pathlib import Path
 
+from app.declared.toml_file import topology_of_toml
 from app.errors import SlidestatError
 from app.streaming.topology import Topology
 
 _VARIABLE = "topology"
+_SUFFIXES = (".py", ".toml")
 
 
 def list_topologies() -> list[str]:
@@ -19,26 +21,27 @@ def list_topologies() -> list[str]:
 
 
 def load_topology(name_or_path: str) -> Topology:
-    """The topology of a shipped name, or of a file, a path that ends in ".py".
+    """The topology of a shipped name, or of a file, a path that ends in ".py" or ".toml".
 
-    The file is run: give only one that you trust. Raises SlidestatError for an unknown name, a
-    missing file, one that fails, and one that defines no variable `topology`.
+    A Python file is run: give only one that you trust. Raises SlidestatError for an unknown name, a
+    missing file, one that fails, and one that declares no topology.
     """
-    if name_or_path.endswith(".py"):
-        return _from_file(Path(name_or_path))
+    if name_or_path.endswith(_SUFFIXES):
+        file = Path(name_or_path)
+        if not file.is_file():
+            raise SlidestatError(f"There is no file {file}.", "Check the path of the topology.")
+        return topology_of_toml(file) if file.suffix == ".toml" else _from_file(file)
     shipped = list_topologies()
     if name_or_path not in shipped:
         raise SlidestatError(
             f"There is no topology {name_or_path!r}.",
-            f"Name one of {', '.join(shipped)}, or give the path of a .py file.",
+            f"Name one of {', '.join(shipped)}, or give the path of a .py or .toml file.",
         )
     with resources.as_file(resources.files("topologies") / f"{name_or_path}.py") as file:
         return _from_file(file)
 
 
 def _from_file(file: Path) -> Topology:
-    if not file.is_file():
-        raise SlidestatError(f"There is no file {file}.", "Check the path of the topology.")
     variables = _run(file)
     topology = variables.get(_VARIABLE)
     if isinstance(topology, Topology):

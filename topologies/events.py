@@ -8,7 +8,7 @@ Windows   1 minute, 5 minutes and 1 hour, every 10 seconds of event time
 Run it:
 
     slidestat topics create --topology events --partitions 4
-    slidestat worker --topology events
+    slidestat run events
     slidestat produce FILE --topic events
 
 In:

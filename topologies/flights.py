@@ -8,7 +8,7 @@ Windows   1 day and 7 days, every 6 hours of event time
 Run it, with a file of the columns origin, date and distance:
 
     slidestat topics create --topology flights --partitions 4
-    slidestat worker --topology flights
+    slidestat run flights
     slidestat produce flights.parquet --topic flights --key origin --time date --value distance
 
 In:

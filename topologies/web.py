@@ -8,7 +8,7 @@ Windows   5 minutes and 1 hour, every 5 minutes of event time
 Run it, with a file of the columns host, time (seconds) and bytes:
 
     slidestat topics create --topology web --partitions 4
-    slidestat worker --topology web
+    slidestat run web
     slidestat produce log.tsv.gz --topic web --key host --time time --time-unit s --value bytes
 
 In:

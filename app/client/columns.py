@@ -1,5 +1,9 @@
-"""Keys and values of any column to what an event carries: text, and a JSON number."""
+"""Columns of any type to what an event carries: a key's text, a JSON number, any JSON value."""
 
+import re
+
+import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -7,6 +11,8 @@ from schemas.event import MAX_KEY_LENGTH
 
 _NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 _INTEGER = r"^[+-]?\d{1,18}$"
+# A number as JSON writes it, well within a double; "007" and "+1" are texts there.
+_JSON_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,17})(?:\.\d{1,17})?(?:[eE][+-]?\d{1,2})?", re.ASCII)
 _TEXTUAL = (
     pa.types.is_string,
     pa.types.is_large_string,
@@ -59,6 +65,35 @@ def number_text(column: pa.Array) -> pa.Array:
         whole = pc.all(pc.match_substring_regex(text, _INTEGER)).as_py()
         return number_text(text.cast(pa.int64() if whole else pa.float64()))
     return pa.nulls(len(column), pa.string())
+
+
+def json_values(column: pa.Array) -> list[bytes | None]:
+    """Values as JSON, None where one is missing or not finite.
+
+    Text that writes a JSON number is sent as that number, since CSV has no other way to say it;
+    times are sent as text.
+    """
+    kind = column.type
+    if pa.types.is_nested(kind):
+        return [
+            None if value is None else msgspec.json.encode(value, enc_hook=str)
+            for value in column.to_pylist()
+        ]
+    if pa.types.is_string(kind):
+        index = column.dictionary_encode()
+        lookup = [*map(_json_text, index.dictionary.to_pylist()), None]
+        codes = index.indices.fill_null(len(lookup) - 1).to_numpy()
+        values: list[bytes | None] = np.array(lookup, dtype=object)[codes].tolist()
+        return values
+    if pa.types.is_temporal(kind):
+        return json_values(column.cast(pa.string()))
+    text = column.cast(pa.string()) if pa.types.is_boolean(kind) else number_text(column)
+    found: list[bytes | None] = text.cast(pa.binary()).to_numpy(zero_copy_only=False).tolist()
+    return found
+
+
+def _json_text(text: str) -> bytes:
+    return text.encode() if _JSON_NUMBER.fullmatch(text) else msgspec.json.encode(text)
 
 
 def _decoded(value: bytes | str | None) -> str | None:

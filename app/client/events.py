@@ -1,6 +1,6 @@
 """Rows of a file to event records: the JSON of schemas.event, a Kafka key and a timestamp."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from app.client.columns import as_text, key_text, number_text
+from app.client.columns import as_text, json_values, key_text, number_text
 from app.client.options import TimeUnit
 from app.client.readers import NOT_JSON, BadRow, Rows
 from app.client.times import epoch_ms
+from app.errors import SlidestatError
 from schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
 
 # A timestamp of 0 asks Kafka's client for the time of sending.
@@ -22,16 +23,34 @@ TIME_OF_SENDING = 0
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a file hold an event's key, time and value, and the unit of its times."""
+    """Which columns of a file hold an event's key, time and value, the unit of its times, and the
+    columns that are sent under their own names as well.
+
+    Without a `value`, that is the column "value", or none if there are others. Raises
+    SlidestatError if two columns would have one name.
+    """
 
     key: str = "key"
     time: str = "time"
-    value: str = "value"
+    value: str | None = None
     time_unit: TimeUnit = TimeUnit.MILLISECONDS
+    more: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.value is None and not self.more:
+            object.__setattr__(self, "value", "value")
+        taken = ["key", "time", *(["value"] if self.value else []), *self.more]
+        twice = next((name for name in taken if taken.count(name) > 1), None)
+        if twice is not None:
+            raise SlidestatError(
+                f"An event would have two fields {twice!r}.",
+                "--key, --time and --value are sent as key, time and value; name each other column"
+                " once.",
+            )
 
     @property
-    def names(self) -> tuple[str, str, str]:
-        return (self.key, self.time, self.value)
+    def names(self) -> tuple[str, ...]:
+        return (self.key, self.time, *([self.value] if self.value else []), *self.more)
 
 
 @dataclass(frozen=True)
@@ -47,33 +66,42 @@ class Records:
 
 def encode(rows: Rows, columns: Columns) -> Records:
     """Encode rows, about 1 microsecond each; a row that is no event is left out and counted."""
-    raw_keys, raw_times, raw_values = (as_text(rows.columns[name]) for name in columns.names)
+    raw = {name: as_text(rows.columns[name]) for name in columns.names}
+    raw_keys, raw_times = raw[columns.key], raw[columns.time]
     keys = key_text(raw_keys)
     times = epoch_ms(raw_times, columns.time_unit)
-    values = number_text(raw_values)
+    values = number_text(raw[columns.value]) if columns.value else None
 
     times_ms = times.fill_null(0).to_numpy(zero_copy_only=False)
     in_range = (times_ms >= EARLIEST_TIME_MS) & (times_ms < LATEST_TIME_MS)
-    good = _valid(keys) & _valid(values) & in_range
+    good = _valid(keys) & in_range
+    if values is not None:
+        good &= _valid(values)
     first_bad = rows.malformed[0] if rows.malformed else None
     if not good.all():
         at = int(np.argmin(good))
-        reason = (
-            _key_fault(columns.key, raw_keys[at], keys[at])
-            or _time_fault(columns.time, raw_times[at], times[at])
-            or _value_fault(columns.value, raw_values[at])
+        reason = _key_fault(columns.key, raw_keys[at], keys[at]) or _time_fault(
+            columns.time, raw_times[at], times[at]
         )
+        if reason is None and columns.value:
+            reason = _value_fault(columns.value, raw[columns.value][at])
         if first_bad is None or rows.numbers[at] < first_bad.row:
-            first_bad = BadRow(rows.numbers[at], reason)
-        keys, values = keys.filter(pa.array(good)), values.filter(pa.array(good))
-        times_ms = times_ms[good]
+            first_bad = BadRow(rows.numbers[at], reason or "")
+        mask = pa.array(good)
+        keys, times_ms = keys.filter(mask), times_ms[good]
+        values = None if values is None else values.filter(mask)
+        raw = {name: column.filter(mask) for name, column in raw.items()}
 
     timestamps_ms = times_ms.tolist()
     kafka_keys, json_keys = _encoded_keys(keys)
-    payloads = [
-        b'{"key":%b,"time":%d,"value":%b}' % fields
-        for fields in zip(json_keys, timestamps_ms, _bytes(values), strict=True)
+    pieces = [
+        [b'{"key":%b,"time":%d' % pair for pair in zip(json_keys, timestamps_ms, strict=True)]
     ]
+    if values is not None:
+        pieces.append(_members("value", _bytes(values)))
+    pieces += [_members(name, json_values(raw[name])) for name in columns.more]
+    pieces.append([b"}"] * len(timestamps_ms))
+    payloads = list(map(b"".join, zip(*pieces, strict=True)))
     bad = len(good) - len(payloads) + len(rows.malformed)
     return Records(kafka_keys, payloads, timestamps_ms, bad, first_bad)
 
@@ -103,6 +131,12 @@ def _encoded_keys(keys: pa.Array) -> tuple[list[bytes], list[bytes]]:
     as_utf8 = np.array([key.encode() for key in unique], dtype=object)
     as_json = np.array([msgspec.json.encode(key) for key in unique], dtype=object)
     return as_utf8[codes].tolist(), as_json[codes].tolist()
+
+
+def _members(name: str, values: Iterable[bytes | None]) -> list[bytes]:
+    """A field of each record as it stands in its object; nothing where the value is missing."""
+    start = b",%b:" % msgspec.json.encode(name)
+    return [b"" if value is None else start + value for value in values]
 
 
 def _bytes(text: pa.Array) -> list[bytes]:

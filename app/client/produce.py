@@ -67,6 +67,10 @@ def produce_file(
             f"{source.name} is {source.format}: only JSON lines can be sent raw.",
             "Leave --raw away, or give a .jsonl file.",
         )
+    if raw and columns.more:
+        raise SlidestatError(
+            "Lines that are sent raw have all their fields already.", "Leave --with or --raw away."
+        )
     require_topic(bootstrap, topic)
     reader = Reader(source)
     batches = _raw(reader, columns, limit) if raw else _events(reader, columns, limit)

@@ -245,7 +245,7 @@ def _require_columns(file: EventFile, names: Sequence[str], present: Sequence[st
         raise SlidestatError(
             f"{file.name} has no column {', '.join(map(repr, missing))}; "
             f"it has {', '.join(map(repr, present))}.",
-            "Say which columns to take with --key, --time and --value.",
+            "Say which columns to take with --key, --time, --value and --with.",
         )
 
 

@@ -79,7 +79,7 @@ def create_topic(
             f"Ask for {len(found.partitions)} with --partitions, or take another name; with more "
             "partitions keys would move, and their history be split.",
         )
-    retention = _retention(_configs(admin, [name])[name])
+    retention = _retention(topic_configs(admin, [name])[name])
     return TopicOutcome(name, partitions, retention, created)
 
 
@@ -91,15 +91,19 @@ def create_topology_topics(
     The same count everywhere keeps what partition n of the source gave on partition n.
     Raises as `create_topic`.
     """
+    wanted = {topology.source: retention_config(retention), **written_topics(topology, retention)}
+    return [create_topic(bootstrap, name, partitions, config) for name, config in wanted.items()]
+
+
+def written_topics(topology: "Topology", retention: str = FOREVER) -> dict[str, dict[str, str]]:
+    """The settings of the topics that a topology writes for others: output, dead letters, late."""
     keep = retention_config(retention)
     letters = {**keep, "max.message.bytes": str(_LETTER_BYTES)}
-    wanted = (
-        (topology.source, keep),
-        (topology.output_topic, keep),
-        (topology.dead_letter_topic, letters),
-        (topology.late_topic, letters),
-    )
-    return [create_topic(bootstrap, name, partitions, config) for name, config in wanted]
+    return {
+        topology.output_topic: keep,
+        topology.dead_letter_topic: letters,
+        topology.late_topic: letters,
+    }
 
 
 def list_topics(bootstrap: str, *, internal: bool = False) -> list[TopicRow]:
@@ -117,7 +121,7 @@ def list_topics(bootstrap: str, *, internal: bool = False) -> list[TopicRow]:
         offsets = admin.list_offsets(dict.fromkeys(partitions, spec), request_timeout=_TIMEOUT_S)
         for partition, future in offsets.items():
             records[partition.topic] += sign * _answer(future).offset
-    configs = _configs(admin, names)
+    configs = topic_configs(admin, names)
     return [
         TopicRow(
             name,
@@ -143,6 +147,16 @@ def retention_config(retention: str) -> dict[str, str]:
             f'Give a duration such as "7d", or "{FOREVER}".',
         )
     return {"retention.ms": str(retention_ms)}
+
+
+def topic_configs(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """The settings of topics that exist, by the topic's name."""
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    futures = admin.describe_configs(resources, request_timeout=_TIMEOUT_S)
+    return {
+        resource.name: {key: entry.value for key, entry in _answer(future).items()}
+        for resource, future in futures.items()
+    }
 
 
 def _create(admin: AdminClient, name: str, partitions: int, config: Mapping[str, str]) -> bool:
@@ -185,15 +199,6 @@ def _answer(future: "Future[Any]") -> Any:
             f"The broker does not tell about a topic: {error.args[0].str().rstrip('.')}.",
             "Try again; a topic may just have been deleted.",
         ) from error
-
-
-def _configs(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[str, str]]:
-    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
-    futures = admin.describe_configs(resources, request_timeout=_TIMEOUT_S)
-    return {
-        resource.name: {key: entry.value for key, entry in _answer(future).items()}
-        for resource, future in futures.items()
-    }
 
 
 def _retention(config: Mapping[str, str]) -> str:

@@ -18,8 +18,7 @@ class Workers:
     def __init__(self, topology_file: Path, bootstrap: str, folder: Path, count: int) -> None:
         self._commands = {
             folder / f"worker-{number}": [
-                *(sys.executable, "-m", "app.cli", "worker"),
-                *("--topology", str(topology_file)),
+                *(sys.executable, "-m", "app.cli", "run", str(topology_file)),
                 *("--bootstrap", bootstrap),
                 *("--data-dir", str(folder / f"worker-{number}")),
             ]

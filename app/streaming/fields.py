@@ -1,6 +1,6 @@
 """Where a record keeps something: the path of a field in its JSON object."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from app.errors import SlidestatError
 
@@ -24,3 +24,16 @@ def field_path(field: Field, what: str) -> FieldPath:
 def field_text(path: FieldPath) -> str:
     """The path as people write it."""
     return ".".join(path)
+
+
+def check_apart(paths: Iterable[FieldPath]) -> None:
+    """Raise SlidestatError if one path leads through the field of another."""
+    known = set(paths)
+    for path in sorted(known):
+        for depth in range(1, len(path)):
+            if path[:depth] in known:
+                raise SlidestatError(
+                    f"the field {field_text(path[:depth])!r} is read as a value and as an object"
+                    f" (for {field_text(path)!r}).",
+                    "Correct the path of one of them.",
+                )

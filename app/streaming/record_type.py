@@ -7,9 +7,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from app.errors import SlidestatError
 from app.streaming.columns import MAX_ITEM_LENGTH, Limits
-from app.streaming.fields import FieldPath, field_text
+from app.streaming.fields import FieldPath
 from app.streaming.topology import Topology
 from schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
 
@@ -30,10 +29,7 @@ def _number(limits: Limits, *, also_item: bool) -> object:
 
 
 def record_type(topology: Topology) -> type[msgspec.Struct]:
-    """A struct with the fields that `topology` reads, nested as they are in the records.
-
-    Raises SlidestatError if one field's path leads through another field.
-    """
+    """A struct with the fields that `topology` reads, nested as they are in the records."""
     types: dict[FieldPath, object] = {column.path: _ITEM for column in topology.columns.items}
     for column in topology.columns.numbers:
         if column.limits is not None:
@@ -58,21 +54,9 @@ def reader(struct: type[msgspec.Struct], path: FieldPath) -> Callable[[Any], Any
 
 
 def _plant(tree: _Tree, path: FieldPath, leaf: object) -> None:
-    for depth, name in enumerate(path[:-1], start=1):
+    for name in path[:-1]:
         tree = tree.setdefault(name, {})
-        if not isinstance(tree, dict):
-            raise _through(path[:depth], path)
-    if isinstance(tree.get(path[-1]), dict):
-        raise _through(path, path)
     tree[path[-1]] = leaf
-
-
-def _through(value: FieldPath, path: FieldPath) -> SlidestatError:
-    return SlidestatError(
-        f"the field {field_text(value)!r} is read as a value and as an object"
-        f" (for {field_text(path)!r}).",
-        "Correct the path of one of them.",
-    )
 
 
 def _struct(tree: _Tree) -> type[msgspec.Struct]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from app.errors import SlidestatError
 from app.streaming.columns import Columns
-from app.streaming.fields import Field, FieldPath, field_path, field_text
+from app.streaming.fields import Field, FieldPath, check_apart, field_path, field_text
 from app.streaming.lengths import WindowLength, duration_ms, window_length
 from app.streaming.statistics import DEFAULT, Statistic
 
@@ -73,7 +73,8 @@ class Topology:
                 f"source is {self.source!r}, which is no topic's name.",
                 "Use 1 to 249 letters, digits, '.', '_' and '-', as Kafka does.",
             )
-        if self.source in (self.output_topic, self.dead_letter_topic, self.late_topic):
+        written = (self.output_topic, self.dead_letter_topic, self.late_topic, self.changelog_topic)
+        if self.source in written:
             raise SlidestatError(
                 f"source is {self.source!r}, which this topology writes.",
                 "Name the topic that the events are on, or give the topology another name.",
@@ -139,6 +140,8 @@ class Topology:
                     f"{statistic.kind} is asked for, but windows are of {self.span!r}.",
                     "Take it out, or give the span as a duration.",
                 )
+        read = (column.path for column in (*self.columns.numbers, *self.columns.items))
+        check_apart((self.key_path, self.time_path, *read))
         for column in self.columns.numbers:
             if column.limits is not None and column.limits.least > column.limits.most:
                 raise SlidestatError(

@@ -42,16 +42,19 @@ def test_source_topic_that_is_missing(make_stage: MakeStage, topic_name: str) ->
     assert "slidestat topics create" in said
 
 
-def test_output_topic_with_another_partition_count(
+def test_output_topic_with_fewer_partitions(
     make_stage: MakeStage, make_topic: Callable[..., str]
 ) -> None:
-    """An output topic with 3 partitions over a source of 2 is refused with both numbers."""
+    """An output topic with 1 partition under a source of 2 is refused with both numbers, before
+    anything is read.
+    """
     stage = make_stage(partitions=2)
-    make_topic("t-statistics", 3)
+    make_topic("t-statistics", 1)
     with stage.worker() as worker:
         said = complaint(worker)
     assert f"{stage.name}-statistics" in said
-    assert "3 partitions, not 2" in said
+    assert "has 1 partition, and the source" in said
+    assert "memory of a key" not in worker.said()
 
 
 def test_data_folder_of_a_running_worker(make_stage: MakeStage) -> None:
@@ -147,7 +150,7 @@ def test_changelog_made_anew(make_stage: MakeStage, admin: AdminClient) -> None:
     stage = make_stage(partitions=1)
     produce(stage.bootstrap, stage.topology.source, events(5_000))
     stage.drain()
-    remake_topic(admin, stage.changelog)
+    remake_topic(admin, stage.changelog, "compact")
     with stage.worker() as worker:
         said = complaint(worker)
     assert str(stage.data_dir()) in said
@@ -192,10 +195,10 @@ def test_sigint_ends_a_worker_as_sigterm_does(make_stage: MakeStage) -> None:
         assert "Traceback" not in worker.said()
 
 
-def remake_topic(admin: AdminClient, name: str) -> None:
+def remake_topic(admin: AdminClient, name: str, cleanup: str = "delete") -> None:
     """Delete a topic and make it again, with one partition."""
     admin.delete_topics([name])[name].result()
     wait_until(lambda: name not in admin.list_topics(timeout=10).topics, f"{name} is gone", 30)
-    topic = NewTopic(name, 1, 1, config={"retention.ms": "-1"})
+    topic = NewTopic(name, 1, 1, config={"retention.ms": "-1", "cleanup.policy": cleanup})
     admin.create_topics([topic])[name].result()
     wait_until(lambda: name in admin.list_topics(timeout=10).topics, f"{name} is there", 30)

@@ -28,7 +28,8 @@ from app.streaming.topology import Topology
 from app.topology_files import load_topology
 from schemas.dead_letter import dead_letter_key
 
-START_S = 60.0
+# The first worker on a machine compiles its kernels before it joins the group.
+START_S = 180.0
 DRAIN_S = 60.0
 STOP_S = 30.0
 
@@ -54,9 +55,12 @@ def wait_until(condition: Callable[[], object], what: str, timeout_s: float) -> 
 
 
 class Worker:
-    """A worker process; ended, by SIGKILL if need be, when its context is left."""
+    """A worker process of a topology's file or flags; ended, by SIGKILL if need be, when its
+    context is left.
+    """
 
-    def __init__(self, topology_file: Path, data_dir: Path, bootstrap: str) -> None:
+    def __init__(self, topology: Path | Sequence[str], data_dir: Path, bootstrap: str) -> None:
+        declared = [str(topology)] if isinstance(topology, Path) else topology
         data_dir.parent.mkdir(parents=True, exist_ok=True)
         self.data_dir = data_dir
         self._said = data_dir.parent / f"{data_dir.name}.stderr"
@@ -64,8 +68,7 @@ class Worker:
             self._said_before = said.tell()
             self._process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "app.cli", "worker"),
-                    *("--topology", str(topology_file)),
+                    *(sys.executable, "-m", "app.cli", "run", *declared),
                     *("--data-dir", str(data_dir)),
                     *("--bootstrap", bootstrap),
                 ],

@@ -14,7 +14,8 @@ import pytest
 from tests.client.conftest import TIME_MS, ReadTopic, RunCli, WriteEvents
 from tests.conftest import MakeTopic
 
-COMMANDS = ("broker", "topics", "produce", "worker", "watch", "demo")
+COMMANDS = ("broker", "topics", "produce", "run", "watch", "demo", "topology", "schema")
+FLAGS = ("run", "--source", "s", "--name", "t", "--span", "1h", "--every", "1m")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -22,7 +23,7 @@ def test_help(command: str, run_cli: RunCli) -> None:
     """Each command explains itself, with an example."""
     run = run_cli(command, "--help")
     assert run.returncode == 0
-    assert ("Example: slidestat" in run.stdout) or command == "topics"
+    assert ("Example: slidestat" in run.stdout) or command in ("topics", "topology")
     assert command in run_cli("--help").stdout
 
 
@@ -129,7 +130,19 @@ def test_progress_bar_on_a_terminal(
         (("watch",), "not clear what to watch", "--topology"),
         (("watch", "--topic", "nosuch"), "no topic 'nosuch'", "topics create nosuch"),
         (("watch", "--topology", "nosuch"), "no topology 'nosuch'", "events, flights, web"),
-        (("worker", "--topology", "nosuch.py"), "no file nosuch.py", "path"),
+        (("run", "nosuch.py"), "no file nosuch.py", "path"),
+        (("run",), "no topology to run", "--source"),
+        (("run", "web", "--span", "1h"), "Both the topology web and --span", "Leave one out"),
+        (("run", "--source", "s"), "--name is missing", "give it"),
+        ((*FLAGS, "--span", "1w"), "--span is '1w'", '"90s"'),
+        ((*FLAGS, "--window", "1m", "--window", "2h"), "--window has '2h'", "shorten the window"),
+        ((*FLAGS, "--key", "a", "--time", "a"), "--key, --time and --value are", "three different"),
+        ((*FLAGS, "--statistic", "sums"), "--statistic 'sums': kind is", "Did you mean sum?"),
+        ((*FLAGS, "--statistic", "sum:epsilon=2"), "'sum:epsilon=2': epsilon is 2", "0.0001 to 1"),
+        (("topology", "show", "nosuch"), "no topology 'nosuch'", ".toml file"),
+        (("schema", "emision"), "no schema of 'emision'", "Did you mean emission?"),
+        (("produce", "-", "--topic", "t", "--with", "key"), "two fields 'key'", "once"),
+        (("produce", "-", "--topic", "t", "--raw", "--with", "a"), "raw", "--with"),
         (("produce", "nosuch.csv", "--topic", "t"), "no file nosuch.csv", "path"),
         (("produce", "-", "--topic", "nosuch"), "no topic 'nosuch'", "topics create nosuch"),
     ],
@@ -146,6 +159,17 @@ def test_mistakes(arguments: tuple[str, ...], message: str, advice: str, run_cli
     assert run.stdout == ""
 
 
+def test_schemas(run_cli: RunCli) -> None:
+    """Each record that is listed has the schema that is published."""
+    listed = run_cli("schema")
+    names = [line.partition(": ")[0] for line in listed.stdout.splitlines()]
+    assert names == ["event", "emission", "dead-letter-headers"]
+    for name in names:
+        run = run_cli("schema", name)
+        file = Path(__file__).parents[2] / "schemas" / "json" / f"{name}.v1.schema.json"
+        assert (run.returncode, run.stdout) == (0, file.read_text())
+
+
 def test_unsupported_codec(run_cli: RunCli) -> None:
     """An unknown codec is told with those there are."""
     run = run_cli("produce", "-", "--topic", "t", "--compression", "brotli")
@@ -160,7 +184,7 @@ def test_no_broker(run_cli: RunCli) -> None:
         ("topics", "create", "a"),
         ("watch", "--topic", "a"),
         ("produce", "-", "--topic", "a"),
-        ("worker", "--topology", "web"),
+        ("run", "web"),
     ]
     # Side by side: each waits some seconds for a broker that may be starting.
     with ThreadPoolExecutor(len(commands)) as pool:

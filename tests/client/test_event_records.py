@@ -8,10 +8,11 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from app.client.columns import key_text, number_text
+from app.client.columns import json_values, key_text, number_text
 from app.client.events import Columns, encode, raw_records
 from app.client.options import TimeUnit
 from app.client.readers import Rows
+from app.errors import SlidestatError
 from schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH, Event
 
 TIME_MS = 978_307_200_000
@@ -133,6 +134,107 @@ def test_values_of_any_type(column: pa.Array, expected: list[str | None]) -> Non
     assert found == expected
     for text in found:
         assert text is None or isinstance(json.loads(text), int | float)
+
+
+MORE = {
+    "number": pa.array([1.5, None, 3.0, float("nan")]),
+    "whole": pa.array([2**63 - 1, 0, -1, None]),
+    "text": pa.array(['a"b', "", None, "né\n"]),
+    "truth": pa.array([True, False, None, True]),
+    "when": pa.array([0, 1, None, 2], pa.timestamp("ms")),
+    "codes": pa.array(["x", "y", "x", None]).dictionary_encode(),
+    "list": pa.array([[1], [], None, [2, 3]]),
+    "object": pa.array([{"b": 1}, {"b": 2}, None, {"b": 3}]),
+    "nothing": pa.nulls(4),
+    "bytes": pa.array([b"a", b"\xff", b"c", None]),
+    'q"%d,': pa.array([1, 2, 3, 4]),
+}
+
+
+def test_more_columns_under_their_names() -> None:
+    """Each column of any type is a field of its name; a missing value is a missing field."""
+    columns = {"k": pa.array(list("abcd")), "t": pa.array([TIME_MS + i for i in range(4)]), **MORE}
+    records = encode(Rows(range(1, 5), columns), Columns("k", "t", more=tuple(MORE)))
+    events = [json.loads(value) for value in records.values]
+    assert records.bad == 0
+    assert [list(event)[:2] for event in events] == [["key", "time"]] * 4
+    assert events[0] == {
+        "key": "a",
+        "time": TIME_MS,
+        "number": 1.5,
+        "whole": 2**63 - 1,
+        "text": 'a"b',
+        "truth": True,
+        "when": "1970-01-01 00:00:00.000",
+        "codes": "x",
+        "list": [1],
+        "object": {"b": 1},
+        "bytes": "a",
+        'q"%d,': 1,
+    }
+    assert events[2] == {
+        **{"key": "c", "time": TIME_MS + 2, "number": 3, "whole": -1},
+        **{"codes": "x", "bytes": "c", 'q"%d,': 3},
+    }
+    assert "number" not in events[1]
+    assert events[1]["text"] == ""
+    assert "bytes" not in events[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("12", 12),
+        ("-0.50", -0.5),
+        ("1e3", 1000.0),
+        ("007", "007"),
+        ("+1", "+1"),
+        ("1_0", "1_0"),
+        ("1.", "1."),
+        ("NaN", "NaN"),
+        ("1e999", "1e999"),
+        ("9" * 40, "9" * 40),
+        ("\u0661", "\u0661"),
+        (" 1", " 1"),
+        ("true", "true"),
+    ],
+)
+def test_text_that_writes_a_number(text: str, value: object) -> None:
+    """It is sent as that number, if JSON would write it so and a double can hold it."""
+    (found,) = json_values(pa.array([text]))
+    assert found is not None
+    assert json.loads(found) == value
+    assert msgspec.json.decode(found, type=str | int | float) == value
+
+
+def test_a_value_beside_more_columns() -> None:
+    """It comes along when it is named; alone, "value" is taken."""
+    columns = {
+        name: pa.array(column)
+        for name, column in zip("ktvx", (["a"], [TIME_MS], [1], [2]), strict=True)
+    }
+    rows = Rows([1], columns)
+    both = encode(rows, Columns("k", "t", "v", more=("x",)))
+    assert json.loads(both.values[0]) == {"key": "a", "time": TIME_MS, "value": 1, "x": 2}
+    more = encode(rows, Columns("k", "t", more=("v", "x")))
+    assert json.loads(more.values[0]) == {"key": "a", "time": TIME_MS, "v": 1, "x": 2}
+    assert Columns().names == ("key", "time", "value")
+    with pytest.raises(SlidestatError, match="two fields 'value'"):
+        Columns(value="v", more=("value",))
+    with pytest.raises(SlidestatError, match="two fields 'x'"):
+        Columns(more=("x", "x"))
+
+
+def test_bad_rows_beside_more_columns() -> None:
+    """A row that is no event takes none of its neighbours' values with it."""
+    columns = {
+        "key": pa.array(["a", "", "c"]),
+        "time": pa.array([TIME_MS] * 3),
+        "x": pa.array(["1", "2", "3"]),
+    }
+    records = encode(Rows([1, 2, 3], columns), Columns(more=("x",)))
+    assert [json.loads(value)["x"] for value in records.values] == [1, 3]
+    assert records.bad == 1
 
 
 def test_raw_records() -> None:

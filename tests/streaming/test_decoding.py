@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.errors import SlidestatError
 from app.streaming.decoding import EventDecoder
 from app.streaming.statistics import Count, Mean, Sum
 from app.streaming.topology import Topology
@@ -212,14 +211,6 @@ def test_fields_of_nested_objects_are_read() -> None:
         (Reason.WRONG_TYPE, "request: Expected `object`, got `int`"),
         (Reason.MISSING_FIELD, "request.took: Object missing required field `ms`"),
     ]
-
-
-def test_a_path_through_a_value_is_refused() -> None:
-    """A field cannot be a number and an object at once."""
-    statistics = [Sum(field="request"), Mean(field="request.bytes")]
-    topology = Topology(name="t", source="s", span="1h", every="1m", statistics=statistics)
-    with pytest.raises(SlidestatError, match="'request' is read as a value and as an object"):
-        EventDecoder(topology)
 
 
 def test_a_name_with_a_dot_is_given_as_a_list() -> None:

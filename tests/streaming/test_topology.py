@@ -28,6 +28,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("source", "t-statistics", "another name"),
     ("source", "t-dead-letters", "another name"),
     ("source", "t-late", "another name"),
+    ("source", "slidestat-t-t-state-changelog", "another name"),
     ("span", "0s", '"1h"'),
     ("span", "0 events", '"1000 events"'),
     ("span", "9999999999999 events", "at most"),
@@ -187,6 +188,22 @@ def test_bad_quantiles_are_refused(quantiles: Any) -> None:
     """Only a list of numbers from 0 to 1 will do."""
     with pytest.raises(SlidestatError, match="the quantiles are"):
         Quantiles(quantiles=quantiles)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"statistics": [Sum(field="a"), Mean(field="a.b")]},
+        {"statistics": [Sum(field="a.b.c"), Mean(field="a")]},
+        {"key_field": "a.b", "statistics": [Sum(field="a")]},
+        {"key_field": "a", "time_field": "a.b", "statistics": [Count()]},
+        {"time_field": "a", "statistics": [Sum(field=["a", "b.c"])]},
+    ],
+)
+def test_a_path_through_a_value_is_refused(changes: dict[str, Any]) -> None:
+    """A field cannot be a number and an object at once."""
+    with pytest.raises(SlidestatError, match="'a' is read as a value and as an object"):
+        declare(**changes)
 
 
 def test_statistics_of_several_fields_are_told_apart() -> None:

@@ -1,0 +1,23 @@
+"""Arguments and options that several commands have."""
+
+from typing import Annotated
+
+import typer
+
+from app.client.options import BOOTSTRAP_VARIABLE
+
+_NAME_OR_FILE = "NAME|FILE.py|FILE.toml"
+_TOPOLOGY = "A topology that ships, or a file that has one."
+
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        envvar=BOOTSTRAP_VARIABLE,
+        metavar="HOST:PORT",
+        help="Kafka brokers, several with commas between them.",
+    ),
+]
+TopologyOption = Annotated[
+    str | None, typer.Option("--topology", metavar=_NAME_OR_FILE, help=_TOPOLOGY)
+]
+TopologyArgument = Annotated[str, typer.Argument(metavar=_NAME_OR_FILE, help=_TOPOLOGY)]

@@ -1,0 +1,26 @@
+"""What a key costs, as people read it."""
+
+from app.streaming.footprint import measure
+from app.streaming.topology import Topology
+
+_UNITS = ("bytes", "kB", "MB", "GB")
+
+
+def footprint_line(topology: Topology) -> str:
+    """One line on the memory of a key, for the one who starts a worker."""
+    sizes = ", ".join(
+        f"{bytes_text(footprint.state_bytes)} with {footprint.events:,}"
+        for footprint in measure(topology)
+    )
+    return f"{topology.name}: memory of a key by its events in the span, measured: {sizes}"
+
+
+def bytes_text(count: int) -> str:
+    """A size to two or three digits: 285 bytes, 4.2 kB, 354 kB."""
+    size = float(count)
+    for unit in _UNITS:
+        if size < 999.5 or unit == _UNITS[-1]:
+            break
+        size /= 1_000
+    digits = 1 if unit != _UNITS[0] and size < 9.95 else 0
+    return f"{size:.{digits}f} {unit}"

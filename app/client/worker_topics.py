@@ -1,0 +1,85 @@
+"""The topics of a worker: those that exist are checked before it starts, the others are made."""
+
+from app.client.connection import admin_client, require_broker, require_topic
+from app.client.topics import create_topic, topic_configs, written_topics
+from app.errors import SlidestatError
+from app.streaming.topology import Topology
+
+_COMPACT = "compact"
+
+
+def prepare_topics(bootstrap: str, topology: Topology) -> int:
+    """Make what is missing of the topics that a worker writes; the partition count of its source.
+
+    Raises SlidestatError for a source that is missing or compacted, for a written topic with fewer
+    partitions than the source, and for a changelog that is not one of this source's states.
+    """
+    source = topology.source
+    partitions = require_topic(bootstrap, source)
+    wanted = written_topics(topology)
+    # Faust would make it with a single replica, whatever the cluster's default.
+    wanted[topology.changelog_topic] = {"cleanup.policy": _COMPACT}
+    found = {
+        name: len(topic.partitions)
+        for name, topic in require_broker(bootstrap).topics.items()
+        if name in wanted or name == source
+    }
+    cleanup = {
+        name: {policy.strip() for policy in config["cleanup.policy"].split(",")}
+        for name, config in topic_configs(admin_client(bootstrap), found).items()
+    }
+    if _COMPACT in cleanup[source]:
+        raise SlidestatError(
+            f"The source {source!r} is compacted: events that are not the newest of their key are"
+            " deleted before they are counted.",
+            f"Turn it off: {_alter_policy(bootstrap, source, 'delete')}.",
+        )
+    for name in found.keys() & written_topics(topology).keys():
+        if found[name] < partitions:
+            raise SlidestatError(
+                f"The topic {name!r} has {_counted(found[name])}, and the source {source!r} has"
+                f" {partitions}: what partition n gives is written to partition n.",
+                f"Add to them: `kafka-topics --bootstrap-server {bootstrap} --alter --topic {name}"
+                f" --partitions {partitions}`.",
+            )
+    _check_changelog(bootstrap, topology, partitions, found, cleanup)
+    for name, config in wanted.items():
+        if name not in found:
+            create_topic(bootstrap, name, partitions, config)
+    return partitions
+
+
+def _check_changelog(
+    bootstrap: str,
+    topology: Topology,
+    partitions: int,
+    found: dict[str, int],
+    cleanup: dict[str, set[str]],
+) -> None:
+    changelog = topology.changelog_topic
+    if changelog not in found:
+        return
+    if found[changelog] != partitions:
+        raise SlidestatError(
+            f"The changelog {changelog!r} has {_counted(found[changelog])}, and the source"
+            f" {topology.source!r} has {partitions}: with another count, keys have moved away from"
+            " their states.",
+            "Give the topology another name, to count from the start of its source.",
+        )
+    if cleanup[changelog] != {_COMPACT}:
+        raise SlidestatError(
+            f"The changelog {changelog!r} has cleanup.policy"
+            f" {','.join(sorted(cleanup[changelog]))}: states would be deleted with time.",
+            f"Change it: {_alter_policy(bootstrap, changelog, _COMPACT)}.",
+        )
+
+
+def _counted(partitions: int) -> str:
+    return f"{partitions} partition{'s' if partitions != 1 else ''}"
+
+
+def _alter_policy(bootstrap: str, topic: str, policy: str) -> str:
+    return (
+        f"`kafka-configs --bootstrap-server {bootstrap} --alter --entity-type topics"
+        f" --entity-name {topic} --add-config cleanup.policy={policy}`"
+    )

@@ -1,0 +1,117 @@
+"""A worker's topics are made where they are missing, and refused where they would do harm."""
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from app.client.connection import require_broker
+from app.client.topics import create_topic
+from app.client.worker_topics import prepare_topics
+from app.errors import SlidestatError
+from app.streaming.topology import Topology
+from tests.client.test_client_topics import config_of
+from tests.conftest import MakeTopic
+
+
+@pytest.fixture
+def topology(topic_name: str) -> Topology:
+    return Topology(name=topic_name, source=f"{topic_name}-source", span="1h", every="1m")
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_missing_topics_are_made(
+    bootstrap_servers: str,
+    admin: AdminClient,
+    make_topic: MakeTopic,
+    topology: Topology,
+    partitions: int,
+) -> None:
+    """Each with the source's partitions; only the changelog is compacted; twice is once."""
+    make_topic("source", partitions)
+    for _ in range(2):
+        assert prepare_topics(bootstrap_servers, topology) == partitions
+    topics = require_broker(bootstrap_servers).topics
+    for name in (
+        topology.output_topic,
+        topology.dead_letter_topic,
+        topology.late_topic,
+        topology.changelog_topic,
+    ):
+        assert len(topics[name].partitions) == partitions
+        policy = config_of(admin, name)["cleanup.policy"]
+        assert policy == ("compact" if name == topology.changelog_topic else "delete")
+
+
+def test_a_source_that_is_missing(bootstrap_servers: str, topology: Topology) -> None:
+    """It is not made: nobody would write to it."""
+    with pytest.raises(SlidestatError, match="no topic") as raised:
+        prepare_topics(bootstrap_servers, topology)
+    assert f"topics create {topology.source}" in raised.value.advice
+    assert topology.output_topic not in require_broker(bootstrap_servers).topics
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_a_compacted_source(
+    bootstrap_servers: str, make_topic: MakeTopic, topology: Topology, policy: str
+) -> None:
+    """Compaction deletes events: it is refused with the command that turns it off."""
+    make_topic("source", 2, {"cleanup.policy": policy})
+    with pytest.raises(SlidestatError, match="is compacted") as raised:
+        prepare_topics(bootstrap_servers, topology)
+    assert f"--entity-name {topology.source}" in raised.value.advice
+    assert "cleanup.policy=delete" in raised.value.advice
+    assert topology.output_topic not in require_broker(bootstrap_servers).topics
+
+
+@pytest.mark.parametrize("suffix", ["statistics", "dead-letters", "late"])
+def test_fewer_partitions_than_the_source(
+    bootstrap_servers: str, make_topic: MakeTopic, topology: Topology, suffix: str
+) -> None:
+    """A written topic is refused with both counts and the command that adds partitions."""
+    make_topic("source", 3)
+    name = make_topic(suffix, 2)
+    with pytest.raises(SlidestatError, match=rf"'{name}' has 2 partitions.*has 3") as raised:
+        prepare_topics(bootstrap_servers, topology)
+    assert f"--alter --topic {name} --partitions 3" in raised.value.advice
+
+
+def test_more_partitions_than_the_source(
+    bootstrap_servers: str, make_topic: MakeTopic, topology: Topology
+) -> None:
+    """Partition n is written for partition n: more of them do no harm."""
+    make_topic("source", 2)
+    make_topic("statistics", 5)
+    assert prepare_topics(bootstrap_servers, topology) == 2
+
+
+def test_a_compacted_output(
+    bootstrap_servers: str, make_topic: MakeTopic, topology: Topology
+) -> None:
+    """Emissions carry keys for it: compaction keeps the newest of each."""
+    make_topic("source", 1)
+    make_topic("statistics", 1, {"cleanup.policy": "compact"})
+    assert prepare_topics(bootstrap_servers, topology) == 1
+
+
+def test_a_source_that_was_given_more_partitions(
+    bootstrap_servers: str, make_topic: MakeTopic, topology: Topology
+) -> None:
+    """Keys have moved and their states have not: the changelog's count tells, a new name helps."""
+    make_topic("source", 3)
+    for suffix in ("statistics", "dead-letters", "late"):
+        make_topic(suffix, 3)
+    create_topic(bootstrap_servers, topology.changelog_topic, 2, {"cleanup.policy": "compact"})
+    with pytest.raises(SlidestatError, match=r"has 2 partitions.*has 3.*keys have moved") as raised:
+        prepare_topics(bootstrap_servers, topology)
+    assert "another name" in raised.value.advice
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+def test_a_changelog_that_forgets(
+    bootstrap_servers: str, make_topic: MakeTopic, topology: Topology, policy: str
+) -> None:
+    """A changelog whose old states are deleted is refused."""
+    make_topic("source", 1)
+    create_topic(bootstrap_servers, topology.changelog_topic, 1, {"cleanup.policy": policy})
+    with pytest.raises(SlidestatError, match=r"cleanup\.policy.*deleted with time") as raised:
+        prepare_topics(bootstrap_servers, topology)
+    assert "cleanup.policy=compact" in raised.value.advice
