@@ -1,0 +1,110 @@
+"""Event time on a real broker: silent keys, idle partitions, clocks ahead, shared workers."""
+
+import msgspec
+
+from schemas.dead_letter import DeadLetterHeaders, Reason
+from schemas.emission import Emission
+from tests.broker.conftest import MakeStage
+from tests.broker.workers import Stage, Worker, produce, wait_until
+
+START_MS = 1_700_000_000_000
+HOUR_MS = 3_600_000
+
+_decode = msgspec.json.Decoder(Emission).decode
+
+
+def event(key: str, time: int) -> tuple[bytes, bytes]:
+    """An event's Kafka key and JSON."""
+    return key.encode(), b'{"key":"%b","time":%d,"value":1}' % (key.encode(), time)
+
+
+def emissions_of(stage: Stage) -> list[Emission]:
+    """All records of the output topic."""
+    partitions = stage.read(stage.topology.output_topic).values()
+    return [_decode(record.value or b"") for records in partitions for record in records]
+
+
+def test_silent_keys_leave_the_changelog(make_stage: MakeStage) -> None:
+    """A thousand keys with one event each, then an hour of another key: each has a last emission
+    that says that its windows are empty, and its state is deleted, also for whoever recovers.
+    """
+    stage = make_stage(partitions=1)
+    keys = [f"k{i}" for i in range(1_000)]
+    produce(stage.bootstrap, stage.topology.source, [event(key, START_MS) for key in keys])
+    with stage.worker().await_ready() as worker:
+        stage.await_settled([worker])
+        for i in range(3):
+            later = [event("busy", START_MS + HOUR_MS + i * 60_000)]
+            produce(stage.bootstrap, stage.topology.source, later)
+            stage.await_settled([worker])
+
+        def kept() -> set[bytes]:
+            newest = {r.key: r.value for r in stage.read(stage.changelog)[0]}
+            return {key or b"" for key, value in newest.items() if value is not None}
+
+        # A deletion is written once a restart would not come upon the key's events again.
+        wait_until(lambda: kept() == {b"p", b"kbusy"}, "the keys are deleted", 30)
+        assert worker.terminate() == 0, worker.said()
+    last = {e.key: e for e in emissions_of(stage)}
+    for key in keys:
+        assert [f.estimate for f in last[key].figures] == [0.0] * 4
+    # A worker with an empty folder recovers from the changelog, and makes no more of it.
+    produce(stage.bootstrap, stage.topology.source, [event("k7", START_MS + 3 * HOUR_MS)])
+    stage.drain("b")
+    stage.check()
+
+
+def test_an_idle_partition_emits_provisionally(make_stage: MakeStage) -> None:
+    """Of events of a minute ago the watermark has passed no tick; after two idle seconds their
+    figures are there, and are replaced when it passes.
+    """
+    stage = make_stage(
+        partitions=1,
+        body='span="10m", every="20s", idle="2s", statistics=(Count(epsilon=0.1),)',
+    )
+    produce(stage.bootstrap, stage.topology.source, [event("a", START_MS)] * 3)
+    with stage.worker().await_ready() as worker:
+        wait_until(lambda: emissions_of(stage), "a provisional emission", 60)
+        (first,) = emissions_of(stage)
+        assert first.provisional
+        assert (first.key, first.figures[0].estimate) == ("a", 3)
+        produce(stage.bootstrap, stage.topology.source, [event("a", START_MS + 1)])
+        produce(stage.bootstrap, stage.topology.source, [event("b", START_MS + 60_000)])
+
+        def final() -> list[Emission]:
+            return [e for e in emissions_of(stage) if not e.provisional and e.key == "a"]
+
+        wait_until(final, "the emission that replaces it", 30)
+        assert worker.terminate() == 0, worker.said()
+    assert (final()[0].window_end_ms, final()[0].figures[0].estimate) == (first.window_end_ms, 4)
+
+
+def test_a_clock_that_is_ahead_does_not_move_the_watermark(make_stage: MakeStage) -> None:
+    """Its event is a dead letter that says so; what comes after it is counted."""
+    stage = make_stage(partitions=1)
+    ahead = [event("a", START_MS), event("a", 4_000_000_000_000), event("a", START_MS + 1)]
+    produce(stage.bootstrap, stage.topology.source, ahead)
+    stage.drain()
+    assert stage.counters().counted == 2
+    (letter,) = stage.dead_letters()[0]
+    headers = DeadLetterHeaders.decode(letter.headers.items())
+    assert (headers.reason, headers.offset) == (Reason.FROM_THE_FUTURE, 1)
+    assert "ms after the record's own timestamp" in headers.detail
+
+
+def test_topologies_of_a_group_share_a_worker(make_stage: MakeStage) -> None:
+    """Two of one source: each writes what it would write alone, over a restart too; what is
+    committed is what both have settled.
+    """
+    one = make_stage(name="one", body=f"{BODY_OF_GROUP}, lateness='30s'")
+    other = make_stage(name="other", source=one.topology.source, body=BODY_OF_GROUP)
+    folder = one.data_dir("shared")
+    for start in (0, 3_000):
+        produce(one.bootstrap, one.topology.source, some_events(start))
+        files = [str(one.file), str(other.file)]
+        with Worker(files, folder, one.bootstrap).await_ready() as worker:
+            goal = one.goal()
+            wait_until(lambda goal=goal: committed(one) == goal, "both are settled", 60)
+            assert worker.terminate() == 0, worker.said()
+    one.check()
+    other.check()
