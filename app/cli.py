@@ -9,7 +9,13 @@ from typing import Annotated
 
 import typer
 
-from app.client.options import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP, Compression, TimeUnit
+from app.client.options import (
+    BOOTSTRAP_VARIABLE,
+    DEFAULT_BOOTSTRAP,
+    REGISTRY_VARIABLE,
+    Compression,
+    TimeUnit,
+)
 from app.errors import SlidestatError
 
 app = typer.Typer(
@@ -30,6 +36,15 @@ Bootstrap = Annotated[
         envvar=BOOTSTRAP_VARIABLE,
         metavar="HOST:PORT",
         help="Kafka brokers, several with commas between them.",
+    ),
+]
+Registry = Annotated[
+    str,
+    typer.Option(
+        "--schema-registry",
+        envvar=REGISTRY_VARIABLE,
+        metavar="URL",
+        help="Schema registry, for output in Avro.",
     ),
 ]
 TopologyOption = Annotated[
@@ -202,6 +217,7 @@ def worker(
             help="Folder of the tables, one a worker; by default one of yours that none holds."
         ),
     ] = None,
+    registry: Registry = "",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Compute a topology's statistics until Ctrl-C; start more of them to share the partitions.
@@ -211,7 +227,7 @@ def worker(
     from app.start_worker import start_worker
     from app.topology_files import load_topology
 
-    start_worker(load_topology(topology), bootstrap, data_dir)
+    start_worker(load_topology(topology), bootstrap, data_dir, registry)
 
 
 @app.command()
@@ -232,8 +248,9 @@ def watch(
         bool, typer.Option("--from-beginning", help="Read the topic from its first record.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Each record as it is, one a line.")
+        bool, typer.Option("--json", help="Each record as JSON, one a line.")
     ] = False,
+    registry: Registry = "",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Show figures as they come, the most recently updated first, until Ctrl-C.
@@ -256,7 +273,7 @@ def watch(
         create_command = f"slidestat topics create --topology {topology}"
     assert topic is not None  # noqa: S101  # The check above.
     partitions = require_topic(bootstrap, topic, create_command)
-    reader = EmissionReader(bootstrap, topic, partitions, key, from_beginning, once)
+    reader = EmissionReader(bootstrap, topic, partitions, key, from_beginning, once, registry)
     show(reader, rows, statistic, as_json=as_json)
 
 

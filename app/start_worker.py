@@ -8,12 +8,14 @@ from app.streaming.data_folder import data_folder
 from app.streaming.topology import Topology
 
 
-def start_worker(topology: Topology, bootstrap: str, data_dir: Path | None = None) -> None:
+def start_worker(
+    topology: Topology, bootstrap: str, data_dir: Path | None = None, registry: str = ""
+) -> None:
     """Run a worker of `topology` until SIGINT or SIGTERM.
 
     The source topic must exist; output and letter topics are made with its partition count.
-    `data_dir` None takes a folder of the user's that no other worker holds. Raises SlidestatError
-    for what the user can mend.
+    `data_dir` None takes a folder of the user's that no other worker holds; `registry` is the
+    schema registry of an output in Avro. Raises SlidestatError for what the user can mend.
     """
     create = f"slidestat topics create {topology.source} --partitions 4"
     partitions = require_topic(bootstrap, topology.source, create)
@@ -25,4 +27,4 @@ def start_worker(topology: Topology, bootstrap: str, data_dir: Path | None = Non
     from app.streaming.worker import run_worker  # Faust takes a second to import
 
     with data_folder(data_dir, topology.application_id, cluster_id) as folder:
-        run_worker(topology, bootstrap, folder, partitions)
+        run_worker(topology, bootstrap, folder, partitions, registry)

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from app.streaming.output_codec import EmissionCodec
 from app.streaming.statistics.base import Promise, Series
 from app.streaming.topology import Topology
 from schemas.emission import Emission, Figure, emission_key
@@ -60,10 +60,12 @@ class FigureTable:
 class EmissionEncoder:
     """Writes the emissions of one source partition."""
 
-    def __init__(self, topology: Topology, topic: str, partition: int) -> None:
+    def __init__(
+        self, topology: Topology, topic: str, partition: int, codec: EmissionCodec
+    ) -> None:
         self._topology = topology.name
         self._source = (topic, partition)
-        self._encode = msgspec.json.Encoder().encode
+        self._encode = codec.encode
 
     def encode(
         self,

@@ -13,6 +13,7 @@ from faust.types import TP, StreamT
 
 from app.errors import SlidestatError
 from app.streaming.delivery import BatchApp, BatchConsumer
+from app.streaming.output_codec import emission_codec
 from app.streaming.pipeline import Pipeline
 from app.streaming.producer import BulkProducer
 from app.streaming.progress import Progress
@@ -35,9 +36,14 @@ _ROCKSDB_FAULTS = ("Corruption", "IO error")
 
 
 def create_app(
-    topology: Topology, bootstrap_servers: str, data_dir: Path, partitions: int
+    topology: Topology,
+    bootstrap_servers: str,
+    data_dir: Path,
+    partitions: int,
+    registry: str = "",
 ) -> BatchApp:
     """The Faust app of a topology whose source has `partitions` partitions."""
+    codec = emission_codec(topology, registry)
     app = BatchApp(
         topology.application_id,
         broker=[f"kafka://{server}" for server in bootstrap_servers.split(",")],
@@ -61,7 +67,8 @@ def create_app(
     table = StateTable(app, topology, partitions, changelog)
 
     progress = Progress(topology.name)
-    pipeline = Pipeline(topology, table, outputs, _ConsumerOffsets(app, topology.source), progress)
+    offsets = _ConsumerOffsets(app, topology.source)
+    pipeline = Pipeline(topology, table, outputs, offsets, progress, codec)
 
     flushing = asyncio.Lock()
 
@@ -145,13 +152,20 @@ def _calm_garbage_collector() -> None:
     gc.set_threshold(500_000, 20, 100)
 
 
-def run_worker(topology: Topology, bootstrap_servers: str, data_dir: Path, partitions: int) -> None:
+def run_worker(
+    topology: Topology,
+    bootstrap_servers: str,
+    data_dir: Path,
+    partitions: int,
+    registry: str = "",
+) -> None:
     """Run a worker until SIGINT or SIGTERM, then flush, commit and leave the group.
 
-    `data_dir` is this worker's alone; its log is in it. Raises SlidestatError for what the user can
+    `data_dir` is this worker's alone; its log is in it. `registry` is the address of the schema
+    registry that an output in Avro needs. Raises SlidestatError for what the user can
     mend, other exceptions as they are.
     """
-    app = create_app(topology, bootstrap_servers, data_dir, partitions)
+    app = create_app(topology, bootstrap_servers, data_dir, partitions, registry)
     _calm_garbage_collector()
     # The terminal shows what Progress says; what Faust has to say is for whoever looks into it.
     worker = faust.Worker(
