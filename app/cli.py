@@ -177,7 +177,7 @@ def produce(
     """Send a file's events to a topic.
 
     Example: slidestat produce flights.parquet --topic flights --key origin --time date
-    --value distance
+    --value delay
     """
     from app.client.events import Columns
     from app.client.produce import produce_file

@@ -87,7 +87,7 @@ class EmissionEncoder:
 def _tail(
     lengths: tuple[int | None, int | None], series: Series, promise: Promise
 ) -> tuple[Any, ...]:
-    return (
+    tail = (
         *lengths,
         series.quantile,
         None,
@@ -98,4 +98,9 @@ def _tail(
         promise.share_error,
         promise.deviation_error,
         promise.confidence,
+    )
+    # msgspec leaves out what is the default itself, not what equals it.
+    return tuple(
+        default if value == default else value
+        for value, default in zip(tail, Figure.__struct_defaults__, strict=True)
     )

@@ -128,7 +128,11 @@ def test_progress_bar_on_a_terminal(
         (("topics", "create", "a b"), "refuses the topic 'a b'", "name"),
         (("watch",), "not clear what to watch", "--topology"),
         (("watch", "--topic", "nosuch"), "no topic 'nosuch'", "topics create nosuch"),
-        (("watch", "--topology", "nosuch"), "no topology 'nosuch'", "events, flights, web"),
+        (
+            ("watch", "--topology", "nosuch"),
+            "no topology 'nosuch'",
+            "events, flights, landings, web",
+        ),
         (("worker", "--topology", "nosuch.py"), "no file nosuch.py", "path"),
         (("produce", "nosuch.csv", "--topic", "t"), "no file nosuch.csv", "path"),
         (("produce", "-", "--topic", "nosuch"), "no topic 'nosuch'", "topics create nosuch"),
