@@ -36,7 +36,7 @@ def avro_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
 
 def emission_schema() -> str:
     """The schema of an emission, as JSON text."""
-    return json.dumps(avro_schema(Emission), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(avro_schema(Emission), indent=2, ensure_ascii=False)
 
 
 def _record(struct: type[msgspec.Struct], known: set[str]) -> dict[str, Any]:
