@@ -102,13 +102,14 @@ class TopologyDriver:
         """Let the watermark of every partition reach `time`, in milliseconds: windows that end by
         then are emitted, and events from before then are late from now on.
 
-        Only events move event time. So each partition is sent one at `time` plus the lateness,
-        under a key of its own whose emissions are left out.
+        Only events move event time. So each partition that is behind is sent one at `time` plus the
+        lateness, under a key of its own whose emissions are left out. Raises SlidestatError if all
+        are further on, and for a time that no event may have.
         """
-        if any(time < processor.watermark for processor in self._processors):
-            newest = max(processor.watermark for processor in self._processors)
+        watermarks = [processor.watermark for processor in self._processors]
+        if time < min(watermarks):
             raise SlidestatError(
-                f"Event time is at {newest} already: it cannot go back to {time}.",
+                f"Event time is at {min(watermarks)} already: it cannot go back to {time}.",
                 "Advance to a later time.",
             )
         event_time = time + self.topology.lateness_ms
@@ -118,8 +119,9 @@ class TopologyDriver:
                 "Give milliseconds since 1970; events lie from 1980 to 2100.",
             )
         tick = _Record(None, _encode(self._clock_event(event_time)), NO_TIMESTAMP)
-        for number in range(len(self._partitions)):
-            self._send([tick], number)
+        for number, watermark in enumerate(watermarks):
+            if watermark < time:
+                self._send([tick], number)
 
     def close_windows(self) -> None:
         """Let so much time pass that nothing is left to emit: every event has left every window."""

@@ -76,6 +76,18 @@ def test_time_advances_without_events() -> None:
         driver.advance_to(START * 1_000)
 
 
+def test_time_advances_in_the_partitions_that_are_behind() -> None:
+    """One that is further on stays there; only where all are, it is an error."""
+    driver = TopologyDriver(latency(), partitions=2)
+    driver.send(request("/a", START), partition=0)
+    driver.send(request("/b", START), request("/b", START + 9 * MINUTE), partition=1)
+    before = len(driver.emissions)
+    driver.advance_to(START + MINUTE)
+    assert [e.key for e in driver.emissions[before:]] == ["/a"]
+    with pytest.raises(SlidestatError, match=f"is at {START + MINUTE} already"):
+        driver.advance_to(START)
+
+
 def test_closed_windows_leave_nothing_to_emit() -> None:
     """Each key's last emission, of empty windows, has come, in each partition."""
     driver = TopologyDriver(latency(), partitions=3)
