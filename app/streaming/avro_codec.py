@@ -41,8 +41,8 @@ _GARBAGE = (
 
 
 class AvroCodec:
-    """Avro in Confluent's framing, for the records of a topic. An emission of ten figures takes 75
-    microseconds and two thirds of its bytes in JSON.
+    """Avro in Confluent's framing, for the records of a topic. An emission of ten figures takes
+    some 100 microseconds, where JSON takes 6, and two thirds of its bytes.
     """
 
     def __init__(self, topic: str, registry: str) -> None:
