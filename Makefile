@@ -88,7 +88,7 @@ hooks: setup ## run the same checks before each git commit
 
 lock: setup ## lock again after a change of pyproject.toml (delete the locks first to move them on)
 	$(LOCK) --output-file requirements.lock
-	$(LOCK) --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	$(LOCK) --group dev --extra avro --constraint requirements.lock --output-file requirements-dev.lock
 
 clean: ## remove .venv, caches and what was built
 	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

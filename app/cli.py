@@ -9,9 +9,15 @@ from typing import Annotated
 
 import typer
 
-from app.cli_options import Bootstrap, TopologyArgument, TopologyOption
+from app.cli_options import Bootstrap, Registry, TopologyArgument, TopologyOption
 from app.cli_run import run
-from app.client.options import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP, Compression, TimeUnit
+from app.client.options import (
+    BOOTSTRAP_VARIABLE,
+    DEFAULT_BOOTSTRAP,
+    Compression,
+    SchemaForm,
+    TimeUnit,
+)
 from app.errors import SlidestatError
 
 app = typer.Typer(
@@ -161,7 +167,7 @@ def produce(
     """Send a file's events to a topic.
 
     Example: slidestat produce flights.parquet --topic flights --key origin --time date
-    --with distance --with destination
+    --value delay --with destination
     """
     from app.client.events import Columns
     from app.client.produce import produce_file
@@ -210,14 +216,19 @@ def schema(
         str | None,
         typer.Argument(metavar="event|emission|dead-letter-headers", help="Which record's."),
     ] = None,
+    form: Annotated[
+        SchemaForm, typer.Option("--format", help="JSON Schema, or Avro's.")
+    ] = SchemaForm.JSON,
 ) -> None:
-    """Print the JSON Schema of a record on the wire; without one, list the records.
+    """Print the schema of a record on the wire; without one, list the records.
 
     Example: slidestat schema emission
+
+    Example: slidestat schema emission --format avro
     """
     from app.client.schema_text import schema_lines
 
-    for line in schema_lines(record):
+    for line in schema_lines(record, form):
         print(line)
 
 
@@ -239,8 +250,9 @@ def watch(
         bool, typer.Option("--from-beginning", help="Read the topic from its first record.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Each record as it is, one a line.")
+        bool, typer.Option("--json", help="Each record as JSON, one a line.")
     ] = False,
+    registry: Registry = "",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Show figures as they come, the most recently updated first, until Ctrl-C.
@@ -263,7 +275,7 @@ def watch(
         create_command = f"slidestat topics create --topology {topology}"
     assert topic is not None  # noqa: S101  # The check above.
     partitions = require_topic(bootstrap, topic, create_command)
-    reader = EmissionReader(bootstrap, topic, partitions, key, from_beginning, once)
+    reader = EmissionReader(bootstrap, topic, partitions, key, from_beginning, once, registry)
     show(reader, rows, statistic, as_json=as_json)
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from app.client.options import BOOTSTRAP_VARIABLE
+from app.client.options import BOOTSTRAP_VARIABLE, REGISTRY_VARIABLE
 
 _NAME_OR_FILE = "NAME|FILE.py|FILE.toml"
 _TOPOLOGY = "A topology that ships, or a file that has one."
@@ -15,6 +15,15 @@ Bootstrap = Annotated[
         envvar=BOOTSTRAP_VARIABLE,
         metavar="HOST:PORT",
         help="Kafka brokers, several with commas between them.",
+    ),
+]
+Registry = Annotated[
+    str,
+    typer.Option(
+        "--schema-registry",
+        envvar=REGISTRY_VARIABLE,
+        metavar="URL",
+        help="Schema registry, for output in Avro.",
     ),
 ]
 TopologyOption = Annotated[

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli_options import Bootstrap
+from app.cli_options import Bootstrap, Registry
 from app.client.options import DEFAULT_BOOTSTRAP
 from app.errors import SlidestatError
 
@@ -68,6 +68,9 @@ def run(
     value_field: Annotated[
         str | None, _flag("--value", "FIELD", "Field of statistics that name none.")
     ] = None,
+    output_format: Annotated[
+        str | None, _flag("--output-format", "json|avro", "Of the statistics; default: json.")
+    ] = None,
     group: Annotated[
         str | None, _flag("--group", "NAME", "The consumer group's name; default: the topology's.")
     ] = None,
@@ -77,6 +80,7 @@ def run(
             help="Folder of the tables, one a worker; by default one of yours that none holds."
         ),
     ] = None,
+    registry: Registry = "",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Compute statistics until Ctrl-C; start more of these workers to share the partitions.
@@ -99,6 +103,7 @@ def run(
         "key_field": key_field,
         "time_field": time_field,
         "value_field": value_field,
+        "output_format": output_format,
         "group": group,
     }
     given = {field: value for field, value in flags.items() if value is not None}
@@ -120,4 +125,4 @@ def run(
         )
     else:
         declared = [load_topology(topology) for topology in topologies]
-    start_worker(declared, bootstrap, data_dir)
+    start_worker(declared, bootstrap, data_dir, registry)

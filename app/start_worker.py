@@ -12,13 +12,16 @@ from app.streaming.topology import Topology, require_one_worker
 
 
 def start_worker(
-    topologies: Sequence[Topology], bootstrap: str, data_dir: Path | None = None
+    topologies: Sequence[Topology],
+    bootstrap: str,
+    data_dir: Path | None = None,
+    registry: str = "",
 ) -> None:
     """Run a worker of `topologies`, which share a group and a source, until SIGINT or SIGTERM.
 
     The source topic must exist; the topics that are written are made with its partition count.
-    `data_dir` None takes a folder of the user's that no other worker holds. Raises SlidestatError
-    for what the user can mend.
+    `data_dir` None takes a folder of the user's that no other worker holds; `registry` is the
+    schema registry of an output in Avro. Raises SlidestatError for what the user can mend.
     """
     require_one_worker(topologies)
     for topology in topologies:
@@ -36,7 +39,7 @@ def start_worker(
 
         from app.streaming.worker import run_worker  # Faust takes a second to import
 
-        run_worker(topologies, bootstrap, folder, partitions)
+        run_worker(topologies, bootstrap, folder, partitions, registry)
 
 
 def _tell(line: str) -> None:

@@ -1,33 +1,35 @@
-"""US flights: how many left each airport, and how many miles they flew, in a day and in a week.
+"""US flights: how late they were, by the airport that they left, in a day and in a week.
 
-Reads     flights: {"key": airport, "time": departure, "value": miles}
+Reads     flights: {"key": airport, "time": departure, "value": delay in minutes}
 Writes    flights-statistics; flights-late and flights-dead-letters for what was not counted
 Key       airport of departure
 Windows   1 day and 7 days, every 6 hours of event time
 
-Run it, with a file of the columns origin, date and distance:
+Run it, with a file of the columns origin, date and delay:
 
     slidestat topics create --topology flights --partitions 4
     slidestat run flights
-    slidestat produce flights.parquet --topic flights --key origin --time date --value distance
+    slidestat produce flights.parquet --topic flights --key origin --time date --value delay
 
 In:
 
-    {"key": "ATL", "time": 978307260000, "value": 2176}
+    {"key": "ATL", "time": 978307260000, "value": 19}
 
 Out, when that is the airport's only flight so far and a later one has come
-(two of its four figures):
+(three of its fourteen figures):
 
     {"topology": "flights", "key": "ATL", "window_end_ms": 978328800000,
      "figures": [
         {"statistic": "count", "estimate": 1.0, "lower": 1.0, "upper": 1.0,
          "window_ms": 86400000, "relative_error": 0.01},
-        {"statistic": "sum", "estimate": 2176.0, "lower": 2176.0, "upper": 2176.0,
-         "window_ms": 86400000, "relative_error": 0.01, "absolute_error": 1.0}],
+        {"statistic": "maximum", "estimate": 19.0, "lower": 19.0, "upper": 19.0,
+         "window_ms": 604800000},
+        {"statistic": "quantile", "estimate": 19.0, "lower": 19.0, "upper": 19.0,
+         "window_ms": 86400000, "quantile": 0.9, "share_error": 0.009891517474926614}],
      "source_topic": "flights", "source_partition": 0, "source_offset": 1}
 """
 
-from app.streaming.statistics import Count, Sum
+from app.streaming.statistics import Count, Deviation, Maximum, Mean, Quantiles
 from app.streaming.topology import Topology
 
 topology = Topology(
@@ -36,5 +38,12 @@ topology = Topology(
     span="7d",
     every="6h",
     windows=("1d", "7d"),
-    statistics=(Count(epsilon=0.01), Sum(epsilon=0.01, decimals=0)),
+    statistics=(
+        Count(),
+        # A flight that is early has a delay below 0: it has a mean, but no sum with bounds.
+        Mean(),
+        Deviation(),
+        Maximum(epsilon=0),  # exact
+        Quantiles(quantiles=(0.5, 0.9, 0.99)),
+    ),
 )

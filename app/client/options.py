@@ -4,6 +4,7 @@ from enum import StrEnum
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
+REGISTRY_VARIABLE = "SCHEMA_REGISTRY_URL"
 
 
 class Compression(StrEnum):
@@ -23,3 +24,10 @@ class TimeUnit(StrEnum):
     MILLISECONDS = "ms"
     MICROSECONDS = "us"
     NANOSECONDS = "ns"
+
+
+class SchemaForm(StrEnum):
+    """In which form a schema is printed."""
+
+    JSON = "json"
+    AVRO = "avro"

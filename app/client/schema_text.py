@@ -2,12 +2,13 @@
 
 import json
 
-from app.errors import unknown
+from app.errors import SlidestatError, unknown
+from schemas.avro import emission_schema
 from schemas.publish import PUBLISHED, json_schema
 
 
-def schema_lines(record: str | None) -> list[str]:
-    """The JSON Schema of a record, or without one a line for each record that has one.
+def schema_lines(record: str | None, form: str) -> list[str]:
+    """The schema of a record, "json" or "avro", or without one a line for each record that has one.
 
     Raises SlidestatError for another record.
     """
@@ -18,4 +19,10 @@ def schema_lines(record: str | None) -> list[str]:
         ]
     if record not in PUBLISHED:
         raise unknown(f"There is no schema of {record!r}.", record, PUBLISHED)
+    if form == "avro":
+        if record != "emission":
+            raise SlidestatError(
+                f"A record of the kind {record} is JSON, not Avro.", "Only emissions may be Avro."
+            )
+        return [emission_schema()]
     return [json.dumps(json_schema(*PUBLISHED[record]), indent=2)]

@@ -18,6 +18,7 @@ from confluent_kafka import (
 
 from app.client.connection import client_config
 from app.errors import SlidestatError
+from app.streaming.output_codec import AnyFormat, NotAnEmissionError
 from schemas.emission import Emission
 
 # Looking once, without --from-beginning, reads this many of a partition's newest records: enough
@@ -27,12 +28,10 @@ TAIL_RECORDS = 10_000
 _FETCH_RECORDS = 1_000
 _TIMEOUT_S = 10.0
 
-_DECODER = msgspec.json.Decoder(Emission)
-
 
 @dataclass(frozen=True)
 class Record:
-    """An emission, and the record's bytes as they are on the topic."""
+    """An emission, and its JSON: the record's own bytes, if they are."""
 
     emission: Emission
     json: bytes
@@ -43,7 +42,8 @@ class EmissionReader:
     """Reads the emissions of a topic, of all its partitions, without joining a consumer group.
 
     `once` ends at the records that were there at the start. `read` counts the emissions, those of
-    other keys too, and `skipped` the records that are none. Memory: one fetch.
+    other keys too, and `skipped` the records that are none. Emissions in Avro take a schema
+    `registry`. Memory: one fetch.
     """
 
     bootstrap: str
@@ -52,14 +52,18 @@ class EmissionReader:
     key_glob: str | None = None
     from_beginning: bool = False
     once: bool = False
+    registry: str = ""
     read: int = field(default=0, init=False)
     skipped: int = field(default=0, init=False)
     _lost: str | None = field(default=None, init=False)
 
+    def __post_init__(self) -> None:
+        self._format = AnyFormat(self.registry)
+
     def batches(self) -> Iterator[list[Record]]:
         """What has come since the last batch, possibly nothing, about four times a second.
 
-        Raises SlidestatError when the broker is lost.
+        Raises SlidestatError when the broker is lost, or the registry that a record needs.
         """
         consumer = Consumer(
             client_config(self.bootstrap)
@@ -131,11 +135,11 @@ class EmissionReader:
 
     def _decoded(self, value: bytes) -> Record | None:
         try:
-            emission = _DECODER.decode(value)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            emission = self._format.decode(value)
+        except NotAnEmissionError:
             self.skipped += 1
             return None
         self.read += 1
         if self.key_glob is not None and not fnmatchcase(emission.key, self.key_glob):
             return None
-        return Record(emission, value)
+        return Record(emission, value if value[:1] == b"{" else msgspec.json.encode(emission))

@@ -21,6 +21,7 @@ _FLAGS = {
     "time_field": "--time",
     "value_field": "--value",
     "windows": "--window",
+    "output_format": "--output-format",
     STATISTICS: "--statistic",
 }
 _FIELD = re.compile(r"\b(?:key|time|value)_field\b")

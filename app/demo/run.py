@@ -26,6 +26,7 @@ from app.demo.exact import Checked, ExactFlights, check
 from app.demo.workers import Workers
 from app.errors import SlidestatError
 from app.local.broker import LocalBroker
+from app.streaming.statistics import Count, Sum
 from app.streaming.topology import Topology
 from app.topology_files import load_topology
 
@@ -59,7 +60,9 @@ def run_demo(bootstrap: str | None) -> None:
     console = Console()
     # Names of its own: nothing of a broker that is in use is read, changed or left behind.
     name = f"demo-flights-{uuid.uuid4().hex[:6]}"
-    topology = replace(load_topology("flights"), name=name, source=name)
+    # What can be recomputed exactly for every window, in a second.
+    statistics = (Count(), Sum(decimals=0))
+    topology = replace(load_topology("flights"), name=name, source=name, statistics=statistics)
     exact = ExactFlights()
     with _broker(bootstrap, console) as address, tempfile.TemporaryDirectory() as folder:
         create_topology_topics(address, topology, _PARTITIONS)

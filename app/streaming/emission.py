@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from app.streaming.output_codec import EmissionCodec
 from app.streaming.statistics.base import Promise, Series
 from app.streaming.topology import Topology
 from schemas.emission import Emission, Figure, emission_key
@@ -60,10 +60,12 @@ class FigureTable:
 class EmissionEncoder:
     """Writes the emissions of one source partition."""
 
-    def __init__(self, topology: Topology, topic: str, partition: int) -> None:
+    def __init__(
+        self, topology: Topology, topic: str, partition: int, codec: EmissionCodec
+    ) -> None:
         self._topology = topology.name
         self._source = (topic, partition)
-        self._encode = msgspec.json.Encoder().encode
+        self._encode = codec.encode
 
     def encode(
         self,
@@ -85,7 +87,7 @@ class EmissionEncoder:
 def _tail(
     lengths: tuple[int | None, int | None], series: Series, promise: Promise
 ) -> tuple[Any, ...]:
-    return (
+    tail = (
         *lengths,
         series.quantile,
         None,
@@ -96,4 +98,9 @@ def _tail(
         promise.share_error,
         promise.deviation_error,
         promise.confidence,
+    )
+    # msgspec leaves out what is the default itself, not what equals it.
+    return tuple(
+        default if value == default else value
+        for value, default in zip(tail, Figure.__struct_defaults__, strict=True)
     )

@@ -41,6 +41,7 @@ from app.streaming.key_runs import KeyRuns, cut, gaps_of
 from app.streaming.key_state import KeyState, encode_key_state, read_clock
 from app.streaming.key_timers import KeyTimers
 from app.streaming.ledger import COUNTED, DEAD, LATE, Ledger
+from app.streaming.output_codec import EmissionCodec, JsonCodec
 from app.streaming.records import RecordBatch
 from app.streaming.runners import Answered, Runner, Work
 from app.streaming.topology import Topology
@@ -97,6 +98,7 @@ class PartitionProcessor:
         partition: int,
         store: PartitionStore,
         decoder: EventDecoder | None = None,
+        codec: EmissionCodec | None = None,
     ) -> None:
         self._every = topology.every_ms
         self._lateness = topology.lateness_ms
@@ -109,7 +111,7 @@ class PartitionProcessor:
         self._meaning = topology.state_meaning
         self._decoder = decoder or EventDecoder(topology)
         self._figures = FigureTable(topology, topology.window_lengths)
-        self._encoder = EmissionEncoder(topology, topic, partition)
+        self._encoder = EmissionEncoder(topology, topic, partition, codec or JsonCodec())
         stored = store.checkpoint()
         self._has_checkpoint = stored is not None
         self._checkpoint = decode_checkpoint(stored, self._meaning)

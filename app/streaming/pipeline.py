@@ -17,6 +17,7 @@ from app.errors import SlidestatError
 from app.streaming.checkpoint import Counters
 from app.streaming.decoding import EventDecoder
 from app.streaming.emission import OutputRecord
+from app.streaming.output_codec import EmissionCodec, JsonCodec
 from app.streaming.partition import Letter, PartitionProcessor, Snapshot
 from app.streaming.producer import BulkProducer
 from app.streaming.progress import Progress
@@ -49,8 +50,10 @@ class Pipeline:
         outputs: BulkProducer,
         offsets: SourceOffsets,
         progress: Progress,
+        codec: EmissionCodec | None = None,
     ) -> None:
         self._topology = topology
+        self._codec = codec or JsonCodec()
         self._table = table
         self._outputs = outputs
         self._offsets = offsets
@@ -163,6 +166,7 @@ class Pipeline:
             batch.partition,
             store,
             self._decoder,
+            self._codec,
         )
         end = self._offsets.end(batch.partition)
         if end is not None and processor.next_offset > end:

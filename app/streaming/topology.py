@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # Kafka allows 249 characters in a topic's name; the longest suffix and a changelog's name must fit.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_OUTPUT_FORMATS = ("json", "avro")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +33,8 @@ class Topology:
     partition brings no record for `idle` of real time, what is not yet emitted is, provisionally;
     "0s" never does so. Fields are paths into the JSON records. `group` is the consumer group
     of the workers, the topology's name by default: topologies of one source and group share a
-    worker. Raises SlidestatError, naming the field, for a topology that cannot be.
+    worker. `output_format` is that of the emissions, "json" or "avro". Raises SlidestatError,
+    naming the field, for a topology that cannot be.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Topology:
     time_field: Field = "time"
     value_field: Field = "value"
     group: str = ""
+    output_format: str = "json"
 
     def __post_init__(self) -> None:
         self._check_topics()
@@ -78,6 +81,10 @@ class Topology:
             raise SlidestatError(
                 f"source is {self.source!r}, which this topology writes.",
                 "Name the topic that the events are on, or give the topology another name.",
+            )
+        if self.output_format not in _OUTPUT_FORMATS:
+            raise SlidestatError(
+                f"output_format is {self.output_format!r}.", 'Give "json" or "avro".'
             )
 
     def _check_fields(self) -> None:

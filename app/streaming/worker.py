@@ -14,6 +14,7 @@ from faust.types import TP, StreamT
 
 from app.errors import SlidestatError
 from app.streaming.delivery import BatchApp, BatchConsumer
+from app.streaming.output_codec import emission_codec
 from app.streaming.pipeline import Pipeline, flush_all
 from app.streaming.producer import BulkProducer
 from app.streaming.progress import Progress
@@ -36,7 +37,11 @@ _ROCKSDB_FAULTS = ("Corruption", "IO error")
 
 
 def create_app(
-    topologies: Sequence[Topology], bootstrap_servers: str, data_dir: Path, partitions: int
+    topologies: Sequence[Topology],
+    bootstrap_servers: str,
+    data_dir: Path,
+    partitions: int,
+    registry: str = "",
 ) -> BatchApp:
     """The Faust app of topologies that share a group and a source of `partitions` partitions.
 
@@ -73,6 +78,7 @@ def create_app(
             outputs,
             offsets,
             Progress(topology.name),
+            emission_codec(topology, registry),
         )
         for topology in topologies
     ]
@@ -167,14 +173,19 @@ def _calm_garbage_collector() -> None:
 
 
 def run_worker(
-    topologies: Sequence[Topology], bootstrap_servers: str, data_dir: Path, partitions: int
+    topologies: Sequence[Topology],
+    bootstrap_servers: str,
+    data_dir: Path,
+    partitions: int,
+    registry: str = "",
 ) -> None:
     """Run a worker until SIGINT or SIGTERM, then flush, commit and leave the group.
 
     The topologies share a group and a source. `data_dir` is this worker's alone; its log is in it.
-    Raises SlidestatError for what the user can mend, other exceptions as they are.
+    `registry` is the address of the schema registry that an output in Avro needs. Raises
+    SlidestatError for what the user can mend, other exceptions as they are.
     """
-    app = create_app(topologies, bootstrap_servers, data_dir, partitions)
+    app = create_app(topologies, bootstrap_servers, data_dir, partitions, registry)
     _calm_garbage_collector()
     # The terminal shows what Progress says; what Faust has to say is for whoever looks into it.
     worker = faust.Worker(

@@ -5,7 +5,7 @@ import msgspec
 from schemas.dead_letter import DeadLetterHeaders, Reason
 from schemas.emission import Emission
 from tests.broker.conftest import MakeStage
-from tests.broker.workers import Stage, Worker, produce, wait_until
+from tests.broker.workers import Stage, Worker, events, produce, undisturbed, wait_until
 
 START_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
@@ -92,19 +92,30 @@ def test_a_clock_that_is_ahead_does_not_move_the_watermark(make_stage: MakeStage
     assert "ms after the record's own timestamp" in headers.detail
 
 
-def test_topologies_of_a_group_share_a_worker(make_stage: MakeStage) -> None:
+def test_topologies_of_a_group_share_a_worker(make_stage: MakeStage, topic_name: str) -> None:
     """Two of one source: each writes what it would write alone, over a restart too; what is
     committed is what both have settled.
     """
-    one = make_stage(name="one", body=f"{BODY_OF_GROUP}, lateness='30s'")
-    other = make_stage(name="other", source=one.topology.source, body=BODY_OF_GROUP)
-    folder = one.data_dir("shared")
+    body = f'span="10m", every="20s", statistics=(Count(epsilon=0.1),), group="{topic_name}"'
+    one = make_stage(name="one", body=f'{body}, lateness="30s"')
+    other = make_stage(name="other", source=one.topology.source, body=body)
     for start in (0, 3_000):
-        produce(one.bootstrap, one.topology.source, some_events(start))
-        files = [str(one.file), str(other.file)]
-        with Worker(files, folder, one.bootstrap).await_ready() as worker:
-            goal = one.goal()
-            wait_until(lambda goal=goal: committed(one) == goal, "both are settled", 60)
+        produce(one.bootstrap, one.topology.source, events(3_000, start=start, late_share=0.01))
+        # The one with a lateness waits for the watermark, so it is the one that is behind.
+        goal = undisturbed(one.topology, one.read(one.topology.source)).next_offsets
+        declared = [str(one.file), str(other.file)]
+        with Worker(declared, one.data_dir("shared"), one.bootstrap).await_ready() as worker:
+            wait_until(lambda goal=goal: one.committed() == goal, "both are settled", 60)
             assert worker.terminate() == 0, worker.said()
     one.check()
     other.check()
+
+
+def test_topologies_of_two_groups_do_not_share_a_worker(make_stage: MakeStage) -> None:
+    """The error names both, and what to do."""
+    one = make_stage(name="one")
+    other = make_stage(name="other", source=one.topology.source)
+    with Worker([str(one.file), str(other.file)], one.data_dir(), one.bootstrap) as worker:
+        assert worker.await_end() == 2
+        assert "differ in their group" in worker.said()
+        assert "a worker each" in worker.said()

@@ -136,8 +136,8 @@ class Stage:
         self.name = name
         self.file = write_topology(folder, name, source, body)
         self.topology: Topology = load_topology(str(self.file))
-        self.group = f"slidestat-{name}"
-        self.changelog = f"{self.group}-{name}-state-changelog"
+        self.group = self.topology.application_id
+        self.changelog = self.topology.changelog_topic
 
     def data_dir(self, worker: str = "a") -> Path:
         return self._folder / self.name / worker

@@ -129,7 +129,7 @@ def test_progress_bar_on_a_terminal(
         (("topics", "create", "a b"), "refuses the topic 'a b'", "name"),
         (("watch",), "not clear what to watch", "--topology"),
         (("watch", "--topic", "nosuch"), "no topic 'nosuch'", "topics create nosuch"),
-        (("watch", "--topology", "nosuch"), "no topology 'nosuch'", "events, flights, web"),
+        (("watch", "--topology", "nosuch"), "no topology 'nosuch'", "flights, landings, web"),
         (("run", "nosuch.py"), "no file nosuch.py", "path"),
         (("run",), "no topology to run", "--source"),
         (("run", "web", "--span", "1h"), "Both the topology web and --span", "Leave one out"),

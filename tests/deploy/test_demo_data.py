@@ -25,13 +25,14 @@ def flights() -> pa.Table:
 def test_extract_is_found_in_the_package_and_whole(flights: pa.Table) -> None:
     """600,000 events, no null, no empty airport, times that never go back, distances above 0."""
     assert flights.num_rows == 600_000
-    assert flights.column_names == ["date", "origin", "distance"]
+    assert flights.column_names == ["date", "origin", "destination", "delay", "distance"]
     assert all(column.null_count == 0 for column in flights.columns)
     minutes = flights["date"].cast(pa.int64()).to_numpy()
     assert (minutes[1:] >= minutes[:-1]).all()
     assert (minutes % 60_000 == 0).all()
-    assert pc.min(pc.utf8_length(flights["origin"])).as_py() == 3
-    assert pc.max(pc.utf8_length(flights["origin"])).as_py() == 3
+    for airport in ("origin", "destination"):
+        assert pc.min(pc.utf8_length(flights[airport])).as_py() == 3
+        assert pc.max(pc.utf8_length(flights[airport])).as_py() == 3
     assert pc.count_distinct(flights["origin"]).as_py() == 223
     assert pc.min(flights["distance"]).as_py() > 0
 

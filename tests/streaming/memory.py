@@ -6,7 +6,7 @@ what the producer had queued may be delivered up to any record.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from random import Random
 
@@ -18,52 +18,29 @@ from app.streaming.key_state import decode_key_state
 from app.streaming.partition import Effects, PartitionProcessor, Snapshot
 from app.streaming.records import RecordBatch
 from app.streaming.topology import Topology
+from app.testing import memory_store
+from app.testing.memory_store import Row
 from tests.streaming.model import Record
 
 SOURCE, PARTITION = "events", 3
 
 # (kind, Kafka key or offset, everything else that is sent)
 Output = tuple[str, bytes | int, tuple[object, ...]]
-# No key: the partition's checkpoint; no value: the key is deleted.
-Row = tuple[str | None, bytes | None]
 
 
-class MemoryStore:
-    """A PartitionStore in memory."""
-
-    def __init__(self, rows: Sequence[Row] = ()) -> None:
-        self._states: dict[str, bytes] = {}
-        self._checkpoint: bytes | None = None
-        self.write(rows)
-
-    def write(self, rows: Sequence[Row]) -> None:
-        for key, value in rows:
-            if key is None:
-                self._checkpoint = value
-            elif value is None:
-                self._states.pop(key, None)
-            else:
-                self._states[key] = value
-
-    def get_many(self, keys: list[str]) -> list[bytes | None]:
-        return [self._states.get(key) for key in keys]
-
-    def scan(self) -> Iterator[tuple[str, bytes]]:
-        return iter(sorted(self._states.items()))
-
-    def checkpoint(self) -> bytes | None:
-        return self._checkpoint
+class MemoryStore(memory_store.MemoryStore):
+    """What can be asked of a store beside what a processor asks."""
 
     def newest_checkpoint(self, topology: Topology) -> Checkpoint:
         """The last one stored."""
-        return decode_checkpoint(self._checkpoint, topology.state_meaning)
+        return decode_checkpoint(self.checkpoint(), topology.state_meaning)
 
     def synopses(self, topology: Topology) -> dict[str, tuple[int, tuple[bytes, ...]]]:
         """The number of events and the synopses of each key that a window can still see: the others
         are deleted when it is safe, which depends on where flushes fell.
         """
         watermark = self.newest_checkpoint(topology).max_time - topology.lateness_ms
-        states = {key: decode_key_state(state) for key, state in self._states.items()}
+        states = {key: decode_key_state(state) for key, state in self.scan()}
         span = topology.span_length
         return {
             key: (state.number, state.synopses)
@@ -74,7 +51,7 @@ class MemoryStore:
 
     def keys(self) -> set[str]:
         """The keys that have a state."""
-        return set(self._states)
+        return {key for key, _ in self.scan()}
 
 
 def rows_of(snapshot: Snapshot) -> list[Row]:

@@ -1,0 +1,83 @@
+"""A schema registry as far as Confluent's client needs one: schemas get numbers, and are given out.
+
+A stand-in: the real ones take Docker. What is on the socket is what their documentation says.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+
+class StandIn(ThreadingHTTPServer):
+    """Listens on a free port of this machine. `asked` are the requests that came; with `refuse`, an
+    HTTP status, it takes no schema.
+    """
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.schemas: list[dict[str, object]] = []
+        self.asked: list[str] = []
+        self.refuse: int | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: StandIn
+
+    def do_POST(self) -> None:
+        """POST /subjects/SUBJECT/versions"""
+        path = self._asked()
+        schema = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.server.refuse is not None:
+            self._answer(self.server.refuse, {"error_code": 40901, "message": "incompatible"})
+            return
+        assert path.split("/")[0] == "subjects"
+        assert path.split("/")[2] == "versions"
+        if schema not in self.server.schemas:
+            self.server.schemas.append(schema)
+        self._answer(200, {"id": self.server.schemas.index(schema) + 1})
+
+    def do_GET(self) -> None:
+        """GET /schemas/ids/NUMBER"""
+        kind, what, number = self._asked().split("/")
+        assert (kind, what) == ("schemas", "ids")
+        if not 1 <= int(number) <= len(self.server.schemas):
+            self._answer(404, {"error_code": 40403, "message": "Schema not found"})
+            return
+        self._answer(200, self.server.schemas[int(number) - 1])
+
+    def _asked(self) -> str:
+        path = self.path.partition("?")[0].strip("/")
+        self.server.asked.append(f"{self.command} {path}")
+        return path
+
+    def _answer(self, status: int, body: dict[str, object]) -> None:
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_arguments: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def stand_in() -> Iterator[StandIn]:
+    """One that answers while the context lasts."""
+    with StandIn() as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,232 @@
+"""The driver runs a topology as a worker does, without a broker."""
+
+from collections.abc import Iterator, Sequence
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.errors import SlidestatError
+from app.streaming.statistics import Count, Mean, Quantiles, Sum
+from app.streaming.topology import Topology
+from app.testing import TopologyDriver
+from schemas.dead_letter import Reason
+from tests.streaming.cases import Case, cases, laws
+from tests.streaming.checks import check_emissions
+from tests.streaming.memory import PARTITION
+from tests.streaming.model import Fate, Model
+
+START = 1_764_000_000_000
+MINUTE = 60_000
+
+
+def latency(**changes: object) -> Topology:
+    """Five minutes of an endpoint's response times."""
+    declared: dict[str, object] = {
+        "name": "latency",
+        "source": "requests",
+        "span": "5m",
+        "windows": ("1m", "5m"),
+        "every": "1m",
+        "lateness": "10s",
+        "key_field": "request.path",
+        "time_field": "at",
+        "value_field": "ms",
+        "statistics": (Count(), Sum(field="bytes"), Quantiles(quantiles=(0.5, 0.9))),
+    }
+    return Topology(**(declared | changes))  # type: ignore[arg-type]
+
+
+def request(path: str, at: int, ms: float = 10, size: float = 100) -> dict[str, object]:
+    return {"request": {"path": path}, "at": at, "ms": ms, "bytes": size}
+
+
+def test_a_window_is_emitted_when_a_later_event_comes() -> None:
+    """Not before: event time is that of the events, less the lateness."""
+    driver = TopologyDriver(latency())
+    driver.send(request("/a", START), request("/a", START + 20_000, ms=30))
+    driver.send(request("/b", START + MINUTE + 9_999))
+    assert driver.emissions == []
+    driver.send(request("/b", START + MINUTE + 10_000))
+    assert [(e.key, e.window_end_ms) for e in driver.emissions] == [("/a", START + MINUTE)]
+    assert driver.figure("/a", "count", "1m").estimate == 2
+    size = driver.figure("/a", "sum_bytes", "5m")
+    assert size.lower is not None
+    assert size.upper is not None
+    assert size.lower <= 200 <= size.upper
+    assert driver.figure("/a", "quantile", "1m", quantile=0.9).estimate == 30
+
+
+def test_time_advances_without_events() -> None:
+    """To the millisecond: windows that end by then are emitted, events from before are late."""
+    driver = TopologyDriver(latency())
+    driver.send(request("/a", START))
+    driver.advance_to(START + MINUTE - 1)
+    assert driver.emissions == []
+    driver.advance_to(START + MINUTE)
+    assert len(driver.emissions) == 1
+    driver.send(request("/a", START + MINUTE - 1), request("/a", START + MINUTE))
+    assert [(letter.reason, letter.detail) for letter in driver.late] == [
+        (Reason.LATE, "1 ms behind the watermark")
+    ]
+    with pytest.raises(SlidestatError, match="cannot go back"):
+        driver.advance_to(START)
+    with pytest.raises(SlidestatError, match="no time that an event may have"):
+        driver.advance_to(START * 1_000)
+
+
+def test_time_advances_in_the_partitions_that_are_behind() -> None:
+    """One that is further on stays there; only where all are, it is an error."""
+    driver = TopologyDriver(latency(), partitions=2)
+    driver.send(request("/a", START), partition=0)
+    driver.send(request("/b", START), request("/b", START + 9 * MINUTE), partition=1)
+    before = len(driver.emissions)
+    driver.advance_to(START + MINUTE)
+    assert [e.key for e in driver.emissions[before:]] == ["/a"]
+    with pytest.raises(SlidestatError, match=f"is at {START + MINUTE} already"):
+        driver.advance_to(START)
+
+
+def test_closed_windows_leave_nothing_to_emit() -> None:
+    """Each key's last emission, of empty windows, has come, in each partition."""
+    driver = TopologyDriver(latency(), partitions=3)
+    driver.close_windows()
+    assert driver.emissions == []
+    for path in "abcdefgh":
+        driver.send(request(path, START + 7_000 * ord(path)))
+    driver.close_windows()
+    assert {e.source_partition for e in driver.emissions} == {0, 1, 2}
+    for path in "abcdefgh":
+        assert driver.figure(path, "count", "5m").estimate == 0
+    emissions = list(driver.emissions)
+    driver.close_windows()
+    assert driver.emissions == emissions
+
+
+def test_last_events_close_without_a_span_of_time() -> None:
+    """A window of a key's last events is emitted once, with them in it."""
+    driver = TopologyDriver(latency(span="3 events", windows=()))
+    driver.send(*(request("/a", START + i, ms=i) for i in range(10)))
+    driver.close_windows()
+    assert len(driver.emissions) == 1
+    assert driver.figure("/a", "quantile", "3 events", quantile=0.5).estimate == 8
+
+
+def test_bad_records_are_dead_letters() -> None:
+    """With the reason, what was wrong, and the record."""
+    driver = TopologyDriver(latency())
+    driver.send_bytes(b"no json", None, key=b"a key")
+    driver.send({"request": {"path": "/a"}, "at": "now", "ms": 1, "bytes": 1})
+    driver.send({"at": START})
+    driver.send(request("/a", START), timestamp=START - 7_200_000)
+    reasons = [letter.reason for letter in driver.dead_letters]
+    assert reasons == [
+        Reason.NOT_JSON,
+        Reason.NULL_RECORD,
+        Reason.WRONG_TYPE,
+        Reason.MISSING_FIELD,
+        Reason.FROM_THE_FUTURE,
+    ]
+    first = driver.dead_letters[0]
+    assert (first.offset, first.key, first.value) == (0, b"a key", b"no json")
+    assert driver.dead_letters[2].detail == "at: Expected `int`, got `str`"
+
+
+def test_a_key_stays_on_its_partition() -> None:
+    """The one that Kafka's own clients send it to, or the one that it is told."""
+    driver = TopologyDriver(latency(), partitions=4)
+    for i in range(20):
+        driver.send(request("/checkout", START + i * MINUTE), request("/home", START + i * MINUTE))
+    driver.send(request("/told", START + 20 * MINUTE), partition=3)
+    driver.close_windows()
+    places = {(e.key, e.source_partition) for e in driver.emissions}
+    assert places == {("/checkout", 3), ("/home", 2), ("/told", 3)}
+    with pytest.raises(SlidestatError, match="There is no partition 4"):
+        driver.send(request("/a", START), partition=4)
+    with pytest.raises(SlidestatError, match="partitions is 0"):
+        TopologyDriver(latency(), partitions=0)
+
+
+def test_an_idle_partition_emits_provisionally_if_the_topology_says_so() -> None:
+    """As of a time of the wall's clock; the final emission replaces it."""
+    silent, driver = TopologyDriver(latency()), TopologyDriver(latency(idle="30s"))
+    for each in (silent, driver):
+        each.send(request("/a", START))
+        each.idle_until(START + 2 * MINUTE)
+    assert silent.emissions == []
+    assert [e.provisional for e in driver.emissions] == [True]
+    driver.send(request("/a", START + 1))
+    driver.advance_to(START + MINUTE)
+    assert [e.provisional for e in driver.emissions] == [True, False]
+    assert driver.figure("/a", "count", "1m").estimate == 2
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"key": "/b"}, "no emission of '/b'.*/a"),
+        ({"at": START}, f"at {START}.*{START + MINUTE}"),
+        ({"statistic": "mean"}, "0 figures of '/a' are 'mean'"),
+        ({"window": "2m"}, "0 figures"),
+        ({"window": None}, "0 figures"),
+        ({"statistic": "quantile"}, "2 figures"),
+        ({"window": "soon"}, "window is 'soon'"),
+    ],
+)
+def test_a_figure_that_is_not_there_is_told(wanted: dict[str, object], message: str) -> None:
+    """With what there is instead."""
+    driver = TopologyDriver(latency())
+    driver.send(request("/a", START))
+    driver.advance_to(START + MINUTE)
+    arguments = {"key": "/a", "statistic": "count", "window": "1m"} | wanted
+    with pytest.raises(SlidestatError, match=message):
+        driver.figure(**arguments)  # type: ignore[arg-type]
+
+
+def test_avro_output_is_read_like_any_other() -> None:
+    """The same emissions, by way of a registry in memory."""
+    drivers = [TopologyDriver(latency(output_format=name)) for name in ("json", "avro")]
+    for driver in drivers:
+        driver.send(*(request("/a", START + 700 * i, ms=i / 3) for i in range(300)))
+        driver.close_windows()
+    json, avro = drivers
+    assert json.emissions == avro.emissions
+    assert len(json.emissions) > 3
+
+
+def test_the_driver_s_own_events_fit_any_statistic() -> None:
+    """Also one whose numbers share an object with the key."""
+    declared = latency(value_field="request.ms", statistics=(Mean(), Sum(field="request.bytes")))
+    driver = TopologyDriver(declared)
+    event = {"request": {"path": "/a", "ms": -3, "bytes": 7}, "at": START}
+    driver.send(event)
+    driver.close_windows()
+    assert driver.dead_letters == []
+    assert driver.figure("/a", "mean", "5m", at=START + MINUTE).estimate == -3
+
+
+def _chunks(random: Random, rows: Sequence[bytes | None]) -> Iterator[Sequence[bytes | None]]:
+    start = 0
+    while start < len(rows):
+        size = random.randint(1, 60)
+        yield rows[start : start + size]
+        start += size
+
+
+@laws
+@given(cases(), st.booleans())
+def test_the_driver_emits_what_the_model_says(case: Case, crash: bool) -> None:
+    """Emissions, late and dead letters are the model's, also with commits and crashes anywhere."""
+    records = [
+        record._replace(offset=i, timestamp=-1, key=None) for i, record in enumerate(case.records)
+    ]
+    model = Model(case.topology, records)
+    driver = TopologyDriver(case.topology, PARTITION + 1)
+    for values in _chunks(case.random, [record.value for record in records]):
+        driver.send_bytes(*values, partition=PARTITION)
+        if crash and case.random.random() < 0.3:
+            case.random.choice((driver.commit, driver.restart))()
+    check_emissions(case.topology, model, driver.emissions)
+    assert [letter.offset for letter in driver.late] == model.offsets(Fate.LATE)
+    assert [letter.offset for letter in driver.dead_letters] == model.offsets(Fate.DEAD)
