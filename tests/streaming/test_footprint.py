@@ -18,12 +18,12 @@ def declare(**changes: Any) -> Topology:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_statistic_is_measured(kind: str) -> None:
-    """More events never take less, and a state holds its synopses."""
+    """Many events take more than few, and a state holds its synopses."""
     topology = declare(statistics=[KINDS[kind]()])
     footprints = measure(topology)
     assert tuple(footprint.events for footprint in footprints) == EVENTS
     sizes = [footprint.state_bytes for footprint in footprints]
-    assert sizes == sorted(sizes)
+    assert sizes[0] == min(sizes) < sizes[-1]
     for footprint in footprints:
         (size,) = footprint.synopsis_bytes.values()
         assert 0 < size < footprint.state_bytes
