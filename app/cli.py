@@ -9,7 +9,15 @@ from typing import Annotated
 
 import typer
 
-from app.client.options import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP, Compression, TimeUnit
+from app.client.options import (
+    BOOTSTRAP_VARIABLE,
+    DEFAULT_BOOTSTRAP,
+    LOOPBACK,
+    TOKEN_FILE_VARIABLE,
+    TOKEN_VARIABLE,
+    Compression,
+    TimeUnit,
+)
 from app.errors import SlidestatError
 
 app = typer.Typer(
@@ -202,6 +210,20 @@ def worker(
             help="Folder of the tables, one a worker; by default one of yours that none holds."
         ),
     ] = None,
+    web_host: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help=f"Where it answers questions; beyond this machine only with {TOKEN_VARIABLE}"
+            f" or {TOKEN_FILE_VARIABLE} set.",
+        ),
+    ] = LOOPBACK,
+    web_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65_535, help="At which port; by default the first free one from 6066 on."
+        ),
+    ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Compute a topology's statistics until Ctrl-C; start more of them to share the partitions.
@@ -211,7 +233,7 @@ def worker(
     from app.start_worker import start_worker
     from app.topology_files import load_topology
 
-    start_worker(load_topology(topology), bootstrap, data_dir)
+    start_worker(load_topology(topology), bootstrap, data_dir, web_host, web_port)
 
 
 @app.command()
@@ -258,6 +280,54 @@ def watch(
     partitions = require_topic(bootstrap, topic, create_command)
     reader = EmissionReader(bootstrap, topic, partitions, key, from_beginning, once)
     show(reader, rows, statistic, as_json=as_json)
+
+
+@app.command()
+def query(
+    topology: Annotated[
+        str,
+        typer.Argument(metavar="TOPOLOGY", help="A topology that ships, or a file that has one."),
+    ],
+    key: Annotated[str, typer.Argument(help="The key to ask for.")],
+    window: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LENGTH",
+            help='Any length up to the span, such as "5m" or "1000 events"; several if repeated.',
+        ),
+    ] = None,
+    statistic: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this statistic; several if repeated."),
+    ] = None,
+    quantile: Annotated[
+        list[float] | None,
+        typer.Option(metavar="SHARE", help="Any quantile, such as 0.99; several if repeated."),
+    ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(help="A worker of the group; without it, one that runs on this machine."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The worker's answer as it is.")] = False,
+) -> None:
+    """Ask running workers for a key's figures as they are now, over any windows.
+
+    Example: slidestat query flights JFK --window 7d --statistic count
+    """
+    from app.client.query import find_worker
+    from app.client.query_display import query as show
+    from app.topology_files import load_topology
+
+    asked = load_topology(topology)
+    show(
+        url or find_worker(asked),
+        asked.name,
+        key,
+        window or [],
+        statistic or [],
+        quantile or [],
+        as_json=as_json,
+    )
 
 
 @app.command()

@@ -40,6 +40,7 @@ from app.streaming.key_runs import KeyRuns, cut, gaps_of
 from app.streaming.key_state import KeyState, encode_key_state, read_clock
 from app.streaming.key_timers import KeyTimers
 from app.streaming.ledger import COUNTED, DEAD, LATE, Ledger
+from app.streaming.live_query import PartitionView
 from app.streaming.records import RecordBatch
 from app.streaming.runners import Answered, Runner, Work
 from app.streaming.topology import Topology
@@ -96,6 +97,7 @@ class PartitionProcessor:
         store: PartitionStore,
         decoder: EventDecoder | None = None,
     ) -> None:
+        self._partition = partition
         self._every = topology.every_ms
         self._lateness = topology.lateness_ms
         self._span = topology.span_length
@@ -175,6 +177,10 @@ class PartitionProcessor:
             events = self._waiting.release(events, self.watermark)
         self._absorb(events, before, batch.offsets, max_times - self._lateness, effects)
         return effects
+
+    def view(self) -> PartitionView:
+        """Its keys, for questions."""
+        return PartitionView(self._partition, self.watermark, self._next_offset, self._cache)
 
     def snapshot(self) -> Snapshot | None:
         """What changed since the last snapshot, or None; it must be made durable before the next

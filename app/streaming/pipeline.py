@@ -15,6 +15,7 @@ from msgspec.structs import astuple
 from app.errors import SlidestatError
 from app.streaming.checkpoint import Counters
 from app.streaming.decoding import EventDecoder
+from app.streaming.live_query import PartitionView, stored_view
 from app.streaming.partition import Letter, PartitionProcessor, Snapshot
 from app.streaming.producer import BulkProducer
 from app.streaming.progress import Progress
@@ -125,6 +126,13 @@ class Pipeline:
         # Also those without news: a commit that a rebalance refused is made up for.
         source = self._topology.source
         return {TP(source, p): pr.checkpoint.next_offset for p, pr in processors.items()}
+
+    def view(self, partition: int) -> PartitionView:
+        """The keys of a partition that this worker holds, as they are now."""
+        processor = self._processors.get(partition)
+        if processor is not None:
+            return processor.view()
+        return stored_view(self._topology, partition, self._table.partition(partition))
 
     def forget(self) -> None:
         """Drop what is in memory: partitions may move, and will be read again where they go."""

@@ -4,15 +4,17 @@ import asyncio
 import gc
 import logging
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, Protocol, cast
 
 import faust
 from aiokafka import TopicPartition
 from faust.exceptions import ConsistencyError
 from faust.types import TP, StreamT
+from faust.web.base import Web
 
 from app.errors import SlidestatError
 from app.streaming.delivery import BatchApp, BatchConsumer
+from app.streaming.live import LiveTopology
 from app.streaming.pipeline import Pipeline
 from app.streaming.producer import BulkProducer
 from app.streaming.progress import Progress
@@ -33,8 +35,19 @@ _SESSION_TIMEOUT_S = 10.0
 _ROCKSDB_FAULTS = ("Corruption", "IO error")
 
 
+class WebSide(Protocol):
+    """Where a worker can be asked, and what serves there."""
+
+    @property
+    def canonical_url(self) -> str:
+        """How the other workers of the group reach it, and know it."""
+
+    def server(self, app: BatchApp, topologies: dict[str, LiveTopology]) -> Web:
+        """The server of these topologies, by name."""
+
+
 def create_app(
-    topology: Topology, bootstrap_servers: str, data_dir: Path, partitions: int
+    topology: Topology, bootstrap_servers: str, data_dir: Path, partitions: int, web: WebSide
 ) -> BatchApp:
     """The Faust app of a topology whose source has `partitions` partitions."""
     app = BatchApp(
@@ -44,7 +57,7 @@ def create_app(
         datadir=data_dir,
         topic_partitions=partitions,
         topic_disable_leader=True,
-        web_enabled=False,
+        canonical_url=web.canonical_url,
         consumer_auto_offset_reset="earliest",
         consumer_max_fetch_size=_FETCH_BYTES,
         broker_max_poll_records=_BATCH_RECORDS,
@@ -61,6 +74,9 @@ def create_app(
 
     progress = Progress(topology.name)
     pipeline = Pipeline(topology, table, outputs, _ConsumerOffsets(app, topology.source), progress)
+
+    live = LiveTopology(topology, pipeline)
+    app.make_web = lambda: web.server(app, {topology.name: live})
 
     flushing = asyncio.Lock()
 
@@ -95,6 +111,7 @@ def create_app(
 
     @app.on_partitions_revoked.connect
     async def forget(*_args: Any, **_kwargs: Any) -> None:
+        live.not_ready()
         # A flush under way must end before another worker may read what it writes.
         async with flushing:
             pipeline.forget()
@@ -102,6 +119,7 @@ def create_app(
     @app.on_rebalance_complete.connect
     async def ready(*_args: Any, **_kwargs: Any) -> None:
         held = [tp.partition for tp in app.consumer.assignment() if tp.topic == topology.source]
+        live.ready(held)
         progress.ready(held)
 
     return app
@@ -135,13 +153,15 @@ def _calm_garbage_collector() -> None:
     gc.set_threshold(500_000, 20, 100)
 
 
-def run_worker(topology: Topology, bootstrap_servers: str, data_dir: Path, partitions: int) -> None:
+def run_worker(
+    topology: Topology, bootstrap_servers: str, data_dir: Path, partitions: int, web: WebSide
+) -> None:
     """Run a worker until SIGINT or SIGTERM, then flush, commit and leave the group.
 
     `data_dir` is this worker's alone; its log is in it. Raises SlidestatError for what the user can
     mend, other exceptions as they are.
     """
-    app = create_app(topology, bootstrap_servers, data_dir, partitions)
+    app = create_app(topology, bootstrap_servers, data_dir, partitions, web)
     _calm_garbage_collector()
     # The terminal shows what Progress says; what Faust has to say is for whoever looks into it.
     worker = faust.Worker(

@@ -14,7 +14,7 @@ import pytest
 from tests.client.conftest import TIME_MS, ReadTopic, RunCli, WriteEvents
 from tests.conftest import MakeTopic
 
-COMMANDS = ("broker", "topics", "produce", "worker", "watch", "demo")
+COMMANDS = ("broker", "topics", "produce", "worker", "watch", "query", "demo")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -48,8 +48,8 @@ class MemoryStore:
     def get_many(self, keys: list[str]) -> list[bytes | None]:
         return [self._states.get(key) for key in keys]
 
-    def scan(self) -> Iterator[tuple[str, bytes]]:
-        return iter(sorted(self._states.items()))
+    def scan(self, start: str = "") -> Iterator[tuple[str, bytes]]:
+        return iter(sorted(item for item in self._states.items() if item[0] >= start))
 
     def checkpoint(self) -> bytes | None:
         return self._checkpoint

@@ -1,0 +1,72 @@
+"""The web server of a worker: Faust's, with our routes and none of its own.
+
+It runs on the event loop of the worker, between two batches, and so sees states as a batch left
+them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+from faust.web.drivers.aiohttp import Web
+
+from app.streaming.delivery import BatchApp
+from app.streaming.live import LiveTopology
+from app.web.access import guard
+from app.web.address import WebAddress
+from app.web.faults import tell_faults
+from app.web.peers import WORKER_HEADER, Peers
+from app.web.routes import Routes
+
+# Bytes: a key of 256 characters, percent-encoded, and as many of a cursor, fit well.
+_LONGEST_LINE = 32_768
+# A question under way when the worker ends has this long.
+_SHUTDOWN_S = 1.0
+
+
+@dataclass(frozen=True)
+class QueryServer:
+    """What serves at an address."""
+
+    address: WebAddress
+
+    @property
+    def canonical_url(self) -> str:
+        """As the workers of the group know it."""
+        return self.address.canonical_url
+
+    def server(self, app: BatchApp, topologies: Mapping[str, LiveTopology]) -> Web:
+        """The server of these topologies, by name."""
+        return _Server(app, self.address, topologies)
+
+
+class _Server(Web):
+    """Faust's server on a socket that listens already."""
+
+    # Faust's own pages would show tables to anyone.
+    default_blueprints = ()
+    production_blueprints = ()
+    debug_blueprints = ()
+    optional_blueprints = ()
+
+    def __init__(
+        self, app: BatchApp, address: WebAddress, topologies: Mapping[str, LiveTopology]
+    ) -> None:
+        super().__init__(app)
+        self._address = address
+        self.web_app = web.Application(middlewares=[tell_faults, guard(address.token)])
+        Routes(topologies, Peers(app, address), address.worker).add_to(self.web_app)
+        self.web_app.on_response_prepare.append(self._sign)
+        self._runner = web.AppRunner(
+            self.web_app,
+            access_log=None,
+            shutdown_timeout=_SHUTDOWN_S,
+            max_line_size=_LONGEST_LINE,
+        )
+
+    def _create_site(self) -> web.BaseSite:
+        return web.SockSite(self._runner, self._address.listener)
+
+    async def _sign(self, _request: Any, response: web.StreamResponse) -> None:
+        response.headers[WORKER_HEADER] = self._address.worker
