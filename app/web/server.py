@@ -6,7 +6,6 @@ them.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from aiohttp import web
 from faust.web.drivers.aiohttp import Web
@@ -55,9 +54,7 @@ class _Server(Web):
     ) -> None:
         super().__init__(app)
         self._address = address
-        self.web_app = web.Application(middlewares=[tell_faults, guard(address.token)])
-        Routes(topologies, Peers(app, address), address.worker).add_to(self.web_app)
-        self.web_app.on_response_prepare.append(self._sign)
+        self.web_app = application(topologies, Peers(app, address), address)
         self._runner = web.AppRunner(
             self.web_app,
             access_log=None,
@@ -68,5 +65,16 @@ class _Server(Web):
     def _create_site(self) -> web.BaseSite:
         return web.SockSite(self._runner, self._address.listener)
 
-    async def _sign(self, _request: Any, response: web.StreamResponse) -> None:
-        response.headers[WORKER_HEADER] = self._address.worker
+
+def application(
+    topologies: Mapping[str, LiveTopology], peers: Peers, address: WebAddress
+) -> web.Application:
+    """The routes, who may ask, and how faults are told."""
+
+    async def sign(_request: web.Request, response: web.StreamResponse) -> None:
+        response.headers[WORKER_HEADER] = address.worker
+
+    made = web.Application(middlewares=[tell_faults, guard(address.token)])
+    made.on_response_prepare.append(sign)
+    Routes(topologies, peers, address.worker).add_to(made)
+    return made
