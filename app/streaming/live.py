@@ -1,9 +1,8 @@
 """A topology's live state in this worker: which partitions can be asked, and how they are now."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from app.streaming.live_query import PartitionView
-from app.streaming.pipeline import Pipeline
 from app.streaming.topology import Topology
 
 
@@ -13,10 +12,10 @@ class LiveTopology:
     They can be asked from the end of a recovery to the next rebalance; `epoch` changes with both.
     """
 
-    def __init__(self, topology: Topology, pipeline: Pipeline) -> None:
+    def __init__(self, topology: Topology, view: Callable[[int], PartitionView]) -> None:
         self.topology = topology
         self.epoch = 0
-        self._pipeline = pipeline
+        self._view = view
         self._partitions: tuple[int, ...] | None = None
 
     @property
@@ -39,4 +38,4 @@ class LiveTopology:
 
         Raises SlidestatError for a stored state of another topology.
         """
-        return [self._pipeline.view(partition) for partition in self._partitions or ()]
+        return [self._view(partition) for partition in self._partitions or ()]

@@ -75,7 +75,7 @@ def create_app(
     progress = Progress(topology.name)
     pipeline = Pipeline(topology, table, outputs, _ConsumerOffsets(app, topology.source), progress)
 
-    live = LiveTopology(topology, pipeline)
+    live = LiveTopology(topology, pipeline.view)
     app.make_web = lambda: web.server(app, {topology.name: live})
 
     flushing = asyncio.Lock()

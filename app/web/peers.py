@@ -5,9 +5,8 @@ keys, and ours is a field of their values. So a worker that does not have a key 
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import aiohttp
 from yarl import URL
@@ -17,6 +16,9 @@ from app.web.address import WebAddress
 # On a request: which worker is meant, and that it is to answer for itself alone. On a response:
 # which worker answered.
 WORKER_HEADER = "Slidestat-Worker"
+
+# The partitions of each topic that each worker holds, by the worker's canonical URL.
+Distribution = Mapping[str, Mapping[str, list[int]]]
 
 _TIMEOUT = aiohttp.ClientTimeout(total=5, sock_connect=2)
 _NAME = "worker"
@@ -43,15 +45,19 @@ class Reply:
 class Peers:
     """The workers as the group's last assignment has them."""
 
-    def __init__(self, app: Any, address: WebAddress) -> None:
-        self._app = app
+    def __init__(
+        self,
+        address: WebAddress,
+        distribution: Callable[[], Distribution],
+        session: Callable[[], aiohttp.ClientSession],
+    ) -> None:
         self._address = address
+        self._distribution = distribution
+        self._session = session
 
     def workers(self, topic: str) -> list[Worker]:
         """All that hold partitions of `topic`, this one as well."""
-        distribution: Mapping[str, Mapping[str, list[int]]]
-        distribution = self._app.assignor.external_topic_distribution
-        return sorted(_workers(distribution, topic), key=lambda worker: worker.partitions)
+        return sorted(_workers(self._distribution(), topic), key=lambda w: w.partitions)
 
     async def ask(self, topic: str, path_and_query: str) -> list[Reply]:
         """The answers of all other workers to a GET of what is encoded already; at most 5 s."""
@@ -62,9 +68,8 @@ class Peers:
         headers = {WORKER_HEADER: worker.name}
         if self._address.token is not None:
             headers["Authorization"] = f"Bearer {self._address.token}"
-        session: aiohttp.ClientSession = self._app.http_client
         try:
-            async with session.get(
+            async with self._session().get(
                 URL(worker.url + path_and_query, encoded=True),
                 headers=headers,
                 timeout=_TIMEOUT,
@@ -75,7 +80,7 @@ class Peers:
             return Reply(worker, 0, b"")
 
 
-def _workers(distribution: Mapping[str, Mapping[str, list[int]]], topic: str) -> Iterator[Worker]:
+def _workers(distribution: Distribution, topic: str) -> Iterator[Worker]:
     for text, topics in distribution.items():
         partitions = tuple(sorted(topics.get(topic, ())))
         if partitions:

@@ -4,10 +4,13 @@ It runs on the event loop of the worker, between two batches, and so sees states
 them.
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from aiohttp import web
+from faust.assignor.partition_assignor import PartitionAssignor
 from faust.web.drivers.aiohttp import Web
 
 from app.streaming.delivery import BatchApp
@@ -17,6 +20,10 @@ from app.web.address import WebAddress
 from app.web.faults import tell_faults
 from app.web.peers import WORKER_HEADER, Peers
 from app.web.routes import Routes
+
+# Says no more than that somebody sent what is no HTTP, with a trace each time.
+_protocol_log = logging.getLogger(f"{__name__}.protocol")
+_protocol_log.setLevel(logging.CRITICAL)
 
 # Bytes: a key of 256 characters, percent-encoded, and as many of a cursor, fit well.
 _LONGEST_LINE = 32_768
@@ -54,13 +61,13 @@ class _Server(Web):
     ) -> None:
         super().__init__(app)
         self._address = address
-        self.web_app = application(topologies, Peers(app, address), address)
-        self._runner = web.AppRunner(
-            self.web_app,
-            access_log=None,
-            shutdown_timeout=_SHUTDOWN_S,
-            max_line_size=_LONGEST_LINE,
+        peers = Peers(
+            address,
+            lambda: cast(PartitionAssignor, app.assignor).external_topic_distribution,
+            lambda: app.http_client,
         )
+        self.web_app = application(topologies, peers, address)
+        self._runner = runner(self.web_app)
 
     def _create_site(self) -> web.BaseSite:
         return web.SockSite(self._runner, self._address.listener)
@@ -78,3 +85,14 @@ def application(
     made.on_response_prepare.append(sign)
     Routes(topologies, peers, address.worker).add_to(made)
     return made
+
+
+def runner(made: web.Application) -> web.AppRunner:
+    """What serves it."""
+    return web.AppRunner(
+        made,
+        access_log=None,
+        logger=_protocol_log,
+        shutdown_timeout=_SHUTDOWN_S,
+        max_line_size=_LONGEST_LINE,
+    )
