@@ -33,8 +33,9 @@ class KeyCache:
         # None for a key that is deleted here and may still be in the store.
         self._states: dict[str, bytes | None] = {}
         self._dirty: set[str] = set()
-        # Changes that were taken and are perhaps not in the store yet.
-        self._taken: set[str] = set()
+        # Keys that the store may not have yet: since changes were last taken, and before.
+        self._new: set[str] = set()
+        self._taken_new: set[str] = set()
 
     def peek(self, key: str) -> bytes | None:
         """The key's state, None if it has none; nothing is remembered of the question."""
@@ -47,8 +48,8 @@ class KeyCache:
         states = self._states
         unwritten = (
             key
-            for key in self._dirty | self._taken
-            if key > after and key.startswith(prefix) and states[key] is not None
+            for key in self._new | self._taken_new
+            if key > after and key.startswith(prefix) and states.get(key) is not None
         )
         stored = (
             key for key in self._stored_keys(prefix, after) if states.get(key, b"") is not None
@@ -74,6 +75,8 @@ class KeyCache:
                 state = states[key] = states.pop(key)
             elif (state := found[key]) is not None:
                 states[key] = state
+            if state is None:
+                self._new.add(key)
             loaded.append(NEW_KEY if state is None else decode_key_state(state))
         return loaded
 
@@ -96,13 +99,14 @@ class KeyCache:
     def take_changes(self) -> dict[str, bytes | None]:
         """What changed since it was last asked for; None for a deleted key."""
         changes = {key: self._states[key] for key in self._dirty}
-        self._taken, self._dirty = self._dirty, set()
+        self._dirty = set()
+        self._taken_new, self._new = self._new, set()
         return changes
 
     def written(self, changes: Iterable[str]) -> None:
         """These changes are in the store: what is beyond the limit leaves the memory."""
         states = self._states
-        self._taken = set()
+        self._taken_new = set()
         for key in changes:
             if key not in self._dirty and states.get(key, b"") is None:
                 del states[key]

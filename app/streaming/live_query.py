@@ -48,7 +48,8 @@ class PartitionView:
 
     def keys(self, prefix: str, after: str, limit: int) -> Iterator[str]:
         """The first `limit` keys after `after` that begin with `prefix`, in order of their
-        characters. Costs them and the keys not yet written, however many keys there are.
+        characters. Costs them and the keys that are new since the last flush, however many keys
+        there are.
         """
         return self.cache.keys(prefix, after, limit)
 
