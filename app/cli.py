@@ -280,6 +280,54 @@ def watch(
 
 
 @app.command()
+def query(
+    topology: Annotated[
+        str,
+        typer.Argument(metavar="TOPOLOGY", help="A topology that ships, or a file that has one."),
+    ],
+    key: Annotated[str, typer.Argument(help="The key to ask for.")],
+    window: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LENGTH",
+            help='Any length up to the span, such as "5m" or "1000 events"; several if repeated.',
+        ),
+    ] = None,
+    statistic: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this statistic; several if repeated."),
+    ] = None,
+    quantile: Annotated[
+        list[float] | None,
+        typer.Option(metavar="SHARE", help="Any quantile, such as 0.99; several if repeated."),
+    ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(help="A worker of the group; without it, one that runs on this machine."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The worker's answer as it is.")] = False,
+) -> None:
+    """Ask running workers for a key's figures as they are now, over any windows.
+
+    Example: slidestat query flights JFK --window 7d --statistic count
+    """
+    from app.client.query import find_worker
+    from app.client.query_display import query as show
+    from app.topology_files import load_topology
+
+    asked = load_topology(topology)
+    show(
+        url or find_worker(asked),
+        asked.name,
+        key,
+        window or [],
+        statistic or [],
+        quantile or [],
+        as_json=as_json,
+    )
+
+
+@app.command()
 def demo(
     bootstrap: Annotated[
         str | None,

@@ -6,7 +6,12 @@ from typing import Annotated
 import typer
 
 from app.cli_options import Bootstrap, Registry
-from app.client.options import DEFAULT_BOOTSTRAP
+from app.client.options import (
+    DEFAULT_BOOTSTRAP,
+    LOOPBACK,
+    TOKEN_FILE_VARIABLE,
+    TOKEN_VARIABLE,
+)
 from app.errors import SlidestatError
 
 
@@ -80,6 +85,20 @@ def run(
             help="Folder of the tables, one a worker; by default one of yours that none holds."
         ),
     ] = None,
+    web_host: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help=f"Where it answers questions; beyond this machine only with {TOKEN_VARIABLE}"
+            f" or {TOKEN_FILE_VARIABLE} set.",
+        ),
+    ] = LOOPBACK,
+    web_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65_535, help="At which port; by default the first free one from 6066 on."
+        ),
+    ] = None,
     registry: Registry = "",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -125,4 +144,4 @@ def run(
         )
     else:
         declared = [load_topology(topology) for topology in topologies]
-    start_worker(declared, bootstrap, data_dir, registry)
+    start_worker(declared, bootstrap, data_dir, registry, web_host, web_port)

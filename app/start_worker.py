@@ -6,9 +6,12 @@ from pathlib import Path
 
 from app.client.connection import require_broker
 from app.client.footprint_text import footprint_line
+from app.client.options import LOOPBACK
 from app.client.worker_topics import prepare_topics
 from app.streaming.data_folder import data_folder
 from app.streaming.topology import Topology, require_one_worker
+from app.web.address import listen
+from app.web.announcement import announced
 
 
 def start_worker(
@@ -16,19 +19,26 @@ def start_worker(
     bootstrap: str,
     data_dir: Path | None = None,
     registry: str = "",
+    web_host: str = LOOPBACK,
+    web_port: int | None = None,
 ) -> None:
     """Run a worker of `topologies`, which share a group and a source, until SIGINT or SIGTERM.
 
     The source topic must exist; the topics that are written are made with its partition count.
     `data_dir` None takes a folder of the user's that no other worker holds; `registry` is the
-    schema registry of an output in Avro. Raises SlidestatError for what the user can mend.
+    schema registry of an output in Avro; `web_port` None the first port that is free from 6066 on.
+    Raises SlidestatError for what the user can mend.
     """
     require_one_worker(topologies)
+    address = listen(web_host, web_port)
     for topology in topologies:
         partitions = prepare_topics(bootstrap, topology)
     cluster_id = str(require_broker(bootstrap).cluster_id)
 
-    with data_folder(data_dir, topologies[0].application_id, cluster_id) as folder:
+    with (
+        data_folder(data_dir, topologies[0].application_id, cluster_id) as folder,
+        announced(folder, address),
+    ):
         for topology in topologies:
             # Measuring loads every kernel: better now than in the group, which takes a worker that
             # is silent for too long for dead.
@@ -37,9 +47,12 @@ def start_worker(
             )
             _tell(footprint_line(topology))
 
-        from app.streaming.worker import run_worker  # Faust takes a second to import
+        # Faust takes a second to import.
+        from app.streaming.worker import run_worker
+        from app.web.server import QueryServer
 
-        run_worker(topologies, bootstrap, folder, partitions, registry)
+        _tell(f"{topologies[0].group_name}: answers at {address.url}")
+        run_worker(topologies, bootstrap, folder, partitions, QueryServer(address), registry)
 
 
 def _tell(line: str) -> None:

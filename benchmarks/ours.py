@@ -14,12 +14,15 @@ from pathlib import Path
 
 import numpy as np
 
+from app.client.options import LOOPBACK
 from app.streaming.partition import PartitionProcessor
 from app.streaming.pipeline import Pipeline
 from app.streaming.records import RecordBatch
 from app.streaming.statistics import Count, Sum
 from app.streaming.topology import Topology
 from app.streaming.worker import run_worker
+from app.web.address import listen
+from app.web.server import QueryServer
 from benchmarks.progress import Progress
 
 
@@ -41,7 +44,7 @@ class _NoStore:
     def get_many(self, keys: list[str]) -> list[bytes | None]:
         return [None] * len(keys)
 
-    def scan(self) -> Iterator[tuple[str, bytes]]:
+    def scan(self, _start: str = "") -> Iterator[tuple[str, bytes]]:
         return iter(())
 
     def checkpoint(self) -> bytes | None:
@@ -77,4 +80,5 @@ if __name__ == "__main__":
     _topology = make_topology(_topic, _name, _every)
     load_kernels(_topology)
     note_events_taken_up(Progress(Path(_file)))
-    run_worker([_topology], _bootstrap, Path(_data_dir), int(_partitions))
+    _web = QueryServer(listen(LOOPBACK, 0))
+    run_worker([_topology], _bootstrap, Path(_data_dir), int(_partitions), _web)

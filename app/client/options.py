@@ -6,6 +6,10 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
 REGISTRY_VARIABLE = "SCHEMA_REGISTRY_URL"
 
+LOOPBACK = "127.0.0.1"
+TOKEN_VARIABLE = "SLIDESTAT_WEB_TOKEN"  # noqa: S105  a variable's name
+TOKEN_FILE_VARIABLE = "SLIDESTAT_WEB_TOKEN_FILE"  # noqa: S105  a variable's name
+
 
 class Compression(StrEnum):
     """How a producer compresses what it sends."""

@@ -2,7 +2,7 @@
 
 import sys
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from rich.console import Console
@@ -105,12 +105,16 @@ def _show_latest(reader: EmissionReader, rows: int, statistic: str | None, conso
     latest = Latest(rows, statistic)
     for records in reader.batches():
         latest.update(record.emission for record in records)
-    newest = latest.newest_first()
+    return show_rows(latest.newest_first(), console)
+
+
+def show_rows(rows: Sequence[Row], console: Console) -> int:
+    """Show rows once, as a table on a terminal; how many there are."""
     if not console.is_terminal:
-        return _print_lines(newest)
-    if newest:
-        console.print(_table(newest))
-    return len(newest)
+        return _print_lines(rows)
+    if rows:
+        console.print(_table(rows))
+    return len(rows)
 
 
 def _show_live(reader: EmissionReader, rows: int, statistic: str | None, console: Console) -> int:

@@ -34,9 +34,14 @@ def data_folder(chosen: Path | None, application_id: str, cluster_id: str) -> It
         yield folder
 
 
+def user_folders(application_id: str) -> Path:
+    """Where the user's data folders for an application are."""
+    return user_data_path("slidestat") / application_id
+
+
 @contextmanager
 def _lock(chosen: Path | None, application_id: str) -> Iterator[Path]:
-    base = user_data_path("slidestat") / application_id
+    base = user_folders(application_id)
     slots = [chosen] if chosen else [base / f"worker-{slot}" for slot in range(_SLOTS)]
     for folder in slots:
         lock = _try_lock(folder)

@@ -19,6 +19,7 @@ from aiokafka import AIOKafkaConsumer
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, Transport
 from faust.types import TP
 from faust.types.tuples import ConsumerMessage
+from faust.web.base import Web
 
 from app.streaming.records import RecordBatch
 
@@ -210,10 +211,15 @@ class BatchApp(faust.App):
 
     `before_commit` is awaited before offsets are committed: it makes what it can durable and
     returns, for each partition of the batch topics, the offset from which reading may start again.
+    `make_web` makes its web server.
     """
 
     batch_topics: frozenset[str] = frozenset()
     before_commit: Callable[[], Awaitable[Mapping[TP, int]]] = staticmethod(_nothing_durable)
+    make_web: Callable[[], Web]
+
+    def _new_web(self) -> Web:
+        return self.make_web()
 
     def _new_transport(self) -> BatchTransport:
         return BatchTransport(self.conf.broker_consumer, self)

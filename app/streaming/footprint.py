@@ -120,7 +120,7 @@ class _NoStore:
     def get_many(self, keys: list[str]) -> list[bytes | None]:
         return [None] * len(keys)
 
-    def scan(self) -> Iterator[tuple[str, bytes]]:
+    def scan(self, _start: str = "") -> Iterator[tuple[str, bytes]]:
         return iter(())
 
     def checkpoint(self) -> bytes | None:

@@ -1,6 +1,8 @@
 """States of a partition's keys in memory, in front of its store."""
 
 from collections.abc import Iterable, Iterator
+from heapq import merge, nsmallest
+from itertools import groupby, islice
 from typing import Protocol
 
 from app.streaming.checkpoint import NO_TIME
@@ -15,8 +17,8 @@ class PartitionStore(Protocol):
     def get_many(self, keys: list[str]) -> list[bytes | None]:
         """The stored states of keys, None where there is none."""
 
-    def scan(self) -> Iterator[tuple[str, bytes]]:
-        """All keys and their states."""
+    def scan(self, start: str = "") -> Iterator[tuple[str, bytes]]:
+        """The keys from `start` on and their states, in key order."""
 
     def checkpoint(self) -> bytes | None:
         """The partition's checkpoint, None for a partition never seen."""
@@ -31,6 +33,36 @@ class KeyCache:
         # None for a key that is deleted here and may still be in the store.
         self._states: dict[str, bytes | None] = {}
         self._dirty: set[str] = set()
+        # Keys that the store may not have yet: since changes were last taken, and before.
+        self._new: set[str] = set()
+        self._taken_new: set[str] = set()
+
+    def peek(self, key: str) -> bytes | None:
+        """The key's state, None if it has none; nothing is remembered of the question."""
+        return self._states[key] if key in self._states else self._store.get_many([key])[0]
+
+    def keys(self, prefix: str, after: str, limit: int) -> Iterator[str]:
+        """The first `limit` keys after `after` that begin with `prefix` and have a state, in order
+        of their characters (which is that of their UTF-8).
+        """
+        states = self._states
+        unwritten = (
+            key
+            for key in self._new | self._taken_new
+            if key > after and key.startswith(prefix) and states.get(key) is not None
+        )
+        stored = (
+            key for key in self._stored_keys(prefix, after) if states.get(key, b"") is not None
+        )
+        both = merge(nsmallest(limit, unwritten), stored)
+        return islice((key for key, _ in groupby(both)), limit)
+
+    def _stored_keys(self, prefix: str, after: str) -> Iterator[str]:
+        for key, _ in self._store.scan(max(prefix, after)):
+            if not key.startswith(prefix):
+                break
+            if key != after:
+                yield key
 
     def copy(self) -> "KeyCache":
         """The same states; what is put there stays there."""
@@ -49,6 +81,8 @@ class KeyCache:
                 state = states[key] = states.pop(key)
             elif (state := found[key]) is not None:
                 states[key] = state
+            if state is None:
+                self._new.add(key)
             loaded.append(NEW_KEY if state is None else decode_key_state(state))
         return loaded
 
@@ -72,11 +106,13 @@ class KeyCache:
         """What changed since it was last asked for; None for a deleted key."""
         changes = {key: self._states[key] for key in self._dirty}
         self._dirty = set()
+        self._taken_new, self._new = self._new, set()
         return changes
 
     def written(self, changes: Iterable[str]) -> None:
         """These changes are in the store: what is beyond the limit leaves the memory."""
         states = self._states
+        self._taken_new = set()
         for key in changes:
             if key not in self._dirty and states.get(key, b"") is None:
                 del states[key]

@@ -41,6 +41,7 @@ from app.streaming.key_runs import KeyRuns, cut, gaps_of
 from app.streaming.key_state import KeyState, encode_key_state, read_clock
 from app.streaming.key_timers import KeyTimers
 from app.streaming.ledger import COUNTED, DEAD, LATE, Ledger
+from app.streaming.live_query import PartitionView
 from app.streaming.output_codec import EmissionCodec, JsonCodec
 from app.streaming.records import RecordBatch
 from app.streaming.runners import Answered, Runner, Work
@@ -100,6 +101,7 @@ class PartitionProcessor:
         decoder: EventDecoder | None = None,
         codec: EmissionCodec | None = None,
     ) -> None:
+        self._partition = partition
         self._every = topology.every_ms
         self._lateness = topology.lateness_ms
         self._ahead = topology.ahead_ms
@@ -206,6 +208,10 @@ class PartitionProcessor:
         trial._absorb(events, self.watermark, last, np.array([horizon], np.int64), effects)
         looked_ahead, self._looked_ahead = self._looked_ahead, horizon
         return [emission for emission in effects.emissions if emission[2] > looked_ahead]
+
+    def view(self) -> PartitionView:
+        """Its keys, for questions."""
+        return PartitionView(self._partition, self.watermark, self._next_offset, self._cache)
 
     def snapshot(self) -> Snapshot | None:
         """What changed since the last snapshot, or None; it must be made durable before the next

@@ -17,6 +17,7 @@ from app.errors import SlidestatError
 from app.streaming.checkpoint import Counters
 from app.streaming.decoding import EventDecoder
 from app.streaming.emission import OutputRecord
+from app.streaming.live_query import PartitionView, stored_view
 from app.streaming.output_codec import EmissionCodec, JsonCodec
 from app.streaming.partition import Letter, PartitionProcessor, Snapshot
 from app.streaming.producer import BulkProducer
@@ -146,6 +147,13 @@ class Pipeline:
             TP(source, partition): processor.checkpoint.next_offset
             for partition, processor in self._processors.items()
         }
+
+    def view(self, partition: int) -> PartitionView:
+        """The keys of a partition that this worker holds, as they are now."""
+        processor = self._processors.get(partition)
+        if processor is not None:
+            return processor.view()
+        return stored_view(self._topology, partition, self._table.partition(partition))
 
     def forget(self) -> None:
         """Drop what is in memory: partitions may move, and will be read again where they go."""

@@ -93,9 +93,10 @@ class TablePartition:
         """Stored states, None where there is none. About 1 microsecond a key."""
         return cast(list[bytes | None], self.database.get([_KEY + key.encode() for key in keys]))
 
-    def scan(self) -> Iterator[tuple[str, bytes]]:
-        """All keys with their states, in key order."""
-        items = cast(Iterator[tuple[bytes, bytes]], self.database.items(from_key=_KEY))
+    def scan(self, start: str = "") -> Iterator[tuple[str, bytes]]:
+        """The keys from `start` on with their states, in key order."""
+        first = _KEY + start.encode()
+        items = cast(Iterator[tuple[bytes, bytes]], self.database.items(from_key=first))
         for key, state in items:
             if key[:1] != _KEY:
                 break

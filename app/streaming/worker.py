@@ -5,15 +5,17 @@ import gc
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, Protocol, cast
 
 import faust
 from aiokafka import TopicPartition
 from faust.exceptions import ConsistencyError
 from faust.types import TP, StreamT
+from faust.web.base import Web
 
 from app.errors import SlidestatError
 from app.streaming.delivery import BatchApp, BatchConsumer
+from app.streaming.live import LiveTopology
 from app.streaming.output_codec import emission_codec
 from app.streaming.pipeline import Pipeline, flush_all
 from app.streaming.producer import BulkProducer
@@ -36,11 +38,23 @@ _SESSION_TIMEOUT_S = 10.0
 _ROCKSDB_FAULTS = ("Corruption", "IO error")
 
 
+class WebSide(Protocol):
+    """Where a worker can be asked, and what serves there."""
+
+    @property
+    def canonical_url(self) -> str:
+        """How the other workers of the group reach it, and know it."""
+
+    def server(self, app: BatchApp, topologies: dict[str, LiveTopology]) -> Web:
+        """The server of these topologies, by name."""
+
+
 def create_app(
     topologies: Sequence[Topology],
     bootstrap_servers: str,
     data_dir: Path,
     partitions: int,
+    web: WebSide,
     registry: str = "",
 ) -> BatchApp:
     """The Faust app of topologies that share a group and a source of `partitions` partitions.
@@ -57,7 +71,7 @@ def create_app(
         datadir=data_dir,
         topic_partitions=partitions,
         topic_disable_leader=True,
-        web_enabled=False,
+        canonical_url=web.canonical_url,
         consumer_auto_offset_reset="earliest",
         consumer_max_fetch_size=_FETCH_BYTES,
         broker_max_poll_records=_BATCH_RECORDS,
@@ -85,6 +99,11 @@ def create_app(
     # Held while records are queued, and while a flush waits for them: it would wait for ever for a
     # queue that is filled meanwhile.
     sending = asyncio.Lock()
+    live = {
+        topology.name: LiveTopology(topology, pipeline.view)
+        for topology, pipeline in zip(topologies, pipelines, strict=True)
+    }
+    app.make_web = lambda: web.server(app, live)
     flushing = asyncio.Lock()
 
     def forget() -> None:
@@ -131,6 +150,8 @@ def create_app(
 
     @app.on_partitions_revoked.connect
     async def revoked(*_args: Any, **_kwargs: Any) -> None:
+        for topology in live.values():
+            topology.not_ready()
         # A flush under way must end before another worker may read what it writes.
         async with flushing:
             forget()
@@ -140,6 +161,8 @@ def create_app(
         held = [tp.partition for tp in app.consumer.assignment() if tp.topic == source_topic]
         for pipeline in pipelines:
             pipeline.progress.ready(held)
+        for topology in live.values():
+            topology.ready(held)
 
     return app
 
@@ -177,6 +200,7 @@ def run_worker(
     bootstrap_servers: str,
     data_dir: Path,
     partitions: int,
+    web: WebSide,
     registry: str = "",
 ) -> None:
     """Run a worker until SIGINT or SIGTERM, then flush, commit and leave the group.
@@ -185,7 +209,7 @@ def run_worker(
     `registry` is the address of the schema registry that an output in Avro needs. Raises
     SlidestatError for what the user can mend, other exceptions as they are.
     """
-    app = create_app(topologies, bootstrap_servers, data_dir, partitions, registry)
+    app = create_app(topologies, bootstrap_servers, data_dir, partitions, web, registry)
     _calm_garbage_collector()
     # The terminal shows what Progress says; what Faust has to say is for whoever looks into it.
     worker = faust.Worker(

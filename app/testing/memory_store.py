@@ -28,9 +28,9 @@ class MemoryStore:
         """The stored states of keys, None where there is none."""
         return [self._states.get(key) for key in keys]
 
-    def scan(self) -> Iterator[tuple[str, bytes]]:
-        """All keys and their states, in order of the keys."""
-        return iter(sorted(self._states.items()))
+    def scan(self, start: str = "") -> Iterator[tuple[str, bytes]]:
+        """The keys from `start` on and their states, in order of the keys."""
+        return iter(sorted(item for item in self._states.items() if item[0] >= start))
 
     def checkpoint(self) -> bytes | None:
         """The partition's checkpoint, None for a partition never seen."""

@@ -1,5 +1,6 @@
 """Real workers on a real broker: start and stop them, feed them, and read what they wrote."""
 
+import re
 import subprocess
 import sys
 import time
@@ -86,6 +87,13 @@ class Worker:
         with self._said.open("rb") as said:
             said.seek(self._said_before)
             return said.read().decode()
+
+    @property
+    def url(self) -> str:
+        """Where it answers questions."""
+        found = re.search(r"answers at (http://\S+)", self.said())
+        assert found, self.said()
+        return found[1]
 
     def is_running(self) -> bool:
         return self._process.poll() is None
@@ -235,7 +243,7 @@ class _EmptyStore:
     def get_many(self, keys: list[str]) -> list[bytes | None]:
         return [None] * len(keys)
 
-    def scan(self) -> Iterator[tuple[str, bytes]]:
+    def scan(self, _start: str = "") -> Iterator[tuple[str, bytes]]:
         return iter(())
 
     def checkpoint(self) -> bytes | None:

@@ -14,7 +14,7 @@ import pytest
 from tests.client.conftest import TIME_MS, ReadTopic, RunCli, WriteEvents
 from tests.conftest import MakeTopic
 
-COMMANDS = ("broker", "topics", "produce", "run", "watch", "demo", "topology", "schema")
+COMMANDS = ("broker", "topics", "produce", "run", "watch", "query", "demo", "topology", "schema")
 FLAGS = ("run", "--source", "s", "--name", "t", "--span", "1h", "--every", "1m")
 
 

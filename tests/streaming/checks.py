@@ -56,11 +56,14 @@ def check_emissions(topology: Topology, model: Model, found: Sequence[Emission])
                     assert figure.statistic == label
                     lengths = (figure.window_ms, figure.window_events)
                     assert lengths == ((None, n or None) if of_events else (n or None, None))
-                    _check(statistic, figure, right, values)
+                    check_figure(statistic, figure, right, values)
         assert next(figures, None) is None
 
 
-def _check(statistic: Statistic, figure: Figure, right: Fraction | None, values: Values) -> None:
+def check_figure(
+    statistic: Statistic, figure: Figure, right: Fraction | None, values: Values
+) -> None:
+    """A figure of a window with these values is within its bounds and the promised error."""
     if figure.estimate is None or figure.lower is None or figure.upper is None:
         assert right is None, figure
         return

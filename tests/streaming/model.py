@@ -94,6 +94,18 @@ class Model:
         """Offsets of the records that came to this."""
         return [r.offset for r, f in zip(self.records, self.fates, strict=True) if f is fate]
 
+    def of_key(self) -> dict[str, list[Event]]:
+        """The counted events of each key, by time."""
+        counted = [
+            event
+            for event, fate in zip(self.events, self.fates, strict=True)
+            if event is not None and fate is Fate.COUNTED
+        ]
+        of_key: dict[str, list[Event]] = {}
+        for event in sorted(counted, key=lambda event: event.time):
+            of_key.setdefault(event.key, []).append(event)
+        return of_key
+
     def counts_before(self, offset: int) -> tuple[int, int, int, int]:
         """(read, counted, dead, late) of the records before `offset`."""
         before = [f for r, f in zip(self.records, self.fates, strict=True) if r.offset < offset]
@@ -107,23 +119,15 @@ class Model:
         return before[-1] if before else float("-inf")
 
     def _emissions(self, topology: Topology) -> list[Emission]:
-        counted = [
-            event
-            for event, fate in zip(self.events, self.fates, strict=True)
-            if event is not None and fate is Fate.COUNTED
-        ]
-        of_key: dict[str, list[Event]] = {}
-        for event in sorted(counted, key=lambda event: event.time):
-            of_key.setdefault(event.key, []).append(event)
         found = []
-        for key, events in of_key.items():
+        for key, events in self.of_key().items():
             times = [event.time for event in events]
             for tick in sorted(_ticks(topology, times)):
                 passed = bisect_left(self.watermarks, tick)
                 if passed == len(self.records):
                     continue
                 values = {
-                    n: [event.value for event in _inside(topology, events, n, tick)]
+                    n: [event.value for event in inside(topology, events, n, tick)]
                     for n in topology.window_lengths
                 }
                 values[ALL] = [event.value for event in events if event.time < tick]
@@ -146,7 +150,7 @@ def _ticks(topology: Topology, times: Sequence[int]) -> set[int]:
     return ticks
 
 
-def _inside(topology: Topology, events: Sequence[Event], n: int, tick: int) -> Sequence[Event]:
+def inside(topology: Topology, events: Sequence[Event], n: int, tick: int) -> Sequence[Event]:
     """The events of the window of n that ends at `tick`; `events` are a key's, by time."""
     times = [event.time for event in events]
     end = bisect_left(times, tick)

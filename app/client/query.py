@@ -1,0 +1,104 @@
+"""Ask a worker for the live figures of a key."""
+
+import http.client
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from app.client.options import TOKEN_VARIABLE
+from app.errors import SlidestatError
+from app.streaming.data_folder import user_folders
+from app.streaming.topology import Topology
+from app.web.address import read_token
+from app.web.announcement import announcements
+from app.web.peers import WORKER_HEADER
+from schemas.query import Fault, KeyAnswer
+
+# A worker on the way through a large batch answers after it.
+_TIMEOUT_S = 30.0
+_PROBE_S = 5.0
+
+_answer_decoder = msgspec.json.Decoder(KeyAnswer)
+_fault_decoder = msgspec.json.Decoder(Fault)
+
+# No proxy: workers are near, and a token is for nobody else.
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def find_worker(topology: Topology) -> str:
+    """The URL of a worker of `topology` that runs on this machine, in a data folder of the user's.
+
+    Raises SlidestatError if none answers.
+    """
+    for announced in announcements(user_folders(topology.application_id)):
+        try:
+            # Another server may have the port of a worker that was killed.
+            with _opener.open(f"{announced.url}/health", timeout=_PROBE_S) as response:
+                if response.headers.get(WORKER_HEADER) == announced.worker:
+                    return announced.url
+        except (OSError, http.client.HTTPException, ValueError):
+            continue
+    raise SlidestatError(
+        f"No worker of {topology.name!r} was found on this machine.",
+        f"Start one with `slidestat worker --topology {topology.name}`, or say with --url where one"
+        " is: a worker prints it when it starts.",
+    )
+
+
+def ask(
+    url: str,
+    topology: str,
+    key: str,
+    windows: Sequence[str] = (),
+    statistics: Sequence[str] = (),
+    quantiles: Sequence[float] = (),
+) -> tuple[KeyAnswer, bytes]:
+    """A key's answer, and as the JSON that it came in.
+
+    Raises SlidestatError for a fault that the worker tells, and where none answers.
+    """
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise SlidestatError(f"{url!r} is no URL.", "Write it as http://127.0.0.1:6066.")
+    parameters = urlencode(
+        {"window": windows, "statistic": statistics, "quantile": quantiles}, doseq=True
+    )
+    path = f"/topologies/{quote(topology, safe='')}/keys/{quote(key, safe='')}"
+    token = read_token()
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    body = _get(f"{url.rstrip('/')}{path}?{parameters}", headers, url)
+    try:
+        return _answer_decoder.decode(body), body
+    except msgspec.DecodeError as error:
+        raise _no_worker(url) from error
+
+
+def _get(address: str, headers: dict[str, str], url: str) -> bytes:
+    try:
+        request = urllib.request.Request(address, headers=headers)  # noqa: S310  checked above
+        with _opener.open(request, timeout=_TIMEOUT_S) as response:
+            body: bytes = response.read()
+            return body
+    except urllib.error.HTTPError as error:
+        try:
+            fault = _fault_decoder.decode(error.read())
+        except msgspec.DecodeError:
+            raise _no_worker(url) from error
+        advice = fault.advice
+        if error.code == 401:
+            advice = f"Set {TOKEN_VARIABLE} to the token that the worker was started with."
+        raise SlidestatError(fault.error, advice) from error
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise SlidestatError(
+            f"No worker answers at {url}: {error}.",
+            "Start one with `slidestat worker`; it prints its URL.",
+        ) from error
+
+
+def _no_worker(url: str) -> SlidestatError:
+    return SlidestatError(
+        f"What answers at {url} is no worker of slidestat.",
+        "Give the URL that a worker prints when it starts.",
+    )
