@@ -169,7 +169,7 @@ def test_the_command_finds_a_worker(
 def test_beyond_loopback_only_with_a_token(make_stage: MakeStage) -> None:
     """A worker that would answer to anyone does not start, and says what to set."""
     stage = make_stage(partitions=1)
-    command = [sys.executable, "-m", "app.cli", "worker", "--topology", str(stage.file)]
+    command = [sys.executable, "-m", "app.cli", "run", str(stage.file)]
     command += ["--bootstrap", stage.bootstrap, "--web-host", "0.0.0.0"]  # noqa: S104
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2
