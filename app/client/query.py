@@ -43,7 +43,7 @@ def find_worker(topology: Topology) -> str:
             continue
     raise SlidestatError(
         f"No worker of {topology.name!r} was found on this machine.",
-        f"Start one with `slidestat worker --topology {topology.name}`, or say with --url where one"
+        f"Start one with `slidestat run {topology.name}`, or say with --url where one"
         " is: a worker prints it when it starts.",
     )
 
@@ -93,7 +93,7 @@ def _get(address: str, headers: dict[str, str], url: str) -> bytes:
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise SlidestatError(
             f"No worker answers at {url}: {error}.",
-            "Start one with `slidestat worker`; it prints its URL.",
+            "Start one with `slidestat run`; it prints its URL.",
         ) from error
 
 
