@@ -1,13 +1,16 @@
 """Figures as output records."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from app.streaming.output_codec import EmissionCodec
-from app.streaming.statistics.base import Promise, Series
+from app.streaming.runners import Answered, Runner
+from app.streaming.statistics.base import ListStatistic, Promise, Series, Statistic
 from app.streaming.topology import Topology
 from schemas.emission import Emission, Figure, emission_key
 
@@ -17,32 +20,63 @@ Float64s = npt.NDArray[np.float64]
 # may be as many of them as events.
 OutputRecord = tuple[bytes, bytes, int]
 
-# A figure's name, and all that comes after its three numbers.
-_Template = tuple[str, tuple[Any, ...]]
+# What comes after a figure's three numbers.
+_Tail = tuple[Any, ...]
+# Where the item stands in it.
+_ITEM = 3
 
 
 class FigureTable:
     """What a topology's synopses answered, as the figures of its statistics."""
 
     def __init__(self, topology: Topology, windows: Sequence[int]) -> None:
-        self._statistics = topology.statistics
-        self._runners = topology.runners
-        self._windows = np.array(windows, np.float64)
-        span = topology.span_length
-        self._templates: list[_Template] = []
-        for statistic, label in zip(topology.statistics, topology.labels, strict=True):
-            promise = statistic.promise(span.length)
-            for window in (None,) if statistic.is_landmark else windows:
-                lengths = (None, window) if span.of_events else (window, None)
-                self._templates += [
-                    (label, _tail(lengths, series, promise)) for series in statistic.series()
-                ]
+        self._parts: list[_Numbers | _Lists] = []
+        statistics = zip(topology.statistics, topology.labels, topology.runners, strict=True)
+        for statistic, label, runner in statistics:
+            promise = statistic.promise(topology.span_length.length)
+            lengths = [
+                (None, window) if topology.span_length.of_events else (window, None)
+                for window in ((None,) if statistic.is_landmark else windows)
+            ]
+            tails = [
+                [_tail(length, series, promise) for series in statistic.series()]
+                for length in lengths
+            ]
+            if isinstance(statistic, ListStatistic):
+                self._parts.append(_Lists(statistic, label, runner, [tail for (tail,) in tails]))
+                continue
+            block = self._parts[-1] if self._parts else None
+            if not isinstance(block, _Numbers):
+                block = _Numbers(np.array(windows, np.float64))
+                self._parts.append(block)
+            block.add(statistic, label, runner, tails)
 
-    def rows(self, answers: Mapping[object, Mapping[str, Float64s]]) -> list[list[Figure]]:
-        """The figures of each query; `answers` are those of each runner."""
+    def rows(self, answered: Mapping[Runner, Answered]) -> list[list[Figure]]:
+        """The figures of each query; `answered` are those of each runner."""
+        parts = [part.rows(answered) for part in self._parts]
+        if len(parts) == 1:
+            return parts[0]
+        return [list(chain.from_iterable(row)) for row in zip(*parts, strict=True)]
+
+
+class _Numbers:
+    """Statistics that have the same figures in every answer, one after another."""
+
+    def __init__(self, windows: Float64s) -> None:
+        self._windows = windows
+        self._statistics: list[tuple[Statistic, Runner]] = []
+        self._templates: list[tuple[str, _Tail]] = []
+
+    def add(
+        self, statistic: Statistic, label: str, runner: Runner, tails: Sequence[Sequence[_Tail]]
+    ) -> None:
+        self._statistics.append((statistic, runner))
+        self._templates += [(label, tail) for window in tails for tail in window]
+
+    def rows(self, answered: Mapping[Runner, Answered]) -> list[list[Figure]]:
         tables = []
-        for statistic, runner in zip(self._statistics, self._runners, strict=True):
-            numbers = statistic.numbers(answers[runner], self._windows)
+        for statistic, runner in self._statistics:
+            numbers = statistic.numbers(answered[runner].answers, self._windows)
             queries, windows, series = numbers.shape[1:]
             tables.append(numbers.reshape(3, queries, windows * series))
         # [queries, figures, 3]
@@ -54,6 +88,29 @@ class FigureTable:
                 for (label, tail), (estimate, lower, upper) in zip(templates, row, strict=True)
             ]
             for row in table
+        ]
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """A statistic whose figures are those of the items that it found."""
+
+    statistic: ListStatistic
+    label: str
+    runner: Runner
+    tails: Sequence[_Tail]
+
+    def rows(self, answered: Mapping[Runner, Answered]) -> list[list[Figure]]:
+        return [
+            [
+                Figure(
+                    *(self.label, *found.numbers),
+                    *(*tail[:_ITEM], found.item, *tail[_ITEM + 1 :]),
+                )
+                for listed, tail in zip(lists, self.tails, strict=True)
+                for found in self.statistic.chosen(listed)
+            ]
+            for lists in answered[self.runner].lists
         ]
 
 

@@ -18,7 +18,7 @@ from app.streaming.emission import FigureTable
 from app.streaming.key_cache import KeyCache, PartitionStore
 from app.streaming.key_state import KeyState, decode_key_state
 from app.streaming.lengths import window_length
-from app.streaming.runners import Work
+from app.streaming.runners import ItemColumn, Work
 from app.streaming.statistics import Quantiles, Statistic
 from app.streaming.topology import Topology
 from app.synopses.errors import SynopsisError
@@ -118,14 +118,14 @@ class LiveQuery:
             _ONE_GROUP,
             _NO_TIMES,
             {column.path: _NO_NUMBERS for column in topology.columns.numbers},
-            {column.path: _NO_TIMES for column in topology.columns.items},
+            {column.path: ItemColumn((), _NO_TIMES) for column in topology.columns.items},
             _ONE_QUERY,
             np.array([time], np.int64),
             self._windows,
         )
         try:
-            answers: dict[object, dict[str, Float64s]] = {
-                runner: runner.run([state.synopses[place]], work).answers
+            answered = {
+                runner: runner.run([state.synopses[place]], work)
                 for runner, place in zip(topology.runners, self._places, strict=True)
             }
         except SynopsisError as error:
@@ -133,7 +133,7 @@ class LiveQuery:
                 f"A stored state is not that of the topology: {error}.",
                 "Delete the worker's data folder; it is restored from the changelog.",
             ) from error
-        (figures,) = self._figures.rows(answers)
+        (figures,) = self._figures.rows(answered)
         return KeyAnswer(
             topology.name, key, end, figures, topology.source, view.partition, view.next_offset
         )

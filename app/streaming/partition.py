@@ -44,9 +44,8 @@ from app.streaming.ledger import COUNTED, DEAD, LATE, Ledger
 from app.streaming.live_query import PartitionView
 from app.streaming.output_codec import EmissionCodec, JsonCodec
 from app.streaming.records import RecordBatch
-from app.streaming.runners import Answered, Runner, Work
+from app.streaming.runners import Answered, ItemColumn, Runner, Work
 from app.streaming.topology import Topology
-from app.synopses.distinct.item_ids import item_ids
 from app.synopses.errors import SynopsisError, WindowTooLargeError
 from schemas.dead_letter import Reason
 from schemas.emission import Figure
@@ -402,7 +401,7 @@ class PartitionProcessor:
                 for column, values in zip(self._columns.numbers, events.numbers, strict=True)
             },
             {
-                column.path: item_ids(texts)[order]
+                column.path: _item_column(texts, order)
                 for column, texts in zip(self._columns.items, events.items, strict=True)
             },
             np.searchsorted(runs.run_of, np.arange(len(runs.starts))),
@@ -429,7 +428,7 @@ class PartitionProcessor:
             synopses = [result.states[run] for result in answered.values()]
             written = encode_key_state(watermark, offset, last_time, events_in_all, synopses)
             self._cache.put(keys[group], written)
-        return self._figures.rows({runner: result.answers for runner, result in answered.items()})
+        return self._figures.rows(answered)
 
     def _answer(self, runner: Runner, states: list[bytes | None], work: Work) -> Answered:
         try:
@@ -489,6 +488,13 @@ def _group(keys: list[str], more: list[str]) -> tuple[list[str], Int64s]:
         if group == len(distinct):
             distinct.append(key)
     return distinct, np.concatenate((groups, others))
+
+
+def _item_column(texts: list[str], order: Int64s) -> ItemColumn:
+    """The items of events in this order."""
+    encoded = pa.array(texts, pa.string()).dictionary_encode()
+    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return ItemColumn(encoded.dictionary.to_pylist(), codes[order])
 
 
 def _events_before(

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from app.streaming.fields import FieldPath, field_text
 from app.synopses.batch import BatchResult, run_batch
 from app.synopses.distinct import DistinctParameters, run_distinct_batch
+from app.synopses.distinct.item_ids import item_ids
 from app.synopses.framework import (
     LpNormParameters,
     ValueHistogramParameters,
@@ -31,18 +32,29 @@ Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
 
 
+class ItemColumn(NamedTuple):
+    """Items of events: the different `texts`, and int64[n] `codes`, where each event's is there."""
+
+    texts: Sequence[str]
+    codes: Int64s
+
+    def ids(self) -> Int64s:
+        """int64[n]: each event's item as a number, a hash of its text."""
+        return item_ids(self.texts)[self.codes]
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """Events and queries of G groups (keys), as `app.synopses.batch.run_batch` describes them.
 
-    `numbers` and `items` (int64, hashes of texts) have the events' values of each field that is
-    read; `windows` int64[W] the lengths of the windows that each of the Q queries asks for.
+    `numbers` and `items` have the events' values of each field that is read; `windows` int64[W] the
+    lengths of the windows that each of the Q queries asks for.
     """
 
     starts: Int64s
     times: Int64s
     numbers: Mapping[FieldPath, Float64s]
-    items: Mapping[FieldPath, Int64s]
+    items: Mapping[FieldPath, ItemColumn]
     query_starts: Int64s
     query_times: Int64s
     windows: Int64s
@@ -58,16 +70,24 @@ class Work:
 
     def texts(self, field: FieldPath) -> tuple[Int64s, Int64s, Int64s]:
         """The events as times and items."""
-        return self.starts, self.times, self.items[field]
+        return self.starts, self.times, self.items[field].ids()
+
+
+class Listed(NamedTuple):
+    """An item that a synopsis lists: (estimate, lower, upper) of how often it came."""
+
+    item: str
+    numbers: tuple[float, float, float]
 
 
 class Answered(NamedTuple):
     """New states, one a group; and for each answer's name float64[3, Q, W] (or [3, Q, W, S]):
-    estimates, lowers, uppers.
+    estimates, lowers, uppers. Lists, for each query and window, the most frequent item first.
     """
 
     states: list[bytes]
     answers: dict[str, Float64s]
+    lists: Sequence[Sequence[Sequence[Listed]]] = ()
 
 
 class Runner(Protocol):

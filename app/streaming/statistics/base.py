@@ -16,7 +16,7 @@ from app.streaming.columns import Column, Limits
 from app.streaming.fields import Field, FieldPath, field_path, field_text
 
 if TYPE_CHECKING:
-    from app.streaming.runners import Runner
+    from app.streaming.runners import Listed, Runner
 
 Float64s = npt.NDArray[np.float64]
 
@@ -126,6 +126,24 @@ class ValueStatistic(Statistic):
 
     def path(self, value_field: FieldPath) -> FieldPath:
         return field_path(self.field, "field") if self.field else value_field
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListStatistic(ValueStatistic):
+    """A statistic that has a figure for each item that it finds worth one."""
+
+    @property
+    def limits(self) -> None:
+        """Items have none."""
+        return
+
+    @abstractmethod
+    def chosen(self, listed: Sequence[Listed]) -> Sequence[Listed]:
+        """Which items of a window are told, of those that its synopsis lists."""
+
+    def numbers(self, _answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+        """It has none that are there in every answer."""
+        return np.empty((3, 0, 0, 0))
 
 
 def labelled(kind: str, path: FieldPath | None) -> str:
