@@ -333,10 +333,6 @@ def _extreme(side: str, epsilon: float) -> Entry:
             return None
         return Fraction(float((units.min() if side == "minimum" else units.max()) / 100))
 
-    def kept(parameters: Any, estimate: Exact, exact: Exact, _: Window) -> bool:
-        size = max(abs(exact), Fraction(1, 2**1022))
-        return abs(estimate - exact) <= Fraction(parameters.relative_error) * size
-
     def most(events: int, _: int) -> float:
         if epsilon == 0:
             return 50 + 18 * events
@@ -346,7 +342,7 @@ def _extreme(side: str, epsilon: float) -> Entry:
     return Entry(
         lambda span: Extreme.create(ExtremeParameters(side, span, epsilon)),
         _cents,
-        [Question(_query, exact, kept)],
+        [Question(_query, exact, _relative)],
         most,
         states,
     )
