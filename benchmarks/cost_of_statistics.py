@@ -4,7 +4,7 @@
 
 Bytes of a key with five events an hour and of one with 900,000 (one each 4 ms, values around 100 of
 two decimals), the longest window being an hour; and CPU nanoseconds an event of the busy key, in
-batches of 10,000, once its window is full. About half a minute.
+batches of 10,000, once its window is full. About a minute.
 """
 
 import time

@@ -31,6 +31,7 @@ from app.synopses.framework import (
     run_lp_norm_batch,
     run_value_histogram_batch,
 )
+from tests.laws.celled import EDGES
 from tests.laws.entry import (
     Columns,
     Entry,
@@ -47,8 +48,6 @@ from tests.laws.entry import (
     query,
     share_of_it,
 )
-
-EDGES = (-1.5, 0.0, 0.1, 2.0, 40.0)
 
 
 def _items(units: Integers) -> Columns:
