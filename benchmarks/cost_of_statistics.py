@@ -4,7 +4,7 @@
 
 Bytes of a key with five events an hour and of one with 900,000 (one each 4 ms, values around 100 of
 two decimals), the longest window being an hour; and CPU nanoseconds an event of the busy key, in
-batches of 10,000, once its window is full. About half a minute.
+batches of 10,000, once its window is full. About a minute.
 """
 
 import time
@@ -16,13 +16,18 @@ from benchmarks.kernel_subjects import (
     Float64s,
     Insert,
     States,
+    bitmaps,
     count,
+    counter_table,
+    distinct,
     extreme,
     frequent,
+    norm,
     quantiles,
     sample,
     spread,
     total,
+    value_histogram,
     wave,
 )
 
@@ -45,6 +50,13 @@ SUBJECTS: dict[str, Insert] = {
     "frequent items, 0.1": frequent(0.1),
     "frequent items, 0.05": frequent(0.05),
     "frequent items, 0.01": frequent(0.01),
+    "value histogram, 12 bins, 0.1": value_histogram(0.1),
+    "value histogram, 12 bins, 0.01": value_histogram(0.01),
+    "counter table, 0.01": counter_table(0.01),
+    "distinct, 0.1": distinct(0.1),
+    "distinct, 0.05": distinct(0.05),
+    "distinct, 256 bitmaps": bitmaps(256),
+    "L_2 norm, 0.5": norm(2, 0.5),
     "sample of 10": sample(10),
     "sample of 100": sample(100),
 }

@@ -12,6 +12,20 @@ import numpy as np
 import numpy.typing as npt
 
 from app.synopses import CountParameters, SumParameters, run_batch
+from app.synopses.distinct import (
+    BitmapsParameters,
+    DistinctParameters,
+    run_bitmaps_batch,
+    run_distinct_batch,
+)
+from app.synopses.framework import (
+    CounterTableParameters,
+    LpNormParameters,
+    ValueHistogramParameters,
+    run_counter_table_batch,
+    run_lp_norm_batch,
+    run_value_histogram_batch,
+)
 from app.synopses.levels import (
     FrequentParameters,
     QuantileParameters,
@@ -35,12 +49,19 @@ Insert = Callable[[States, Int64s, Int64s, Float64s], Sequence[bytes]]
 
 SPAN_MS = 3_600_000
 KLL_K = 200
+EDGES = (1, 2, 5, 10, 20, 30, 40, 50, 75, 90, 99)
+DELTA = 0.01
+CAPACITY = 100_000
 
 _none = np.empty(0, np.int64)
 
 
 def _no_queries(states: States) -> Int64s:
     return np.zeros(len(states) + 1, np.int64)
+
+
+def _hundredths(values: Float64s) -> Int64s:
+    return np.rint(values * 100).astype(np.int64)
 
 
 def count(epsilon: float) -> Insert:
@@ -70,7 +91,7 @@ def wave(kind: str, epsilon: float) -> Insert:
     chosen = WaveParameters(epsilon, SPAN_MS)
 
     def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
-        whole = np.rint(values * 100).astype(np.int64) if kind == "sum" else None
+        whole = _hundredths(values) if kind == "sum" else None
         asked = _no_queries(states)
         return run_wave_batch(
             kind, chosen, states, starts, times, whole, asked, _none, _none
@@ -137,6 +158,67 @@ def frequent(epsilon: float) -> Insert:
     return insert
 
 
+def value_histogram(epsilon: float) -> Insert:
+    """Counts of events in twelve bins of values."""
+    chosen = ValueHistogramParameters(epsilon, SPAN_MS, EDGES)
+
+    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+        asked = _no_queries(states)
+        return run_value_histogram_batch(
+            chosen, states, starts, times, values, asked, _none, _none
+        ).states
+
+    return insert
+
+
+def counter_table(epsilon: float) -> Insert:
+    """A count for each item; the item of an event is its value, rounded."""
+    chosen = CounterTableParameters(epsilon, SPAN_MS, CAPACITY)
+
+    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+        items, asked = values.astype(np.int64), _no_queries(states)
+        return run_counter_table_batch(
+            chosen, states, starts, times, items, asked, _none, _none
+        ).states
+
+    return insert
+
+
+def distinct(epsilon: float) -> Insert:
+    """Distinct items, with a confidence of 99 %; the item of an event is its value, times 100."""
+    chosen = DistinctParameters(epsilon, DELTA, SPAN_MS, seed=1)
+
+    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+        items, asked = _hundredths(values), _no_queries(states)
+        return run_distinct_batch(chosen, states, starts, times, items, asked, _none, _none).states
+
+    return insert
+
+
+def bitmaps(number: int) -> Insert:
+    """Distinct items, roughly, by bitmaps; items as of `distinct`."""
+    chosen = BitmapsParameters(number, DELTA, SPAN_MS, seed=1)
+
+    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+        items, asked = _hundredths(values), _no_queries(states)
+        return run_bitmaps_batch(chosen, states, starts, times, items, asked, _none, _none).states
+
+    return insert
+
+
+def norm(p: float, epsilon: float) -> Insert:
+    """L_p norm of how often each item came; items as of `counter_table`."""
+    chosen = LpNormParameters(p, epsilon, DELTA, SPAN_MS, seed=1)
+
+    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+        items, asked = values.astype(np.int64), _no_queries(states)
+        return run_lp_norm_batch(
+            chosen, states, starts, times, items, None, asked, _none, _none
+        ).states
+
+    return insert
+
+
 WHOLE_SET: dict[str, Insert] = {
     "count, 0.01": count(0.01),
     "sum, 0.01": total(0.01),
@@ -147,10 +229,19 @@ WHOLE_SET: dict[str, Insert] = {
     "quantiles, 0.05": quantiles(0.05),
     "frequent items, 0.05": frequent(0.05),
 }
-"""Every statistic of one key's events at once, at errors that people choose."""
+"""Statistics that one key may well have all at once, at errors that people choose."""
+
+OF_ITEMS: dict[str, Insert] = {
+    "value histogram, 12 bins, 0.01": value_histogram(0.01),
+    "counter table, 0.01": counter_table(0.01),
+    "distinct, 0.05": distinct(0.05),
+    "distinct, 0.1": distinct(0.1),
+}
+"""What counts by value and by item: each alone."""
 
 OF_MANY_KEYS: dict[str, Insert] = {
     **WHOLE_SET,
+    **OF_ITEMS,
     "maximum, 0.01": extreme("maximum", 0.01),
     "sample of 100": sample(100),
     "count wave, 0.01": wave("count", 0.01),

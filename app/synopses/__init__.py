@@ -1,8 +1,8 @@
 """Synopses of streams: small, flat, versioned bytes that answer for any window, with bounds.
 
-This package needs numba, NumPy and platformdirs alone: no Kafka, no Faust, no Spark. The kernels,
-and with them numba, which takes most of a second to import, are loaded at their first use: whoever
-only names a statistic and its error does not wait for them.
+This package needs numba, NumPy, platformdirs and (for items that are strings) xxhash alone: no
+Kafka, no Faust, no Spark. The kernels, and with them numba, which takes most of a second to import,
+are loaded at their first use: whoever only names a statistic and its error does not wait for them.
 """
 
 import importlib

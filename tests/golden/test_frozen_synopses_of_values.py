@@ -55,6 +55,9 @@ STATES: dict[str, Callable[[], StoredSynopsis]] = {
     "extreme-1/rough-maximum-expired": lambda: _advanced(
         _fed(_extreme("maximum", 0.5)), NOON + 99 * HOUR
     ),
+    "extreme-1/rough-minimum-of-nothing": lambda: _fed(
+        _extreme("minimum", 0.1), NOON + STEPS[:60] * 1_000, 5e-324 * (STEPS[:60] // 2) ** 3
+    ),
     "spread-1/empty": lambda: _spread(0.1, 3),
     "spread-1/five": lambda: _fed(_spread(0.01, 2), NOON + STEPS[:5] * 1_000),
     "spread-1/ties": lambda: _fed(_spread(0.1, 2), NOON + STEPS // 700),

@@ -1,18 +1,14 @@
 """Every synopsis, as the laws see it: how it is made and fed, its exact oracle, its promise.
 
-A stream is times and units: whole numbers of any sign, which an entry turns into the columns that
-its synopsis takes. Oracles are plain Python and NumPy, exact, and know none of the product's code.
-A new synopsis is one more entry of `EVERY`; tests/laws/test_every_synopsis.py does the rest.
+entry.py says what an entry is made of; those of bins and items are in entries_of_items.py. A new
+synopsis is one more entry of `EVERY`; tests/laws/test_every_synopsis.py does the rest.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, inf, isnan, log, log2
-from typing import Any, NamedTuple
+from math import ceil, inf, log, log2
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from app.synopses import CountParameters, ExponentialHistogram, SumParameters, run_batch
 from app.synopses.levels import (
@@ -45,196 +41,58 @@ from app.synopses.waves import (
     WaveParameters,
     run_wave_batch,
 )
-
-Integers = npt.NDArray[np.int64]
-Columns = tuple[npt.NDArray[Any], ...]
-Figures = tuple[float, float, float]
-Exact = int | float | Fraction
-Units = Callable[[np.random.Generator, int], Integers]
-
-UNITS: dict[str, Units] = {
-    "uniform": lambda rng, size: rng.integers(-10_000, 10_000, size),
-    "zipf": lambda rng, size: np.minimum(rng.zipf(1.3, size), 10**9),
-    "constant": lambda rng, size: np.full(size, 10),  # noqa: ARG005
-    "zeros": lambda rng, size: np.zeros(size, np.int64),  # noqa: ARG005
-    "sorted": lambda rng, size: np.sort(np.rint(rng.normal(0, 5_000, size)).astype(np.int64)),
-    "reversed": lambda rng, size: -np.sort(np.rint(rng.normal(0, 5_000, size)).astype(np.int64)),
-    "mostly nothing": lambda rng, size: np.where(rng.random(size) < 0.05, 325, 0),
-    "all different": lambda rng, size: rng.permutation(size),
-    "powers of two": lambda rng, size: 1 << rng.integers(0, 30, size),
-    "one below powers of two": lambda rng, size: (1 << rng.integers(0, 30, size)) - 1,
-    "once in a while huge": lambda rng, size: np.where(rng.random(size) < 0.02, 1 << 39, 1),
-    "old ones weigh most": lambda rng, size: (1e11 * 0.97 ** np.arange(size)).astype(np.int64),  # noqa: ARG005
-    "new ones weigh most": lambda rng, size: -(1.02 ** np.arange(size)).astype(np.int64),  # noqa: ARG005
-    "far from zero": lambda rng, size: 10**11 + rng.integers(0, 3, size),
-}
-"""Named units: what people's values are like, and what hurts one synopsis or another."""
-
-
-class Window(NamedTuple):
-    """What an oracle is asked: the events of [now - n, now), and the times of all before `now`."""
-
-    n: int
-    now: int
-    units: Integers
-    seen: Integers
-
-
-@dataclass(frozen=True)
-class Question:
-    """A figure that a synopsis is asked for, and how it is judged.
-
-    ask: (synopsis, n, now) to (estimate, lower, upper). exact: the true figure of a window, None
-    if it has none (then all three are NaN). kept: (the synopsis's parameters, estimate, exact,
-    window) to whether the promise is kept. measure: what turns an answer's figure into what
-    `exact` is counted in, exactly.
-    """
-
-    ask: Callable[[Any, int, int], Figures]
-    exact: Callable[[Window], Exact | None]
-    kept: Callable[[Any, Any, Any, Window], bool]
-    measure: Callable[[float], Exact] = lambda x: x if abs(x) == inf else Fraction(x)
-
-    def judge(self, synopsis: Any, window: Window) -> None:
-        """Assert that bounds hold, the estimate is between them, and the promise is kept."""
-        answer = self.ask(synopsis, window.n, window.now)
-        exact = self.exact(window)
-        if exact is None:
-            assert all(isnan(figure) for figure in answer)
-            return
-        estimate, lower, upper = map(self.measure, answer)
-        assert lower <= exact <= upper, (answer, exact, window)
-        assert lower <= estimate <= upper, (answer, exact, window)
-        assert self.kept(synopsis.parameters, estimate, exact, window), (answer, exact, window)
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One synopsis. `span` below is the longest window kept.
-
-    create: the span to one that has seen nothing. columns: units to what `insert` takes behind the
-    times. questions: what it answers. most_bytes: (events in the window, sum of their units) to
-    how long the state may be, by its theorem. batch: (parameters, states, starts, times, *columns,
-    advances) to new states, for all keys of a batch. any_number: an n is the number of an event,
-    not a window. places: events have no times but their places.
-    """
-
-    create: Callable[[int], Any]
-    columns: Callable[[Integers], Columns]
-    questions: Sequence[Question]
-    most_bytes: Callable[[int, int], float]
-    batch: Callable[..., Sequence[bytes]] | None = None
-    any_number: bool = False
-    places: bool = False
-
-    def insert(self, synopsis: Any, times: npt.ArrayLike, units: npt.ArrayLike) -> None:
-        columns = self.columns(np.asarray(units, np.int64))
-        synopsis.insert(*(columns if self.places else (times, *columns)))
-
-    def answers(self, synopsis: Any, n: int, now: int) -> list[Figures]:
-        return [tuple(question.ask(synopsis, n, now)) for question in self.questions]
-
-    def judge(
-        self, synopsis: Any, times: Integers, units: Integers, moments: Sequence[int], ns: Any
-    ) -> None:
-        """Ask each question at each moment, for each n; `times` are all that the synopsis saw."""
-        for now in moments:
-            end = int(np.searchsorted(times, now))
-            for n in ns:
-                start = int(np.searchsorted(times, now - n))
-                window = Window(n, now, units[start:end], times[:end])
-                for question in self.questions:
-                    question.judge(synopsis, window)
-
-
-def _relative(parameters: Any, estimate: Exact, exact: Exact, _: Window) -> bool:
-    return abs(estimate - exact) <= Fraction(parameters.relative_error) * abs(exact)
-
-
-def _one_in(parameters: Any) -> Fraction:
-    """The promise of counts, sums and waves, 1 / (2 l) and such, not rounded to a double."""
-    return Fraction(1, round(1 / parameters.relative_error))
-
-
-def _share_of_it(parameters: Any, estimate: Exact, exact: Exact, _: Window) -> bool:
-    return abs(estimate - exact) <= _one_in(parameters) * exact
-
-
-def _share_of_sum(parameters: Any, estimate: Exact, exact: Exact, _: Window) -> bool:
-    share = _one_in(parameters)
-    rounding = Fraction(1, 2**52) if exact * 100 >= 2**52 * share else 0  # as SumParameters says
-    return abs(estimate - exact) <= (share + rounding) * exact
-
-
-def _is_exact(_: Any, estimate: Exact, exact: Exact, __: Window) -> bool:
-    return estimate == exact
-
-
-def _query(synopsis: Any, n: int, now: int) -> Figures:
-    return synopsis.query(n, now)
-
-
-def _none(_: Integers) -> Columns:
-    return ()
-
-
-def _cents(units: Integers) -> Columns:
-    return (units / 100,)
-
-
-def _sizes(units: Integers) -> Columns:
-    return (np.abs(units),)
-
-
-def _size_in_cents(units: Integers) -> Columns:
-    return (np.abs(units) / 100,)
-
-
-def _count(window: Window) -> int:
-    return len(window.units)
-
-
-def _total(window: Window) -> int:
-    return sum(map(abs, window.units.tolist()))
-
-
-def _buckets(per_level: int, units: int) -> float:
-    return (per_level + 1) * (log2(units / per_level + 1) + 1)
-
-
-def _queries_of_none(groups: int) -> tuple[list[int], list[int], list[int]]:
-    return [0] * (groups + 1), [], []
-
+from tests.laws.entries_of_items import ENTRIES
+from tests.laws.entry import (
+    Entry,
+    Exact,
+    Figures,
+    Question,
+    Window,
+    buckets,
+    cents,
+    count,
+    is_exact,
+    none,
+    one_in,
+    queries_of_none,
+    query,
+    relative,
+    share_of_it,
+    share_of_sum,
+    size_in_cents,
+    sizes,
+    total,
+)
 
 # Exponential histograms.
 
 
 def _counted(epsilon: float) -> Entry:
     def states(parameters, states, starts, times, advances):  # type: ignore[no-untyped-def]
-        asked = _queries_of_none(len(states))
+        asked = queries_of_none(len(states))
         return run_batch(parameters, states, starts, times, None, *asked, advances).states
 
     per_level = CountParameters(epsilon, 1).buckets_per_level
     return Entry(
         lambda span: ExponentialHistogram.create(CountParameters(epsilon, span)),
-        _none,
-        [Question(_query, _count, _share_of_it)],
-        lambda events, _: 50 + 10 * min(events, _buckets(per_level, events)),
+        none,
+        [Question(query, count, share_of_it)],
+        lambda events, _: 50 + 10 * min(events, buckets(per_level, events)),
         states,
     )
 
 
 def _summed(epsilon: float) -> Entry:
     def states(parameters, states, starts, times, values, advances):  # type: ignore[no-untyped-def]
-        asked = _queries_of_none(len(states))
+        asked = queries_of_none(len(states))
         return run_batch(parameters, states, starts, times, values, *asked, advances).states
 
     per_level = SumParameters(epsilon, 1).buckets_per_level
     return Entry(
         lambda span: ExponentialHistogram.create(SumParameters(epsilon, span, 2)),
-        _size_in_cents,
-        [Question(_query, lambda window: Fraction(_total(window), 100), _share_of_sum)],
-        lambda _, units: 60 + 10 * _buckets(per_level, units),
+        size_in_cents,
+        [Question(query, lambda window: Fraction(total(window), 100), share_of_sum)],
+        lambda _, units: 60 + 10 * buckets(per_level, units),
         states,
     )
 
@@ -247,7 +105,7 @@ def _wave(wave: Any, epsilon: float) -> Entry:
 
     def states(parameters, states, starts, times, *rest):  # type: ignore[no-untyped-def]
         *values, advances = rest
-        asked = _queries_of_none(len(states))
+        asked = queries_of_none(len(states))
         column = values[0] if summed else None
         return run_wave_batch(
             wave.kind, parameters, states, starts, times, column, *asked, advances
@@ -260,8 +118,8 @@ def _wave(wave: Any, epsilon: float) -> Entry:
 
     return Entry(
         lambda span: wave.create(WaveParameters(epsilon, span)),
-        _sizes if summed else _none,
-        [Question(_query, _total if summed else _count, _share_of_it)],
+        sizes if summed else none,
+        [Question(query, total if summed else count, share_of_it)],
         most,
         states,
     )
@@ -273,7 +131,7 @@ def _age(window: Window) -> Exact:
 
 
 def _aged(parameters: Any, estimate: Exact, exact: Exact, window: Window) -> bool:
-    return exact > parameters.span or _share_of_it(parameters, estimate, exact, window)
+    return exact > parameters.span or share_of_it(parameters, estimate, exact, window)
 
 
 def _positions(epsilon: float) -> Entry:
@@ -282,17 +140,17 @@ def _positions(epsilon: float) -> Entry:
         return 80 + 27 * min(events, c * (max(0, ceil(log2(10**7 / c))) + 1) + 2)
 
     counted = _wave(PositionWave, epsilon)
-    ages = Question(_query, _age, _aged)
-    return Entry(counted.create, _none, [ages], most, counted.batch, any_number=True)
+    ages = Question(query, _age, _aged)
+    return Entry(counted.create, none, [ages], most, counted.batch, any_number=True)
 
 
 def _mean(window: Window) -> Fraction | None:
-    return Fraction(_total(window), len(window.units)) if len(window.units) else None
+    return Fraction(total(window), len(window.units)) if len(window.units) else None
 
 
 def _averaged(epsilon: float) -> Entry:
     def kept(parameters: Any, estimate: Exact, exact: Exact, _: Window) -> bool:
-        share = _one_in(parameters) + Fraction(1, 2**51)
+        share = one_in(parameters) + Fraction(1, 2**51)
         return abs(estimate - exact) <= share * exact
 
     def most(events: int, units: int) -> float:
@@ -302,8 +160,8 @@ def _averaged(epsilon: float) -> Entry:
 
     return Entry(
         lambda span: AverageWave.create(AverageParameters(epsilon, span)),
-        _sizes,
-        [Question(_query, _mean, kept)],
+        sizes,
+        [Question(query, _mean, kept)],
         most,
     )
 
@@ -313,8 +171,8 @@ def _approximately_counted(epsilon: float) -> Entry:
     return Entry(
         lambda span: ApproximateCount.create(ApproximateCountParameters(span, epsilon)),
         lambda units: (units & 1,),
-        [Question(_query, lambda window: int((window.units & 1).sum()), _share_of_it)],
-        lambda events, _: 80 + 10 * min(events, _buckets(per_level, events)),
+        [Question(query, lambda window: int((window.units & 1).sum()), share_of_it)],
+        lambda events, _: 80 + 10 * min(events, buckets(per_level, events)),
         places=True,
     )
 
@@ -324,7 +182,7 @@ def _approximately_counted(epsilon: float) -> Entry:
 
 def _extreme(side: str, epsilon: float) -> Entry:
     def states(parameters, states, starts, times, values, advances):  # type: ignore[no-untyped-def]
-        asked = _queries_of_none(len(states))
+        asked = queries_of_none(len(states))
         return run_extreme_batch(parameters, states, starts, times, values, *asked, advances).states
 
     def exact(window: Window) -> Fraction | None:
@@ -332,10 +190,6 @@ def _extreme(side: str, epsilon: float) -> Entry:
         if len(units) == 0:
             return None
         return Fraction(float((units.min() if side == "minimum" else units.max()) / 100))
-
-    def kept(parameters: Any, estimate: Exact, exact: Exact, _: Window) -> bool:
-        size = max(abs(exact), Fraction(1, 2**1022))
-        return abs(estimate - exact) <= Fraction(parameters.relative_error) * size
 
     def most(events: int, _: int) -> float:
         if epsilon == 0:
@@ -345,8 +199,8 @@ def _extreme(side: str, epsilon: float) -> Entry:
 
     return Entry(
         lambda span: Extreme.create(ExtremeParameters(side, span, epsilon)),
-        _cents,
-        [Question(_query, exact, kept)],
+        cents,
+        [Question(query, exact, relative)],
         most,
         states,
     )
@@ -379,7 +233,7 @@ def _deviation_kept(parameters: Any, estimate: Exact, exact: Exact, _: Window) -
 
 def _spread(epsilon: float) -> Entry:
     def states(parameters, states, starts, times, values, advances):  # type: ignore[no-untyped-def]
-        asked = _queries_of_none(len(states))
+        asked = queries_of_none(len(states))
         return run_spread_batch(parameters, states, starts, times, values, *asked, advances).states
 
     def most(events: int, units: int) -> float:
@@ -389,10 +243,10 @@ def _spread(epsilon: float) -> Entry:
 
     return Entry(
         lambda span: Spread.create(SpreadParameters(epsilon, span, 2)),
-        _cents,
+        cents,
         [
             Question(lambda s, n, now: s.mean(n, now), _signed_mean, _mean_kept),
-            Question(lambda s, n, now: s.variance(n, now), _variance, _relative),
+            Question(lambda s, n, now: s.variance(n, now), _variance, relative),
             Question(
                 lambda s, n, now: s.deviation(n, now),
                 _variance,
@@ -425,8 +279,8 @@ def _sample(size: int, replacement: bool) -> Entry:
 
     return Entry(
         lambda span: SlidingSample.create(SampleParameters(size, span, 2**40 + 1, replacement)),
-        _cents,
-        [Question(ask, exact, _is_exact)],
+        cents,
+        [Question(ask, exact, is_exact)],
         most,
         states,
     )
@@ -460,14 +314,14 @@ def _rank(p: float) -> Question:
 
 def _quantiles(epsilon: float) -> Entry:
     def states(parameters, states, starts, times, values, advances):  # type: ignore[no-untyped-def]
-        asked = _queries_of_none(len(states))
+        asked = queries_of_none(len(states))
         return run_quantile_batch(
             parameters, states, starts, times, values, *asked, [], advances
         ).states
 
     return Entry(
         lambda span: Quantiles.create(QuantileParameters(epsilon, span)),
-        _cents,
+        cents,
         [_rank(0.5), _rank(0.99)],
         lambda events, _: 100 + 27 * min(events, 2_000 / epsilon),
         states,
@@ -476,7 +330,7 @@ def _quantiles(epsilon: float) -> Entry:
 
 def _frequent(epsilon: float) -> Entry:
     def states(parameters, states, starts, times, items, advances):  # type: ignore[no-untyped-def]
-        asked = _queries_of_none(len(states))
+        asked = queries_of_none(len(states))
         return run_frequent_batch(
             parameters, states, starts, times, items, *asked, 0, advances
         ).states
@@ -524,4 +378,5 @@ EVERY: dict[str, Entry] = {
     "quantiles, 0.1": _quantiles(0.1),
     "frequent items, 0.5": _frequent(0.5),
     "frequent items, 0.1": _frequent(0.1),
+    **ENTRIES,
 }

@@ -21,7 +21,6 @@ from app.synopses.framework.value_histogram import at_least, below
 from app.synopses.histogram_kernel import Floats
 from tests.laws.celled import EDGES, ITEMS, SPAN, VALUES
 from tests.laws.streams import TIMES
-from tests.laws.test_exponential_histogram_real_events import FLIGHTS
 from tests.oracles import ExactWindow, canonical_buckets
 
 SIZE = 400
@@ -154,20 +153,20 @@ def test_the_capacity_is_kept_at_every_moment_wherever_batches_end() -> None:
     assert min(seen.values()) > 30
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 0.1, 0.01])
-def test_space_stays_within_the_theorem(epsilon: float) -> None:
-    """Each bin has at most (l + 1)(log2(N'/l + 1) + 1) buckets; the bytes follow."""
+@pytest.mark.parametrize("epsilon", [0.5, 0.01])
+def test_space_of_each_item_stays_within_the_theorem(epsilon: float) -> None:
+    """Each item has at most (l + 1)(log2(N'/l + 1) + 1) buckets; the bytes follow."""
     rng = np.random.default_rng(6)
-    parameters = ValueHistogramParameters(epsilon, 400_000, (0.0, 1.0, 2.0))
+    parameters = CounterTableParameters(epsilon, 400_000, 1_000)
     per_level = round(0.5 / parameters.relative_error)
-    histogram = ValueHistogram.create(parameters)
-    for start in range(0, 10_000_000, 1_000_000):
-        histogram.insert(np.arange(start, start + 1_000_000), rng.normal(1, 1, 1_000_000))
-        histogram.check()
+    table = CounterTable.create(parameters)
+    for start in range(0, 2_000_000, 200_000):
+        table.insert(np.arange(start, start + 200_000), rng.zipf(1.5, 200_000) % 100)
+        table.check()
         most = 0.0
-        for count in histogram.query(400_000):
+        for count in table.query(400_000).values():
             most += (per_level + 1) * (log2(count.upper / per_level + 1) + 1)
-        assert len(histogram.to_bytes()) <= 60 + 4 * most
+        assert len(table.to_bytes()) <= 60 + 4 * most
 
 
 def test_few_events_are_few_bytes() -> None:
@@ -263,28 +262,3 @@ def test_bad_parameters_values_and_questions_are_refused_by_name() -> None:
         table.insert([1], [0.5])
     with pytest.raises(SynopsisError, match="an item is needed"):
         table.insert([1, 2], [5])
-
-
-@pytest.mark.skipif(not FLIGHTS.exists(), reason="the folder of real events is not there")
-def test_flights_keep_the_promise() -> None:
-    """Flights by delay, over windows of an hour to a week."""
-    import pyarrow.parquet
-
-    table = pyarrow.parquet.read_table(FLIGHTS, columns=["date", "delay"]).slice(0, 200_000)
-    times = table["date"].cast("timestamp[ms]").cast("int64").to_numpy()
-    delays = table["delay"].to_numpy().astype(np.float64)
-    day = 86_400_000
-    windows = [3_600_000, day, 7 * day]
-    queries = np.linspace(times[0] + 1, times[-1] + 2 * day, 40).astype(np.int64)
-    parameters = ValueHistogramParameters(0.05, 7 * day, (-10, 0, 15, 60, 180))
-    promise = Fraction(parameters.relative_error)
-    result = run_value_histogram_batch(
-        parameters, [None], [0, len(times)], times, delays, [0, 40], queries, windows
-    )
-    bins = np.searchsorted(parameters.edges, delays, side="right")
-    for q, now in enumerate(queries):
-        for k, n in enumerate(windows):
-            low, high = np.searchsorted(times, [now - n, now])
-            exact = np.bincount(bins[low:high], minlength=6)
-            for j in range(6):
-                keep(promise, int(exact[j]), *(f[q, k, j] for f in figures_of(result)))

@@ -279,14 +279,3 @@ def test_space_is_within_the_theorem() -> None:
     assert abs(wave.kept() / expected - 1) < 0.1
     assert len(state) <= 12 * wave.kept()
     assert abs(wave.query(10**7).estimate - 10**6) < 10**5
-
-
-def test_five_items_take_less_than_a_hundred_bytes() -> None:
-    """A key with five events, of any items and times in milliseconds."""
-    items = np.random.default_rng(1).integers(-(2**63), 2**63 - 1, 5)
-    for name in PARAMETERS:
-        wave = DistinctWave.create(
-            DistinctParameters(0.05, PARAMETERS[name].delta, 2**53, 2**63 - 1)
-        )
-        wave.insert(1_700_000_000_000 + np.arange(5) * 100_000, items)
-        assert len(wave.to_bytes()) < 100

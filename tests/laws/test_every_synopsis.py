@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 import app.synopses
 from app.synopses import SynopsisError
 from app.synopses.errors import WindowTooLargeError
-from tests.laws.every import EVERY, UNITS, Entry, Integers
+from tests.laws.entry import UNITS, Entry, Integers
+from tests.laws.every import EVERY
 from tests.laws.hostile import DAMAGES, damaged, sealed
 from tests.laws.streams import TIMES
 

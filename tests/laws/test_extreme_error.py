@@ -8,6 +8,7 @@ import pytest
 
 from app.synopses import Estimate, SynopsisError
 from app.synopses.values.extreme import Extreme, ExtremeParameters, run_extreme_batch
+from tests.laws.hostile import sealed
 from tests.laws.streams import TIMES
 from tests.laws.test_exponential_histogram_real_events import FLIGHTS
 from tests.laws.valued import SIGNED
@@ -37,8 +38,7 @@ def keeps(parameters: ExtremeParameters, answer: Estimate, window: Sequence[floa
     assert answer.lower <= exact <= answer.upper
     assert answer.lower <= answer.estimate <= answer.upper
     off = abs(Fraction(answer.estimate) - Fraction(exact))
-    size = max(abs(Fraction(exact)), Fraction(1, 2**1022))
-    assert off <= Fraction(parameters.relative_error) * size
+    assert off <= Fraction(parameters.relative_error) * abs(Fraction(exact))
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 0.1, 0.001])
@@ -63,20 +63,59 @@ def test_bounds_and_error_hold_at_every_moment(name: str, side: str, epsilon: fl
                 keeps(parameters, Estimate(*figure), in_window(times, values, now, n))
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.5, 0.01, 1e-6])
+def around(value: float, steps: int) -> list[float]:
+    """The doubles from `steps` below a value that is not negative to `steps` above, if any."""
+    bits = int(np.float64(value).view(np.int64))
+    near = range(max(0, bits - steps), min(bits + steps, 0x7FEFFFFFFFFFFFFF) + 1)
+    return np.array(near, np.int64).view(np.float64).tolist()
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 0.25, 0.01, 1e-6])
 @pytest.mark.parametrize("side", OF)
 def test_the_ends_of_the_doubles_are_taken(side: str, epsilon: float) -> None:
-    """The smallest, the largest, both zeros, and what lies around powers of two."""
-    parameters = ExtremeParameters(side, 10, epsilon)
-    ends = [5e-324, 2.0**-1022, 1.7976931348623157e308, 0.0, 1.0, 2.0, np.nextafter(2.0, 0.0), 0.1]
-    for value in [*ends, *(-end for end in ends)]:
-        extreme = Extreme.create(parameters)
-        extreme.insert([5], [value])
-        keeps(parameters, extreme.query(10), [value])
-        assert Extreme.from_bytes(extreme.to_bytes()).query(1) == extreme.query(1)
+    """Zero is zero, exactly; the smallest doubles, the largest and powers of two keep it too."""
+    ends = [0.0, 0.1, 1.0, 2.0, 2.0**-1022, 1.7976931348623157e308]
+    ends += [5e-324 * 2.0**i for i in range(53)]
+    values = [near for end in ends for near in around(end, 2 if end else 70)]
+    values += np.random.default_rng(5).uniform(0, 2.0**-1022, 500).tolist()
+    values = [*sorted(-value for value in values), *sorted(values)]
+    if side == "maximum":
+        values.reverse()
+    size = len(values)
+    parameters = ExtremeParameters(side, size, epsilon)
+    extreme = Extreme.create(parameters)
+    extreme.insert(np.arange(size), values)
+    extreme.check()
+    assert Extreme.from_bytes(extreme.to_bytes()).to_bytes() == extreme.to_bytes()
+    for now in range(size, 2 * size):
+        extreme.advance(now)
+        answer = extreme.query(size)
+        keeps(parameters, answer, values[now - size :])
+        if values[now - size] == 0:
+            assert repr(answer) == repr(Estimate(0.0, 0.0, 0.0))
     for value in (float("nan"), float("inf"), float("-inf")):
         with pytest.raises(SynopsisError, match="must be finite"):
             Extreme.create(parameters).insert([5], [value])
+
+
+@pytest.mark.parametrize("side", OF)
+def test_ranks_that_no_double_has_are_refused(side: str) -> None:
+    """With 8 ranks for each power of two, there are fewer doubles than ranks for the smallest."""
+    known = {0, 8, 16, 20, 24, 26, 28, 30, *range(32, 64)}  # 0, 1, 2, 3, ... times 2^-1074
+    parameters = ExtremeParameters(side, 10, 0.1)
+    assert parameters.fraction_bits == 3
+    extreme = Extreme.create(parameters)
+    extreme.insert([5], [0.0])
+    start = extreme.to_bytes()[:-1]
+    read = {}
+    for rank in range(64):
+        folded = 2 * rank - (side == "minimum" and rank > 0)
+        try:
+            read[rank] = Extreme.from_bytes(sealed(start + bytes([folded]))).query(10).lower
+        except SynopsisError:
+            continue
+    assert set(read) == known
+    assert [read[rank] / 5e-324 for rank in sorted(known)[:16]] == [*range(16)]
 
 
 @pytest.mark.parametrize("side", OF)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from sys import float_info
 from typing import TYPE_CHECKING, ClassVar
 
 from app.errors import SlidestatError
@@ -81,9 +80,7 @@ class _Extreme(ValueStatistic):
         return ExtremeRunner(self._parameters(span), field)
 
     def promise(self, span: int) -> Promise:
-        error = self._parameters(span).relative_error
-        # Below the least normal double, the error is a share of that.
-        return Promise(relative_error=error, absolute_error=error * float_info.min)
+        return Promise(relative_error=self._parameters(span).relative_error)
 
     def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
         return plain(answers[self.kind])

@@ -17,7 +17,6 @@ from app.synopses.distinct.distinct_parameters import DELTAS, EPSILONS, Distinct
 from app.synopses.distinct.field_hash import coefficients
 from app.synopses.errors import SynopsisError
 from app.synopses.histogram_codec import Integers
-from app.synopses.histogram_kernel import Floats
 from app.synopses.values.keyed import keyed_batch, split
 
 
@@ -36,15 +35,15 @@ def head_of(parameters: DistinctParameters) -> tuple[Integers, Integers]:
     return np.array(head, np.int64), coefficients(parameters.seed, parameters.instances)
 
 
-def item_bits(items: npt.ArrayLike, length: int) -> Floats:
-    """Return items, int64 or uint64, as doubles of the same bits, or raise SynopsisError."""
+def item_column(items: npt.ArrayLike, length: int) -> Integers:
+    """Return items, int64 or uint64, as int64 of the same bits, or raise SynopsisError."""
     column = np.asarray(items)
     if column.dtype == np.uint64:
         column = column.view(np.int64)
     column = integers("items", column)
     if column.shape != (length,):
         raise SynopsisError(f"an item is needed for each time: {length}, not {len(column)}")
-    return column.view(np.float64)
+    return column
 
 
 def run_distinct_batch(
@@ -112,7 +111,7 @@ def run_items(
         states,
         starts,
         events,
-        item_bits(items, len(events)),
+        item_column(items, len(events)).view(np.float64),  # as bits: it takes doubles
         query_starts,
         query_times,
         spans,

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from app.synopses import faults
 from app.synopses.batch import NO_QUERIES
-from app.synopses.distinct.distinct_batch import head_of, item_bits, run_distinct_batch
+from app.synopses.distinct.distinct_batch import head_of, run_distinct_batch
 from app.synopses.distinct.distinct_codec import (
     CAPACITY,
     DELTA,
@@ -45,9 +45,8 @@ from app.synopses.distinct.distinct_kernel import bounds_of, complete_level, fil
 from app.synopses.distinct.distinct_parameters import DELTAS, EPSILONS, DistinctParameters
 from app.synopses.distinct.union_of_states import common, run_union
 from app.synopses.errors import SynopsisError
-from app.synopses.histogram_codec import TIME_MIN, Integers
-from app.synopses.histogram_kernel import Floats
-from app.synopses.values.stored import NO_VALUES, StoredSynopsis, time_in_range
+from app.synopses.histogram_codec import Integers
+from app.synopses.stored import Stored, moving
 
 Predicate = Callable[[Integers], npt.NDArray[np.bool_]]
 """Given items, int64, returns which of them are meant: a mask of the same length."""
@@ -72,7 +71,7 @@ class Retained(NamedTuple):
     level: int
 
 
-class DistinctWave(StoredSynopsis[DistinctParameters]):
+class DistinctWave(Stored[DistinctParameters]):
     """The number of distinct items of one stream, over any window up to the span.
 
     >>> from app.synopses.distinct.distinct_wave import DistinctParameters, DistinctWave
@@ -83,12 +82,6 @@ class DistinctWave(StoredSynopsis[DistinctParameters]):
     """
 
     @classmethod
-    def create(cls, parameters: DistinctParameters) -> "DistinctWave":
-        """Return a synopsis that has seen nothing."""
-        data = run_distinct_batch(parameters, [None], [0, 0], [], [], [0, 0], [], []).states[0]
-        return cls(parameters, data, TIME_MIN)
-
-    @classmethod
     def from_bytes(cls, data: bytes) -> "DistinctWave":
         """Read what `to_bytes` wrote; raises SynopsisError for anything else.
 
@@ -97,7 +90,7 @@ class DistinctWave(StoredSynopsis[DistinctParameters]):
         parameters, now, kept = _read(data)
         wave = cls(parameters, bytes(data), now)
         twice = len(np.unique(kept.items)) < len(kept.items)
-        if twice or wave._moved(NO_QUERIES, NO_VALUES, None) != wave._data:
+        if twice or wave._moved(NO_QUERIES, NO_QUERIES, None) != wave._data:
             raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1)
         return wave
 
@@ -108,8 +101,7 @@ class DistinctWave(StoredSynopsis[DistinctParameters]):
         `item_ids.item_ids` makes of strings. Raises SynopsisError, and takes in nothing, if a time
         goes back or columns differ.
         """
-        column = np.atleast_1d(np.asarray(items))
-        super().insert(times, item_bits(column, len(np.atleast_1d(np.asarray(times)))))
+        self._insert(times, np.atleast_1d(items))
 
     def query(
         self, n: int, now: int | None = None, predicate: Predicate | None = None
@@ -176,7 +168,7 @@ class DistinctWave(StoredSynopsis[DistinctParameters]):
             raise SynopsisError("the state has levels that are not those of its items")
 
     def _window(self, n: int, now: int | None) -> Kept:
-        at = self._now if now is None else time_in_range(now)
+        at = self._at(now)
         if at < self._now:
             raise faults.synopsis_error(faults.QUERY_WENT_BACK, at, self._now, -1)
         if not (1 <= n <= self._parameters.span):
@@ -189,19 +181,12 @@ class DistinctWave(StoredSynopsis[DistinctParameters]):
         reached = np.bincount(kept.levels[:, instance], minlength=64).astype(np.int64)
         return int(complete_level(reached, self._parameters.capacity))
 
-    def _moved(self, times: Integers, values: Floats, to: Integers | None) -> bytes:
-        result = run_distinct_batch(
-            self._parameters,
-            [self._data],
-            [0, len(times)],
-            times,
-            values.view(np.int64),
-            [0, 0],
-            NO_QUERIES,
-            NO_QUERIES,
-            to,
-        )
-        return result.states[0]
+    def _no_values(self) -> Integers:
+        return NO_QUERIES
+
+    def _moved(self, times: Integers, values: npt.ArrayLike, to: Integers | None) -> bytes:
+        columns = moving(times, values, to)
+        return run_distinct_batch(self._parameters, [self._data], *columns).states[0]
 
 
 def merge_distinct(states: Sequence[bytes]) -> bytes:

@@ -40,7 +40,7 @@ import numpy.typing as npt
 from app.synopses import faults
 from app.synopses.batch import NO_QUERIES, BatchResult, integers
 from app.synopses.compile import kernel
-from app.synopses.distinct.distinct_batch import item_bits, run_items
+from app.synopses.distinct.distinct_batch import item_column, run_items
 from app.synopses.distinct.distinct_codec import (
     BITMAPS,
     CAPACITY,
@@ -55,11 +55,11 @@ from app.synopses.distinct.distinct_parameters import DELTAS, checked_delta, che
 from app.synopses.distinct.union_of_states import common, run_union
 from app.synopses.errors import SynopsisError
 from app.synopses.estimate import Estimate
-from app.synopses.histogram_codec import TIME_MIN, Integers
+from app.synopses.histogram_codec import Integers
 from app.synopses.histogram_kernel import Floats
 from app.synopses.parameters import MAX_SPAN
+from app.synopses.stored import Stored, asking, moving
 from app.synopses.values.philox import philox
-from app.synopses.values.stored import StoredSynopsis, time_in_range
 
 BITS = 63  # of a bitmap
 MOST_ITEMS = 2.0**62
@@ -194,7 +194,7 @@ def run_bitmaps_batch(
     answer is exact unless its bounds are equal. Cost: O(bytes in + events + queries * bits in their
     windows + bytes out), and once half a millisecond for each number of bits that comes up.
     """
-    column = item_bits(items, len(integers("times", times))).view(np.int64)
+    column = item_column(items, len(integers("times", times)))
     result = run_items(
         _head_of(parameters),
         _NO_POLYNOMIALS,
@@ -213,7 +213,7 @@ def run_bitmaps_batch(
     return BatchResult(result.states, *figures.reshape(3, *bits.shape))
 
 
-class DistinctBitmaps(StoredSynopsis[BitmapsParameters]):
+class DistinctBitmaps(Stored[BitmapsParameters]):
     """Roughly how many distinct items one stream had, over any window up to the span.
 
     >>> from app.synopses.distinct.flajolet_martin import BitmapsParameters, DistinctBitmaps
@@ -222,12 +222,6 @@ class DistinctBitmaps(StoredSynopsis[BitmapsParameters]):
     >>> round(visitors.query(60_000).estimate)
     2
     """
-
-    @classmethod
-    def create(cls, parameters: BitmapsParameters) -> "DistinctBitmaps":
-        """Return a synopsis that has seen nothing."""
-        data = run_bitmaps_batch(parameters, [None], [0, 0], [], [], [0, 0], [], []).states[0]
-        return cls(parameters, data, TIME_MIN)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "DistinctBitmaps":
@@ -240,8 +234,7 @@ class DistinctBitmaps(StoredSynopsis[BitmapsParameters]):
 
     def insert(self, times: npt.ArrayLike, items: npt.ArrayLike) -> None:
         """Take in events; as `DistinctWave.insert`."""
-        column = np.atleast_1d(np.asarray(items))
-        super().insert(times, item_bits(column, len(np.atleast_1d(np.asarray(times)))))
+        self._insert(times, np.atleast_1d(items))
 
     def query(self, n: int, now: int | None = None) -> Estimate:
         """Return how many distinct items are in [now - n, now), 1 <= n <= span.
@@ -249,13 +242,8 @@ class DistinctBitmaps(StoredSynopsis[BitmapsParameters]):
         `now` as in `advance`: a later one is a look ahead that changes nothing; an earlier one
         raises SynopsisError. Cost: O(bytes).
         """
-        at = self._now if now is None else time_in_range(now)
-        result = run_bitmaps_batch(
-            self._parameters, [self._data], [0, 0], [], [], [0, 1], [at], [n]
-        )
-        return Estimate(
-            float(result.estimates[0, 0]), float(result.lowers[0, 0]), float(result.uppers[0, 0])
-        )
+        asked = asking(NO_QUERIES, self._at(now), n)
+        return run_bitmaps_batch(self._parameters, [self._data], *asked).only()
 
     def kept(self) -> int:
         """Return how many bits are set."""
@@ -268,19 +256,12 @@ class DistinctBitmaps(StoredSynopsis[BitmapsParameters]):
         """
         _read(self._data)
 
-    def _moved(self, times: Integers, values: Floats, to: Integers | None) -> bytes:
-        result = run_bitmaps_batch(
-            self._parameters,
-            [self._data],
-            [0, len(times)],
-            times,
-            values.view(np.int64),
-            [0, 0],
-            NO_QUERIES,
-            NO_QUERIES,
-            to,
-        )
-        return result.states[0]
+    def _no_values(self) -> Integers:
+        return NO_QUERIES
+
+    def _moved(self, times: Integers, values: npt.ArrayLike, to: Integers | None) -> bytes:
+        columns = moving(times, values, to)
+        return run_bitmaps_batch(self._parameters, [self._data], *columns).states[0]
 
 
 def merge_bitmaps(states: Sequence[bytes]) -> bytes:

@@ -33,10 +33,9 @@ from app.synopses.estimate import Estimate
 from app.synopses.framework.cells import check_cells
 from app.synopses.framework.cells_batch import CellsBatch, Settings, inspect, run_cells
 from app.synopses.framework.envelope import numbers, opened, varint
-from app.synopses.histogram_codec import TIME_MIN, Integers
-from app.synopses.histogram_kernel import Floats
+from app.synopses.histogram_codec import Integers
 from app.synopses.parameters import MAX_BUCKETS_PER_LEVEL, MAX_SPAN, CountParameters
-from app.synopses.values.stored import StoredSynopsis, time_in_range
+from app.synopses.stored import Stored, asking, moving
 from app.synopses.wire import VERSION
 
 COUNTER_TABLE = 17
@@ -115,7 +114,7 @@ def run_counter_table_batch(
     )
 
 
-class CounterTable(StoredSynopsis[CounterTableParameters]):
+class CounterTable(Stored[CounterTableParameters]):
     """Counts of one stream's items, over any window up to the span.
 
     >>> from app.synopses.framework import CounterTable, CounterTableParameters
@@ -125,12 +124,6 @@ class CounterTable(StoredSynopsis[CounterTableParameters]):
     {7: Estimate(estimate=2.0, lower=2.0, upper=2.0), 9: Estimate(estimate=1.0, lower=1.0, \
 upper=1.0)}
     """
-
-    @classmethod
-    def create(cls, parameters: CounterTableParameters) -> "CounterTable":
-        """Return a table that has seen nothing."""
-        result = run_counter_table_batch(parameters, [None], [0, 0], [], [], [0, 0], [], [])
-        return cls(parameters, result.states[0], TIME_MIN)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "CounterTable":
@@ -148,17 +141,13 @@ upper=1.0)}
         now, _, _ = inspect(parameters.settings, data)
         return cls(parameters, data, now)
 
-    def insert(self, times: npt.ArrayLike, values: npt.ArrayLike) -> None:
+    def insert(self, times: npt.ArrayLike, items: npt.ArrayLike) -> None:
         """Take in events: `times` not falling, from `now` - 1 on, and an item (int64) for each.
 
         Raises SynopsisError, and takes in nothing, if a time goes back or more items than the
         capacity would be live.
         """
-        column = integers("times", np.atleast_1d(times))
-        items = integers("items", np.atleast_1d(values))
-        self._data = self._run(column, items, None)
-        if len(column) > 0:
-            self._now = max(self._now, int(column[-1]) + 1)
+        self._insert(times, integers("items", np.atleast_1d(items)))
 
     def query(self, n: int, now: int | None = None) -> dict[int, Estimate]:
         """Return the count of each item that came in the window [now - n, now), 1 <= n <= span.
@@ -166,24 +155,19 @@ upper=1.0)}
         `now` is the table's if None. A later one is a look ahead that changes nothing; an earlier
         one raises SynopsisError. Cost: O(bytes).
         """
-        at = self._now if now is None else time_in_range(now)
-        asked = run_counter_table_batch(
-            self._parameters, [self._data], [0, 0], [], [], [0, 1], [at], [n]
-        )
-        figures = np.stack([asked.estimates, asked.lowers, asked.uppers], axis=1).tolist()
-        return {item: Estimate(*row) for item, row in zip(asked.ids.tolist(), figures, strict=True)}
+        asked = asking([], self._at(now), n)
+        found = run_counter_table_batch(self._parameters, [self._data], *asked)
+        figures = np.stack([found.estimates, found.lowers, found.uppers], axis=1).tolist()
+        return {item: Estimate(*row) for item, row in zip(found.ids.tolist(), figures, strict=True)}
 
     def check(self) -> None:
         """Raise SynopsisError unless each item keeps the invariants of an exponential histogram."""
         settings = self._parameters.settings
         check_cells(settings.head, *inspect(settings, self._data))
 
-    def _moved(self, times: Integers, values: Floats, to: Integers | None) -> bytes:
-        return self._run(times, values.astype(np.int64), to)
+    def _no_values(self) -> Integers:
+        return NO_QUERIES
 
-    def _run(self, times: Integers, items: Integers, to: Integers | None) -> bytes:
-        ends = [0, len(times)]
-        result = run_counter_table_batch(
-            self._parameters, [self._data], ends, times, items, [0, 0], NO_QUERIES, [], to
-        )
-        return result.states[0]
+    def _moved(self, times: Integers, values: Integers, to: Integers | None) -> bytes:
+        columns = moving(times, values, to)
+        return run_counter_table_batch(self._parameters, [self._data], *columns).states[0]

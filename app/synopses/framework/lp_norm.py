@@ -50,8 +50,8 @@ from app.synopses.framework.envelope import numbers, opened, varint
 from app.synopses.histogram_codec import TIME_MAX, TIME_MIN, Integers
 from app.synopses.histogram_kernel import Floats
 from app.synopses.parameters import MAX_SPAN
+from app.synopses.stored import Stored
 from app.synopses.values.keyed import stretch
-from app.synopses.values.stored import StoredSynopsis, time_in_range
 
 LP_NORM = 15
 
@@ -367,7 +367,7 @@ def run_lp_norm_batch(
     return BatchResult(new, answers[0], answers[1], answers[2])
 
 
-class LpNorm(StoredSynopsis[LpNormParameters]):
+class LpNorm(Stored[LpNormParameters]):
     """The L_p norm of one stream's items, over any window up to the span.
 
     >>> from app.synopses.framework import LpNorm, LpNormParameters
@@ -376,12 +376,6 @@ class LpNorm(StoredSynopsis[LpNormParameters]):
     >>> pages.query(60_000).estimate
     5.0
     """
-
-    @classmethod
-    def create(cls, parameters: LpNormParameters) -> "LpNorm":
-        """Return a norm that has seen nothing."""
-        result = run_lp_norm_batch(parameters, [None], [0, 0], [], [], None, [0, 0], [], [])
-        return cls(parameters, result.states[0], TIME_MIN)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "LpNorm":
@@ -400,28 +394,23 @@ class LpNorm(StoredSynopsis[LpNormParameters]):
         return cls(parameters, data, _read(parameters, data).now)
 
     def insert(
-        self, times: npt.ArrayLike, values: npt.ArrayLike, weights: npt.ArrayLike | None = None
+        self, times: npt.ArrayLike, items: npt.ArrayLike, weights: npt.ArrayLike | None = None
     ) -> None:
         """Take in events: `times` not falling, from `now` - 1 on, an item (int64) for each, and a
         weight from 1 on, or 1 each. Raises SynopsisError, and takes in nothing, as the batch does.
         """
-        column = integers("times", np.atleast_1d(times))
-        items = integers("items", np.atleast_1d(values))
-        self._data = self._run(column, items, weights, None)
-        if len(column) > 0:
-            self._now = max(self._now, int(column[-1]) + 1)
+        taken = None if weights is None else np.atleast_1d(weights)
+        self._insert(times, (integers("items", np.atleast_1d(items)), taken))
 
     def query(self, n: int, now: int | None = None) -> Estimate:
         """Return the norm of the window [now - n, now), 1 <= n <= span; the norm's now if None.
 
         A later `now` is a look ahead that changes nothing; an earlier one raises SynopsisError.
         """
-        at = self._now if now is None else time_in_range(now)
-        asked = run_lp_norm_batch(
+        at = self._at(now)
+        return run_lp_norm_batch(
             self._parameters, [self._data], [0, 0], [], [], None, [0, 1], [at], [n]
-        )
-        figures = (asked.estimates[0, 0], asked.lowers[0, 0], asked.uppers[0, 0])
-        return Estimate(*map(float, figures))
+        ).only()
 
     def buckets(self) -> list[tuple[int, int, int]]:
         """Return the live buckets, oldest to newest: weight, times of the oldest and the newest."""
@@ -446,26 +435,16 @@ class LpNorm(StoredSynopsis[LpNormParameters]):
             newer += weight
             later = first
 
-    def _moved(self, times: Integers, values: Floats, to: Integers | None) -> bytes:
-        return self._run(times, values.astype(np.int64), None, to)
+    def _no_values(self) -> tuple[Integers, None]:
+        return NO_QUERIES, None
 
-    def _run(
-        self, times: Integers, items: Integers, weights: npt.ArrayLike | None, to: Integers | None
+    def _moved(
+        self, times: Integers, values: tuple[Integers, Integers | None], to: Integers | None
     ) -> bytes:
         ends = [0, len(times)]
-        result = run_lp_norm_batch(
-            self._parameters,
-            [self._data],
-            ends,
-            times,
-            items,
-            None if weights is None else np.atleast_1d(weights),
-            [0, 0],
-            NO_QUERIES,
-            [],
-            to,
-        )
-        return result.states[0]
+        return run_lp_norm_batch(
+            self._parameters, [self._data], ends, times, *values, [0, 0], NO_QUERIES, [], to
+        ).states[0]
 
 
 def _read(parameters: LpNormParameters, data: bytes) -> Buckets:

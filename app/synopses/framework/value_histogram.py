@@ -26,17 +26,18 @@ import numpy as np
 import numpy.typing as npt
 
 from app.synopses import faults, wire
-from app.synopses.batch import NO_QUERIES, BatchResult
+from app.synopses.batch import BatchResult
 from app.synopses.errors import SynopsisError
 from app.synopses.estimate import Estimate
 from app.synopses.framework import edges as bin_edges
 from app.synopses.framework.cells import check_cells
 from app.synopses.framework.cells_batch import Settings, inspect, run_cells
 from app.synopses.framework.envelope import numbers, opened, varint
-from app.synopses.histogram_codec import TIME_MIN, Integers
+from app.synopses.histogram_codec import Integers
 from app.synopses.histogram_kernel import Floats
 from app.synopses.parameters import MAX_BUCKETS_PER_LEVEL, MAX_SPAN, CountParameters
-from app.synopses.values.stored import StoredSynopsis, time_in_range
+from app.synopses.stored import asking, moving
+from app.synopses.values.stored import NO_VALUES, StoredSynopsis
 from app.synopses.wire import VERSION
 
 VALUE_HISTOGRAM = 16
@@ -164,12 +165,6 @@ class ValueHistogram(StoredSynopsis[ValueHistogramParameters]):
     """
 
     @classmethod
-    def create(cls, parameters: ValueHistogramParameters) -> "ValueHistogram":
-        """Return a histogram that has seen nothing."""
-        result = run_value_histogram_batch(parameters, [None], [0, 0], [], [], [0, 0], [], [])
-        return cls(parameters, result.states[0], TIME_MIN)
-
-    @classmethod
     def from_bytes(cls, data: bytes) -> "ValueHistogram":
         """Read what `to_bytes` wrote; raises SynopsisError for anything else.
 
@@ -209,15 +204,10 @@ class ValueHistogram(StoredSynopsis[ValueHistogramParameters]):
         check_cells(settings.head, *inspect(settings, self._data))
 
     def _figures(self, n: int, now: int | None) -> Floats:
-        at = self._now if now is None else time_in_range(now)
-        result = run_value_histogram_batch(
-            self._parameters, [self._data], [0, 0], [], [], [0, 1], [at], [n]
-        )
+        asked = asking(NO_VALUES, self._at(now), n)
+        result = run_value_histogram_batch(self._parameters, [self._data], *asked)
         return np.stack([result.estimates[0, 0], result.lowers[0, 0], result.uppers[0, 0]])
 
     def _moved(self, times: Integers, values: Floats, to: Integers | None) -> bytes:
-        ends = [0, len(times)]
-        result = run_value_histogram_batch(
-            self._parameters, [self._data], ends, times, values, [0, 0], NO_QUERIES, [], to
-        )
-        return result.states[0]
+        columns = moving(times, values, to)
+        return run_value_histogram_batch(self._parameters, [self._data], *columns).states[0]

@@ -12,7 +12,7 @@ from app.synopses.errors import SynopsisError
 from app.synopses.histogram_codec import Integers
 from app.synopses.histogram_kernel import Floats
 from app.synopses.merge.bundle import Bundle
-from app.synopses.values.stored import time_in_range
+from app.synopses.stored import time_in_range
 
 MadeWith = TypeVar("MadeWith")
 

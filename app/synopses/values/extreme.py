@@ -3,8 +3,8 @@
 Source: Datar, Gionis, Indyk, Motwani 2002, section 6.4: the list of pairs of value and time that
 both rise (the monotone queue), and why an exact extreme needs N log(R / N) bits for R values at
 worst. Rounding the values, which bounds it, is ours. Contract: lower <= exact <= upper and
-|estimate - exact| <= relative_error * |exact| (of 2^-1022 where |exact| is less), always; exact
-with epsilon 0. All are NaN for an empty window. Space: exact, an event is kept while no later one
+|estimate - exact| <= relative_error * |exact|, always; exact with epsilon 0, and where it is 0. All
+are NaN for an empty window. Space: exact, an event is kept while no later one
 is as extreme: all of them if values fall steadily (maximum), H_n for n values in random order, one
 for each distinct time at most; approximate, 2^m ranks for each doubling between the extremes of the
 window's values, with 2^m < 1 / epsilon. Update O(1) amortised, query O(log kept) after reading the

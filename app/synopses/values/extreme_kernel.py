@@ -1,11 +1,19 @@
 """The smallest or the largest value of a window: the kernels, and the bytes of a state.
 
-How a value is rounded. The bits of a double, read as a whole number (those of a negative one
-mirrored), rise with the value. Its rank is that number without its lowest 52 - m bits, so a rank
-is an exponent and m bits of the fraction, and needs no logarithm. Values of one rank span at most
-2^-m of the one nearest to zero, and the middle of a rank is at most 2^-(m + 1) of any of its values
-away from it (below 2^-1022, where doubles lie evenly, of 2^-1022). With m = 52 a rank is a value.
-For a minimum, ranks are complemented: then the largest rank is looked for in both.
+How a value is rounded. The bits of a positive double, read as a whole number, rise with it. Its
+rank is that number without its lowest 52 - m bits, so a rank is an exponent and m bits of the
+fraction, and needs no logarithm. Below 2^-1022, where doubles lie evenly and have no exponent, the
+fraction is brought to 52 bits, and the exponent is how far it was shifted: 52 exponents more, below
+the others. 0 is the rank of zero alone; the rank of -x is that of x, negative. With m = 52 a rank
+is a value, and its bits are taken as they are.
+
+Why that keeps the promise. In units of the last of 53 bits, a rank's values are from L >= 2^52 on,
+over 2^(52 - m) - 1; its middle is at most 2^(51 - m) away from each, and so at most 2^-(m + 1) of
+it. Of values shifted by k bits, those that are doubles lie 2^k apart: if k >= 52 - m there is only
+one, and it is the middle; else the middle is rounded by half of 2^k at most, and as the values
+then span at most 2^(52 - m) - 2^k, it is at most 2^(51 - m) away from them all the same.
+
+For a minimum, ranks are negated: then the largest rank is looked for in both.
 
 What is kept. An event is kept while no later event has its rank or a larger one: then no window
 that ends now can need it. Kept ranks fall strictly from old to new, and the oldest kept event of a
@@ -60,37 +68,55 @@ _LONGEST_HEAD = wire.BODY + 2 + 3 * wire.MAX_VARINT
 _NO_VALUE = 0x7FF8 << 48  # the bits of a NaN
 _INFINITY = 0x7FF << 52
 _AFTER_ALL = (1 << 63) - 1
-_MIRROR = (1 << 63) - 1
+_SIGN = -(1 << 63)
+_SIZE = (1 << 63) - 1
+_LEAST_NORMAL = 1 << 52
+_SHIFTS = 52
 
 
 @kernel
 def _rank(bits: int, head: Integers) -> int:
     """Return the rank of the finite double with these bits."""
-    if bits < 0:
-        bits ^= _MIRROR
-        if bits == -1:
-            bits = 0  # -0.0 is 0.0
-    rank = int(bits >> (ALL_BITS - head[FRACTION_BITS]))
-    return rank if head[SIDE] == 1 else ~rank
+    rank = int(bits & _SIZE)
+    if rank > 0 and head[FRACTION_BITS] < ALL_BITS:
+        exponents = _SHIFTS
+        while rank < _LEAST_NORMAL:  # until the first of the 53 bits is where it belongs
+            rank <<= 1
+            exponents -= 1
+        rank = (rank >> (ALL_BITS - head[FRACTION_BITS])) + (exponents << head[FRACTION_BITS])
+    return rank if (bits >= 0) == (head[SIDE] == 1) else -rank  # -0.0 is 0.0
 
 
 @kernel
 def _edges(rank: int, head: Integers) -> tuple[int, int, int]:
-    """Return the bits of (middle, least, largest) of the doubles of a rank."""
+    """Return the bits of (middle, least, largest) of the doubles of a rank.
+
+    Not of that rank if no double has it, as happens below 2^-1022.
+    """
+    one_exponent = 1 << head[FRACTION_BITS]
     dropped = ALL_BITS - head[FRACTION_BITS]
-    low = (rank if head[SIDE] == 1 else ~rank) << dropped
-    high = low + ((1 << dropped) - 1)
-    half = (1 << dropped) >> 1
-    middle = low + half if low >= 0 else high - half
-    if low < 0:
-        return middle ^ _MIRROR, low ^ _MIRROR, high ^ _MIRROR
-    return middle, low, high
+    low = high = abs(rank)
+    if rank != 0 and dropped > 0:
+        low -= _SHIFTS * one_exponent
+        shifted = 0
+        while low < one_exponent:
+            low += one_exponent
+            shifted += 1
+        low <<= dropped
+        high = (low + ((1 << dropped) - 1)) >> shifted
+        low = (low + ((1 << shifted) - 1)) >> shifted
+    middle = low + ((high - low + 1) >> 1)
+    if rank == 0 or (rank > 0) == (head[SIDE] == 1):
+        return middle, low, high
+    return middle | _SIGN, high | _SIGN, low | _SIGN
 
 
 @kernel
 def _top_rank(head: Integers) -> int:
-    """Return the largest rank a finite value can have; the least is its complement."""
-    return int((_INFINITY - 1) >> (ALL_BITS - head[FRACTION_BITS]))
+    """Return the largest rank a finite value can have; the least is its negative."""
+    dropped = ALL_BITS - head[FRACTION_BITS]
+    exponents = _SHIFTS if dropped > 0 else 0
+    return int(((_INFINITY - 1) >> dropped) + (exponents << head[FRACTION_BITS]))
 
 
 @kernel
@@ -125,7 +151,7 @@ def read(
     top = _top_rank(head)
     oldest = max(now - head[SPAN], TIME_MIN)
     time = now
-    rank = -top - 2
+    rank = -top - 1
     for i in range(kept - 1, -1, -1):
         gap, at = get_varint(data, at, end)
         if not (0 <= gap < time - oldest):
@@ -136,7 +162,7 @@ def read(
                 return faults.CORRUPTED, 0, queue
             bits = get_bits(data, at)
             at += 8
-            if (bits & _INFINITY) == _INFINITY or bits == -_MIRROR - 1:
+            if (bits & _INFINITY) == _INFINITY or bits == _SIGN:
                 return faults.CORRUPTED, 0, queue
             older = _rank(bits, head)
         else:
@@ -144,8 +170,8 @@ def read(
             if not (0 <= step < 1 << 40):
                 return faults.CORRUPTED, 0, queue
             older = wire.unzigzag(step) if i == kept - 1 else rank + 1 + step
-        if older <= rank or older > top:
-            return faults.CORRUPTED, 0, queue
+        if older <= rank or older > top or _rank(_edges(older, head)[0], head) != older:
+            return faults.CORRUPTED, 0, queue  # the last is a rank that no double has
         rank = older
         queue[0, i] = time
         queue[1, i] = rank

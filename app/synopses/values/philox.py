@@ -13,7 +13,9 @@ _ROUNDS = 10
 @kernel
 def _product(a: int, b: int) -> tuple[int, int]:
     """Return the high and the low 32 bits of a * b."""
-    product = a * b  # compiled code wraps it at 64 bits, of which the halves are right all the same
+    # Compiled code wraps at 64 bits, of which the halves are right all the same; in plain Python,
+    # NumPy's numbers would complain, so they do not come here.
+    product = a * int(b)
     return (product >> 32) & _MASK, product & _MASK
 
 
@@ -32,8 +34,5 @@ def philox(c0: int, c1: int, c2: int, c3: int, k0: int, k1: int) -> tuple[int, i
 @kernel
 def priority(seed: int, index: int, draw: int) -> int:
     """Return 62 random bits for the event number `index` of a stream; `draw` tells draws apart."""
-    # int(): in plain Python, NumPy's numbers would complain where a product wraps
-    index = int(index)
-    seed = int(seed)
     a, b, _, _ = philox(index & _MASK, index >> 32, draw, 0, seed & _MASK, seed >> 32)
     return (a << 30) | (b >> 2)

@@ -6,9 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from app.synopses.histogram_kernel import Floats
-from app.synopses.stored import Stored, time_in_range
-
-__all__ = ["NO_VALUES", "StoredSynopsis", "time_in_range"]
+from app.synopses.stored import Stored
 
 NO_VALUES: Floats = np.empty(0, np.float64)
 
