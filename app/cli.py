@@ -281,10 +281,7 @@ def watch(
 
 @app.command()
 def query(
-    topology: Annotated[
-        str,
-        typer.Argument(metavar="TOPOLOGY", help="A topology that ships, or a file that has one."),
-    ],
+    topology: TopologyArgument,
     key: Annotated[str, typer.Argument(help="The key to ask for.")],
     window: Annotated[
         list[str] | None,

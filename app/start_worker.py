@@ -35,10 +35,7 @@ def start_worker(
         partitions = prepare_topics(bootstrap, topology)
     cluster_id = str(require_broker(bootstrap).cluster_id)
 
-    with (
-        data_folder(data_dir, topologies[0].application_id, cluster_id) as folder,
-        announced(folder, address),
-    ):
+    with data_folder(data_dir, topologies[0].application_id, cluster_id) as folder:
         for topology in topologies:
             # Measuring loads every kernel: better now than in the group, which takes a worker that
             # is silent for too long for dead.
@@ -52,7 +49,8 @@ def start_worker(
         from app.web.server import QueryServer
 
         _tell(f"{topologies[0].group_name}: answers at {address.url}")
-        run_worker(topologies, bootstrap, folder, partitions, QueryServer(address), registry)
+        with announced(folder, address):
+            run_worker(topologies, bootstrap, folder, partitions, QueryServer(address), registry)
 
 
 def _tell(line: str) -> None:
