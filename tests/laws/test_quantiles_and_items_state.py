@@ -114,7 +114,7 @@ def test_advancing_is_what_time_alone_does(subject: Subject) -> None:
 
 
 @EACH
-@pytest.mark.parametrize(("events", "most"), [(1, 40), (5, 70), (50, 300)])
+@pytest.mark.parametrize(("events", "most"), [(1, 40), (5, 70), (50, 330)])
 def test_a_small_key_is_small(events: int, most: int, subject: Subject) -> None:
     """What a key stores follows its events, at any error: prices, small items, seconds apart."""
     times = 1_700_000_000_000 + np.arange(events) * 6_000

@@ -113,7 +113,7 @@ def decode(
     if at < 0:
         return faults.CORRUPTED, nothing
     size, at = get_varint(data, at, end)
-    if not (0 <= total <= EVENT_LIMIT) or not (0 <= size <= total) or end - at < 4 * size:
+    if not (0 <= total <= EVENT_LIMIT) or not (0 <= size <= total) or size > (end - at) // 4:
         return faults.CORRUPTED, nothing
     samples = np.empty((ROWS, size + added), np.int64)
     later = total
