@@ -67,21 +67,21 @@ from app.synopses.levels.memory import (
     TOTAL,
     Blocks,
     fresh_room,
-    kept_facts,
+    kept_at,
     kept_room,
-    kept_rows,
-    waiting_rows,
 )
 from app.synopses.values.keyed import get_now, open_body, open_envelope, seal
 from app.synopses.wire import Bytes, get_varint, put_varint
 
-# Places in a row of the list of blocks.
-LAYER, BLOCK, PHASE, WHOLE = 0, 1, 2, 3
+# Places in a row of the list of blocks: where its facts are, and how much room its rows have, too.
+LAYER, BLOCK, PHASE, WHOLE, SLOT, ROOM = 0, 1, 2, 3, 4, 5
+_LISTED_SIZE = 6
 WAITS = -1
 """The phase of a block that waits."""
 
-_HEAD_LIMIT = wire.BODY + 2 * 9 + 5 * wire.MAX_VARINT
-"""Envelope, parameters and four numbers take at most so many bytes."""
+_PARAMETERS_LIMIT = 17 + 2 * wire.MAX_VARINT
+_HEAD_LIMIT = wire.BODY + _PARAMETERS_LIMIT + 3 * wire.MAX_VARINT
+"""Envelope, parameters and three numbers take at most so many bytes."""
 
 
 @kernel
@@ -98,12 +98,13 @@ def _count_blocks(head: Integers, left: int, dead: int) -> int:
 
 @kernel
 def list_blocks(head: Integers, total: int, dead: int) -> Integers:
-    """Return (layer, block, phase or WAITS, whether nothing of it has expired) of all blocks.
+    """Return what blocks there are, with the phase or WAITS, and whether nothing has expired.
 
     They come in the order of the bytes: layer by layer, newest to oldest. Cost: O(blocks).
     """
     left = left_tail(total, head[LEVELS])
-    rows = np.empty((_count_blocks(head, left, dead), 4), np.int64)
+    ring = 1 << (head[LEVELS] - 1)
+    rows = np.empty((_count_blocks(head, left, dead), _LISTED_SIZE), np.int64)
     at = 0
     for layer in range(BASE, bit_length(left)):
         complete = left >> layer
@@ -112,51 +113,47 @@ def list_blocks(head: Integers, total: int, dead: int) -> Integers:
             rows[at, BLOCK] = complete - 1
             rows[at, PHASE] = WAITS
             rows[at, WHOLE] = (complete - 1) << layer > dead
+            rows[at, SLOT] = ring
+            rows[at, ROOM] = fresh_room(head, layer)
             at += 1
         oldest = oldest_kept(left, layer, dead, head[LEVELS])
+        before = WAITS
+        room = 0
         for block in range((complete - 2) | 1, oldest - 1, -2):
+            g = phase(complete - block)
+            if g != before:
+                room = kept_room(head, layer, g)
+                before = g
             rows[at, LAYER] = layer
             rows[at, BLOCK] = block
-            rows[at, PHASE] = phase(complete - block)
+            rows[at, PHASE] = g
             rows[at, WHOLE] = block << layer > dead
+            rows[at, SLOT] = (block >> 1) & (ring - 1)
+            rows[at, ROOM] = room
             at += 1
     return rows
 
 
 @kernel
-def _facts(head: Integers, blocks: Blocks, row: Integers) -> Integers:
-    if row[PHASE] == WAITS:
-        waiting: Integers = blocks[1][row[LAYER]]
-        return waiting
-    return kept_facts(head, blocks, row[LAYER], row[BLOCK])
+def _rows_at(blocks: Blocks, listed: Integers, i: int) -> int:
+    """Return where the rows of the listed block i begin."""
+    if listed[i, PHASE] == WAITS:
+        return int(blocks[1][listed[i, LAYER], 0])
+    return kept_at(blocks, listed[i, LAYER], listed[i, BLOCK], listed[i, PHASE], listed[i, ROOM])
 
 
 @kernel
-def _rows(head: Integers, blocks: Blocks, row: Integers) -> Integers:
-    if row[PHASE] == WAITS:
-        return waiting_rows(head, blocks, row[LAYER])
-    return kept_rows(head, blocks, row[LAYER], row[BLOCK], row[PHASE])
-
-
-@kernel
-def _room(head: Integers, row: Integers) -> int:
-    if row[PHASE] == WAITS:
-        return fresh_room(head, row[LAYER])
-    return kept_room(head, row[LAYER], row[PHASE])
-
-
-@kernel
-def _has_minimum(head: Integers, row: Integers) -> bool:
+def _has_minimum(head: Integers, listed: Integers, i: int) -> bool:
     """Whether a block of values has its minimum apart: the first of its values is not kept then."""
-    return bool(row[WHOLE] == 0 or head[KIND] == RANDOM_QUANTILES)
+    return bool(listed[i, WHOLE] == 0 or head[KIND] == RANDOM_QUANTILES)
 
 
 @kernel
 def values_size(head: Integers, listed: Integers, tail: int) -> int:
     """Return how many values the tail and the listed blocks of a quantile summary have."""
     size = tail
-    for row in listed:
-        size += (_room(head, row) if row[WHOLE] else 0) + 1 + _has_minimum(head, row)
+    for i in range(len(listed)):
+        size += listed[i, WHOLE] * listed[i, ROOM] + 1 + _has_minimum(head, listed, i)
     return int(size)
 
 
@@ -166,56 +163,68 @@ def column_size(head: Integers, listed: Integers, blocks: Blocks, tail: int) -> 
     if head[KIND] != FREQUENT:
         return values_size(head, listed, tail)
     size = tail
-    for row in listed:
-        size += _facts(head, blocks, row)[LISTED] if row[WHOLE] else 0
+    for i in range(len(listed)):
+        if listed[i, WHOLE]:
+            size += blocks[0][listed[i, LAYER], listed[i, SLOT], LISTED]
     return int(size)
 
 
 @kernel
 def _gather(head: Integers, listed: Integers, blocks: Blocks, column: Integers, at: int) -> None:
     """Copy what stands for the blocks to `column`, from `at` on."""
-    for row in listed:
-        facts = _facts(head, blocks, row)
-        if head[KIND] != FREQUENT and _has_minimum(head, row):
-            column[at] = facts[LOW]
+    facts, _, rows = blocks
+    for i in range(len(listed)):
+        layer = listed[i, LAYER]
+        slot = listed[i, SLOT]
+        if head[KIND] != FREQUENT and _has_minimum(head, listed, i):
+            column[at] = facts[layer, slot, LOW]
             at += 1
-        if row[WHOLE]:
-            size = facts[LISTED]
-            column[at : at + size] = _rows(head, blocks, row)[0, :size]
-            at += size
+        if listed[i, WHOLE]:
+            first = _rows_at(blocks, listed, i)
+            for j in range(facts[layer, slot, LISTED]):
+                column[at] = rows[0, first + j]
+                at += 1
         if head[KIND] != FREQUENT:
-            column[at] = facts[HIGH]
+            column[at] = facts[layer, slot, HIGH]
             at += 1
 
 
 @kernel
 def _scatter(head: Integers, listed: Integers, blocks: Blocks, column: Integers, at: int) -> bool:
     """Undo `_gather`; return whether each block's numbers are in order."""
-    for row in listed:
-        facts = _facts(head, blocks, row)
-        first = at
-        if head[KIND] == FREQUENT:
-            if row[WHOLE]:
-                size = facts[LISTED]
-                _rows(head, blocks, row)[0, :size] = column[at : at + size]
-                at += size
-                for i in range(first + 1, at):
-                    if column[i - 1] >= column[i]:
-                        return False
-            continue
-        at += _has_minimum(head, row)
-        if row[WHOLE]:
-            size = _room(head, row)
-            facts[LISTED] = size
-            _rows(head, blocks, row)[0, :size] = column[at : at + size]
-            at += size
-        at += 1
-        facts[LOW] = column[first]
-        facts[HIGH] = column[at - 1]
-        for i in range(first + 1, at):
-            if column[i - 1] > column[i]:
+    facts, _, rows = blocks
+    for i in range(len(listed)):
+        layer = listed[i, LAYER]
+        slot = listed[i, SLOT]
+        begin = at
+        if head[KIND] != FREQUENT:
+            facts[layer, slot, LISTED] = listed[i, ROOM]
+            at += _has_minimum(head, listed, i)
+        if listed[i, WHOLE]:
+            first = _rows_at(blocks, listed, i)
+            for j in range(facts[layer, slot, LISTED]):
+                rows[0, first + j] = column[at]
+                at += 1
+        if head[KIND] != FREQUENT:
+            facts[layer, slot, LOW] = column[begin]
+            facts[layer, slot, HIGH] = column[at]
+            at += 1
+        least = 1 if head[KIND] == FREQUENT else 0
+        for j in range(begin + 1, at):
+            if column[j] < column[j - 1] + least:
                 return False
     return True
+
+
+@kernel
+def put_parameters(head: Integers, shares: Floats) -> Bytes:
+    """Return the bytes of the parameters, which are those before `total`."""
+    data = np.empty(_PARAMETERS_LIMIT, np.uint8)
+    at = put_column(data, 0, shares.view(np.int64), True)  # positive: their bits are in order
+    if head[KIND] == RANDOM_QUANTILES:
+        at = put_varint(data, at, head[SEED])
+    at = put_varint(data, at, head[SPAN])
+    return data[:at]
 
 
 @kernel
@@ -231,7 +240,7 @@ def encode(
     data: Bytes,
     start: int,
     head: Integers,
-    shares: Floats,
+    made_with: Bytes,
     state: Integers,
     times: Integers,
     column: Integers,
@@ -247,10 +256,8 @@ def encode(
     now = state[NOW]
     tail = state[TOTAL] - begin
     at = open_envelope(data, start, head[KIND])
-    at = put_column(data, at, shares.view(np.int64), True)  # positive: their bits are in order
-    if head[KIND] == RANDOM_QUANTILES:
-        at = put_varint(data, at, head[SEED])
-    at = put_varint(data, at, head[SPAN])
+    data[at : at + len(made_with)] = made_with
+    at += len(made_with)
     at = put_varint(data, at, state[TOTAL])
     at = put_varint(data, at, wire.zigzag(now))
     at = put_varint(data, at, state[DEAD] + 1)
@@ -258,34 +265,37 @@ def encode(
     for index in range(state[TOTAL] - 1 - state[TAIL], begin - 1 - state[TAIL], -1):
         at = put_varint(data, at, later - times[index])
         later = times[index]
-    layer = -1
-    for row in listed:
-        facts = _facts(head, blocks, row)
-        if row[LAYER] != layer:
-            layer = row[LAYER]
+    facts, _, rows = blocks
+    before = -1
+    for i in range(len(listed)):
+        layer = listed[i, LAYER]
+        slot = listed[i, SLOT]
+        if layer != before:
+            before = layer
             later = now - 1
-        if row[PHASE] == WAITS:
-            at = put_varint(data, at, later - facts[LAST])
-            later = facts[LAST]
-        if row[WHOLE]:
-            at = put_varint(data, at, later - facts[TIME])
-            later = facts[TIME]
+        if listed[i, PHASE] == WAITS:
+            at = put_varint(data, at, later - facts[layer, slot, LAST])
+            later = facts[layer, slot, LAST]
+        if listed[i, WHOLE]:
+            at = put_varint(data, at, later - facts[layer, slot, TIME])
+            later = facts[layer, slot, TIME]
     if head[KIND] == FREQUENT:
-        for row in listed:
-            if row[WHOLE]:
-                facts = _facts(head, blocks, row)
-                at = put_varint(data, at, facts[LISTED])
-                at = put_varint(data, at, facts[SHORT])
-                if row[PHASE] != WAITS:
-                    at = put_varint(data, at, facts[MISSED])
+        for i in range(len(listed)):
+            if listed[i, WHOLE]:
+                layer = listed[i, LAYER]
+                slot = listed[i, SLOT]
+                at = put_varint(data, at, facts[layer, slot, LISTED])
+                at = put_varint(data, at, facts[layer, slot, SHORT])
+                if listed[i, PHASE] != WAITS:
+                    at = put_varint(data, at, facts[layer, slot, MISSED])
     _gather(head, listed, blocks, column, tail)
     at = put_column(data, at, column, head[KIND] != FREQUENT)
     if head[KIND] == FREQUENT:
-        for row in listed:
-            if row[WHOLE]:
-                counts = _rows(head, blocks, row)[1]
-                for i in range(_facts(head, blocks, row)[LISTED]):
-                    at = put_varint(data, at, counts[i])
+        for i in range(len(listed)):
+            if listed[i, WHOLE]:
+                first = _rows_at(blocks, listed, i)
+                for j in range(facts[listed[i, LAYER], listed[i, SLOT], LISTED]):
+                    at = put_varint(data, at, rows[1, first + j])
     seal(data, start, at)
     return at
 
@@ -294,7 +304,7 @@ def encode(
 def read_parameters(
     data: Bytes, start: int, end: int, kind: int, shares: Floats
 ) -> tuple[int, int, int, int]:
-    """Check the envelope, fill `shares`; return (fault, its number, seed, offset after)."""
+    """Check the envelope, fill `shares`; return (fault, its number or the span, seed, offset)."""
     fault, number, at = open_body(data, start, end, kind, kind)
     if fault != faults.OK:
         return fault, number, 0, at
@@ -306,42 +316,42 @@ def read_parameters(
     seed = 0
     if kind == RANDOM_QUANTILES:
         seed, at = get_varint(data, at, end)
-        if seed < 0:
-            return faults.CORRUPTED, 0, 0, at
-    return faults.OK, 0, seed, at
+    span, at = get_varint(data, at, end)
+    if seed < 0 or not (1 <= span <= 1 << 53):
+        return faults.CORRUPTED, 0, 0, at
+    return faults.OK, span, seed, at
 
 
 @kernel
 def read_numbers(
     data: Bytes, at: int, end: int, head: Integers, state: Integers
-) -> tuple[int, int, int]:
-    """Fill `state`; return (fault, span, offset after).
+) -> tuple[int, int]:
+    """Fill `state`; return (fault, offset after).
 
     The layout in `head` is that of the parameters in the bytes. Once this is well, the bytes are
     long enough for as many blocks as there must be. Cost: O(layers).
     """
-    span, at = get_varint(data, at, end)
     total, at = get_varint(data, at, end)
     now, at = get_now(data, at, end)
     if at < 0:
-        return faults.CORRUPTED, 0, at
+        return faults.CORRUPTED, at
     dead, at = get_varint(data, at, end)
     dead -= 1
-    if not (1 <= span <= 1 << 53) or not (0 <= total <= EVENT_LIMIT) or not (-1 <= dead < total):
-        return faults.CORRUPTED, 0, at
+    if not (0 <= total <= EVENT_LIMIT) or not (-1 <= dead < total):
+        return faults.CORRUPTED, at
     left = left_tail(total, head[LEVELS])
     begin = max(left, dead + 1)
     if total - 1 - dead > LIVE_LIMIT:
-        return faults.CORRUPTED, 0, at
+        return faults.CORRUPTED, at
     # In each layer, one block at most has expired in part, and may take no byte.
     blocks = _count_blocks(head, left, dead) - bit_length(left)
     if end - at < 2 * (total - begin) + blocks:
-        return faults.CORRUPTED, 0, at
+        return faults.CORRUPTED, at
     state[TOTAL] = total
     state[NOW] = now
     state[DEAD] = dead
     state[TAIL] = begin
-    return faults.OK, span, at
+    return faults.OK, at
 
 
 @kernel
@@ -371,19 +381,21 @@ def _get_times(
         if later == GONE:
             return -1
         times[index] = later
-    layer = -1
-    for row in listed:
-        facts = _facts(head, blocks, row)
-        facts[TIME] = GONE
-        if row[LAYER] != layer:
-            layer = row[LAYER]
+    facts = blocks[0]
+    before = -1
+    for i in range(len(listed)):
+        layer = listed[i, LAYER]
+        slot = listed[i, SLOT]
+        facts[layer, slot, TIME] = GONE
+        if layer != before:
+            before = layer
             later = state[NOW] - 1
-        if row[PHASE] == WAITS:
+        if listed[i, PHASE] == WAITS:
             later, at = _get_time(data, at, end, later, edge)
-            facts[LAST] = later
-        if row[WHOLE] and later != GONE:
+            facts[layer, slot, LAST] = later
+        if listed[i, WHOLE] and later != GONE:
             later, at = _get_time(data, at, end, later, edge)
-            facts[TIME] = later
+            facts[layer, slot, TIME] = later
         if later == GONE:
             return -1
     return at
@@ -394,24 +406,26 @@ def _get_facts(
     data: Bytes, at: int, end: int, head: Integers, listed: Integers, blocks: Blocks
 ) -> int:
     """Read how many items each block has, its shortfall, and what was left out."""
-    for row in listed:
-        if row[WHOLE]:
-            facts = _facts(head, blocks, row)
-            events = 1 << row[LAYER]
+    facts = blocks[0]
+    for i in range(len(listed)):
+        if listed[i, WHOLE]:
+            layer = listed[i, LAYER]
+            slot = listed[i, SLOT]
+            events = 1 << layer
             size, at = get_varint(data, at, end)
             short, at = get_varint(data, at, end)
             missed = 0
             above = 0
-            if row[PHASE] != WAITS:
+            if listed[i, PHASE] != WAITS:
                 missed, at = get_varint(data, at, end)
-                above = threshold(row[LAYER], row[PHASE], head[FINENESS])
-            if not (0 <= size <= _room(head, row)):
+                above = threshold(layer, listed[i, PHASE], head[FINENESS])
+            if not (0 <= size <= listed[i, ROOM]):
                 return -1
             if not (0 <= short <= events and 0 <= missed <= above):
                 return -1
-            facts[LISTED] = size
-            facts[SHORT] = short
-            facts[MISSED] = missed
+            facts[layer, slot, LISTED] = size
+            facts[layer, slot, SHORT] = short
+            facts[layer, slot, MISSED] = missed
     return at
 
 
@@ -419,20 +433,22 @@ def _get_facts(
 def _get_counts(
     data: Bytes, at: int, end: int, head: Integers, listed: Integers, blocks: Blocks
 ) -> int:
-    for row in listed:
-        if row[WHOLE]:
-            facts = _facts(head, blocks, row)
-            counts = _rows(head, blocks, row)[1]
+    facts, _, rows = blocks
+    for i in range(len(listed)):
+        if listed[i, WHOLE]:
+            layer = listed[i, LAYER]
+            slot = listed[i, SLOT]
+            first = _rows_at(blocks, listed, i)
             above = 0
-            if row[PHASE] != WAITS:
-                above = threshold(row[LAYER], row[PHASE], head[FINENESS])
+            if listed[i, PHASE] != WAITS:
+                above = threshold(layer, listed[i, PHASE], head[FINENESS])
             # What is listed, what is short and what was left out are different events.
-            most = (1 << row[LAYER]) - facts[SHORT] - facts[MISSED]
-            for i in range(facts[LISTED]):
+            most = (1 << layer) - facts[layer, slot, SHORT] - facts[layer, slot, MISSED]
+            for j in range(facts[layer, slot, LISTED]):
                 count, at = get_varint(data, at, end)
                 if not (above < count <= most):
                     return -1
-                counts[i] = count
+                rows[1, first + j] = count
                 most -= count
             if most < 0:
                 return -1

@@ -34,6 +34,7 @@ from app.synopses.levels.memory import (
     fresh_room,
     kept_facts,
     kept_rows,
+    waiting_facts,
     waiting_rows,
 )
 from app.synopses.levels.tallies import count_sorted, leave_out, merge_items, take_off
@@ -165,7 +166,7 @@ def _complete(
     while True:
         _grow_older(head, state, blocks, layer, block + 1, edge)
         whole = facts[TIME] >= edge
-        waiting = blocks[1][layer]
+        waiting = waiting_facts(head, blocks, layer)
         if block & 1 == 0:
             waiting[:] = facts
             if whole:
@@ -209,8 +210,8 @@ def absorb(
     old = left_tail(before, head[LEVELS])
     if left > old:
         room = max(2 * fresh_room(head, bit_length(left)), 1 << BASE)
-        work = np.empty((blocks[3].shape[0], room), np.int64)
-        spare = np.empty((blocks[3].shape[0], room), np.int64)
+        work = np.empty((blocks[2].shape[0], room), np.int64)
+        spare = np.empty((blocks[2].shape[0], room), np.int64)
         facts = np.empty(FACTS, np.int64)
         for end in range(old + (1 << BASE), left + 1, 1 << BASE):
             newest = end + tail_length(head[LEVELS]) - 1
@@ -235,10 +236,10 @@ def settle(head: Integers, state: Integers, times: Integers, blocks: Blocks) -> 
         complete = left >> layer
         if complete & 1 == 1:
             start = (complete - 1) << layer
-            if start > dead and blocks[1][layer, TIME] < edge:
+            if start > dead and waiting_facts(head, blocks, layer)[TIME] < edge:
                 dead = start
             end = (complete << layer) - 1
-            if end > dead and blocks[1][layer, LAST] < edge:
+            if end > dead and waiting_facts(head, blocks, layer)[LAST] < edge:
                 dead = end
         oldest = oldest_kept(left, layer, state[DEAD], head[LEVELS])
         for block in range((complete - 2) | 1, oldest - 1, -2):
@@ -284,10 +285,10 @@ def find_start(
         event = (complete - 1) << layer
         end = (complete << layer) - 1
         if complete & 1 == 1 and end > state[DEAD]:
-            if blocks[1][layer, LAST] < start:
+            if waiting_facts(head, blocks, layer)[LAST] < start:
                 before = max(before, end)
             if event > state[DEAD]:
-                if blocks[1][layer, TIME] >= start:
+                if waiting_facts(head, blocks, layer)[TIME] >= start:
                     after = min(after, event)
                 else:
                     before = max(before, event)

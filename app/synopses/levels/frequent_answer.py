@@ -23,6 +23,7 @@ from app.synopses.levels.memory import (
     fresh_room,
     kept_facts,
     kept_rows,
+    waiting_facts,
     waiting_rows,
 )
 
@@ -68,7 +69,13 @@ def _collect(
     for layer in range(bit_length(left) - 1, BASE - 1, -1):
         complete = left >> layer
         if complete & 1 == 1 and (complete - 1) << layer >= event:
-            at = _add(blocks[1][layer], waiting_rows(head, blocks, layer), steps, at, sums)
+            at = _add(
+                waiting_facts(head, blocks, layer),
+                waiting_rows(head, blocks, layer),
+                steps,
+                at,
+                sums,
+            )
     for index in range(max(after, left) - state[TAIL], total - state[TAIL]):
         steps[0, at] = payload[index]
         steps[1, at] = 1

@@ -31,10 +31,10 @@ FACTS = 5
 GONE = -(1 << 62)
 """The time of an event that has expired, where it need not be known any more."""
 
-# The blocks in memory: facts of kept blocks, by layer and (b >> 1) mod 2^(levels-1); facts of
-# waiting blocks, by layer; where the rows of a layer's waiting block and phases begin; the rows:
+# The blocks in memory: facts, by layer and (b >> 1) mod 2^(levels-1) for kept blocks, and behind
+# them the waiting one's; where the rows of a layer's waiting block and phases begin; the rows:
 # values in the order of `columns.ordered`, or items, and their counts.
-Blocks = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64], Integers]
+Blocks = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
 @kernel
@@ -58,7 +58,6 @@ def make_blocks(head: Integers, total: int, dead: int) -> Blocks:
     """Return room for the blocks of a summary with `total` events, none before `dead` alive."""
     levels = head[LEVELS]
     left = left_tail(total, levels)
-    layers = max(bit_length(left), BASE)
     alive = BASE
     while 1 << alive <= left - 1 - dead:
         alive += 1
@@ -72,8 +71,7 @@ def make_blocks(head: Integers, total: int, dead: int) -> Blocks:
             end += (1 << (g - 1) if g > 0 else 1) * kept_room(head, layer, g)
         starts[layer, levels + 1] = end
     return (
-        np.empty((layers, 1 << (levels - 1), FACTS), np.int64),
-        np.empty((layers, FACTS), np.int64),
+        np.empty((bit_length(left), (1 << (levels - 1)) + 1, FACTS), np.int64),
         starts,
         np.empty((2 if head[KIND] == FREQUENT else 1, end), np.int64),
     )
@@ -87,16 +85,29 @@ def kept_facts(head: Integers, blocks: Blocks, layer: int, block: int) -> Intege
 
 
 @kernel
+def waiting_facts(head: Integers, blocks: Blocks, layer: int) -> Integers:
+    """Return what is known of the block that waits in `layer`."""
+    facts: Integers = blocks[0][layer, 1 << (head[LEVELS] - 1)]
+    return facts
+
+
+@kernel
+def kept_at(blocks: Blocks, layer: int, block: int, phase: int, room: int) -> int:
+    """Return where the rows of an odd block are while in `phase`, with so much room."""
+    slot = (block >> 1) & ((1 << (phase - 1)) - 1 if phase > 0 else 0)
+    return int(blocks[1][layer, phase + 1] + slot * room)
+
+
+@kernel
 def kept_rows(head: Integers, blocks: Blocks, layer: int, block: int, phase: int) -> Integers:
     """Return the room of an odd block while in `phase`."""
     size = kept_room(head, layer, phase)
-    slot = (block >> 1) & ((1 << (phase - 1)) - 1 if phase > 0 else 0)
-    at = blocks[2][layer, phase + 1] + slot * size
-    return blocks[3][:, at : at + size]
+    at = kept_at(blocks, layer, block, phase, size)
+    return blocks[2][:, at : at + size]
 
 
 @kernel
 def waiting_rows(head: Integers, blocks: Blocks, layer: int) -> Integers:
     """Return the room of the block that waits in `layer`."""
-    at = blocks[2][layer, 0]
-    return blocks[3][:, at : at + fresh_room(head, layer)]
+    at = blocks[1][layer, 0]
+    return blocks[2][:, at : at + fresh_room(head, layer)]

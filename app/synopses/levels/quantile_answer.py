@@ -58,6 +58,7 @@ from app.synopses.levels.memory import (
     fresh_room,
     kept_facts,
     kept_rows,
+    waiting_facts,
     waiting_rows,
 )
 from app.synopses.levels.quantile_layout import fresh_weight, fresh_width, kept_weight, kept_width
@@ -87,8 +88,8 @@ def _extremes(
         oldest = oldest_kept(left, layer, state[DEAD], head[LEVELS])
         if block & 1 == 0:
             if block == complete - 1:
-                least = max(least, blocks[1][layer, LOW])
-                most = min(most, blocks[1][layer, HIGH])
+                least = max(least, waiting_facts(head, blocks, layer)[LOW])
+                most = min(most, waiting_facts(head, blocks, layer)[HIGH])
         elif oldest <= block < complete:
             facts = kept_facts(head, blocks, layer, block)
             least = max(least, facts[LOW])
@@ -153,7 +154,7 @@ def _add_blocks(
             width = float(fresh_width(layer, fresh))
             if is_random:
                 width = fresh_spread(layer, fresh)
-            facts = blocks[1][layer]
+            facts = waiting_facts(head, blocks, layer)
             if is_random:
                 at = _add(facts[LOW : LOW + 1], 1, 0, 0, 0.0, keys, figures, at)
             rows = waiting_rows(head, blocks, layer)[0]

@@ -10,7 +10,7 @@ events, n <= N. The draws are a function of the seed and the events' numbers: re
 and answers of overlapping windows fail together. Values must not be chosen by one who knows the
 seed. Up to 2^(levels + 2) events the answer is exact.
 Space, cost, order, merge: as for `Quantiles`. The bound is of the same size at the usual delta;
-what random thinning buys is that actual errors are small, as they cancel.
+what random thinning buys is that errors cancel where values come in order.
 
 >>> from app.synopses.levels.random_quantiles import RandomQuantileParameters, RandomQuantiles
 >>> parameters = RandomQuantileParameters(epsilon=0.01, span=60_000, delta=0.01, seed=7)

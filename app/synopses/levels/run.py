@@ -16,6 +16,7 @@ from app.synopses.levels.block_codec import (
     encode,
     encoded_limit,
     list_blocks,
+    put_parameters,
     read_numbers,
     read_parameters,
     values_size,
@@ -29,8 +30,6 @@ from app.synopses.levels.memory import (
     FREQUENT,
     KIND,
     NOW,
-    SEED,
-    SPAN,
     STATE_SIZE,
     TAIL,
     TOTAL,
@@ -39,7 +38,7 @@ from app.synopses.levels.memory import (
 )
 from app.synopses.levels.parameters import BlockParameters
 from app.synopses.levels.quantile_answer import answer_quantiles
-from app.synopses.values.keyed import keyed_batch, split, stretch, with_room
+from app.synopses.values.keyed import keyed_batch, open_body, split, stretch, with_room
 from app.synopses.wire import VERSION, Bytes
 
 
@@ -59,8 +58,14 @@ class RunResult:
 
 
 @kernel
-def open_state(
-    head: Integers, shares: Floats, arena: Bytes, start: int, end: int, state: Integers
+def _open_state(
+    head: Integers,
+    shares: Floats,
+    made_with: Bytes,
+    arena: Bytes,
+    start: int,
+    end: int,
+    state: Integers,
 ) -> tuple[int, int, int, int]:
     """Check a stored state and fill `state`; return (fault, its two numbers, offset of the rest).
 
@@ -72,16 +77,19 @@ def open_state(
     state[TAIL] = 0
     if start == end:
         return faults.OK, 0, 0, -1
-    found = np.empty(len(shares), np.float64)
-    fault, number, seed, at = read_parameters(arena, start, end, head[KIND], found)
+    kind = head[KIND]
+    fault, number, at = open_body(arena, start, end, kind, kind)
     if fault != faults.OK:
-        return fault, number, VERSION if fault == faults.NEWER_VERSION else head[KIND], 0
-    for i in range(len(shares)):
-        if found[i] != shares[i]:
-            return faults.OTHER_PARAMETERS, 0, 0, 0
-    fault, span, at = read_numbers(arena, at, end, head, state)
-    if fault == faults.OK and (span != head[SPAN] or seed != head[SEED]):
-        fault = faults.OTHER_PARAMETERS
+        return fault, number, VERSION if fault == faults.NEWER_VERSION else kind, 0
+    # Equal parameters are equal bytes.
+    same = end - at >= len(made_with)
+    for i in range(len(made_with)):
+        same = same and arena[at + i] == made_with[i]
+    if not same:
+        found = np.empty(len(shares), np.float64)
+        fault, _, _, _ = read_parameters(arena, start, end, kind, found)
+        return faults.OTHER_PARAMETERS if fault == faults.OK else fault, 0, 0, 0
+    fault, at = read_numbers(arena, at + len(made_with), end, head, state)
     return fault, 0, 0, at
 
 
@@ -96,9 +104,10 @@ def load(
     times: Integers,
     payload: Integers,
 ) -> tuple[int, Blocks]:
-    """Read the rest of a state that `open_state` opened; return (fault, its blocks).
+    """Read the rest of a state, `at` being what `read_numbers` gave, or -1 for a new one.
 
-    There is room for `added` more events. The arrays have room for the tail, or more.
+    Returns (fault, its blocks). There is room for `added` more events. The arrays have room for the
+    tail, or more.
     """
     if at < 0:
         return faults.OK, make_blocks(head, added, -1)
@@ -113,7 +122,7 @@ def load(
 @kernel
 def _save(
     head: Integers,
-    shares: Floats,
+    made_with: Bytes,
     state: Integers,
     times: Integers,
     payload: Integers,
@@ -128,7 +137,7 @@ def _save(
     column = np.empty(column_size(head, listed, blocks, tail), np.int64)
     column[:tail] = payload[begin - state[TAIL] : state[TOTAL] - state[TAIL]]
     out = with_room(out, end, encoded_limit(head, tail, listed, len(column)))
-    return out, encode(out, end, head, shares, state, times, column, listed, blocks, begin)
+    return out, encode(out, end, head, made_with, state, times, column, listed, blocks, begin)
 
 
 @kernel
@@ -154,6 +163,7 @@ def _run(
     Returns (fault, group, its two numbers, new arena, its offsets, the lists).
     """
     groups = len(starts) - 1
+    made_with = put_parameters(head, shares)
     state = np.empty(STATE_SIZE, np.int64)
     out = np.empty(len(arena) + 64 * groups + 1024, np.uint8)
     out_offsets = np.zeros(groups + 1, np.int64)
@@ -163,7 +173,9 @@ def _run(
     for group in range(groups):
         event = starts[group]
         stop = starts[group + 1]
-        fault, a, b, at = open_state(head, shares, arena, offsets[group], offsets[group + 1], state)
+        fault, a, b, at = _open_state(
+            head, shares, made_with, arena, offsets[group], offsets[group + 1], state
+        )
         if fault != faults.OK:
             return fault, group, a, b, out, out_offsets, lists
         if state[TOTAL] + stop - event > EVENT_LIMIT:
@@ -228,7 +240,7 @@ def _run(
         settle(head, state, my_times, blocks)
         if state[TOTAL] - 1 - state[DEAD] > LIVE_LIMIT:
             return faults.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists
-        out, end = _save(head, shares, state, my_times, my_payload, blocks, out, end)
+        out, end = _save(head, made_with, state, my_times, my_payload, blocks, out, end)
         out_offsets[group + 1] = end
     return faults.OK, 0, 0, 0, out, out_offsets, lists
 

@@ -25,13 +25,13 @@ from app.synopses.levels.memory import (
     DEAD,
     LAST,
     NOW,
-    SPAN,
     STATE_SIZE,
     TAIL,
     TIME,
     TOTAL,
     Blocks,
     kept_facts,
+    waiting_facts,
 )
 from app.synopses.levels.parameters import BlockParameters
 from app.synopses.levels.run import load, run_blocks, summary_error
@@ -89,7 +89,7 @@ class BlockSummary(StoredSynopsis):
             layer, block = int(row[LAYER]), int(row[BLOCK])
             facts = kept_facts(parameters.head, blocks, layer, block)
             if row[PHASE] == WAITS:
-                facts = blocks[1][layer]
+                facts = waiting_facts(parameters.head, blocks, layer)
                 known.append((((block + 1) << layer) - 1, int(facts[LAST])))
             if row[WHOLE]:
                 known.append((block << layer, int(facts[TIME])))
@@ -116,15 +116,15 @@ class BlockSummary(StoredSynopsis):
             known = VERSION if fault == faults.NEWER_VERSION else cls.kind
             raise summary_error(fault, int(number), known, -1)
         try:
-            head = cls._made_with(shares.tolist(), 1, int(seed)).head
+            parameters = cls._made_with(shares.tolist(), int(number), int(seed))
         except SynopsisError:
             raise summary_error(faults.CORRUPTED, 0, 0, -1) from None
-        fault, span, at = read_numbers(array, at, len(array), head, state)
+        head = parameters.head
+        fault, at = read_numbers(array, at, len(array), head, state)
         if fault == faults.OK:
-            head[SPAN] = span
             times = np.empty(int(state[TOTAL] - state[TAIL]), np.int64)
             payload = np.empty(len(times), np.int64)
             fault, blocks = load(head, array, at, len(array), state, 0, times, payload)
         if fault != faults.OK:
             raise summary_error(fault, 0, 0, -1)
-        return cls._made_with(shares.tolist(), int(span), int(seed)), state, times, blocks
+        return parameters, state, times, blocks
