@@ -25,7 +25,7 @@ of separate streams add up.
 Estimate(estimate=1.0, lower=1.0, upper=1.0)
 """
 
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from app.synopses.levels.frequent_batch import FrequentBatch, run_frequent_batch
 from app.synopses.levels.item_summary import FrequentItem, ItemSummary
@@ -36,21 +36,11 @@ from app.synopses.levels.summary import BlockSummary
 __all__ = ["FrequentItem", "FrequentItems", "FrequentParameters"]
 
 
-class FrequentItems(BlockSummary, ItemSummary):
+class FrequentItems(BlockSummary[FrequentParameters], ItemSummary[FrequentParameters]):
     """A synopsis of the items of one stream, with bounds that always hold."""
 
     kind: ClassVar[int] = FREQUENT
     shares: ClassVar[int] = 1
-
-    @classmethod
-    def create(cls, parameters: FrequentParameters) -> "FrequentItems":
-        """Return a summary that has seen nothing."""
-        return cls._create(parameters)
-
-    @property
-    def parameters(self) -> FrequentParameters:
-        """What the summary was made with."""
-        return cast(FrequentParameters, self._parameters)
 
     def _epsilon(self) -> float:
         return self._parameters.epsilon

@@ -1,17 +1,19 @@
 """What summaries of frequent items of one key have in common: items in, and lists of them out."""
 
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from app.synopses.batch import integers
+from app.synopses.batch import NO_QUERIES, integers
 from app.synopses.errors import SynopsisError
 from app.synopses.estimate import Estimate
-from app.synopses.levels.columns import Floats, Integers
+from app.synopses.levels.columns import Integers
 from app.synopses.levels.frequent_batch import FrequentBatch
-from app.synopses.values.stored import StoredSynopsis, time_in_range
+from app.synopses.stored import Stored
+
+P = TypeVar("P")
 
 
 class FrequentItem(NamedTuple):
@@ -23,7 +25,7 @@ class FrequentItem(NamedTuple):
     upper: float
 
 
-class ItemSummary(StoredSynopsis):
+class ItemSummary(Stored[P]):
     """A synopsis of the items of one stream."""
 
     def insert(self, times: npt.ArrayLike, items: npt.ArrayLike) -> None:
@@ -31,10 +33,7 @@ class ItemSummary(StoredSynopsis):
 
         Raises SynopsisError, and takes in nothing, if a time goes back or an item is no number.
         """
-        column = integers("times", np.atleast_1d(times))
-        self._data = self._moved_by(column, integers("items", np.atleast_1d(items)), None)
-        if len(column) > 0:
-            self._now = max(self._now, int(column[-1]) + 1)
+        self._insert(times, integers("items", np.atleast_1d(items)))
 
     def frequent(self, n: int, share: float, now: int | None = None) -> list[FrequentItem]:
         """Return the items that may have `share` of the window [now - n, now), most frequent first.
@@ -58,7 +57,7 @@ class ItemSummary(StoredSynopsis):
         return Estimate(unlisted / 2, 0.0, float(unlisted))
 
     def _counts(self, n: int, share: float, now: int | None) -> tuple[list[FrequentItem], int]:
-        result = self._asked(n, share, self._now if now is None else time_in_range(now))
+        result = self._asked(n, share, self._at(now))
         columns = (result.items.tolist(), result.lowers.tolist(), result.uppers.tolist())
         counts = [
             FrequentItem(item, (lower + upper) / 2, float(lower), float(upper))
@@ -67,8 +66,8 @@ class ItemSummary(StoredSynopsis):
         counts.sort(key=lambda count: -count.estimate)
         return counts, int(result.unlisted[0, 0])
 
-    def _moved(self, times: Integers, values: Floats, to: Integers | None) -> bytes:
-        return self._moved_by(times, values.astype(np.int64), to)
+    def _no_values(self) -> Integers:
+        return NO_QUERIES
 
     @abstractmethod
     def _epsilon(self) -> float:
@@ -77,7 +76,3 @@ class ItemSummary(StoredSynopsis):
     @abstractmethod
     def _asked(self, n: int, share: float, at: int) -> FrequentBatch:
         """Ask the state at time `at`."""
-
-    @abstractmethod
-    def _moved_by(self, times: Integers, payload: Integers, to: Integers | None) -> bytes:
-        """Return the state after the events, moved on to the time `to`, if any."""

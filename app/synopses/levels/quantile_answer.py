@@ -164,7 +164,7 @@ def _add_blocks(
 
 
 @kernel
-def _collect(
+def collect(
     head: Integers,
     state: Integers,
     times: Integers,
@@ -210,7 +210,7 @@ def _collect(
 
 
 @kernel
-def _rank_of(part: int, events: int) -> int:
+def rank_of(part: int, events: int) -> int:
     """Return max(1, ceil(part * events / PARTS)), without rounding."""
     return int(max(1, (part * events + PARTS - 1) // PARTS))
 
@@ -230,8 +230,8 @@ def _answer(
 
     factor: 0 if figures[1] is width, s^2 / V if it is V. Cost: O(steps).
     """
-    fewest = _rank_of(part, covered)
-    most_asked = _rank_of(part, covered + straddling)
+    fewest = rank_of(part, covered)
+    most_asked = rank_of(part, covered + straddling)
     left = float(np.sum(figures[1]))
     most_s = int(sqrt(left * factor))
     lower = estimate = -1
@@ -292,7 +292,7 @@ def answer_quantiles(
     estimate is farther from the one asked for. Cost: O(steps * log steps).
     """
     factor = likely(shares[1]) if head[KIND] == RANDOM_QUANTILES else 0.0
-    keys, figures, covered, straddling, least, most = _collect(
+    keys, figures, covered, straddling, least, most = collect(
         head, state, times, payload, blocks, start
     )
     if covered + straddling == 0:

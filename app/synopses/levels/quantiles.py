@@ -19,14 +19,14 @@ Order: times must not fall. Merge: not offered (blocks are numbered by one strea
 QuantileEstimate(estimate=9.5, lower=9.5, upper=9.5, rank_error=0.0)
 """
 
-from typing import ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from app.synopses.levels.columns import Floats, Integers
+from app.synopses.levels.columns import Integers
 from app.synopses.levels.memory import QUANTILES
 from app.synopses.levels.parameters import QuantileParameters, RandomQuantileParameters
 from app.synopses.levels.quantile_batch import keys_of, run_quantile_batch
 from app.synopses.levels.summary import BlockSummary
-from app.synopses.values.stored import time_in_range
+from app.synopses.values.stored import StoredSynopsis
 
 __all__ = ["QuantileEstimate", "QuantileParameters", "Quantiles"]
 
@@ -44,7 +44,10 @@ class QuantileEstimate(NamedTuple):
     rank_error: float
 
 
-class QuantileSummary(BlockSummary):
+P = TypeVar("P", bound=QuantileParameters | RandomQuantileParameters)
+
+
+class QuantileSummary(BlockSummary[P], StoredSynopsis[P]):
     """What is the same however quantiles are kept."""
 
     def query(self, n: int, quantile: float, now: int | None = None) -> QuantileEstimate:
@@ -53,10 +56,9 @@ class QuantileSummary(BlockSummary):
         `quantile`, from 0 to 1, is taken to the millionth. A later `now` is a look ahead that
         changes nothing; an earlier one raises SynopsisError.
         """
-        at = self._now if now is None else time_in_range(now)
-        parameters = cast(QuantileParameters | RandomQuantileParameters, self._parameters)
+        at = self._at(now)
         result = run_quantile_batch(
-            parameters, [self._data], [0, 0], [], [], [0, 1], [at], [n], [quantile]
+            self._parameters, [self._data], [0, 0], [], [], [0, 1], [at], [n], [quantile]
         )
         return QuantileEstimate(
             float(result.estimates[0, 0, 0]),
@@ -65,25 +67,15 @@ class QuantileSummary(BlockSummary):
             float(result.rank_errors[0, 0, 0]),
         )
 
-    def _moved(self, times: Integers, values: Floats, to: Integers | None) -> bytes:
-        return self._moved_by(times, keys_of(values), to)
+    def _moved(self, times: Integers, values: Any, to: Integers | None) -> bytes:
+        return super()._moved(times, keys_of(values), to)
 
 
-class Quantiles(QuantileSummary):
+class Quantiles(QuantileSummary[QuantileParameters]):
     """A synopsis of the values of one stream, with bounds that always hold."""
 
     kind: ClassVar[int] = QUANTILES
     shares: ClassVar[int] = 1
-
-    @classmethod
-    def create(cls, parameters: QuantileParameters) -> "Quantiles":
-        """Return a summary that has seen nothing."""
-        return cls._create(parameters)
-
-    @property
-    def parameters(self) -> QuantileParameters:
-        """What the summary was made with."""
-        return cast(QuantileParameters, self._parameters)
 
     @classmethod
     def _made_with(cls, shares: list[float], span: int, seed: int) -> QuantileParameters:  # noqa: ARG003

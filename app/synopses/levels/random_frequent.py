@@ -41,7 +41,6 @@ import numpy as np
 from app.synopses import faults
 from app.synopses.batch import NO_QUERIES
 from app.synopses.errors import SynopsisError
-from app.synopses.histogram_codec import TIME_MIN
 from app.synopses.levels.columns import Integers
 from app.synopses.levels.frequent_batch import FrequentBatch
 from app.synopses.levels.item_summary import FrequentItem, ItemSummary
@@ -66,22 +65,12 @@ from app.synopses.wire import VERSION
 __all__ = ["FrequentItem", "RandomFrequentItems", "RandomFrequentParameters"]
 
 
-class RandomFrequentItems(ItemSummary):
+class RandomFrequentItems(ItemSummary[RandomFrequentParameters]):
     """A synopsis of the items of one stream, kept as the bytes that are stored and sent.
 
     Times are whole numbers of any unit, from -2^61 to 2^61 - 1, and never fall. A window of n at
     `now` is [now - n, now), n being at most the span kept.
     """
-
-    def __init__(self, parameters: RandomFrequentParameters, data: bytes, now: int) -> None:
-        super().__init__(data, now)
-        self._parameters = parameters
-
-    @classmethod
-    def create(cls, parameters: RandomFrequentParameters) -> "RandomFrequentItems":
-        """Return a summary that has seen nothing."""
-        empty = run_random_frequent_batch(parameters, [None], [0, 0], [], [], [0, 0], [], [], 0)
-        return cls(parameters, empty.states[0], TIME_MIN)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "RandomFrequentItems":
@@ -90,11 +79,6 @@ class RandomFrequentItems(ItemSummary):
         summary = cls(parameters, bytes(data), int(state[NOW]))
         summary.check()
         return summary
-
-    @property
-    def parameters(self) -> RandomFrequentParameters:
-        """What the summary was made with."""
-        return self._parameters
 
     def stored_entries(self) -> int:
         """Return how many samples the state holds."""
@@ -117,10 +101,10 @@ class RandomFrequentItems(ItemSummary):
             self._parameters, [self._data], [0, 0], [], [], [0, 1], [at], [n], share
         )
 
-    def _moved_by(self, times: Integers, payload: Integers, to: Integers | None) -> bytes:
+    def _moved(self, times: Integers, values: Integers, to: Integers | None) -> bytes:
         ends = [0, len(times)]
         result = run_random_frequent_batch(
-            self._parameters, [self._data], ends, times, payload, [0, 0], NO_QUERIES, [], 0, to
+            self._parameters, [self._data], ends, times, values, [0, 0], NO_QUERIES, [], 0, to
         )
         return result.states[0]
 

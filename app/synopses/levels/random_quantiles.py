@@ -20,7 +20,7 @@ what random thinning buys is that errors cancel where values come in order.
 QuantileEstimate(estimate=9.5, lower=9.5, upper=9.5, rank_error=0.0)
 """
 
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from app.synopses.levels.memory import RANDOM_QUANTILES
 from app.synopses.levels.parameters import RandomQuantileParameters
@@ -29,21 +29,11 @@ from app.synopses.levels.quantiles import QuantileSummary
 __all__ = ["RandomQuantileParameters", "RandomQuantiles"]
 
 
-class RandomQuantiles(QuantileSummary):
+class RandomQuantiles(QuantileSummary[RandomQuantileParameters]):
     """A synopsis of the values of one stream, with bounds that hold but for a chance of delta."""
 
     kind: ClassVar[int] = RANDOM_QUANTILES
     shares: ClassVar[int] = 2
-
-    @classmethod
-    def create(cls, parameters: RandomQuantileParameters) -> "RandomQuantiles":
-        """Return a summary that has seen nothing."""
-        return cls._create(parameters)
-
-    @property
-    def parameters(self) -> RandomQuantileParameters:
-        """What the summary was made with."""
-        return cast(RandomQuantileParameters, self._parameters)
 
     @classmethod
     def _made_with(cls, shares: list[float], span: int, seed: int) -> RandomQuantileParameters:

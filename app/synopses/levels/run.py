@@ -58,7 +58,7 @@ class RunResult:
 
 
 @kernel
-def _open_state(
+def open_state(
     head: Integers,
     shares: Floats,
     made_with: Bytes,
@@ -173,7 +173,7 @@ def _run(
     for group in range(groups):
         event = starts[group]
         stop = starts[group + 1]
-        fault, a, b, at = _open_state(
+        fault, a, b, at = open_state(
             head, shares, made_with, arena, offsets[group], offsets[group + 1], state
         )
         if fault != faults.OK:

@@ -1,14 +1,13 @@
 """What quantiles and frequent items of one key have in common: a state made of blocks."""
 
 from abc import abstractmethod
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 
 from app.synopses import faults
 from app.synopses.batch import NO_QUERIES
 from app.synopses.errors import SynopsisError
-from app.synopses.histogram_codec import TIME_MIN
 from app.synopses.levels.block_codec import (
     BLOCK,
     LAYER,
@@ -35,11 +34,13 @@ from app.synopses.levels.memory import (
 )
 from app.synopses.levels.parameters import BlockParameters
 from app.synopses.levels.run import load, run_blocks, summary_error
-from app.synopses.values.stored import StoredSynopsis
+from app.synopses.stored import Stored
 from app.synopses.wire import VERSION
 
+P = TypeVar("P", bound=BlockParameters)
 
-class BlockSummary(StoredSynopsis):
+
+class BlockSummary(Stored[P]):
     """A synopsis of one stream, kept as the bytes that are stored and sent.
 
     Times are whole numbers of any unit, from -2^61 to 2^61 - 1, and never fall. A window of n at
@@ -49,21 +50,10 @@ class BlockSummary(StoredSynopsis):
     kind: ClassVar[int]
     shares: ClassVar[int]
 
-    def __init__(self, parameters: BlockParameters, data: bytes, now: int) -> None:
-        super().__init__(data, now)
-        self._parameters = parameters
-
     @classmethod
     @abstractmethod
-    def _made_with(cls, shares: list[float], span: int, seed: int) -> BlockParameters:
+    def _made_with(cls, shares: list[float], span: int, seed: int) -> P:
         """Return the parameters that bytes name; raises SynopsisError."""
-
-    @classmethod
-    def _create(cls, parameters: BlockParameters) -> Self:
-        empty = run_blocks(
-            parameters, [None], [0, 0], [], NO_QUERIES, [0, 0], [], [], NO_QUERIES, None
-        )
-        return cls(parameters, empty.states[0], TIME_MIN)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -98,15 +88,15 @@ class BlockSummary(StoredSynopsis):
         if ordered != sorted(ordered) or (ordered and ordered[-1] >= now):
             raise SynopsisError("times of events do not rise with their numbers")
 
-    def _moved_by(self, times: Integers, payload: Integers, to: Integers | None) -> bytes:
+    def _moved(self, times: Integers, values: Integers, to: Integers | None) -> bytes:
         ends = [0, len(times)]
         result = run_blocks(
-            self._parameters, [self._data], ends, times, payload, [0, 0], [], [], NO_QUERIES, to
+            self._parameters, [self._data], ends, times, values, [0, 0], [], [], NO_QUERIES, to
         )
         return result.states[0]
 
     @classmethod
-    def _read(cls, data: bytes) -> tuple[BlockParameters, Integers, Integers, Blocks]:
+    def _read(cls, data: bytes) -> tuple[P, Integers, Integers, Blocks]:
         """Decode `data`; returns its parameters, numbers, times of the tail, and blocks."""
         array = np.frombuffer(bytearray(data), np.uint8)
         state = np.empty(STATE_SIZE, np.int64)
