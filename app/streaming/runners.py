@@ -22,8 +22,8 @@ from app.synopses.framework import (
     run_value_histogram_batch,
 )
 from app.synopses.landmark import LandmarkParameters, run_landmark_batch
+from app.synopses.levels.parameters import QuantileParameters
 from app.synopses.levels.quantile_batch import run_quantile_batch
-from app.synopses.levels.quantile_parameters import QuantileParameters
 from app.synopses.parameters import CountParameters, SumParameters
 from app.synopses.values.extreme import ExtremeParameters, run_extreme_batch
 from app.synopses.values.spread import SpreadParameters, run_spread_batch

@@ -105,8 +105,22 @@ def test_bounds_hold_and_none_is_missed(time_name: str) -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 0.1, 0.02])
-def test_last_n_events(epsilon: float) -> None:
-    """Windows by number, fixed or n-of-N: event numbers as times; every length near the edges."""
+@pytest.mark.parametrize("size", [1, 33, 4_096, 10_000])
+def test_fixed_size_windows(epsilon: float, size: int) -> None:
+    """The last N events, N being all that is kept: events by number, their numbers as times."""
+    rng = np.random.default_rng(12)
+    times = np.arange(3 * size + 50)
+    parameters = FrequentParameters(epsilon, size)
+    queries = np.unique(np.linspace(1, len(times), 20).astype(np.int64))
+    for name in ("zipf", "rotating"):
+        items = STREAMS[name](rng, len(times))
+        result = answers(parameters, epsilon, times, items, queries, [size])
+        check(result, parameters, epsilon, times, items, queries, [size])
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 0.1, 0.02])
+def test_n_of_n_windows(epsilon: float) -> None:
+    """The last n events, for any n <= N, of one state: every length near the edges."""
     rng = np.random.default_rng(12)
     times = np.arange(20_000)
     spans = sorted({1, 2, 3, 31, 32, 33, 500, 4_095, 4_096, 4_097, 9_999, 10_000})
@@ -116,6 +130,29 @@ def test_last_n_events(epsilon: float) -> None:
         items = STREAMS[name](rng, 20_000)
         result = answers(parameters, epsilon, times, items, queries, spans)
         check(result, parameters, epsilon, times, items, queries, spans)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 0.1])
+def test_variable_size_windows(epsilon: float) -> None:
+    """A window that an adversary lets grow by an event, or lose its oldest, at each step."""
+    rng = np.random.default_rng(13)
+    items = STREAMS["rotating"](rng, 4_000)
+    parameters = FrequentParameters(epsilon, 4_000)
+    summary = FrequentItems.create(parameters)
+    first = last = 0
+    for step in range(160):
+        grow = int(rng.integers(0, 60)) if step % 40 < 25 else 0
+        summary.insert(np.arange(last, last + grow), items[last : last + grow])
+        last += grow
+        first = min(last, first + int(rng.integers(0, 30 if step % 40 < 25 else 120)))
+        if first < last:
+            exact = Counter(items[first:last].tolist())
+            listed = summary.frequent(last - first, epsilon, now=last)
+            for known in listed:
+                assert known.lower <= exact[known.item] <= known.upper
+                assert known.upper - known.lower <= parameters.relative_width * (last - first)
+            often = {item for item, count in exact.items() if count >= epsilon * (last - first)}
+            assert often <= {known.item for known in listed}
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 0.25])

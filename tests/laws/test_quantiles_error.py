@@ -117,17 +117,52 @@ def test_bounds_hold_and_ranks_keep_the_promise(time_name: str) -> None:
             check(result, parameters.rank_error, times, values, queries, spans)
 
 
+def _normal(size: int) -> tuple[Integers, Floats]:
+    return np.arange(size), np.random.default_rng(12).normal(0, 1, size)
+
+
 @pytest.mark.parametrize("epsilon", [0.5, 0.1, 0.02])
-def test_last_n_events(epsilon: float) -> None:
-    """Windows by number, fixed or n-of-N: event numbers as times; every length near the edges."""
-    rng = np.random.default_rng(12)
-    size = 20_000
-    times, values = np.arange(size), rng.normal(0, 1, size)
+@pytest.mark.parametrize("size", [1, 33, 4_096, 10_000])
+def test_fixed_size_windows(epsilon: float, size: int) -> None:
+    """The last N events, N being all that is kept: events by number, their numbers as times."""
+    times, values = _normal(3 * size + 50)
+    parameters = QuantileParameters(epsilon, size)
+    queries = np.unique(np.linspace(1, len(times), 40).astype(np.int64))
+    result = answers(parameters, times, values, queries, [size])
+    check(result, parameters.rank_error, times, values, queries, [size])
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 0.1, 0.02])
+def test_n_of_n_windows(epsilon: float) -> None:
+    """The last n events, for any n <= N, of one state: every length near the edges."""
+    times, values = _normal(20_000)
     spans = sorted({1, 2, 3, 31, 32, 33, 500, 4_095, 4_096, 4_097, 9_999, 10_000})
     parameters = QuantileParameters(epsilon, 10_000)
     queries = np.array([1, 10, 100, 4_096, 4_100, 9_001, 16_384, 16_385, 19_999, 20_000])
     result = answers(parameters, times, values, queries, spans)
     assert check(result, parameters.rank_error, times, values, queries, spans) <= 1
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 0.1])
+def test_variable_size_windows(epsilon: float) -> None:
+    """A window that an adversary lets grow by an event, or lose its oldest, at each step."""
+    rng = np.random.default_rng(13)
+    times, values = _normal(4_000)
+    parameters = QuantileParameters(epsilon, 4_000)
+    summary = Quantiles.create(parameters)
+    first = last = 0
+    for step in range(160):
+        grow = int(rng.integers(0, 60)) if step % 40 < 25 else 0
+        summary.insert(times[last : last + grow], values[last : last + grow])
+        last += grow
+        first = min(last, first + int(rng.integers(0, 30 if step % 40 < 25 else 120)))
+        if first < last:
+            window = np.sort(values[first:last])
+            for quantile in (0.0, 0.5, 0.99):
+                rank = max(1, -(-round(quantile * 10**6) * len(window) // 10**6))
+                answer = summary.query(last - first, quantile, now=last)
+                assert answer.lower <= window[rank - 1] <= answer.upper
+                assert off(window, answer.estimate, rank) <= parameters.rank_error * len(window)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 0.25])

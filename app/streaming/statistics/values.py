@@ -22,7 +22,7 @@ from app.synopses.parameters import SumParameters
 
 if TYPE_CHECKING:
     from app.streaming.runners import Runner
-    from app.synopses.levels.quantile_parameters import QuantileParameters
+    from app.synopses.levels.parameters import QuantileParameters
     from app.synopses.values.extreme import ExtremeParameters
 
 
@@ -143,7 +143,7 @@ class Quantiles(ValueStatistic):
         return answers[self.kind]
 
     def _parameters(self, span: int) -> QuantileParameters:
-        from app.synopses.levels.quantile_parameters import QuantileParameters
+        from app.synopses.levels.parameters import QuantileParameters
 
         return QuantileParameters(epsilon=self.epsilon, span=span)
 

@@ -9,72 +9,34 @@ that does not list it, plus U. The estimate is the middle: its error is at most 
 import numpy as np
 
 from app.synopses.compile import kernel
-from app.synopses.levels.blocks import BASE, bit_length, phase, tail_length, trailing_zeros
-from app.synopses.levels.frequent_codec import oldest_whole
-from app.synopses.levels.frequent_kernel import (
-    DEAD,
-    FRESH,
+from app.synopses.levels.blocks import BASE, bit_length, left_tail, phase, trailing_zeros
+from app.synopses.levels.columns import Integers
+from app.synopses.levels.feeding import find_start, tail_begin
+from app.synopses.levels.memory import (
     LEVELS,
     LISTED,
     MISSED,
     SHORT,
     TAIL,
-    TIME,
     TOTAL,
     Blocks,
-    Integers,
-    kept_items,
-    waiting_items,
+    fresh_room,
+    kept_facts,
+    kept_rows,
+    waiting_facts,
+    waiting_rows,
 )
 
-
-@kernel
-def find_start(
-    head: Integers, state: Integers, times: Integers, blocks: Blocks, begin: int, start: int
-) -> tuple[int, int]:
-    """Return (first known event from time `start` on, the last known one before it).
-
-    `begin` is where the tail begins. Cost: O(blocks).
-    """
-    total = state[TOTAL]
-    tail = state[TAIL]
-    before = state[DEAD]
-    after = begin
-    high = total
-    while after < high:
-        middle = (after + high) >> 1
-        if times[middle - tail] >= start:
-            high = middle
-        else:
-            after = middle + 1
-    if after > begin:
-        before = max(before, after - 1)
-    ring = (1 << (head[LEVELS] - 1)) - 1
-    for layer in range(BASE, bit_length(total)):
-        complete = total >> layer
-        event = (complete - 1) << layer
-        if complete & 1 == 1 and event > state[DEAD]:
-            if blocks[1][layer, TIME] >= start:
-                after = min(after, event)
-            else:
-                before = max(before, event)
-        oldest = oldest_whole(total, layer, state[DEAD], head[LEVELS])
-        for block in range((complete - 2) | 1, oldest - 1, -2):
-            event = block << layer
-            if blocks[0][layer, (block >> 1) & ring, TIME] >= start:
-                after = min(after, event)
-            else:
-                before = max(before, event)
-                break
-    return int(after), int(before)
+PARTS = 1_000_000
+"""A share is asked for in whole millionths."""
 
 
 @kernel
-def _add(facts: Integers, items: Integers, steps: Integers, at: int, sums: Integers) -> int:
+def _add(facts: Integers, rows: Integers, steps: Integers, at: int, sums: Integers) -> int:
     """Append a block's (item, count, missed) to `steps`, and its shortfalls to `sums`."""
     for i in range(facts[LISTED]):
-        steps[0, at] = items[0, i]
-        steps[1, at] = items[1, i]
+        steps[0, at] = rows[0, i]
+        steps[1, at] = rows[1, i]
         steps[2, at] = facts[MISSED]
         at += 1
     sums[0] += facts[SHORT]
@@ -84,36 +46,38 @@ def _add(facts: Integers, items: Integers, steps: Integers, at: int, sums: Integ
 
 @kernel
 def _collect(
-    head: Integers, state: Integers, items: Integers, blocks: Blocks, after: int, sums: Integers
+    head: Integers, state: Integers, payload: Integers, blocks: Blocks, after: int, sums: Integers
 ) -> Integers:
     """Return (item, count, missed) of each block from event `after` on, and of the tail."""
     total = state[TOTAL]
-    tail = state[TAIL]
-    event = after
-    ring = (1 << (head[LEVELS] - 1)) - 1
-    begin = max((total >> BASE << BASE) - tail_length(head[LEVELS]), tail)
-    room = total - begin + 1
-    for layer in range(BASE, bit_length(total - after)):
-        room += 2 << min(layer, head[FRESH])
+    left = left_tail(total, head[LEVELS])
+    room = total - max(after, tail_begin(head, state))
+    if after < left:
+        for layer in range(BASE, bit_length(left - after)):
+            room += 2 * fresh_room(head, layer)
     steps = np.empty((3, room), np.int64)
     at = 0
-    if event < begin:
-        while event > 0:
-            layer = trailing_zeros(event)
-            if layer < BASE or event + (1 << layer) > total:
-                break
-            block = event >> layer
-            mine = kept_items(head, blocks, layer, block, phase((total >> layer) - block))
-            at = _add(blocks[0][layer, (block >> 1) & ring], mine, steps, at, sums)
-            event += 1 << layer
-        for layer in range(bit_length(total) - 1, BASE - 1, -1):
-            complete = total >> layer
-            if complete & 1 == 1 and (complete - 1) << layer >= event:
-                mine = waiting_items(head, blocks, layer)
-                at = _add(blocks[1][layer], mine, steps, at, sums)
-        event = total >> BASE << BASE
-    for index in range(event - tail, total - tail):
-        steps[0, at] = items[index]
+    event = after
+    while 0 < event < left:
+        layer = trailing_zeros(event)
+        if layer < BASE or event + (1 << layer) > left:
+            break
+        block = event >> layer
+        rows = kept_rows(head, blocks, layer, block, phase((left >> layer) - block))
+        at = _add(kept_facts(head, blocks, layer, block), rows, steps, at, sums)
+        event += 1 << layer
+    for layer in range(bit_length(left) - 1, BASE - 1, -1):
+        complete = left >> layer
+        if complete & 1 == 1 and (complete - 1) << layer >= event:
+            at = _add(
+                waiting_facts(head, blocks, layer),
+                waiting_rows(head, blocks, layer),
+                steps,
+                at,
+                sums,
+            )
+    for index in range(max(after, left) - state[TAIL], total - state[TAIL]):
+        steps[0, at] = payload[index]
         steps[1, at] = 1
         steps[2, at] = 0
         at += 1
@@ -121,21 +85,19 @@ def _collect(
 
 
 @kernel
-def tally(
-    head: Integers, state: Integers, times: Integers, items: Integers, blocks: Blocks, start: int
+def _tally(
+    head: Integers, state: Integers, times: Integers, payload: Integers, blocks: Blocks, start: int
 ) -> tuple[Integers, int, int, int]:
     """Return (counts, what an item not listed may have at most, c, U) of a window from `start` on.
 
     counts[0] are the items, rising, counts[1] their lower and counts[2] their upper bounds.
     Cost: O(items listed * log).
     """
-    total = state[TOTAL]
-    begin = max((total >> BASE << BASE) - tail_length(head[LEVELS]), state[TAIL])
-    after, before = find_start(head, state, times, blocks, begin, start)
+    after, before = find_start(head, state, times, blocks, start)
     straddling = after - 1 - before
     sums = np.zeros(2, np.int64)
-    steps = _collect(head, state, items, blocks, after, sums)
-    covered = total - after
+    steps = _collect(head, state, payload, blocks, after, sums)
+    covered = state[TOTAL] - after
     most = covered + straddling
     short = sums[0] + sums[1] + straddling
     order = np.argsort(steps[0])
@@ -152,3 +114,44 @@ def tally(
     for i in range(size):
         counts[2, i] = min(counts[2, i], most)
     return counts[:, :size], int(min(short, most)), int(covered), int(straddling)
+
+
+@kernel
+def with_columns(lists: Integers, listed: int, more: int) -> Integers:
+    """Return `lists`, or a longer copy of lists[:, :listed], with room for `more` behind it."""
+    if listed + more <= lists.shape[1]:
+        return lists
+    longer = np.empty((3, 2 * (listed + more)), np.int64)
+    longer[:, :listed] = lists[:, :listed]
+    return longer
+
+
+@kernel
+def list_items(
+    head: Integers,
+    state: Integers,
+    times: Integers,
+    payload: Integers,
+    blocks: Blocks,
+    start: int,
+    part: int,
+    facts: Integers,
+    lists: Integers,
+    listed: int,
+) -> tuple[Integers, int]:
+    """Append the items that may have part/PARTS of the window from `start` on to `lists`.
+
+    facts receives what another item may have at most, and the fewest and most events of the window.
+    Returns (the lists, or a longer copy, and their length). Cost: O(items listed * log).
+    """
+    counts, unlisted, covered, straddling = _tally(head, state, times, payload, blocks, start)
+    lists = with_columns(lists, listed, counts.shape[1])
+    for i in range(counts.shape[1]):
+        if counts[2, i] * PARTS >= part * covered:
+            for j in range(3):
+                lists[j, listed] = counts[j, i]
+            listed += 1
+    facts[0] = unlisted
+    facts[1] = covered
+    facts[2] = covered + straddling
+    return lists, listed

@@ -53,6 +53,12 @@ def promise(levels: int, fineness: int, fresh: int) -> float:
 
 
 @kernel
+def fresh_items(layer: int, fresh: int) -> int:
+    """Return how many items a fresh block may list."""
+    return int(1 << min(layer, fresh))
+
+
+@kernel
 def threshold(layer: int, phase: int, fineness: int) -> int:
     """Return the count above which a kept block of that phase lists an item."""
     shift = layer + phase - fineness

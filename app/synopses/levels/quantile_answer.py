@@ -16,126 +16,151 @@ Its rank error: let the width high - low be at most w everywhere. Then F(estimat
 and below the estimate, low + high <= -1, so F - t <= high <= (w - 1) / 2: the estimate's own first
 rank is at most t + (w + 1) / 2. So the ranks of the estimate come within (w + 1) / 2 of t, which is
 at most epsilon m by quantile_layout.py. The same way, lower and upper are at most w off.
+
+With random thinning (random_layout.py), S(x) + s and S(x) - s take the place of S(x) and S(x) - D,
+the V of s being that of the blocks with values above x, and cut to 0 and c. Minima are kept, too.
+lower > quantile only if S + s is less than F at the quantile, as the last stored value up to it has
+the same S and s; and upper < quantile only if S - s is more than F just below it, as S - s never
+falls. For the estimate, s is that of all blocks, so that low + high never falls with S: it is more
+than E = (2 s + U + 1) / 2 off only if S is more than s off at the last x with F(x) < t - E, or at
+the first with F(x) >= t + E. It is moved to lower or upper if it is beyond. So bounds and error
+fail only if S is more than s off, on one side, at one of four values that no draw has a say in.
 """
+
+from math import sqrt
 
 import numpy as np
 
 from app.synopses.compile import kernel
-from app.synopses.levels.blocks import BASE, bit_length, oldest_kept, phase, trailing_zeros
-from app.synopses.levels.quantile_kernel import (
+from app.synopses.levels.blocks import (
+    BASE,
+    bit_length,
+    left_tail,
+    oldest_kept,
+    phase,
+    trailing_zeros,
+)
+from app.synopses.levels.columns import Floats, Integers, doubles
+from app.synopses.levels.feeding import find_start, tail_begin
+from app.synopses.levels.memory import (
     DEAD,
     FINENESS,
     FRESH,
+    HIGH,
+    KIND,
     LEVELS,
+    LISTED,
+    LOW,
+    RANDOM_QUANTILES,
     TAIL,
     TOTAL,
     Blocks,
-    Floats,
-    Integers,
-    kept_values,
-    waiting_values,
+    fresh_room,
+    kept_facts,
+    kept_rows,
+    waiting_facts,
+    waiting_rows,
 )
 from app.synopses.levels.quantile_layout import fresh_weight, fresh_width, kept_weight, kept_width
+from app.synopses.levels.random_layout import fresh_spread, kept_spread, likely
 
 PARTS = 1_000_000
 """A quantile is asked for in whole millionths."""
 
-
-@kernel
-def find_start(
-    head: Integers, state: Integers, times: Integers, blocks: Blocks, begin: int, start: int
-) -> tuple[int, int]:
-    """Return (first known event from time `start` on, the last known one before it).
-
-    `begin` is where the tail begins. Cost: O(blocks).
-    """
-    total = state[TOTAL]
-    tail = state[TAIL]
-    after = total
-    before = state[DEAD]
-    low = begin
-    high = total
-    while low < high:
-        middle = (low + high) >> 1
-        if times[middle - tail] >= start:
-            high = middle
-        else:
-            low = middle + 1
-    after = min(after, low)
-    if low > begin:
-        before = max(before, low - 1)
-    ring = (1 << (head[LEVELS] - 1)) - 1
-    for layer in range(BASE, bit_length(total)):
-        complete = total >> layer
-        if complete & 1 == 1 and (complete << layer) - 1 > state[DEAD]:
-            if blocks[4][layer] < start:
-                before = max(before, (complete << layer) - 1)
-            if (complete - 1) << layer > state[DEAD]:
-                if blocks[3][layer] >= start:
-                    after = min(after, (complete - 1) << layer)
-                else:
-                    before = max(before, (complete - 1) << layer)
-        oldest = oldest_kept(total, layer, state[DEAD], head[LEVELS])
-        for block in range((complete - 2) | 1, oldest - 1, -2):
-            event = block << layer
-            if event <= state[DEAD]:
-                break
-            if blocks[0][layer, (block >> 1) & ring] >= start:
-                after = min(after, event)
-            else:
-                before = max(before, event)
-                break
-    return int(after), int(before)
+_HIGHEST = 0x7FF << 52
+_LOWEST = -_HIGHEST - 1
+"""The keys of the infinities, where nothing is known."""
 
 
 @kernel
 def _extremes(
     head: Integers, state: Integers, blocks: Blocks, since: int, until: int
-) -> tuple[float, float]:
+) -> tuple[int, int]:
     """Return (minimum, maximum) of the smallest known blocks around the events since..until - 1."""
-    total = state[TOTAL]
-    least = -np.inf
-    most = np.inf
-    ring = (1 << (head[LEVELS] - 1)) - 1
-    for layer in range(BASE, bit_length(total)):
-        complete = total >> layer
+    left = left_tail(state[TOTAL], head[LEVELS])
+    least = _LOWEST
+    most = _HIGHEST
+    for layer in range(BASE, bit_length(left)):
+        complete = left >> layer
         block = since >> layer
         if block != (until - 1) >> layer:
             continue
+        oldest = oldest_kept(left, layer, state[DEAD], head[LEVELS])
         if block & 1 == 0:
             if block == complete - 1:
-                least = max(least, blocks[5][layer])
-                most = min(most, blocks[6][layer])
-        elif oldest_kept(total, layer, state[DEAD], head[LEVELS]) <= block < complete:
-            least = max(least, blocks[1][layer, (block >> 1) & ring])
-            most = min(most, blocks[2][layer, (block >> 1) & ring])
+                least = max(least, waiting_facts(head, blocks, layer)[LOW])
+                most = min(most, waiting_facts(head, blocks, layer)[HIGH])
+        elif oldest <= block < complete:
+            facts = kept_facts(head, blocks, layer, block)
+            least = max(least, facts[LOW])
+            most = min(most, facts[HIGH])
     return least, most
 
 
 @kernel
-def _add(values: Floats, maximum: float, weight: int, width: int, steps: Floats, at: int) -> int:
-    """Append a block's values and maximum as (value, events, width that ends there) to `steps`."""
-    for value in values:
-        steps[0, at] = value
-        steps[1, at] = weight
-        steps[2, at] = 0
+def _add(
+    rows: Integers,
+    size: int,
+    weight: int,
+    maximum: int,
+    width: float,
+    keys: Integers,
+    figures: Floats,
+    at: int,
+) -> int:
+    """Append a block's values and maximum, as `collect` has them."""
+    for i in range(size):
+        keys[at] = rows[i]
+        figures[0, at] = weight
+        figures[1, at] = 0
         at += 1
     if width > 0:
-        steps[0, at] = maximum
-        steps[1, at] = 0
-        steps[2, at] = width
+        keys[at] = maximum
+        figures[0, at] = 0
+        figures[1, at] = width
         at += 1
     return at
 
 
 @kernel
-def _room(head: Integers, state: Integers, after: int) -> int:
-    """Return how many steps `collect` may need."""
-    total = state[TOTAL]
-    room = 4 + (1 << BASE)
-    for layer in range(BASE, bit_length(total - after)):
-        room += 2 + 2 * (1 << (layer - fresh_weight(layer, head[FRESH])))
-    return int(room)
+def _add_blocks(
+    head: Integers, state: Integers, blocks: Blocks, after: int, keys: Integers, figures: Floats
+) -> int:
+    """Append the blocks from event `after` on; return how many steps there are."""
+    left = left_tail(state[TOTAL], head[LEVELS])
+    fineness, fresh = head[FINENESS], head[FRESH]
+    is_random = head[KIND] == RANDOM_QUANTILES
+    at = 0
+    event = after
+    while event > 0:
+        layer = trailing_zeros(event)
+        if layer < BASE or event + (1 << layer) > left:
+            break
+        block = event >> layer
+        g = phase((left >> layer) - block)
+        width = float(kept_width(layer, g, fineness, fresh))
+        if is_random:
+            width = kept_spread(layer, g, fineness, fresh)
+        facts = kept_facts(head, blocks, layer, block)
+        if is_random:
+            at = _add(facts[LOW : LOW + 1], 1, 0, 0, 0.0, keys, figures, at)
+        rows = kept_rows(head, blocks, layer, block, g)[0]
+        weight = 1 << kept_weight(layer, g, fineness, fresh)
+        at = _add(rows, facts[LISTED], weight, facts[HIGH], width, keys, figures, at)
+        event += 1 << layer
+    for layer in range(bit_length(left) - 1, BASE - 1, -1):
+        complete = left >> layer
+        if complete & 1 == 1 and (complete - 1) << layer >= event:
+            width = float(fresh_width(layer, fresh))
+            if is_random:
+                width = fresh_spread(layer, fresh)
+            facts = waiting_facts(head, blocks, layer)
+            if is_random:
+                at = _add(facts[LOW : LOW + 1], 1, 0, 0, 0.0, keys, figures, at)
+            rows = waiting_rows(head, blocks, layer)[0]
+            weight = 1 << fresh_weight(layer, fresh)
+            at = _add(rows, facts[LISTED], weight, facts[HIGH], width, keys, figures, at)
+    return at
 
 
 @kernel
@@ -143,66 +168,45 @@ def collect(
     head: Integers,
     state: Integers,
     times: Integers,
-    values: Floats,
+    payload: Integers,
     blocks: Blocks,
-    begin: int,
     start: int,
-) -> tuple[Floats, int, int, float, float]:
+) -> tuple[Integers, Floats, int, int, int, int]:
     """Return the steps of a window that starts at time `start`, in the order of their values.
 
-    Returns (steps, c, U, least, most): steps[0] the values, steps[1] how many events each stands
-    for, steps[2] how much of the width ends at it; U more events may be in the window, their values
-    from least to most. Cost: O(steps * log steps).
+    Returns (keys, figures, c, U, least, most): figures[0] is how many events each key stands for,
+    figures[1] how much of the width, or of V, ends at it; U more events may be in the window, their
+    keys from least to most. Cost: O(steps * log steps).
     """
     total = state[TOTAL]
-    after, before = find_start(head, state, times, blocks, begin, start)
+    left = left_tail(total, head[LEVELS])
+    after, before = find_start(head, state, times, blocks, start)
     straddling = after - 1 - before
-    least = np.inf
-    most = np.inf
+    room = 2 + total - max(after, tail_begin(head, state))
+    if after < left:
+        for layer in range(BASE, bit_length(left - after)):
+            room += 4 + 2 * fresh_room(head, layer)
+    keys = np.empty(room, np.int64)
+    figures = np.empty((2, room), np.float64)
+    at = 0
+    if after < left:
+        at = _add_blocks(head, state, blocks, after, keys, figures)
+    since = max(after, left)
+    at = _add(payload[since - state[TAIL] :], total - since, 1, 0, 0.0, keys, figures, at)
+    least = most = 0
     if straddling > 0:
         least, most = _extremes(head, state, blocks, before + 1, after)
-    if after >= begin:
-        steps = np.empty((3, total - after + 2), np.float64)
-        at = _add(values[after - state[TAIL] : total - state[TAIL]], 0.0, 1, 0, steps, 0)
-    else:
-        steps = np.empty((3, _room(head, state, after)), np.float64)
-        at = 0
-        event = after
-        ring = (1 << (head[LEVELS] - 1)) - 1
-        while event > 0:
-            layer = trailing_zeros(event)
-            if layer < BASE or event + (1 << layer) > total:
-                break
-            block = event >> layer
-            g = phase((total >> layer) - block)
-            weight = kept_weight(layer, g, head[FINENESS], head[FRESH])
-            width = kept_width(layer, g, head[FINENESS], head[FRESH])
-            mine = kept_values(head, blocks, layer, block, g)
-            maximum = blocks[2][layer, (block >> 1) & ring]
-            at = _add(mine, maximum, 1 << weight, width, steps, at)
-            event += 1 << layer
-        for layer in range(bit_length(total) - 1, BASE - 1, -1):
-            complete = total >> layer
-            if complete & 1 == 1 and (complete - 1) << layer >= event:
-                weight = fresh_weight(layer, head[FRESH])
-                width = fresh_width(layer, head[FRESH])
-                mine = waiting_values(head, blocks, layer)
-                at = _add(mine, blocks[6][layer], 1 << weight, width, steps, at)
-        event = total >> BASE << BASE
-        at = _add(values[event - state[TAIL] : total - state[TAIL]], 0.0, 1, 0, steps, at)
-    if straddling > 0:
         for extreme in (least, most):
-            steps[0, at] = extreme
-            steps[1, at] = 0
-            steps[2, at] = 0
+            keys[at] = extreme
+            figures[0, at] = 0
+            figures[1, at] = 0
             at += 1
-    steps = steps[:, :at]
-    order = np.argsort(steps[0])
-    ordered = np.empty((3, at), np.float64)
+    order = np.argsort(keys[:at])
+    ordered = np.empty((2, at), np.float64)
     for i in range(at):
-        for k in range(3):
-            ordered[k, i] = steps[k, order[i]]
-    return ordered, int(total - after), int(straddling), least, most
+        for k in range(2):
+            ordered[k, i] = figures[k, order[i]]
+    return keys[order], ordered, int(total - after), int(straddling), least, most
 
 
 @kernel
@@ -212,38 +216,89 @@ def rank_of(part: int, events: int) -> int:
 
 
 @kernel
-def answer(
-    steps: Floats, covered: int, straddling: int, least: float, most: float, part: int
+def _answer(
+    keys: Integers,
+    figures: Floats,
+    covered: int,
+    straddling: int,
+    least: int,
+    most: int,
+    part: int,
+    factor: float,
 ) -> tuple[float, float, float, float]:
-    """Return (estimate, lower, upper, rank error) of the part/PARTS quantile; NaN for no events.
+    """Return (estimate, lower, upper, rank error) of the part/PARTS quantile.
 
-    The rank error is what is certain of this window: no rank of the estimate is farther from the
-    one asked for. Cost: O(steps).
+    factor: 0 if figures[1] is width, s^2 / V if it is V. Cost: O(steps).
     """
-    estimate = lower = upper = error = np.nan
-    if covered + straddling == 0:
-        return estimate, lower, upper, error
-    width = int(np.sum(steps[2]))
     fewest = rank_of(part, covered)
     most_asked = rank_of(part, covered + straddling)
+    left = float(np.sum(figures[1]))
+    most_s = int(sqrt(left * factor))
+    lower = estimate = -1
+    error = (2 * most_s + straddling + 1) // 2
     count = 0
     high_before = -1
     i = 0
-    while i < steps.shape[1]:
-        value = steps[0, i]
-        while i < steps.shape[1] and steps[0, i] == value:
-            count += int(steps[1, i])
-            width -= int(steps[2, i])
+    while True:
+        key = keys[i]
+        while i < len(keys) and keys[i] == key:
+            count += int(figures[0, i])
+            left -= figures[1, i]
             i += 1
-        high = count + (straddling - most_asked if value >= least else -fewest)
-        low = max(count - width, 0) + (-fewest if value >= most else -most_asked)
-        if np.isnan(lower) and high >= 0:
-            lower = value
-        if np.isnan(estimate) and low + high >= 0:
-            estimate = value
-            error = float(max(0, -low, high_before + 1))
-        if low >= 0:
-            upper = value
+        if i == len(keys):
+            left = 0.0  # but for rounding
+        if factor > 0:
+            s = int(sqrt(max(left, 0.0) * factor))
+            low = max(count - s, 0)
+            high = min(count + s, covered)
+            middle = max(count - most_s, 0) + min(count + most_s, covered)
+        else:
+            low = max(count - int(left), 0)
+            high = count
+            middle = low + high
+        high_shift = straddling - most_asked if straddling > 0 and key >= least else -fewest
+        low_shift = -fewest if straddling == 0 or key >= most else -most_asked
+        if lower < 0 and high + high_shift >= 0:
+            lower = i - 1
+        if estimate < 0 and lower >= 0 and middle + low_shift + high_shift >= 0:
+            estimate = i - 1
+            if factor == 0:
+                error = max(0, -low - low_shift, high_before + 1)
+        if low + low_shift >= 0:
             break
-        high_before = high
-    return estimate, lower, upper, error
+        high_before = high + high_shift
+    if estimate < 0:
+        estimate = i - 1
+    found = doubles(keys[np.array([estimate, lower, i - 1])])
+    return found[0], found[1], found[2], float(error)
+
+
+@kernel
+def answer_quantiles(
+    head: Integers,
+    shares: Floats,
+    state: Integers,
+    times: Integers,
+    payload: Integers,
+    blocks: Blocks,
+    start: int,
+    parts: Integers,
+    answers: Floats,
+) -> None:
+    """Fill answers[0..3] with (estimate, lower, upper, rank error) of the quantiles `parts`.
+
+    They are of the window that starts at time `start`; NaN if it has no events. The rank error is
+    what is certain of this window (but for a chance of delta, of random thinning): no rank of the
+    estimate is farther from the one asked for. Cost: O(steps * log steps).
+    """
+    factor = likely(shares[1]) if head[KIND] == RANDOM_QUANTILES else 0.0
+    keys, figures, covered, straddling, least, most = collect(
+        head, state, times, payload, blocks, start
+    )
+    if covered + straddling == 0:
+        answers[:] = np.nan
+        return
+    for j in range(len(parts)):
+        found = _answer(keys, figures, covered, straddling, least, most, parts[j], factor)
+        for k in range(4):
+            answers[k, j] = found[k]

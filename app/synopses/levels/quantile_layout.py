@@ -11,31 +11,32 @@ blocks merged: S and D add up. Of sorted values for 2^w each, keeping the 1st of
 values are <= x, ceil(p / 2^e) of the kept ones are, and 2^(w+e) ceil(p / 2^e) - 2^w p is between 0
 and 2^(w+e) - 2^w. So D rises by the difference of the two weights.
 
-Fresh blocks have at most 2^fresh values: w = max(0, l - fresh). Each layer above `fresh` doubles D
-by merging and adds (2^w)/2 by keeping every other value: D = (l - fresh) 2^w / 2, which is
-(l - fresh) / 2^(fresh+1) of the block's events. A block of phase g has
-w = max(0, l - fresh, l + g - fineness), and so D = fresh D + 2^w - fresh 2^w.
+Fresh blocks have at most 2^(fresh + c) values, where c, the extra fineness, rises with the layer: 0
+in the first 2 layers above `fresh`, 1 in the next 4, 2 in the next 8, and so on. w is the least
+that does: max(0, l - fresh - c). Each layer doubles D by merging, and adds 2^w / 2 where it keeps
+every other value. In stretch c, the added shares of the events, 2^(w-1-l), come to less than
+2^-fresh; so up to layer 40 they are less than 4 2^-fresh together, and not 20 2^-fresh.
+A block of phase g has w = max(fresh w, l + g - fineness), and so D = fresh D + 2^w - 2^(fresh w).
 
 With blocks.py: of a window of m > R events, the number of those <= x is known within a width of
 less than
 
-    ((LAYERS - fresh) / 2^(fresh+1) + levels 2^-fineness + 2 / (2^levels - 1)) m = 2 epsilon' m,
+    (waiting + levels 2^-fineness + 2 / (2^levels - 1)) m = 2 epsilon' m,
 
-LAYERS = 40, and (as what straddles is at most 2^l - 1 events) with one to spare. Of m <= R events
-it is known exactly. quantile_answer.py shows that the rank error is at most half the width, rounded
-up.
+`waiting` being the D of a fresh block of layer 40 as a share of its events, and (as what straddles
+is at most 2^l - 1 events) with one to spare. Of m <= R events it is known exactly.
+quantile_answer.py shows that the rank error is at most half the width, rounded up.
 
 Space, in values: a phase of a layer has 2^(g-1) blocks of at most 2^(fineness-g) values, so a layer
-has at most levels 2^(fineness-1) + 2^fresh, and 2^levels times and maxima; and the tail has
+has at most levels 2^(fineness-1) + 2^(fresh+c), and 2^levels times and maxima; and the tail has
 2^(levels+BASE-1) + 2^BASE. A layer is in use if its blocks can have 2^l <= m events. With fineness
-about log2(levels / epsilon): O(1/epsilon log^2(1/epsilon) log(epsilon m)), the paper's theorem A.2,
-plus O(1/epsilon log(epsilon m)) times the 40 layers that fresh blocks are made ready for.
+about log2(levels / epsilon): O(1/epsilon log^2(1/epsilon) log(epsilon m)), the paper's theorem A.2.
 """
 
 from functools import lru_cache
 
 from app.synopses.compile import kernel
-from app.synopses.levels.blocks import BASE
+from app.synopses.levels.blocks import BASE, bit_length
 
 LAYERS = 40
 
@@ -60,26 +61,33 @@ def choose(epsilon: float) -> tuple[int, int, int]:
 
 def promise(levels: int, fineness: int, fresh: int) -> float:
     """Return epsilon', the promised rank error as a share of the window's events."""
-    waiting = (LAYERS - fresh) / 2.0 ** (fresh + 1)
+    waiting = fresh_width(LAYERS, fresh) / 2.0**LAYERS
     return (waiting + levels / 2.0**fineness + 2 / (2.0**levels - 1)) / 2
 
 
 @kernel
 def fresh_weight(layer: int, fresh: int) -> int:
     """Return log2 of what a value of a fresh block stands for."""
-    return int(max(0, layer - fresh))
+    above = layer - fresh
+    return int(above - bit_length(above + 1) + 2) if above > 0 else 0
 
 
 @kernel
 def kept_weight(layer: int, phase: int, fineness: int, fresh: int) -> int:
     """Return log2 of what a value of a kept block of that phase stands for."""
-    return int(max(0, layer - fresh, layer + phase - fineness))
+    return int(max(fresh_weight(layer, fresh), layer + phase - fineness))
 
 
 @kernel
 def fresh_width(layer: int, fresh: int) -> int:
     """Return D of a fresh block."""
-    return 0 if layer <= fresh else (layer - fresh) << (layer - fresh - 1)
+    width = 0
+    before = 0
+    for at in range(fresh + 1, layer + 1):
+        weight = fresh_weight(at, fresh)
+        width = 2 * width + (1 << weight) - (1 << before)
+        before = weight
+    return int(width)
 
 
 @kernel

@@ -22,8 +22,9 @@ import numpy.typing as npt
 
 from app.synopses.errors import SynopsisError
 from app.synopses.histogram_codec import Integers
-from app.synopses.levels.frequent_batch import PARTS, FrequentBatch, run_frequent_batch
-from app.synopses.levels.frequent_parameters import FrequentParameters
+from app.synopses.levels.frequent_answer import PARTS
+from app.synopses.levels.frequent_batch import FrequentBatch, run_frequent_batch
+from app.synopses.levels.parameters import FrequentParameters
 from app.synopses.merge.asked import ask
 from app.synopses.merge.bundle import Bundle
 from app.synopses.merge.families import FREQUENT

@@ -34,16 +34,16 @@ from app.synopses.compile import kernel
 from app.synopses.errors import SynopsisError
 from app.synopses.histogram_codec import Integers
 from app.synopses.histogram_kernel import Floats
-from app.synopses.levels.block_codec import summary_error
-from app.synopses.levels.blocks import BASE, tail_length
+from app.synopses.levels.block_codec import put_parameters
+from app.synopses.levels.columns import doubles
+from app.synopses.levels.memory import QUANTILES, STATE_SIZE, TAIL, TOTAL
+from app.synopses.levels.parameters import QuantileParameters
 from app.synopses.levels.quantile_answer import collect, rank_of
-from app.synopses.levels.quantile_batch import head_of, parts_of
-from app.synopses.levels.quantile_codec import QUANTILES, blocks_for, decode, read_numbers
-from app.synopses.levels.quantile_kernel import LEVELS, STATE_SIZE, TAIL, TOTAL
-from app.synopses.levels.quantile_parameters import QuantileParameters
+from app.synopses.levels.quantile_batch import parts_of
+from app.synopses.levels.run import load, open_state, summary_error
 from app.synopses.merge.asked import ask
 from app.synopses.merge.bundle import Bundle
-from app.synopses.wire import VERSION, Bytes
+from app.synopses.wire import Bytes
 
 # Rows of the steps of a union, by rising value: the value, the events it stands for, the width that
 # ends at it, and how many more straddling events may be, and are for certain, up to it.
@@ -66,44 +66,43 @@ class UnionQuantiles:
 
 @kernel
 def _known(
-    head: Integers, data: Bytes, starts: Integers
-) -> tuple[int, int, Floats, Integers, Integers, Floats]:
+    head: Integers, shares: Floats, data: Bytes, starts: Integers
+) -> tuple[int, int, int, Floats, Integers, Integers, Floats]:
     """Return what a part knows of the windows that start at `starts`.
 
-    Returns (fault, its number, steps, ends, events, extremes): steps[:, ends[k]:ends[k + 1]] is
-    what `collect` gives of window k; of the events, events[k, 0] are in known blocks and
-    events[k, 1] straddle, with values from extremes[k, 0] to extremes[k, 1].
+    Returns (fault, its two numbers, steps, ends, events, extremes): steps[:, ends[k]:ends[k + 1]]
+    are the values that `collect` gives of window k, and their figures. Of the events, events[k, 0]
+    are in known blocks and events[k, 1] straddle, with values from extremes[k, 0] to
+    extremes[k, 1].
     """
     state = np.empty(STATE_SIZE, np.int64)
-    found = head.copy()
     steps = np.empty((3, 0), np.float64)
     ends = np.zeros(len(starts) + 1, np.int64)
     events = np.zeros((len(starts), 2), np.int64)
     extremes = np.zeros((len(starts), 2), np.float64)
-    fault, begin, at = read_numbers(data, 0, len(data), found, state)
+    made_with = put_parameters(head, shares)
+    fault, a, b, at = open_state(head, shares, made_with, data, 0, len(data), state)
     if fault != faults.OK:
-        return fault, 0, steps, ends, events, extremes
-    times = np.empty(state[TOTAL] - begin, np.int64)
-    values = np.empty(len(times), np.float64)
-    blocks = blocks_for(found, state, 0)
-    fault = decode(data, at, len(data), found, state, times, values, blocks)
+        return fault, a, b, steps, ends, events, extremes
+    times = np.empty(state[TOTAL] - state[TAIL], np.int64)
+    payload = np.empty(len(times), np.int64)
+    fault, blocks = load(head, data, at, len(data), state, 0, times, payload)
     if fault != faults.OK:
-        return fault, 0, steps, ends, events, extremes
-    begin = max((state[TOTAL] >> BASE << BASE) - tail_length(head[LEVELS]), state[TAIL])
+        return fault, 0, 0, steps, ends, events, extremes
     for k in range(len(starts)):
-        mine, covered, straddling, least, most = collect(
-            found, state, times, values, blocks, begin, starts[k]
+        keys, figures, covered, straddling, least, most = collect(
+            head, state, times, payload, blocks, starts[k]
         )
-        ends[k + 1] = ends[k] + mine.shape[1]
+        ends[k + 1] = ends[k] + len(keys)
         longer = np.empty((3, ends[k + 1]), np.float64)
         longer[:, : ends[k]] = steps[:, : ends[k]]
-        longer[:, ends[k] :] = mine
+        longer[0, ends[k] :] = doubles(keys)
+        longer[1:, ends[k] :] = figures
         steps = longer
         events[k, 0] = covered
         events[k, 1] = straddling
-        extremes[k, 0] = least
-        extremes[k, 1] = most
-    return faults.OK, 0, steps, ends, events, extremes
+        extremes[k] = doubles(np.array([least, most]))
+    return faults.OK, 0, 0, steps, ends, events, extremes
 
 
 @kernel
@@ -160,18 +159,18 @@ def union_quantiles(
             f"a window asked for must be from 1 to {asked.parameters.span}, the span kept"
         )
     parts = parts_of(quantiles)
-    head = head_of(asked.parameters)
+    head, shares = asked.parameters.head, asked.parameters.shares
     answers = np.empty((4, len(bundles), len(asked.spans), len(parts)), np.float64)
     for bundle, first in enumerate(asked.starts[:-1].tolist()):
         windows: list[list[Floats]] = [[] for _ in asked.spans]
         covered = np.zeros(len(asked.spans), np.int64)
         for part in range(first, int(asked.starts[bundle + 1])):
             data = np.frombuffer(bytearray(asked.states[part]), np.uint8)
-            fault, number, steps, ends, events, extremes = _known(
-                head, data, asked.times[part] - asked.spans
+            fault, a, b, steps, ends, events, extremes = _known(
+                head, shares, data, asked.times[part] - asked.spans
             )
             if fault != faults.OK:
-                raise summary_error(fault, int(number), VERSION, -1)
+                raise summary_error(fault, int(a), int(b), -1)
             for k, window in enumerate(windows):
                 window.append(_united(steps[:, ends[k] : ends[k + 1]], events[k, 1], extremes[k]))
             covered += events[:, 0]

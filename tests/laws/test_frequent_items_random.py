@@ -1,0 +1,169 @@
+"""Frequent items by random sampling: no lower bound is ever too high, and upper ones fail rarely.
+
+Seeds are fixed. A count of failures is held to a significance of 10^-6: a promise that is kept
+fails one such test in a million.
+"""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from app.synopses import SynopsisError
+from app.synopses.levels import (
+    RandomFrequentItems,
+    RandomFrequentParameters,
+    run_random_frequent_batch,
+)
+from app.synopses.levels.sticky_kernel import level_needed, level_of
+from tests.laws.streams import TIMES
+from tests.laws.test_frequent_items_error import STREAMS, Integers
+from tests.laws.test_sample_chance import SIGNIFICANCE, chance
+
+
+def failed(
+    parameters: RandomFrequentParameters,
+    share: float,
+    times: Integers,
+    items: Integers,
+    queries: Integers,
+    spans: list[int],
+) -> Integers:
+    """For each query and span, 1 if some item has more than is said; the rest is checked."""
+    result = run_random_frequent_batch(
+        parameters, [None], [0, len(times)], times, items, [0, len(queries)], queries, spans, share
+    )
+    out = np.zeros((len(queries), len(spans)), np.int64)
+    for i, query in enumerate(queries.tolist()):
+        for k, span in enumerate(spans):
+            first, last = np.searchsorted(times, [query - span, query])
+            events = int(last - first)
+            exact = Counter(items[first:last].tolist())
+            at, to = result.ends[i * len(spans) + k : i * len(spans) + k + 2].tolist()
+            unlisted = int(result.unlisted[i, k])
+            assert result.events_low[i, k] <= events <= result.events_high[i, k]
+            assert unlisted <= parameters.epsilon * events
+            listed = result.items[at:to].tolist()
+            assert listed == sorted(set(listed))
+            columns = (listed, result.lowers[at:to].tolist(), result.uppers[at:to].tolist())
+            for item, lower, upper in zip(*columns, strict=True):
+                assert lower <= exact[item]
+                assert upper - lower <= unlisted
+                out[i, k] |= exact.pop(item) > upper
+            if share == 0:
+                out[i, k] |= any(count > unlisted for count in exact.values())
+            else:
+                out[i, k] |= any(
+                    count > unlisted and count >= share * events for count in exact.values()
+                )
+            if events <= parameters.reach // 2:
+                assert out[i, k] == 0
+    return out
+
+
+@pytest.mark.parametrize("delta", [0.5, 0.05])
+@pytest.mark.parametrize("name", ["zipf", "rotating", "in runs", "in turn", "one"])
+def test_failures_keep_to_delta(name: str, delta: float) -> None:
+    """Of many seeds, no oftener than delta for any window: fixed size and n-of-N."""
+    size, seeds = 3_000, 100
+    times, items = np.arange(size), STREAMS[name](np.random.default_rng(1), size)
+    spans = [70, 500, 1_900, 2_000]
+    seen = np.zeros((1, len(spans)), np.int64)
+    for seed in range(seeds):
+        parameters = RandomFrequentParameters(0.3, 2_000, delta, seed)
+        seen += failed(parameters, 0, times, items, np.array([size]), spans)
+    for count in seen.ravel().tolist():
+        assert count <= delta * seeds or chance(seeds, delta, count) > SIGNIFICANCE
+
+
+@pytest.mark.parametrize("time_name", TIMES)
+def test_failures_keep_to_delta_by_time(time_name: str) -> None:
+    """Variable-size windows: whatever the times, all streams, windows and shares."""
+    delta, size = 0.1, 3_000
+    rng = np.random.default_rng(2)
+    count = windows = 0
+    for seed, name in enumerate(STREAMS):
+        times, items = TIMES[time_name](rng, size), STREAMS[name](rng, size)
+        for epsilon, span in ((0.5, 40), (0.5, 10**6), (0.2, 700), (0.05, 2_000)):
+            parameters = RandomFrequentParameters(epsilon, span, delta, seed)
+            queries = np.unique(np.append(times[36::593] + 1, times[-1] + span // 2))
+            spans = sorted({1, span // 5 + 1, span - 1, span})
+            for share in (0, epsilon):
+                out = failed(parameters, share, times, items, queries, spans)
+                count, windows = count + int(out.sum()), windows + out.size
+    # Windows of one stream overlap and fail together, so that they are no independent draws.
+    assert count <= delta * windows
+
+
+def test_one_event_of_each_group_is_chosen_and_each_as_often() -> None:
+    """In each group of 2^r events one has level r or more; over the seeds, all as often."""
+    seeds = 2_000
+    for level in (1, 3, 5, 6):
+        seen = np.zeros(2**level, np.int64)
+        for seed in range(seeds):
+            start = 2**level * (seed % 7)
+            levels = [level_of(seed, start + i, level) for i in range(2**level)]
+            assert levels.count(level) == 1
+            seen[levels.index(level)] += 1
+        for count in seen.tolist():
+            assert chance(seeds, 2.0**-level, count) > SIGNIFICANCE
+
+
+def test_a_sample_is_kept_for_reach_times_its_group() -> None:
+    """The state has just the events whose level is needed, and each count is since its event."""
+    parameters = RandomFrequentParameters(0.5, 10**6, 0.5, 3)
+    rng = np.random.default_rng(5)
+    items = rng.integers(0, 6, 900)
+    summary = RandomFrequentItems.create(parameters)
+    for end in range(30, 901, 30):
+        summary.insert(np.arange(end - 30, end), items[end - 30 : end])
+        kept = [
+            event
+            for event in range(end)
+            if level_of(3, event, level_needed(end - event, parameters.reach))
+            == level_needed(end - event, parameters.reach)
+        ]
+        assert summary.stored_entries() == len(kept)
+        summary.check()
+        for item in range(6):
+            since = next((event for event in kept if items[event] == item), end)
+            expected = int(np.sum(items[since:end] == item))
+            assert summary.query(10**6, item).lower == expected
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 0.1, 0.02])
+def test_space_keeps_to_the_bound(epsilon: float) -> None:
+    """Windows of 10^2 to 10^6 events of a stream three times as long, of new items."""
+    for span in (10**2, 10**4, 10**6):
+        parameters = RandomFrequentParameters(epsilon, span, 0.01, 9)
+        summary = RandomFrequentItems.create(parameters)
+        levels = level_needed(span, parameters.reach)
+        most = levels * (parameters.reach + 4) // 2 + parameters.reach + 2
+        for start in range(0, 3 * span, span // 2):
+            summary.insert(np.arange(start, start + span // 2), np.arange(start, start + span // 2))
+            assert summary.stored_entries() <= most
+            assert len(summary.to_bytes()) <= 20 * most + 60
+
+
+def test_few_events_are_counted_exactly() -> None:
+    """Up to `reach` events nothing is left to chance."""
+    parameters = RandomFrequentParameters(0.1, 10**6, 0.1, 11)
+    items = np.random.default_rng(6).integers(0, 30, parameters.reach)
+    summary = RandomFrequentItems.create(parameters)
+    summary.insert(np.arange(len(items)), items)
+    for item, count in Counter(items.tolist()).items():
+        assert summary.query(10**6, item) == (count, count, count)
+
+
+def test_parameters_are_checked() -> None:
+    """A chance of failure and a seed that can be kept to; states of another seed are refused."""
+    for delta in (0.0, 0.51, float("nan")):
+        with pytest.raises(SynopsisError, match="delta must be from"):
+            RandomFrequentParameters(0.1, 10, delta, 1)
+    for seed in (-1, 2**63, 1.5, True):
+        with pytest.raises(SynopsisError, match="seed must be a whole number"):
+            RandomFrequentParameters(0.1, 10, 0.1, seed)  # type: ignore[arg-type]
+    state = RandomFrequentItems.create(RandomFrequentParameters(0.1, 10, 0.1, 1)).to_bytes()
+    other = RandomFrequentParameters(0.1, 10, 0.1, 2)
+    with pytest.raises(SynopsisError, match="another epsilon"):
+        run_random_frequent_batch(other, [state], [0, 0], [], [], [0, 0], [], [], 0)
