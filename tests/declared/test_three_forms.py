@@ -108,7 +108,8 @@ def test_the_three_forms_in_the_readme(tmp_path: Path) -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     topologies = []
     for language, suffix in (("python", "py"), ("toml", "toml")):
-        (code,) = re.findall(rf"^```{language}\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+        fenced = re.findall(rf"^```{language}\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+        code = fenced[0]  # What comes after it is about something else.
         file = tmp_path / f"latency.{suffix}"
         file.write_text(code)
         topologies.append(load_topology(str(file)))
