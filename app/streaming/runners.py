@@ -22,7 +22,8 @@ from app.synopses.framework import (
     run_value_histogram_batch,
 )
 from app.synopses.landmark import LandmarkParameters, run_landmark_batch
-from app.synopses.levels.parameters import QuantileParameters
+from app.synopses.levels.named_batch import run_named_items_batch
+from app.synopses.levels.parameters import FrequentParameters, QuantileParameters
 from app.synopses.levels.quantile_batch import run_quantile_batch
 from app.synopses.parameters import CountParameters, SumParameters
 from app.synopses.values.extreme import ExtremeParameters, run_extreme_batch
@@ -234,6 +235,49 @@ class DistinctRunner:
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
         result = run_distinct_batch(self.parameters, states, *work.texts(self.field), *work.queries)
         return Answered(result.states, {"distinct": _stack(result)})
+
+
+@dataclass(frozen=True)
+class TopRunner:
+    """The items of a field that came most often: those with a share of epsilon, and maybe others
+    with less.
+    """
+
+    parameters: FrequentParameters
+    field: FieldPath
+
+    @property
+    def meaning(self) -> str:
+        return _of(self.field, f"frequent items, epsilon {self.parameters.epsilon}")
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        items = work.items[self.field]
+        result = run_named_items_batch(
+            self.parameters,
+            states,
+            work.starts,
+            work.times,
+            items.codes,
+            items.texts,
+            *work.queries,
+            self.parameters.epsilon,
+        )
+        found = [
+            Listed(name, ((lower + upper) / 2, float(lower), float(upper)))
+            for name, lower, upper in zip(
+                result.names, result.lowers.tolist(), result.uppers.tolist(), strict=True
+            )
+        ]
+        ends = result.ends.tolist()
+        windows = len(work.windows)
+        lists = [
+            [
+                sorted(found[ends[at] : ends[at + 1]], key=lambda item: (-item.numbers[0], item))
+                for at in range(query * windows, (query + 1) * windows)
+            ]
+            for query in range(len(work.query_times))
+        ]
+        return Answered(result.states, {}, lists)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from app.streaming.statistics import (
     Rate,
     Statistic,
     Sum,
+    TopItems,
     Variance,
 )
 from app.streaming.topology import Topology
@@ -73,6 +74,7 @@ EVERY_STATISTIC = (
     Above(epsilon=0.3, thresholds=(1, 50)),
     # Such windows are counted exactly.
     Distinct(epsilon=0.2, delta=1e-6),
+    TopItems(epsilon=0.3, limit=4),
 )
 
 TOPOLOGIES = {

@@ -1,13 +1,14 @@
 """Comparisons of what a partition puts out with the model: exact, nothing on top of the promise."""
 
 from bisect import bisect_left, bisect_right
+from collections import Counter, deque
 from collections.abc import Sequence
 from fractions import Fraction
 from math import ceil
 
 import msgspec
 
-from app.streaming.statistics import Statistic
+from app.streaming.statistics import Statistic, TopItems
 from app.streaming.topology import Topology
 from schemas.emission import Emission, Figure, emission_key
 from tests.streaming.exact import Values, double, exact, root, variance
@@ -47,17 +48,46 @@ def check_emissions(topology: Topology, model: Model, found: Sequence[Emission])
     for emission, expected in zip(found, model.emissions, strict=True):
         source = (emission.topology, emission.source_topic, emission.source_partition)
         assert source == (topology.name, SOURCE, PARTITION)
-        figures = iter(emission.figures)
+        figures = deque(emission.figures)
         for statistic, label in zip(topology.statistics, topology.labels, strict=True):
             for n in [ALL] if statistic.is_landmark else topology.window_lengths:
                 values = expected.values[n]
                 of_events = topology.span_length.of_events
-                for right, figure in zip(exact(statistic, values, n), figures, strict=False):
-                    assert figure.statistic == label
-                    lengths = (figure.window_ms, figure.window_events)
-                    assert lengths == ((None, n or None) if of_events else (n or None, None))
+                place = (label, *((None, n or None) if of_events else (n or None, None)))
+                if isinstance(statistic, TopItems):
+                    listed = []
+                    while figures and _place(figures[0]) == place:
+                        listed.append(figures.popleft())
+                    _check_top(statistic, listed, values)
+                    continue
+                for right in exact(statistic, values, n):
+                    figure = figures.popleft()
+                    assert _place(figure) == place
                     check_figure(statistic, figure, right, values)
-        assert next(figures, None) is None
+        assert not figures
+
+
+def _place(figure: Figure) -> tuple[str, int | None, int | None]:
+    return figure.statistic, figure.window_ms, figure.window_events
+
+
+def _check_top(statistic: TopItems, listed: Sequence[Figure], values: Values) -> None:
+    """Each item is within its bounds and the promise, the most frequent first; none is missing that
+    has a share of epsilon, but for want of room.
+    """
+    counts = Counter(values)
+    assert len(listed) <= statistic.limit
+    estimates = [figure.estimate for figure in listed]
+    assert estimates == sorted(estimates, reverse=True)
+    items = [Fraction(figure.item or "") for figure in listed]
+    assert len(set(items)) == len(items)
+    for item, figure in zip(items, listed, strict=True):
+        assert figure.lower <= counts[item] <= figure.upper, figure
+        off = abs(Fraction(figure.estimate) - counts[item])
+        assert off <= Fraction(figure.share_error) * len(values), figure
+    if len(listed) < statistic.limit:
+        share = Fraction(statistic.epsilon) * len(values)
+        assert {item for item, count in counts.items() if count >= share} <= set(items)
 
 
 def check_figure(

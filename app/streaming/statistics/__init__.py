@@ -3,7 +3,7 @@
 from app.streaming.statistics.base import Statistic
 from app.streaming.statistics.counts import Count, Rate
 from app.streaming.statistics.histograms import Above, Histogram
-from app.streaming.statistics.items import Distinct, Norm
+from app.streaming.statistics.items import Distinct, Norm, TopItems
 from app.streaming.statistics.landmarks import LandmarkCount, LandmarkSum
 from app.streaming.statistics.spreads import Deviation, Mean, Variance
 from app.streaming.statistics.values import Maximum, Minimum, Quantiles, Sum
@@ -25,6 +25,7 @@ KINDS: dict[str, type[Statistic]] = {
         Quantiles,
         Histogram,
         Above,
+        TopItems,
         Distinct,
         Norm,
         LandmarkCount,
@@ -50,5 +51,6 @@ __all__ = [
     "Rate",
     "Statistic",
     "Sum",
+    "TopItems",
     "Variance",
 ]

@@ -1,8 +1,8 @@
-"""Items of a field: how many different ones, and the norm of how often each came."""
+"""Items of a field: the most frequent ones, how many different ones, the norm of how often."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,6 +10,7 @@ from app.errors import SlidestatError
 from app.streaming.fields import FieldPath
 from app.streaming.statistics.base import (
     Float64s,
+    ListStatistic,
     Promise,
     ValueStatistic,
     check_epsilon,
@@ -17,7 +18,50 @@ from app.streaming.statistics.base import (
 )
 
 if TYPE_CHECKING:
-    from app.streaming.runners import Runner
+    from app.streaming.runners import Listed, Runner
+    from app.synopses.levels.parameters import FrequentParameters
+
+
+_MOST_LISTED = 1_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopItems(ListStatistic):
+    """The `limit` items that came most often, each with how often, the most frequent first.
+
+    None that has a share of epsilon of the window's events is missing, unless there are more than
+    `limit`; what has less may be listed, and is within its bounds.
+    """
+
+    kind: ClassVar[str] = "top"
+    limit: int = 10
+    epsilon: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_epsilon(self.kind, self.epsilon, 0.001, 0.5)
+        if type(self.limit) is not int or not 1 <= self.limit <= _MOST_LISTED:
+            raise SlidestatError(
+                f"the limit of {self.kind} is {self.limit!r}.",
+                f"Give a whole number from 1 to {_MOST_LISTED}.",
+            )
+
+    def runner(self, span: int, field: FieldPath) -> Runner:
+        from app.streaming.runners import TopRunner
+
+        return TopRunner(self._parameters(span), field)
+
+    def promise(self, span: int) -> Promise:
+        """The estimate stands in the middle of bounds that are less than epsilon m apart."""
+        return Promise(share_error=self._parameters(span).relative_width / 2)
+
+    def chosen(self, listed: Sequence[Listed]) -> Sequence[Listed]:
+        return listed[: self.limit]
+
+    def _parameters(self, span: int) -> FrequentParameters:
+        from app.synopses.levels.parameters import FrequentParameters
+
+        return FrequentParameters(epsilon=self.epsilon, span=span)
 
 
 @dataclass(frozen=True, kw_only=True)

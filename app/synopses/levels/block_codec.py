@@ -170,7 +170,7 @@ def column_size(head: Integers, listed: Integers, blocks: Blocks, tail: int) -> 
 
 
 @kernel
-def _gather(head: Integers, listed: Integers, blocks: Blocks, column: Integers, at: int) -> None:
+def gather(head: Integers, listed: Integers, blocks: Blocks, column: Integers, at: int) -> None:
     """Copy what stands for the blocks to `column`, from `at` on."""
     facts, _, rows = blocks
     for i in range(len(listed)):
@@ -191,7 +191,7 @@ def _gather(head: Integers, listed: Integers, blocks: Blocks, column: Integers, 
 
 @kernel
 def _scatter(head: Integers, listed: Integers, blocks: Blocks, column: Integers, at: int) -> bool:
-    """Undo `_gather`; return whether each block's numbers are in order."""
+    """Undo `gather`; return whether each block's numbers are in order."""
     facts, _, rows = blocks
     for i in range(len(listed)):
         layer = listed[i, LAYER]
@@ -288,7 +288,7 @@ def encode(
                 at = put_varint(data, at, facts[layer, slot, SHORT])
                 if listed[i, PHASE] != WAITS:
                     at = put_varint(data, at, facts[layer, slot, MISSED])
-    _gather(head, listed, blocks, column, tail)
+    gather(head, listed, blocks, column, tail)
     at = put_column(data, at, column, head[KIND] != FREQUENT)
     if head[KIND] == FREQUENT:
         for i in range(len(listed)):

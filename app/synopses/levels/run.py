@@ -15,6 +15,7 @@ from app.synopses.levels.block_codec import (
     decode,
     encode,
     encoded_limit,
+    gather,
     list_blocks,
     put_parameters,
     read_numbers,
@@ -38,7 +39,14 @@ from app.synopses.levels.memory import (
 )
 from app.synopses.levels.parameters import BlockParameters
 from app.synopses.levels.quantile_answer import answer_quantiles
-from app.synopses.values.keyed import keyed_batch, open_body, split, stretch, with_room
+from app.synopses.values.keyed import (
+    KeyedBatch,
+    keyed_batch,
+    open_body,
+    split,
+    stretch,
+    with_room,
+)
 from app.synopses.wire import VERSION, Bytes
 
 
@@ -46,15 +54,27 @@ from app.synopses.wire import VERSION, Bytes
 class RunResult:
     """What a batch left: states, and answers as `answer_quantiles` or `list_items` gave them.
 
-    answers: float64[4, queries, spans, parts]. facts: int64[3, queries, spans]; the list of query q
-    and span k is lists[:, ends[i]:ends[i + 1]], i = q * spans + k.
+    The state of group g is out[offsets[g]:offsets[g + 1]]. answers: float64[4, queries, spans,
+    parts]. facts: int64[3, queries, spans]; the list of query q and span k is
+    lists[:, ends[i]:ends[i + 1]], i = q * spans + k. If asked for, the items that group g held
+    before and holds now, rising, each once, are before[held[0, g]:held[0, g + 1]] and
+    now[held[1, g]:held[1, g + 1]].
     """
 
-    states: list[bytes]
+    out: Bytes
+    offsets: Integers
     answers: Floats
     facts: Integers
     ends: Integers
     lists: Integers
+    before: Integers
+    now: Integers
+    held: Integers
+
+    @property
+    def states(self) -> list[bytes]:
+        """The new state of each group."""
+        return split(self.out, self.offsets)
 
 
 @kernel
@@ -120,6 +140,34 @@ def load(
 
 
 @kernel
+def _note_held(
+    head: Integers,
+    state: Integers,
+    payload: Integers,
+    blocks: Blocks,
+    held: Integers,
+    end: int,
+) -> tuple[Integers, int]:
+    """Append the items of the tail and of all blocks, rising, each once; as `with_room` does."""
+    begin = tail_begin(head, state)
+    tail = state[TOTAL] - begin
+    listed = list_blocks(head, state[TOTAL], state[DEAD])
+    column = np.empty(column_size(head, listed, blocks, tail), np.int64)
+    column[:tail] = payload[begin - state[TAIL] : state[TOTAL] - state[TAIL]]
+    gather(head, listed, blocks, column, tail)
+    column.sort()
+    if len(held) < end + len(column):
+        longer = np.empty(2 * (end + len(column)), np.int64)
+        longer[:end] = held[:end]
+        held = longer
+    for i in range(len(column)):
+        if i == 0 or column[i] != column[i - 1]:
+            held[end] = column[i]
+            end += 1
+    return held, end
+
+
+@kernel
 def _save(
     head: Integers,
     made_with: Bytes,
@@ -157,10 +205,12 @@ def _run(
     answers: Floats,
     facts: Integers,
     ends: Integers,
-) -> tuple[int, int, int, int, Bytes, Integers, Integers]:
+    held: Integers,
+) -> tuple[int, int, int, int, Bytes, Integers, Integers, Integers, Integers]:
     """Run each group's events and queries in time order; `run_blocks` says what these are.
 
-    Returns (fault, group, its two numbers, new arena, its offsets, the lists).
+    held: int64[2, groups + 1], or of no columns if it is not asked for. Returns (fault, group, its
+    two numbers, new arena, its offsets, the lists, the items held before, and now).
     """
     groups = len(starts) - 1
     made_with = put_parameters(head, shares)
@@ -168,6 +218,8 @@ def _run(
     out = np.empty(len(arena) + 64 * groups + 1024, np.uint8)
     out_offsets = np.zeros(groups + 1, np.int64)
     lists = np.empty((3, 64 if head[KIND] == FREQUENT else 0), np.int64)
+    before = np.empty(0, np.int64)
+    now = np.empty(0, np.int64)
     length = 0
     end = 0
     for group in range(groups):
@@ -177,9 +229,9 @@ def _run(
             head, shares, made_with, arena, offsets[group], offsets[group + 1], state
         )
         if fault != faults.OK:
-            return fault, group, a, b, out, out_offsets, lists
+            return fault, group, a, b, out, out_offsets, lists, before, now
         if state[TOTAL] + stop - event > EVENT_LIMIT:
-            return faults.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists
+            return faults.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists, before, now
         tail = state[TOTAL] - state[TAIL]
         my_times = np.empty(tail + stop - event, np.int64)
         my_payload = np.empty(tail + stop - event, np.int64)
@@ -189,19 +241,34 @@ def _run(
             head, arena, at, offsets[group + 1], state, stop - event, my_times, my_payload
         )
         if fault != faults.OK:
-            return fault, group, 0, 0, out, out_offsets, lists
+            return fault, group, 0, 0, out, out_offsets, lists, before, now
+        if held.shape[1] > 0:
+            before, length_held = _note_held(
+                head, state, my_payload, blocks, before, held[0, group]
+            )
+            held[0, group + 1] = length_held
         asked = state[NOW]
-        before = state[TOTAL] - event
+        ahead = state[TOTAL] - event
         for query in range(query_starts[group], query_starts[group + 1] + 1):
             is_query = query < query_starts[group + 1]
             until = query_times[query] if is_query else TIME_MAX + 1
             if until < asked or until > TIME_MAX + 1:
-                return faults.QUERY_WENT_BACK, group, until, asked, out, out_offsets, lists
+                return (
+                    faults.QUERY_WENT_BACK,
+                    group,
+                    until,
+                    asked,
+                    out,
+                    out_offsets,
+                    lists,
+                    before,
+                    now,
+                )
             fault, a, b = stretch(times, event, stop, until, state[NOW])
             if fault != faults.OK:
-                return fault, group, a, b, out, out_offsets, lists
+                return fault, group, a, b, out, out_offsets, lists, before, now
             event = a
-            absorb(head, state, my_times, my_payload, blocks, before + event)
+            absorb(head, state, my_times, my_payload, blocks, ahead + event)
             if is_query:
                 asked = until
                 for k in range(len(spans)):
@@ -235,14 +302,27 @@ def _run(
         if advances[group] > TIME_MIN:
             if advances[group] < state[NOW]:
                 back = faults.TIME_WENT_BACK
-                return back, group, advances[group], state[NOW], out, out_offsets, lists
+                return (
+                    back,
+                    group,
+                    advances[group],
+                    state[NOW],
+                    out,
+                    out_offsets,
+                    lists,
+                    before,
+                    now,
+                )
             state[NOW] = advances[group]
         settle(head, state, my_times, blocks)
         if state[TOTAL] - 1 - state[DEAD] > LIVE_LIMIT:
-            return faults.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists
+            return faults.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists, before, now
         out, end = _save(head, made_with, state, my_times, my_payload, blocks, out, end)
         out_offsets[group + 1] = end
-    return faults.OK, 0, 0, 0, out, out_offsets, lists
+        if held.shape[1] > 0:
+            now, length_held = _note_held(head, state, my_payload, blocks, now, held[1, group])
+            held[1, group + 1] = length_held
+    return faults.OK, 0, 0, 0, out, out_offsets, lists, before, now
 
 
 def run_blocks(
@@ -273,12 +353,24 @@ def run_blocks(
         spans,
         advances,
     )
+    return run_columns(parameters, batch, payload, parts, holds=False)
+
+
+def run_columns(
+    parameters: BlockParameters, batch: KeyedBatch, payload: Integers, parts: Integers, holds: bool
+) -> RunResult:
+    """Do what `run_blocks` does, to columns that are checked; `holds`: note which items are held.
+
+    Raises SynopsisError.
+    """
+    groups = len(batch.starts) - 1
     is_frequent = parameters.kind == FREQUENT
     queries, windows = len(batch.query_times), len(batch.spans)
     answers = np.empty((4, queries, windows, 0 if is_frequent else len(parts)))
     facts = np.empty((3, queries, windows if is_frequent else 0), np.int64)
     ends = np.zeros(queries * windows + 1, np.int64)
-    fault, group, a, b, out, offsets, lists = _run(
+    held = np.zeros((2, groups + 1 if holds else 0), np.int64)
+    fault, group, a, b, out, offsets, lists, before, now = _run(
         parameters.head,
         parameters.shares,
         batch.arena,
@@ -294,10 +386,11 @@ def run_blocks(
         answers,
         facts,
         ends,
+        held,
     )
     if fault != faults.OK:
-        raise summary_error(fault, int(a), int(b), group if len(states) > 1 else -1)
-    return RunResult(split(out, offsets), answers, facts, ends, lists[:, : ends[-1]])
+        raise summary_error(fault, int(a), int(b), group if groups > 1 else -1)
+    return RunResult(out, offsets, answers, facts, ends, lists[:, : ends[-1]], before, now, held)
 
 
 def summary_error(fault: int, a: int, b: int, group: int) -> SynopsisError:

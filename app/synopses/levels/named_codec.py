@@ -1,0 +1,166 @@
+"""Frequent items with names, as bytes: the items are 64-bit ids, and each id held has its text.
+
+The body (envelope and numbers: wire.py) is, in this order:
+
+    length of the state of the ids       of frequent items, kind 14 (block_codec.py)
+    that state                           with its own envelope
+    for each id that it holds anywhere   the length of its text in bytes, and the text
+                                         (rising by id; an id once)
+
+Which ids are held follows from the state, so that they are not stored again, and a text more or
+less is no synopsis. A text has at most MAX_TEXT bytes.
+"""
+
+import numpy as np
+
+from app.synopses import faults, wire
+from app.synopses.compile import kernel
+from app.synopses.levels.columns import Integers
+from app.synopses.values.keyed import open_body, open_envelope, seal, with_room
+from app.synopses.wire import VERSION, Bytes, get_varint, put_varint
+
+NAMED = 24
+"""The kind of named items (wire.py)."""
+
+MAX_TEXT = 256
+
+
+@kernel
+def open_inner(arena: Bytes, offsets: Integers) -> tuple[int, int, int, int, Bytes, Integers]:
+    """Take the states of the ids out of those of named items, arena[offsets[g]:offsets[g + 1]].
+
+    Returns (fault, group, its two numbers, the states of the ids, their offsets). No bytes are a
+    new state. Cost: O(bytes).
+    """
+    groups = len(offsets) - 1
+    inner = np.empty(len(arena), np.uint8)
+    ends = np.zeros(groups + 1, np.int64)
+    to = 0
+    for group in range(groups):
+        start, end = offsets[group], offsets[group + 1]
+        if start < end:
+            fault, number, at = open_body(arena, start, end, NAMED, NAMED)
+            if fault != faults.OK:
+                known = VERSION if fault == faults.NEWER_VERSION else NAMED
+                return fault, group, number, known, inner, ends
+            size, at = get_varint(arena, at, end)
+            if not (0 < size <= end - at):
+                return faults.CORRUPTED, group, 0, 0, inner, ends
+            inner[to : to + size] = arena[at : at + size]
+            to += size
+        ends[group + 1] = to
+    return faults.OK, 0, 0, 0, inner, ends
+
+
+@kernel
+def read_texts(
+    arena: Bytes, offsets: Integers, sizes: Integers, held: Integers
+) -> tuple[int, int, Integers]:
+    """Find the texts that are behind the states of the ids.
+
+    sizes: how long each of those states is; held: int64[groups + 1], where the ids of each group
+    begin. Returns (fault, group, places): text i is arena[places[0, i]:places[1, i]].
+    """
+    places = np.empty((2, held[-1]), np.int64)
+    for group in range(len(sizes)):
+        if offsets[group] == offsets[group + 1]:
+            continue
+        end = offsets[group + 1]
+        _, at = get_varint(arena, offsets[group] + wire.BODY, end)
+        at += sizes[group]
+        for i in range(held[group], held[group + 1]):
+            size, at = get_varint(arena, at, end)
+            if not (0 <= size <= min(MAX_TEXT, end - at)):
+                return faults.CORRUPTED, group, places
+            places[0, i] = at
+            at += size
+            places[1, i] = at
+        if at != end:
+            return faults.CORRUPTED, group, places
+    return faults.OK, 0, places
+
+
+@kernel
+def _find(ids: Integers, start: int, end: int, one: int) -> int:
+    """Return where `one` is in ids[start:end], which rise; -1 if it is not."""
+    low, high = start, end
+    while low < high:
+        middle = (low + high) >> 1
+        if ids[middle] < one:
+            low = middle + 1
+        else:
+            high = middle
+    return int(low) if low < end and ids[low] == one else -1
+
+
+@kernel
+def name_ids(
+    held: Integers, ends: Integers, starts: Integers, ids: Integers, asked: Integers, to: Integers
+) -> Integers:
+    """Return where the text of each id asked for is: i for the one of held[i], or -1 - event.
+
+    held, ends, starts: ids held before, and ids of events, of each group, held[ends[g]:ends[g + 1]]
+    and ids[starts[g]:starts[g + 1]]; the ids of group g in `asked` end at to[g]. Each one asked for
+    is among its group's. Cost: O((asked + events) * log(events + held)).
+    """
+    places = np.empty(len(asked), np.int64)
+    k = 0
+    for group in range(len(starts) - 1):
+        new = np.empty(0, np.int64)
+        order = np.empty(0, np.int64)
+        while k < to[group]:
+            place = _find(held, ends[group], ends[group + 1], asked[k])
+            if place < 0:
+                if len(order) == 0:
+                    mine = ids[starts[group] : starts[group + 1]]
+                    order = np.argsort(mine, kind="mergesort")  # the first of equals comes first
+                    new = mine[order]
+                place = -1 - starts[group] - order[_find(new, 0, len(new), asked[k])]
+            places[k] = place
+            k += 1
+    return places
+
+
+@kernel
+def write_named(
+    inner: Bytes,
+    inner_ends: Integers,
+    to: Integers,
+    places: Integers,
+    arena: Bytes,
+    known: Integers,
+    codes: Integers,
+    texts: Bytes,
+    text_ends: Integers,
+) -> tuple[Bytes, Integers]:
+    """Write the states of the ids with the texts of what they hold; return (bytes, offsets).
+
+    places[to[g - 1]:to[g]] are of the ids that group g holds, as `name_ids` gives them: of the
+    texts arena[known[0, i]:known[1, i]], or of the batch's, by the `codes` of its events.
+    """
+    groups = len(to)
+    out = np.empty(len(inner) + 24 * groups + 16 * len(places) + 64, np.uint8)
+    offsets = np.zeros(groups + 1, np.int64)
+    end = 0
+    k = 0
+    for group in range(groups):
+        size = inner_ends[group + 1] - inner_ends[group]
+        room = wire.BODY + wire.MAX_VARINT + size + (2 + MAX_TEXT) * (to[group] - k)
+        out = with_room(out, end, room)
+        at = put_varint(out, open_envelope(out, end, NAMED), size)
+        out[at : at + size] = inner[inner_ends[group] : inner_ends[group + 1]]
+        at += size
+        while k < to[group]:
+            if places[k] >= 0:
+                text = arena[known[0, places[k]] : known[1, places[k]]]
+            else:
+                code = codes[-1 - places[k]]
+                text = texts[text_ends[code] : text_ends[code + 1]]
+            at = put_varint(out, at, len(text))
+            out[at : at + len(text)] = text
+            at += len(text)
+            k += 1
+        seal(out, end, at)
+        end = at
+        offsets[group + 1] = end
+    return out, offsets
