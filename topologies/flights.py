@@ -1,22 +1,24 @@
-"""US flights: how late they were, by the airport that they left, in a day and in a week.
+"""US flights: how late they were and where they went, by the airport that they left.
 
-Reads     flights: {"key": airport, "time": departure, "value": delay in minutes}
+Reads     flights: {"key": airport, "time": departure, "value": delay in minutes,
+          "destination": airport}
 Writes    flights-statistics; flights-late and flights-dead-letters for what was not counted
 Key       airport of departure
 Windows   1 day and 7 days, every 6 hours of event time
 
-Run it, with a file of the columns origin, date and delay:
+Run it, with a file of the columns origin, date, delay and destination:
 
     slidestat topics create --topology flights --partitions 4
     slidestat run flights
-    slidestat produce flights.parquet --topic flights --key origin --time date --value delay
+    slidestat produce flights.parquet --topic flights --key origin --time date --value delay \\
+        --with destination
 
 In:
 
-    {"key": "ATL", "time": 978307260000, "value": 19}
+    {"key": "ATL", "time": 978307260000, "value": 19, "destination": "MCO"}
 
 Out, when that is the airport's only flight so far and a later one has come
-(three of its fourteen figures):
+(four of its eighteen figures):
 
     {"topology": "flights", "key": "ATL", "window_end_ms": 978328800000,
      "figures": [
@@ -25,11 +27,21 @@ Out, when that is the airport's only flight so far and a later one has come
         {"statistic": "maximum", "estimate": 19.0, "lower": 19.0, "upper": 19.0,
          "window_ms": 604800000},
         {"statistic": "quantile", "estimate": 19.0, "lower": 19.0, "upper": 19.0,
-         "window_ms": 86400000, "quantile": 0.9, "share_error": 0.009891517474926614}],
+         "window_ms": 86400000, "quantile": 0.9, "share_error": 0.00956732058057598},
+        {"statistic": "top_destination", "estimate": 1.0, "lower": 1.0, "upper": 1.0,
+         "window_ms": 86400000, "item": "MCO", "share_error": 0.004642017665475395}],
      "source_topic": "flights", "source_partition": 0, "source_offset": 1}
 """
 
-from app.streaming.statistics import Count, Deviation, Maximum, Mean, Quantiles
+from app.streaming.statistics import (
+    Count,
+    Deviation,
+    Distinct,
+    Maximum,
+    Mean,
+    Quantiles,
+    TopItems,
+)
 from app.streaming.topology import Topology
 
 topology = Topology(
@@ -45,5 +57,7 @@ topology = Topology(
         Deviation(),
         Maximum(epsilon=0),  # exact
         Quantiles(quantiles=(0.5, 0.9, 0.99)),
+        Distinct(field="destination"),
+        TopItems(field="destination", limit=5),
     ),
 )

@@ -37,7 +37,7 @@ the windows' end
         {"statistic": "maximum", "estimate": -4.0, "lower": -4.0, "upper": -4.0,
          "window_ms": 86400000},
         {"statistic": "quantile", "estimate": -4.0, "lower": -4.0, "upper": -4.0,
-         "window_ms": 604800000, "quantile": 0.99, "share_error": 0.009891517474926614}],
+         "window_ms": 604800000, "quantile": 0.99, "share_error": 0.00956732058057598}],
      "source_topic": "landings", "source_partition": 0, "source_offset": 1}
 """
 

@@ -1,36 +1,42 @@
-"""A web server's log: how many requests each host made, how many bytes it was sent, and how long
-the answers were.
+"""A web server's log: by the status of the answer, how many requests there were, how many bytes
+they took, from how many hosts they came, and which paths were asked for most.
 
-Reads     web: {"key": host, "time": time of the request, "value": bytes of the answer}
+Reads     web: {"key": status, "time": time of the request, "value": bytes of the answer,
+          "host": who asked, "url": for what}
 Writes    web-statistics; web-late and web-dead-letters for what was not counted
-Key       host; for the paths asked for, produce with --key url
+Key       status, so that the paths that are not found are told from those that are
 Windows   5 minutes and 1 hour, every 5 minutes of event time
 
-Run it, with a file of the columns host, time (seconds) and bytes:
+Run it, with a file of the columns response, time (seconds), bytes, host and url:
 
     slidestat topics create --topology web --partitions 4
     slidestat run web
-    slidestat produce log.tsv.gz --topic web --key host --time time --time-unit s --value bytes
+    slidestat produce log.tsv.gz --topic web --key response --time time --time-unit s \\
+        --value bytes --with host --with url
 
 In:
 
-    {"key": "pppa006.compuserve.com", "time": 807256800000, "value": 1713}
+    {"key": "404", "time": 807256800000, "value": 0, "host": "pppa006.compuserve.com",
+     "url": "/pub/winvn/readme.txt"}
 
-Out, when that is the host's only request so far and a later one has come
-(three of its ten figures):
+Out, when that is the only request of its status so far and a later one has come
+(four of its fourteen figures):
 
-    {"topology": "web", "key": "pppa006.compuserve.com", "window_end_ms": 807257100000,
+    {"topology": "web", "key": "404", "window_end_ms": 807257100000,
      "figures": [
         {"statistic": "count", "estimate": 1.0, "lower": 1.0, "upper": 1.0,
          "window_ms": 300000, "relative_error": 0.01},
-        {"statistic": "sum", "estimate": 1697.5, "lower": 1682.0, "upper": 1713.0,
-         "window_ms": 300000, "relative_error": 0.01, "absolute_error": 1.0},
-        {"statistic": "quantile", "estimate": 1713.0, "lower": 1713.0, "upper": 1713.0,
-         "window_ms": 3600000, "quantile": 0.9, "share_error": 0.009891517474926614}],
+        {"statistic": "quantile", "estimate": 0.0, "lower": 0.0, "upper": 0.0,
+         "window_ms": 3600000, "quantile": 0.9, "share_error": 0.00956732058057598},
+        {"statistic": "distinct_host", "estimate": 1.0, "lower": 1.0, "upper": 1.0,
+         "window_ms": 300000, "relative_error": 0.1, "confidence": 0.99},
+        {"statistic": "top_url", "estimate": 1.0, "lower": 1.0, "upper": 1.0,
+         "window_ms": 300000, "item": "/pub/winvn/readme.txt",
+         "share_error": 0.004642017665475395}],
      "source_topic": "web", "source_partition": 0, "source_offset": 1}
 """
 
-from app.streaming.statistics import Count, Quantiles, Sum
+from app.streaming.statistics import Count, Distinct, Quantiles, Sum, TopItems
 from app.streaming.topology import Topology
 
 topology = Topology(
@@ -43,5 +49,7 @@ topology = Topology(
         Count(),
         Sum(decimals=0),
         Quantiles(quantiles=(0.5, 0.9, 0.99)),
+        Distinct(field="host"),
+        TopItems(field="url", limit=5),
     ),
 )

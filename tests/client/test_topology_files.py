@@ -13,7 +13,7 @@ from app.topology_files import list_topologies, load_topology
 from schemas.emission import Emission
 
 TOPOLOGY = 'Topology(name="mine", source="mine", span="1h", every="1m")'
-NUMBERS = {2: "two", 3: "three", 6: "six", 10: "ten", 14: "fourteen"}
+NUMBERS = {2: "two", 3: "three", 4: "four", 6: "six", 10: "ten", 14: "fourteen", 18: "eighteen"}
 IMPORT = "from app.streaming.topology import Topology\n"
 
 
