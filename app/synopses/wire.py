@@ -6,8 +6,7 @@
     3       1     kind: 1 exponential histogram of counts, 2 of sums; 3 count wave, 4 sum wave,
                   5 position wave, 6 sliding average, 7 ApproximateCount; 8 exact, 9 approximate
                   extreme, 10 spread, 11 sample with, 12 without replacement; 13 quantiles,
-                  14 frequent items; 21 random quantiles, 22 random frequent items;
-                  24 named items
+                  14 frequent items; 21 random quantiles, 22 random frequent items
     4       4     Adler-32 (RFC 1950) of bytes 2, 3 and 8 onwards, little-endian
     8       ...   the body, of the kind
 
