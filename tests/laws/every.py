@@ -14,10 +14,17 @@ from app.synopses import CountParameters, ExponentialHistogram, SumParameters, r
 from app.synopses.levels import (
     FrequentItems,
     FrequentParameters,
+    NamedItems,
     QuantileParameters,
     Quantiles,
+    RandomFrequentItems,
+    RandomFrequentParameters,
+    RandomQuantileParameters,
+    RandomQuantiles,
     run_frequent_batch,
+    run_named_items_batch,
     run_quantile_batch,
+    run_random_frequent_batch,
 )
 from app.synopses.values import (
     Extreme,
@@ -379,4 +386,97 @@ EVERY: dict[str, Entry] = {
     "frequent items, 0.5": _frequent(0.5),
     "frequent items, 0.1": _frequent(0.1),
     **ENTRIES,
+}
+
+
+# Quantiles and frequent items by chance, one that a run of all laws does not meet; named items.
+
+_RARELY, _SEED = 1e-9, 2**40 + 1
+
+
+def _random_quantiles(epsilon: float) -> Entry:
+    alike = _quantiles(epsilon)
+    return Entry(
+        lambda span: RandomQuantiles.create(
+            RandomQuantileParameters(epsilon, span, _RARELY, _SEED)
+        ),
+        alike.columns,
+        alike.questions,
+        lambda events, _: 110 + 27 * min(events, 4_000 / epsilon),
+        alike.batch,
+    )
+
+
+def _random_frequent(epsilon: float) -> Entry:
+    def states(parameters, states, starts, times, items, advances):  # type: ignore[no-untyped-def]
+        asked = ([0] * (len(states) + 1), [], [])
+        return run_random_frequent_batch(
+            parameters, states, starts, times, items, *asked, 0, advances
+        ).states
+
+    def of(item: int) -> Question:
+        return Question(
+            lambda s, n, now: s.query(n, item, now),
+            lambda window: int(np.count_nonzero(window.units == item)),
+            lambda parameters, estimate, exact, window: (
+                2 * abs(estimate - exact) <= Fraction(parameters.epsilon) * len(window.units)
+            ),
+        )
+
+    def most(events: int, _: int) -> float:
+        reach = RandomFrequentParameters(epsilon, 1, _RARELY, _SEED).reach
+        levels = max(0, ceil(log2(max(1, events) / reach)))
+        return 110 + 36 * min(events, levels * (reach + 4) / 2 + reach + 2)
+
+    return Entry(
+        lambda span: RandomFrequentItems.create(
+            RandomFrequentParameters(epsilon, span, _RARELY, _SEED)
+        ),
+        lambda units: (units,),
+        [of(0), of(1), of(10**15)],
+        most,
+        states,
+    )
+
+
+def _named(epsilon: float) -> Entry:
+    alike = _frequent(epsilon)
+
+    def states(parameters, states, starts, times, texts, advances):  # type: ignore[no-untyped-def]
+        different, codes = np.unique(texts, return_inverse=True)
+        asked = ([0] * (len(states) + 1), [], [])
+        return run_named_items_batch(
+            parameters, states, starts, times, codes, different.tolist(), *asked, 0, advances
+        ).states
+
+    def of(question: Question, text: str) -> Question:
+        def ask(synopsis: NamedItems, n: int, now: int) -> Figures:
+            state, none = [synopsis.to_bytes()], [0, 0]
+            result = run_named_items_batch(
+                synopsis.parameters, state, none, [], [], [], [0, 1], [now], [n], 0
+            )
+            bounds = zip(result.lowers.tolist(), result.uppers.tolist(), strict=True)
+            known = dict(zip(result.names, bounds, strict=True))
+            lower, upper = known.get(text, (0, int(result.unlisted[0, 0])))
+            return (lower + upper) / 2, lower, upper
+
+        return Question(ask, question.exact, question.kept)
+
+    names = ("0", "1", str(10**15))
+    return Entry(
+        lambda span: NamedItems.create(FrequentParameters(epsilon, span)),
+        lambda units: (units.astype(str),),
+        [of(question, name) for question, name in zip(alike.questions, names, strict=True)],
+        lambda events, _: 120 + 50 * min(events, 2_000 / epsilon),
+        states,
+    )
+
+
+EVERY |= {
+    "random quantiles, 0.5": _random_quantiles(0.5),
+    "random quantiles, 0.1": _random_quantiles(0.1),
+    "random items, 0.5": _random_frequent(0.5),
+    "random items, 0.1": _random_frequent(0.1),
+    "named items, 0.5": _named(0.5),
+    "named items, 0.1": _named(0.1),
 }

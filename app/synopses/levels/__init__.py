@@ -2,6 +2,8 @@
 
 from app.synopses.levels.frequent_batch import run_frequent_batch
 from app.synopses.levels.frequent_items import FrequentItems
+from app.synopses.levels.named_batch import run_named_items_batch
+from app.synopses.levels.named_items import NamedItems
 from app.synopses.levels.parameters import (
     FrequentParameters,
     QuantileParameters,
@@ -19,6 +21,7 @@ from app.synopses.levels.random_quantiles import RandomQuantiles
 __all__ = [
     "FrequentItems",
     "FrequentParameters",
+    "NamedItems",
     "QuantileParameters",
     "Quantiles",
     "RandomFrequentItems",
@@ -26,6 +29,7 @@ __all__ = [
     "RandomQuantileParameters",
     "RandomQuantiles",
     "run_frequent_batch",
+    "run_named_items_batch",
     "run_quantile_batch",
     "run_random_frequent_batch",
 ]

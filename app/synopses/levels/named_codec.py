@@ -2,8 +2,8 @@
 
 The body (envelope and numbers: wire.py) is, in this order:
 
-    length of the state of the ids       of frequent items, kind 14 (block_codec.py)
-    that state                           with its own envelope
+    length of what follows
+    the state of the ids                 the body of one of frequent items, kind 14 (block_codec.py)
     for each id that it holds anywhere   the length of its text in bytes, and the text
                                          (rising by id; an id once)
 
@@ -16,6 +16,7 @@ import numpy as np
 from app.synopses import faults, wire
 from app.synopses.compile import kernel
 from app.synopses.levels.columns import Integers
+from app.synopses.levels.memory import FREQUENT
 from app.synopses.values.keyed import open_body, open_envelope, seal, with_room
 from app.synopses.wire import VERSION, Bytes, get_varint, put_varint
 
@@ -33,7 +34,7 @@ def open_inner(arena: Bytes, offsets: Integers) -> tuple[int, int, int, int, Byt
     new state. Cost: O(bytes).
     """
     groups = len(offsets) - 1
-    inner = np.empty(len(arena), np.uint8)
+    inner = np.empty(len(arena), np.uint8)  # a state of ids is shorter by its length at least
     ends = np.zeros(groups + 1, np.int64)
     to = 0
     for group in range(groups):
@@ -46,8 +47,10 @@ def open_inner(arena: Bytes, offsets: Integers) -> tuple[int, int, int, int, Byt
             size, at = get_varint(arena, at, end)
             if not (0 < size <= end - at):
                 return faults.CORRUPTED, group, 0, 0, inner, ends
-            inner[to : to + size] = arena[at : at + size]
-            to += size
+            body = open_envelope(inner, to, FREQUENT)
+            inner[body : body + size] = arena[at : at + size]
+            seal(inner, to, body + size)
+            to = body + size
         ends[group + 1] = to
     return faults.OK, 0, 0, 0, inner, ends
 
@@ -58,8 +61,9 @@ def read_texts(
 ) -> tuple[int, int, Integers]:
     """Find the texts that are behind the states of the ids.
 
-    sizes: how long each of those states is; held: int64[groups + 1], where the ids of each group
-    begin. Returns (fault, group, places): text i is arena[places[0, i]:places[1, i]].
+    sizes: how long each of those states is, with its envelope; held: int64[groups + 1], where the
+    ids of each group begin. Returns (fault, group, places): text i is
+    arena[places[0, i]:places[1, i]].
     """
     places = np.empty((2, held[-1]), np.int64)
     for group in range(len(sizes)):
@@ -67,7 +71,7 @@ def read_texts(
             continue
         end = offsets[group + 1]
         _, at = get_varint(arena, offsets[group] + wire.BODY, end)
-        at += sizes[group]
+        at += sizes[group] - wire.BODY
         for i in range(held[group], held[group + 1]):
             size, at = get_varint(arena, at, end)
             if not (0 <= size <= min(MAX_TEXT, end - at)):
@@ -144,11 +148,12 @@ def write_named(
     end = 0
     k = 0
     for group in range(groups):
-        size = inner_ends[group + 1] - inner_ends[group]
+        body = inner_ends[group] + wire.BODY
+        size = inner_ends[group + 1] - body
         room = wire.BODY + wire.MAX_VARINT + size + (2 + MAX_TEXT) * (to[group] - k)
         out = with_room(out, end, room)
         at = put_varint(out, open_envelope(out, end, NAMED), size)
-        out[at : at + size] = inner[inner_ends[group] : inner_ends[group + 1]]
+        out[at : at + size] = inner[body : body + size]
         at += size
         while k < to[group]:
             if places[k] >= 0:

@@ -131,12 +131,17 @@ def decode(
             return faults.CORRUPTED, nothing
         later -= back
         samples[TIME, i] = later
-    most = total - samples[POSITION, 0] if size > 0 else 0
     for i in range(size):
         samples[COUNT, i], at = get_varint(data, at, end)
-        if not (1 <= samples[COUNT, i] <= most):
+        if samples[COUNT, i] < 1:
             return faults.CORRUPTED, nothing
-        most -= samples[COUNT, i]
+    counted = 0
+    for i in range(size - 1, -1, -1):
+        # A sample counts itself and later events: so do all behind it, when it has expired.
+        since = total - samples[POSITION, i]
+        if samples[COUNT, i] > since - counted:
+            return faults.CORRUPTED, nothing
+        counted += samples[COUNT, i]
     at = get_column(data, at, end, samples[ITEM, :size], False)
     if at != end:
         return faults.CORRUPTED, nothing

@@ -1,0 +1,71 @@
+"""Named items in bytes of format version 1: read forever, written the same."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.synopses.levels import FrequentParameters, NamedItems
+
+FOLDER = Path(__file__).parent / "frozen" / "named-items-1"
+HOUR = 3_600_000
+NOON = 1_700_000_000_000
+
+# Arithmetic alone: another NumPy may draw other random numbers.
+STEPS = np.arange(6_000, dtype=np.int64)
+TIMES = NOON + np.cumsum(STEPS * STEPS % 1_999)
+NAMES = ["", "/", "/about", "Zürich", "東京", "\N{CAT FACE}", "\ud800", "long " * 60]
+PATHS = [
+    NAMES[page] if page < len(NAMES) else f"/page/{page}"
+    for page in (STEPS * STEPS % 1_009 % 17).tolist()
+]
+
+# epsilon, span, how many events, moved on to.
+STATES: dict[str, tuple[float, int, int, int | None]] = {
+    "empty": (0.01, HOUR, 0, None),
+    "five": (0.01, HOUR, 5, None),
+    "many": (0.1, HOUR, 6_000, None),
+    "coarse": (0.5, HOUR, 6_000, None),
+    "partly-expired": (0.5, HOUR, 6_000, int(TIMES[-1]) + HOUR // 2),
+    "expired": (0.5, HOUR, 6_000, NOON + 99 * HOUR),
+}
+
+
+def state(name: str) -> NamedItems:
+    """The summary that was frozen."""
+    epsilon, span, events, to = STATES[name]
+    summary = NamedItems.create(FrequentParameters(epsilon, span))
+    summary.insert(TIMES[:events], PATHS[:events])
+    if to is not None:
+        summary.advance(to)
+    return summary
+
+
+def facts(summary: NamedItems) -> dict[str, object]:
+    """What a state says of itself."""
+    parameters = summary.parameters
+    share = max(0.05, parameters.epsilon)
+    return {
+        "now": summary.now,
+        "epsilon": parameters.epsilon,
+        "span": parameters.span,
+        "texts": summary.stored_texts(),
+        "answers": {
+            str(n): [list(item) for item in summary.query(n, share)]
+            for n in (parameters.span // 10, parameters.span)
+        },
+    }
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_frozen_bytes_are_read_back(name: str) -> None:
+    """A state of version 1 is what it was: its time, its parameters, its texts, its answers."""
+    summary = NamedItems.from_bytes((FOLDER / f"{name}.bin").read_bytes())
+    assert facts(summary) == json.loads((FOLDER / "facts.json").read_text())[name]
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_the_same_events_write_the_same_bytes(name: str) -> None:
+    """While version 1 is what is written, equal events give the bytes that they gave then."""
+    assert state(name).to_bytes() == (FOLDER / f"{name}.bin").read_bytes()
