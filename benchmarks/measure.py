@@ -101,9 +101,13 @@ class SubjectProcess:
             elif time.monotonic() - moved > patience_s:
                 raise self._fault(f"made no progress for {patience_s:.0f} s")
             with suppress(psutil.NoSuchProcess):
-                self.peak_rss = max(self.peak_rss, self._memory.memory_info().rss)
+                self.peak_rss = max(self.peak_rss, self.rss())
             time.sleep(_LOOK_S)
         return shown
+
+    def rss(self) -> int:
+        """The resident memory of its process, in bytes."""
+        return int(self._memory.memory_info().rss)
 
     def _fault(self, what: str) -> SlidestatError:
         text = self._log.read_text(errors="replace")[-_LOG_END:].strip()
@@ -126,14 +130,16 @@ def time_commits(
     group: "GroupOffsets",
     events: int,
     broker: int | None,
+    before: int = 0,
 ) -> Measurement:
-    """Time all `events` of the topic, from the first batch taken up to the last commit.
+    """Time all `events` of the topic that follow the `before` ones that were committed already,
+    from the first batch taken up to the last commit.
 
     Raises SlidestatError if more is taken up, or committed, than there is.
     """
     subject.wait_for(progress.read, 1, _START_S)
     start = _Look(subject, broker)
-    committed = subject.wait_for(group.committed, events, _STALLED_S)
+    committed = subject.wait_for(group.committed, before + events, _STALLED_S) - before
     measurement = start.until(_Look(subject, broker), events)
     if not committed == progress.read() == events:
         raise SlidestatError(
