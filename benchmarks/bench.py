@@ -9,9 +9,9 @@ from secrets import token_hex
 
 from app.client.connection import admin_client
 from app.client.topics import create_topic, create_topology_topics
+from benchmarks.cases import CaseName, make_topology
 from benchmarks.check import Check, check_output
 from benchmarks.measure import GroupOffsets, Measurement, SubjectProcess, time_commits, time_loop
-from benchmarks.ours import make_topology
 from benchmarks.progress import Progress
 from benchmarks.workload import Workload, send
 
@@ -31,13 +31,14 @@ class Bench:
     """Runs subjects, each in a process of its own, as a new group with an empty data folder.
 
     `broker_pid` is the local broker's process, None for another's. `every` is how often ours
-    emits; `faust_events` is how many events plain Faust is timed on.
+    emits, `case` what it computes; `faust_events` is how many events plain Faust is timed on.
     """
 
     def __init__(
         self,
         bootstrap: str,
         broker_pid: int | None,
+        case: CaseName,
         workload: Workload,
         every: str,
         faust_events: int,
@@ -45,6 +46,7 @@ class Bench:
     ) -> None:
         self._bootstrap = bootstrap
         self._broker_pid = broker_pid
+        self._case = case
         self._workload = workload
         self._every = every
         self._faust_until = min(_FAUST_WARM_UP + faust_events, len(workload))
@@ -103,17 +105,12 @@ class Bench:
             return time_loop(process, progress, _FAUST_WARM_UP, self._faust_until, self._broker_pid)
 
     def _run_ours(self, name: str, data: Path) -> tuple[Measurement, Check]:
-        topology = make_topology(self._topic, name, self._every)
+        topology = make_topology(self._case, self._topic, name, self._every)
         partitions = self._workload.partitions
         create_topology_topics(self._bootstrap, topology, partitions)
         offsets = GroupOffsets(self._bootstrap, self._topic, topology.application_id, partitions)
-        with (
-            closing(offsets),
-            self._start("ours", name, data, str(data), str(partitions), self._every) as (
-                process,
-                progress,
-            ),
-        ):
+        arguments = (str(data), str(partitions), self._every, self._case)
+        with closing(offsets), self._start("ours", name, data, *arguments) as (process, progress):
             measurement = time_commits(
                 process, progress, offsets, len(self._workload), self._broker_pid
             )

@@ -1,24 +1,36 @@
 """Was every event counted, once? Each figure on the output topic against the exact answer."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 from confluent_kafka import Consumer, TopicPartition
 
 from app.client.connection import client_config
 from app.errors import SlidestatError
 from app.streaming.topology import Topology
+from benchmarks.exact import Exact
+from benchmarks.figures import Figure, fault_of
 from benchmarks.workload import Int64s, Workload, key_number
 
 _FETCH = 50_000
 _TIMEOUT_S = 30.0
 _ROUNDING = 1e-12  # of this module's own divisions
+# Above, every second, third ... record is looked into. All are looked for.
+_MOST_FIGURES = 4_000_000
+# Those that need the values of a window are computed for so many.
+_SAMPLE = 2_000
+_SEARCHED = ("count", "sum", "mean")
 
 
 @dataclass(frozen=True)
 class Check:
-    """Output records, the figures in them, all compared, and the largest relative error."""
+    """Output records, the figures compared in them, and the largest relative error of those that
+    promise one.
+    """
 
     records: int
     figures: int
@@ -26,99 +38,107 @@ class Check:
     promised_relative_error: float
 
 
-# What is compared of an emission; quicker to decode than all of it.
-class _Figure(msgspec.Struct, gc=False):
-    statistic: str
-    window_ms: int
-    estimate: float
-    lower: float
-    upper: float
-    relative_error: float
-
-
-class _Emission(msgspec.Struct, gc=False):
+class _Head(msgspec.Struct, gc=False):
     key: str
     window_end_ms: int
-    figures: list[_Figure]
 
 
-class _Exact:
-    """Exact counts and sums of any key and window, by searching the sorted events."""
-
-    def __init__(self, workload: Workload) -> None:
-        self._start = int(workload.times[0])
-        self._stride = int(workload.times[-1]) - self._start + 2
-        codes = workload.keys * self._stride + (workload.times - self._start)
-        order = np.argsort(codes, kind="stable")
-        self._codes = codes[order]
-        self._cents = np.concatenate(([0], np.cumsum(workload.cents[order])))
-
-    def of(self, keys: Int64s, starts: Int64s, ends: Int64s) -> tuple[Int64s, Int64s]:
-        """Counts and sums (in cents) of the events of keys[i] in [starts[i], ends[i])."""
-        below = self._position(keys, starts)
-        above = self._position(keys, ends)
-        return above - below, self._cents[above] - self._cents[below]
-
-    def _position(self, keys: Int64s, times: Int64s) -> Int64s:
-        since_start = np.clip(times - self._start, 0, self._stride - 1)
-        return np.searchsorted(self._codes, keys * self._stride + since_start)
+class _Emission(_Head, gc=False):
+    figures: list[Figure]
 
 
 def check_output(workload: Workload, topology: Topology, bootstrap: str) -> Check:
-    """Compare all that a finished worker put out with the exact answers.
+    """Compare what a finished worker put out with the exact answers.
 
-    Every key and tick with events must be there, with all statistics and windows, each exact
-    figure between its bounds, each error within the promise, and nothing may be late or dead.
-    Raises SlidestatError otherwise.
+    Every key and tick with events must be there, and no other; with all statistics and windows;
+    nothing may be late or dead. Of counts, sums and means each exact figure must lie between its
+    bounds, counts and sums be as close as promised; of what needs the values of a window a sample,
+    whose promises are compared too. Raises SlidestatError otherwise.
     """
     for topic in (topology.dead_letter_topic, topology.late_topic):
         if records := _records(bootstrap, topic, workload.partitions):
             raise _impossible(f"{records} good events went to {topic}")
-    emissions = _read(bootstrap, topology.output_topic, workload.partitions)
-    _check_complete(workload, topology, emissions)
+    series = _series(topology)
+    wanted = _records(bootstrap, topology.output_topic, workload.partitions)
+    step = ceil(wanted * len(series) / _MOST_FIGURES) or 1
+    decode, decode_head = (msgspec.json.Decoder(kind).decode for kind in (_Emission, _Head))
+    keys, ends, emissions = np.empty(wanted, np.int64), np.empty(wanted, np.int64), []
+    for place, value in enumerate(_read(bootstrap, topology.output_topic, wanted, workload)):
+        head = decode(value) if place % step == 0 else decode_head(value)
+        keys[place], ends[place] = key_number(head.key), head.window_end_ms
+        if isinstance(head, _Emission):
+            emissions.append(head)
+    _check_complete(workload, topology, keys, ends)
+    for emission in emissions:
+        if [(f.statistic, f.window_ms, f.quantile) for f in emission.figures] != series:
+            raise _impossible(f"{emission} has not the figures of {series}")
     figures = [figure for emission in emissions for figure in emission.figures]
-    each = len(figures) // len(emissions)
-    keys = np.repeat(np.array([key_number(e.key) for e in emissions], np.int64), each)
-    ends = np.repeat(np.array([e.window_end_ms for e in emissions], np.int64), each)
+    keys, ends = np.repeat(keys[::step], len(series)), np.repeat(ends[::step], len(series))
+    return _check_figures(Exact(workload), wanted, figures, keys, ends)
+
+
+def _series(topology: Topology) -> list[tuple[str, int, float | None]]:
+    return [
+        (label, window, series.quantile)
+        for statistic, label in zip(topology.statistics, topology.labels, strict=True)
+        for window in topology.window_lengths
+        for series in statistic.series()
+    ]
+
+
+def _check_figures(
+    exact: Exact, records: int, figures: list[Figure], keys: Int64s, ends: Int64s
+) -> Check:
     starts = ends - np.array([figure.window_ms for figure in figures], np.int64)
-    is_count = np.array([figure.statistic == "count" for figure in figures])
-    counts, cents = _Exact(workload).of(keys, starts, ends)
-    # Rounding to the nearest double keeps the order that exact sum and bounds have.
-    exact = np.where(is_count, counts, cents / 100)
-    lower = np.array([figure.lower for figure in figures])
-    upper = np.array([figure.upper for figure in figures])
-    outside = np.flatnonzero((lower > exact) | (exact > upper))
+    counts, cents = exact.of(keys, starts, ends)
+    names = np.array([figure.statistic for figure in figures])
+    estimates, lowers, uppers = (_numbers(figures, name) for name in ("estimate", "lower", "upper"))
+    with np.errstate(invalid="ignore"):
+        means = cents / (100 * counts)
+    # Rounding to the nearest double keeps the order that exact figures and bounds have.
+    wanted = np.select([names == "count", names == "sum"], [counts, cents / 100], means)
+    searched = np.isin(names, _SEARCHED)
+    holds = (lowers <= wanted) & (wanted <= uppers)
+    holds |= (names == "mean") & (counts == 0) & np.isnan(estimates)
+    outside = np.flatnonzero(searched & ~holds)
     if len(outside):
-        worst = figures[outside[0]]
         raise _impossible(
-            f"{len(outside)} of {len(figures)} bounds do not hold, such as {worst}, "
-            f"exactly {exact[outside[0]]}"
+            f"{len(outside)} of {np.sum(searched)} bounds do not hold, such as"
+            f" {figures[outside[0]]}, exactly {wanted[outside[0]]}"
         )
-    estimates = np.array([figure.estimate for figure in figures])
-    busy = exact > 0
-    largest = float(np.max(np.abs(estimates[busy] / exact[busy] - 1)))
-    promised = max(figure.relative_error for figure in figures)
+    relative = np.isin(names, ("count", "sum")) & (wanted > 0)
+    largest = float(np.max(np.abs(estimates[relative] / wanted[relative] - 1)))
+    promised = max(
+        figure.relative_error for figure in figures if figure.statistic in ("count", "sum")
+    )
     if largest > promised * (1 + _ROUNDING):
         raise _impossible(f"the largest relative error is {largest}, not {promised}")
-    return Check(len(emissions), len(figures), largest, promised)
+    others = np.flatnonzero(~searched)
+    if len(others) > _SAMPLE:
+        others = np.random.default_rng(0).choice(others, _SAMPLE, replace=False)
+    for i in others.tolist():
+        values = exact.cents(int(keys[i]), int(starts[i]), int(ends[i]))
+        if fault := fault_of(figures[i], values):
+            raise _impossible(f"{figures[i]}: {fault}")
+    return Check(records, int(searched.sum()) + len(others), largest, promised)
 
 
-def _check_complete(workload: Workload, topology: Topology, emissions: list[_Emission]) -> None:
+def _numbers(figures: list[Figure], name: str) -> npt.NDArray[np.float64]:
+    # What does not exist becomes NaN, which lies between no bounds.
+    return np.array([getattr(figure, name) for figure in figures], np.float64)
+
+
+def _check_complete(workload: Workload, topology: Topology, keys: Int64s, ends: Int64s) -> None:
     """Each key must have the emissions of the ticks after its events and of those by which all of
-    them have left the span, as far as its partition has come, and no other; and each emission the
-    figures of every statistic and window.
+    them have left the span, as far as its partition has come, and no other.
     """
-    series = [(label, n) for label in topology.labels for n in topology.window_lengths]
-    for emission in emissions:
-        if [(figure.statistic, figure.window_ms) for figure in emission.figures] != series:
-            raise _impossible(f"{emission} has not the figures of {series}")
     every, span = topology.every_ms, topology.span_length.length
     order = np.lexsort((workload.times, workload.keys))
-    keys, times = workload.keys[order], workload.times[order]
+    of, times = workload.keys[order], workload.times[order]
     newest = np.zeros(workload.partitions, np.int64)
-    np.maximum.at(newest, keys % workload.partitions, times)
-    passed = newest[keys % workload.partitions]
-    following = np.where(np.append(np.diff(keys) == 0, False), np.append(times[1:], 0), passed)
+    np.maximum.at(newest, of % workload.partitions, times)
+    passed = newest[of % workload.partitions]
+    following = np.where(np.append(np.diff(of) == 0, False), np.append(times[1:], 0), passed)
     ticks, empty = (times // every + 1) * every, ((times + span) // every + 1) * every
     first = ticks[0]
 
@@ -127,12 +147,9 @@ def _check_complete(workload: Workload, topology: Topology, emissions: list[_Emi
 
     of_events, of_gaps = ticks <= passed, empty <= following
     wanted = np.union1d(
-        places(keys[of_events], ticks[of_events]), places(keys[of_gaps], empty[of_gaps])
+        places(of[of_events], ticks[of_events]), places(of[of_gaps], empty[of_gaps])
     )
-    found = places(
-        np.array([key_number(emission.key) for emission in emissions], np.int64),
-        np.array([emission.window_end_ms for emission in emissions], np.int64),
-    )
+    found = places(keys, ends)
     missing, more = np.setdiff1d(wanted, found), np.setdiff1d(found, wanted)
     if len(missing) or len(more):
         raise _impossible(
@@ -140,8 +157,7 @@ def _check_complete(workload: Workload, topology: Topology, emissions: list[_Emi
         )
 
 
-def _read(bootstrap: str, topic: str, partitions: int) -> list[_Emission]:
-    wanted = _records(bootstrap, topic, partitions)
+def _read(bootstrap: str, topic: str, wanted: int, workload: Workload) -> Iterator[bytes]:
     consumer = Consumer(
         {
             **client_config(bootstrap),
@@ -150,20 +166,19 @@ def _read(bootstrap: str, topic: str, partitions: int) -> list[_Emission]:
             "auto.offset.reset": "earliest",
         }
     )
-    decode = msgspec.json.Decoder(_Emission).decode
-    emissions: list[_Emission] = []
+    read = 0
     try:
-        consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
-        while len(emissions) < wanted:
+        consumer.assign([TopicPartition(topic, p, 0) for p in range(workload.partitions)])
+        while read < wanted:
             # No more than there are: it would wait for the rest until its time is up.
-            missing = wanted - len(emissions)
-            messages = consumer.consume(min(_FETCH, missing), timeout=_TIMEOUT_S)
+            messages = consumer.consume(min(_FETCH, wanted - read), timeout=_TIMEOUT_S)
             if not messages:
-                raise _impossible(f"{topic} gave {len(emissions)} of {wanted} records")
-            emissions.extend(decode(message.value() or b"") for message in messages)
+                raise _impossible(f"{topic} gave {read} of {wanted} records")
+            read += len(messages)
+            for message in messages:
+                yield message.value() or b""
     finally:
         consumer.close()
-    return emissions
 
 
 def _records(bootstrap: str, topic: str, partitions: int) -> int:

@@ -34,13 +34,16 @@ _LOG_END = 2000
 @dataclass(frozen=True)
 class Measurement:
     """What a subject did between the two looks at the clock; CPU seconds are its process's, and the
-    broker's where the broker is ours.
+    broker's where the broker is ours. `load` is the machine's before it; `peak_rss` the most memory
+    that its process was seen with, in bytes.
     """
 
     events: int
     seconds: float
     cpu_seconds: float
     broker_cpu_seconds: float | None
+    load: float
+    peak_rss: int
 
     @property
     def events_per_s(self) -> float:
@@ -66,6 +69,9 @@ class SubjectProcess:
                 cwd=Path(__file__).parents[1],
             )
         self.pid = self._process.pid
+        self.load = os.getloadavg()[0]
+        self.peak_rss = 0
+        self._memory = psutil.Process(self.pid)
 
     def __enter__(self) -> "SubjectProcess":
         return self
@@ -94,8 +100,14 @@ class SubjectProcess:
                 last, moved = shown, time.monotonic()
             elif time.monotonic() - moved > patience_s:
                 raise self._fault(f"made no progress for {patience_s:.0f} s")
+            with suppress(psutil.NoSuchProcess):
+                self.peak_rss = max(self.peak_rss, self.rss())
             time.sleep(_LOOK_S)
         return shown
+
+    def rss(self) -> int:
+        """The resident memory of its process, in bytes."""
+        return int(self._memory.memory_info().rss)
 
     def _fault(self, what: str) -> SlidestatError:
         text = self._log.read_text(errors="replace")[-_LOG_END:].strip()
@@ -107,9 +119,9 @@ def time_loop(
 ) -> Measurement:
     """Time a loop from the moment `warm_up` events have gone through it to that of `until`."""
     before = subject.wait_for(progress.read, warm_up, _START_S)
-    start = _Look(subject.pid, broker)
+    start = _Look(subject, broker)
     after = subject.wait_for(progress.read, until, _STALLED_S)
-    return start.until(_Look(subject.pid, broker), after - before)
+    return start.until(_Look(subject, broker), after - before)
 
 
 def time_commits(
@@ -118,15 +130,17 @@ def time_commits(
     group: "GroupOffsets",
     events: int,
     broker: int | None,
+    before: int = 0,
 ) -> Measurement:
-    """Time all `events` of the topic, from the first batch taken up to the last commit.
+    """Time all `events` of the topic that follow the `before` ones that were committed already,
+    from the first batch taken up to the last commit.
 
     Raises SlidestatError if more is taken up, or committed, than there is.
     """
     subject.wait_for(progress.read, 1, _START_S)
-    start = _Look(subject.pid, broker)
-    committed = subject.wait_for(group.committed, events, _STALLED_S)
-    measurement = start.until(_Look(subject.pid, broker), events)
+    start = _Look(subject, broker)
+    committed = subject.wait_for(group.committed, before + events, _STALLED_S) - before
+    measurement = start.until(_Look(subject, broker), events)
     if not committed == progress.read() == events:
         raise SlidestatError(
             f"Of {events} events {progress.read()} were taken up and {committed} committed.",
@@ -154,16 +168,24 @@ class GroupOffsets:
 class _Look:
     """The clocks at one moment."""
 
-    def __init__(self, subject: int, broker: int | None) -> None:
+    def __init__(self, subject: SubjectProcess, broker: int | None) -> None:
         self._time = time.monotonic()
-        self._cpu = _cpu_seconds(subject)
+        self._cpu = _cpu_seconds(subject.pid)
+        self._subject = subject
         self._broker_cpu = None if broker is None else _cpu_seconds(broker)
 
     def until(self, later: "_Look", events: int) -> Measurement:
         broker = None
         if self._broker_cpu is not None and later._broker_cpu is not None:
             broker = later._broker_cpu - self._broker_cpu
-        return Measurement(events, later._time - self._time, later._cpu - self._cpu, broker)
+        return Measurement(
+            events,
+            later._time - self._time,
+            later._cpu - self._cpu,
+            broker,
+            self._subject.load,
+            self._subject.peak_rss,
+        )
 
 
 def _cpu_seconds(pid: int) -> float:

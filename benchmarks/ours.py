@@ -1,6 +1,6 @@
-"""slidestat's worker on the benchmark's topology: counts and sums, everything on.
+"""slidestat's worker on a benchmark's topology, everything on.
 
-    python -m benchmarks.ours BOOTSTRAP TOPIC NAME PROGRESS_FILE DATA_DIR PARTITIONS EVERY
+    python -m benchmarks.ours BOOTSTRAP TOPIC NAME PROGRESS_FILE DATA_DIR PARTITIONS EVERY CASE
 
 The worker is the one that users run. It is told apart only by two things: its kernels are loaded
 before it starts, as part of the start-up that no subject is charged for; and it says how many
@@ -18,24 +18,12 @@ from app.client.options import LOOPBACK
 from app.streaming.partition import PartitionProcessor
 from app.streaming.pipeline import Pipeline
 from app.streaming.records import RecordBatch
-from app.streaming.statistics import Count, Sum
 from app.streaming.topology import Topology
 from app.streaming.worker import run_worker
 from app.web.address import listen
 from app.web.server import QueryServer
+from benchmarks.cases import CaseName, make_topology
 from benchmarks.progress import Progress
-
-
-def make_topology(topic: str, name: str, every: str) -> Topology:
-    """Counts and sums of three windows up to an hour."""
-    return Topology(
-        name=name,
-        source=topic,
-        span="1h",
-        every=every,
-        windows=("1m", "5m", "1h"),
-        statistics=(Count(epsilon=0.01), Sum(epsilon=0.01, decimals=3)),
-    )
 
 
 class _NoStore:
@@ -76,8 +64,8 @@ def note_events_taken_up(progress: Progress) -> None:
 
 
 if __name__ == "__main__":
-    _bootstrap, _topic, _name, _file, _data_dir, _partitions, _every = sys.argv[1:]
-    _topology = make_topology(_topic, _name, _every)
+    _bootstrap, _topic, _name, _file, _data_dir, _partitions, _every, _case = sys.argv[1:]
+    _topology = make_topology(CaseName(_case), _topic, _name, _every)
     load_kernels(_topology)
     note_events_taken_up(Progress(Path(_file)))
     _web = QueryServer(listen(LOOPBACK, 0))

@@ -1,6 +1,7 @@
-"""Events per second of three ways to count one topic, on one broker, in one run.
+"""Events per second of three ways to count one topic, on one broker, in one run; or of what a
+worker is to be able to do, beside a bare consumer.
 
-    python -m benchmarks.throughput [--quick]
+    python -m benchmarks.throughput [--workload sums|default|million-keys] [--quick]
 
 See README.md beside this file for what is compared and how to read it.
 """
@@ -8,7 +9,7 @@ See README.md beside this file for what is compared and how to read it.
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -22,9 +23,9 @@ from app.errors import SlidestatError
 from app.local.broker import LocalBroker
 from benchmarks import report
 from benchmarks.bench import Bench, Subject
+from benchmarks.cases import CASES, CaseName, make_topology
 from benchmarks.check import Check
 from benchmarks.measure import Measurement
-from benchmarks.ours import make_topology
 from benchmarks.workload import KeyDistribution, draw
 
 _PARTITIONS = 2
@@ -43,12 +44,14 @@ def _broker() -> Iterator[tuple[str, int | None]]:
             yield broker.bootstrap_servers, broker.pid
 
 
-def _compare(bench: Bench, runs: int, console: Console) -> list[dict[Subject, Measurement]]:
-    """Run all subjects in turn, `runs` times, saying what each did."""
+def _compare(
+    bench: Bench, subjects: Sequence[Subject], runs: int, console: Console
+) -> list[dict[Subject, Measurement]]:
+    """Run subjects in turn, `runs` times, saying what each did."""
     rounds = []
     for number in range(1, runs + 1):
         measured: dict[Subject, Measurement] = {}
-        for subject in Subject:
+        for subject in subjects:
             with console.status(f"run {number} of {runs}: {subject}"):
                 measured[subject], check = bench.run(subject)
             line = f"run {number}: {subject}: {_said(measured[subject], check)}"
@@ -60,23 +63,31 @@ def _compare(bench: Bench, runs: int, console: Console) -> list[dict[Subject, Me
 def _said(measurement: Measurement, check: Check | None) -> str:
     said = (
         f"{measurement.events:,} events in {measurement.seconds:.1f} s, "
-        f"{measurement.events_per_s:,.0f} a second, CPU {measurement.cpu_seconds:.1f} s"
+        f"{measurement.events_per_s:,.0f} a second, CPU {measurement.cpu_seconds:.1f} s, "
+        f"load {measurement.load:.1f}"
     )
     if check is not None:
         said += (
             f"; {check.records:,} output records, {check.records / measurement.events:.2f} an "
             f"event; {check.figures:,} figures in them checked, largest relative error "
-            f"{check.largest_relative_error:.4f} of {check.promised_relative_error:.4f} promised"
+            f"{check.largest_relative_error:.4f} of {check.promised_relative_error:.4f} promised; "
+            f"{measurement.peak_rss / 2**20:,.0f} MiB of memory at the most"
         )
     return said
 
 
 def compare(
+    workload: Annotated[
+        CaseName, typer.Option(help="What is computed of which topic.")
+    ] = CaseName.COMPARE,
     events: Annotated[int, typer.Option(min=200_000, help="Events on the topic.")] = 2_000_000,
-    keys: Annotated[int, typer.Option(min=1, help="Different keys.")] = 1_000,
+    keys: Annotated[
+        int | None, typer.Option(min=1, help="Different keys; 1,000, or the workload's.")
+    ] = None,
     distribution: Annotated[
-        KeyDistribution, typer.Option(help="How often each key comes.")
-    ] = KeyDistribution.ZIPF,
+        KeyDistribution | None,
+        typer.Option(help="How often each key comes; as Zipf has it, or the workload's."),
+    ] = None,
     every: Annotated[str, typer.Option(help="How often ours emits, in event time.")] = "1m",
     runs: Annotated[int, typer.Option(min=1, help="Runs of each subject.")] = 3,
     quick: Annotated[
@@ -87,19 +98,27 @@ def compare(
     ] = False,
     json: Annotated[Path | None, typer.Option(help="Write all figures there too.")] = None,
 ) -> None:
-    """Compare a bare consumer, plain Faust and slidestat on one topic."""
+    """Compare a bare consumer, plain Faust and slidestat on one topic; or show what slidestat does
+    beside the consumer alone, on a workload that it is to do so many events a second of.
+    """
     console = Console()
+    case = CASES[workload]
+    keys = keys or case.keys
+    distribution = distribution or case.distribution
+    subjects = list(Subject) if case.wanted is None else [Subject.BARE, Subject.OURS]
     faust_events = _FAUST_EVENTS
     if quick:
         faust_events, runs = _QUICK_FAUST_EVENTS, _QUICK_RUNS
     console.print(report.machine(), highlight=False)
-    make_topology("events", "bench", every)  # a wrong `every` is found before anything is started
-    workload = draw(events, keys, distribution, _PARTITIONS)
+    make_topology(
+        workload, "events", "bench", every
+    )  # a wrong `every` is found before anything is started
+    drawn = draw(events, keys, distribution, _PARTITIONS, case.mean_gap_ms)
     with (
         tempfile.TemporaryDirectory(prefix="slidestat-bench-") as folder,
         _broker() as (bootstrap, broker_pid),
     ):
-        bench = Bench(bootstrap, broker_pid, workload, every, faust_events, Path(folder))
+        bench = Bench(bootstrap, broker_pid, workload, drawn, every, faust_events, Path(folder))
         try:
             size = bench.fill_topic()
             console.print(
@@ -107,12 +126,18 @@ def compare(
                 f"{_PARTITIONS} partitions",
                 highlight=False,
             )
-            rounds = _compare(bench, runs, console)
+            rounds = _compare(bench, subjects, runs, console)
         finally:
             bench.clean_up()
-    report.print_report(console, rounds)
+    report.print_report(console, rounds, case.wanted)
     if json is not None:
-        settings = {"events": events, "keys": keys, "distribution": distribution, "every": every}
+        settings = {
+            "workload": workload,
+            "events": events,
+            "keys": keys,
+            "distribution": distribution,
+            "every": every,
+        }
         report.write_json(json, rounds, settings)
 
 

@@ -1,7 +1,7 @@
 """The events of a throughput run, and what is exactly true of them.
 
 Drawn from a seed, so that every run and every machine counts the same topic. Event times never go
-back; the gaps are exponential, 10 ms on average, as arrivals of independent sources are.
+back; the gaps are exponential, as arrivals of independent sources are.
 """
 
 from dataclasses import dataclass
@@ -19,15 +19,18 @@ Int64s = npt.NDArray[np.int64]
 _KEY = "key-"
 _SEED = 20020106
 _START_MS = 1_700_000_040_000  # a whole minute in November 2023
-_MEAN_GAP_MS = 10.0
 _LARGEST_CENTS = 100_00
 
 
 class KeyDistribution(StrEnum):
-    """How often each key comes: the k-th in proportion to 1/k, or all alike."""
+    """How often each key comes: the k-th in proportion to 1/k or to 1/k^1.1, or all alike."""
 
     ZIPF = "zipf"
+    ZIPF_STEEP = "zipf-1.1"
     UNIFORM = "uniform"
+
+
+_EXPONENTS = {KeyDistribution.ZIPF: 1.0, KeyDistribution.ZIPF_STEEP: 1.1}
 
 
 @dataclass(frozen=True)
@@ -58,17 +61,28 @@ def key_number(text: str) -> int:
     return int(text.removeprefix(_KEY))
 
 
-def draw(events: int, key_count: int, distribution: KeyDistribution, partitions: int) -> Workload:
+def record(key: bytes, time_ms: int, cents: int) -> bytes:
+    """An event as it stands on the wire."""
+    return b'{"key":"%b","time":%d,"value":%d.%02d}' % (key, time_ms, cents // 100, cents % 100)
+
+
+def draw(
+    events: int,
+    key_count: int,
+    distribution: KeyDistribution,
+    partitions: int,
+    mean_gap_ms: float = 10.0,
+) -> Workload:
     """Draw a workload; the same arguments give the same one."""
     rng = np.random.default_rng(_SEED)
-    if distribution is KeyDistribution.ZIPF:
-        weights = 1.0 / np.arange(1, key_count + 1)
+    if distribution in _EXPONENTS:
+        weights = 1.0 / np.arange(1, key_count + 1) ** _EXPONENTS[distribution]
         shares = np.cumsum(weights) / weights.sum()
         keys = np.searchsorted(shares, rng.random(events), side="right")
         keys = np.minimum(keys, key_count - 1).astype(np.int64)
     else:
         keys = rng.integers(0, key_count, events)
-    gaps = rng.exponential(_MEAN_GAP_MS, events)
+    gaps = rng.exponential(mean_gap_ms, events)
     times = _START_MS + np.cumsum(gaps).astype(np.int64)
     return Workload(key_count, partitions, keys, times, rng.integers(1, _LARGEST_CENTS, events))
 
@@ -104,12 +118,7 @@ def send(workload: Workload, bootstrap: str, topic: str) -> int:
     for key, time_ms, cents in zip(
         workload.keys.tolist(), workload.times.tolist(), workload.cents.tolist(), strict=True
     ):
-        value = b'{"key":"%b","time":%d,"value":%d.%02d}' % (
-            encoded[key],
-            time_ms,
-            cents // 100,
-            cents % 100,
-        )
+        value = record(encoded[key], time_ms, cents)
         size += len(value)
         while True:
             try:
