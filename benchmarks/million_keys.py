@@ -36,7 +36,7 @@ from benchmarks.workload import Int64s, Workload, draw, send
 _CASE = CaseName.MILLION_KEYS
 _PARTITIONS = 2
 _EVERY = "1m"
-_QUIET_S = 8
+_QUIET_S = 15
 _PATIENCE_S = 300.0
 
 
@@ -90,7 +90,7 @@ class _Run:
             self._send(0, keys)
             with self._start() as (process, progress):
                 filled = time_commits(process, progress, self._offsets, keys, self._broker.pid)
-            _say(f"{keys:,} new keys", filled)
+                _say(f"{keys:,} new keys", filled, process.rss())
             self._say_stored()
             self._send(keys, keys + events)
             start = time.monotonic()
@@ -100,7 +100,7 @@ class _Run:
                 loaded = time_commits(
                     process, progress, self._offsets, events, self._broker.pid, before=keys
                 )
-                _say(f"{events:,} events of them", loaded)
+                _say(f"{events:,} events of them", loaded, process.rss())
                 print(f"restart: {started:.1f} s until the first batch", flush=True)
                 self._silence(process)
         self._say_stored()
@@ -170,11 +170,11 @@ class _Worker:
         self._process.__exit__(*error)
 
 
-def _say(what: str, measured: Measurement) -> None:
+def _say(what: str, measured: Measurement, rss: int) -> None:
     print(
         f"{what}: {measured.seconds:.1f} s, {measured.events_per_s:,.0f} a second,"
         f" {measured.events_per_cpu_s:,.0f} a CPU s, peak {measured.peak_rss / 2**20:,.0f} MiB,"
-        f" load {measured.load:.1f}",
+        f" {rss / 2**20:,.0f} MiB at the end, load {measured.load:.1f}",
         flush=True,
     )
 

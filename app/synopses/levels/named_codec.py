@@ -25,6 +25,9 @@ NAMED = 24
 
 MAX_TEXT = 256
 
+_FEW = 16
+"""So many events are looked through; more are sorted first."""
+
 
 @kernel
 def open_inner(arena: Bytes, offsets: Integers) -> tuple[int, int, int, int, Bytes, Integers]:
@@ -110,16 +113,21 @@ def name_ids(
     places = np.empty(len(asked), np.int64)
     k = 0
     for group in range(len(starts) - 1):
-        new = np.empty(0, np.int64)
+        mine = ids[starts[group] : starts[group + 1]]
         order = np.empty(0, np.int64)
         while k < to[group]:
             place = _find(held, ends[group], ends[group + 1], asked[k])
             if place < 0:
-                if len(order) == 0:
-                    mine = ids[starts[group] : starts[group + 1]]
-                    order = np.argsort(mine, kind="mergesort")  # the first of equals comes first
-                    new = mine[order]
-                place = -1 - starts[group] - order[_find(new, 0, len(new), asked[k])]
+                first = 0
+                if len(mine) <= _FEW:
+                    while mine[first] != asked[k]:
+                        first += 1
+                else:
+                    if len(order) == 0:
+                        order = np.argsort(mine, kind="mergesort")  # of equals, the first first
+                        mine = mine[order]
+                    first = order[_find(mine, 0, len(mine), asked[k])]
+                place = -1 - starts[group] - first
             places[k] = place
             k += 1
     return places
