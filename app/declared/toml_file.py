@@ -29,6 +29,8 @@ def topology_of_toml(file: Path) -> Topology:
         raise SlidestatError(f"{file}: {error}.", "Mend the TOML there.") from error
     except UnicodeDecodeError as error:
         raise SlidestatError(f"{file} is not UTF-8 text.", "Save it as UTF-8.") from error
+    except ValueError as error:  # An integer of thousands of digits is none that Python reads.
+        raise SlidestatError(f"{file}: {error}.", "Mend the number there.") from error
     except RecursionError as error:
         raise SlidestatError(
             f"{file} is nested too deep.", "A topology has fields, and tables of statistics."

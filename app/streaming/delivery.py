@@ -10,6 +10,7 @@ what an agent has seen. So whoever owns the state says, at each commit, up to wh
 durable (`BatchApp.before_commit`), and exactly that is committed.
 """
 
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
@@ -28,6 +29,10 @@ _REBALANCE_CHECK_S = 0.02
 
 async def _nothing_durable() -> Mapping[TP, int]:
     return {}
+
+
+def _nothing_needed(_tp: TP) -> int:
+    return sys.maxsize
 
 
 class BatchConsumerThread(AIOKafkaConsumerThread):
@@ -161,10 +166,20 @@ class BatchConsumer(Consumer):
 
         aiokafka leaves such partitions where they are. But a fetch that a rebalance interrupted has
         moved them on already, and what it brought was dropped: it would never be read.
+
+        A partition is read from further back where a state needs it: it was left out of the group's
+        workers for a while, or is new to them.
         """
-        offsets: Mapping[TP, int] = await super().seek_to_committed()
+        offsets = dict(await super().seek_to_committed())
         unread = [tp for tp, offset in offsets.items() if not offset or offset < 0]
         unread = [tp for tp in unread if tp.topic in self.app.batch_topics]
+        for tp, offset in offsets.items():
+            if tp.topic in self.app.batch_topics and tp not in unread:
+                offsets[tp] = min(offset, self.app.needed_offset(tp))
+                if offsets[tp] == 0:
+                    unread.append(tp)
+                elif offsets[tp] < offset:
+                    await self._thread.seek_wait({tp: offsets[tp]})
         if unread:
             await self._thread.seek_to_beginning(*unread)
         return offsets
@@ -211,11 +226,13 @@ class BatchApp(faust.App):
 
     `before_commit` is awaited before offsets are committed: it makes what it can durable and
     returns, for each partition of the batch topics, the offset from which reading may start again.
+    `needed_offset` tells from where a partition must be read at the latest, whatever is committed.
     `make_web` makes its web server.
     """
 
     batch_topics: frozenset[str] = frozenset()
     before_commit: Callable[[], Awaitable[Mapping[TP, int]]] = staticmethod(_nothing_durable)
+    needed_offset: Callable[[TP], int] = staticmethod(_nothing_needed)
     make_web: Callable[[], Web]
 
     def _new_web(self) -> Web:

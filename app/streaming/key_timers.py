@@ -20,9 +20,9 @@ class KeyTimers:
         other._ticks = list(self._ticks)
         return other
 
-    def first(self) -> int | None:
-        """The first tick that may be due for a key."""
-        return self._ticks[0] if self._ticks else None
+    def ticks(self) -> list[int]:
+        """The ticks at which something may be due, in no order."""
+        return self._ticks
 
     def __contains__(self, key: str) -> bool:
         return key in self._tick_of

@@ -194,8 +194,10 @@ class PartitionProcessor:
         replace them come all the same: a tick after events is sure to be emitted.
         """
         horizon = now - self._lateness
-        first = self._open.first()
-        if self._waiting.first_offset() is None and (first is None or first > horizon):
+        waiting = event_time.tick_after(self._waiting.times(), self._every).tolist()
+        if not any(
+            self._looked_ahead < tick <= horizon for tick in (*self._open.ticks(), *waiting)
+        ):
             return []
         trial = copy(self)
         trial._is_trial = True

@@ -14,7 +14,7 @@ from faust.types import TP
 from msgspec.structs import astuple
 
 from app.errors import SlidestatError
-from app.streaming.checkpoint import Counters
+from app.streaming.checkpoint import Counters, decode_checkpoint
 from app.streaming.decoding import EventDecoder
 from app.streaming.emission import OutputRecord
 from app.streaming.live_query import PartitionView, stored_view
@@ -33,9 +33,6 @@ class SourceOffsets(Protocol):
 
     def end(self, partition: int) -> int | None:
         """The offset after its last record, as of the last fetch."""
-
-    def committed(self, partition: int) -> int | None:
-        """The group's offset, None before the first commit."""
 
     async def earliest(self, partition: int) -> int:
         """The offset of the first record that the broker still has."""
@@ -64,18 +61,26 @@ class Pipeline:
         self._stores: dict[int, TablePartition] = {}
         self._arrived: dict[int, float] = {}
 
+    def needed_offset(self, partition: int) -> int:
+        """From where a partition must be read for the state that is stored here.
+
+        Raises SlidestatError for a state of another topology.
+        """
+        stored = self._table.partition(partition).checkpoint()
+        return decode_checkpoint(stored, self._topology.state_meaning).next_offset
+
     async def check_order(self, batch: RecordBatch) -> bool:
         """Whether `batch` is to be processed; False if its partition was given up meanwhile.
 
         Raises SlidestatError if records before it were not delivered. Faust drops what it has
         fetched when a rebalance comes, and reads it again; should that ever go wrong, a worker that
-        stops goes on from the last commit, and one that did not notice would lose events.
+        stops goes on from where its state ends, and one that did not notice would lose events.
         """
         processor = self._processors.get(batch.partition)
         if processor is not None:
             expected = processor.next_offset
         else:
-            expected = self._offsets.committed(batch.partition) or 0
+            expected = self.needed_offset(batch.partition)
         if batch.start_offset <= expected:
             return True
         processors = self._processors
@@ -86,7 +91,7 @@ class Pipeline:
             raise SlidestatError(
                 f"Records {expected} to {batch.start_offset - 1} of {batch.topic!r} partition"
                 f" {batch.partition} were not delivered.",
-                "Start the worker again: it reads them from the last commit.",
+                "Start the worker again: it reads them from where its state ends.",
             )
         return True
 

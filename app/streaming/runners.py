@@ -5,7 +5,7 @@ to queries. Two statistics whose runners are equal share one state.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -114,7 +114,7 @@ class CountRunner:
 
     @property
     def meaning(self) -> str:
-        return f"count, epsilon {self.parameters.epsilon}"
+        return f"count, epsilon {float(self.parameters.epsilon)}"
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
         result = run_batch(self.parameters, states, work.starts, work.times, None, *work.queries)
@@ -131,7 +131,9 @@ class SumRunner:
     @property
     def meaning(self) -> str:
         parameters = self.parameters
-        return _of(self.field, f"sum, epsilon {parameters.epsilon}, {parameters.decimals} decimals")
+        return _of(
+            self.field, f"sum, epsilon {float(parameters.epsilon)}, {parameters.decimals} decimals"
+        )
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
         result = run_batch(self.parameters, states, *work.values(self.field), *work.queries)
@@ -149,7 +151,8 @@ class SpreadRunner:
     def meaning(self) -> str:
         parameters = self.parameters
         return _of(
-            self.field, f"spread, epsilon {parameters.epsilon}, {parameters.decimals} decimals"
+            self.field,
+            f"spread, epsilon {float(parameters.epsilon)}, {parameters.decimals} decimals",
         )
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
@@ -173,7 +176,7 @@ class ExtremeRunner:
 
     @property
     def meaning(self) -> str:
-        return _of(self.field, f"{self.parameters.side}, epsilon {self.parameters.epsilon}")
+        return _of(self.field, f"{self.parameters.side}, epsilon {float(self.parameters.epsilon)}")
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
         result = run_extreme_batch(self.parameters, states, *work.values(self.field), *work.queries)
@@ -190,14 +193,16 @@ class QuantileRunner:
 
     @property
     def meaning(self) -> str:
-        return _of(self.field, f"quantiles, epsilon {self.parameters.epsilon}")
+        return _of(self.field, f"quantiles, epsilon {float(self.parameters.epsilon)}")
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
         result = run_quantile_batch(
             self.parameters, states, *work.values(self.field), *work.queries, self.quantiles
         )
         figures = np.stack((result.estimates, result.lowers, result.uppers))
-        return Answered(result.states, {"quantile": figures})
+        # Which is which: statistics that share a state may ask for others.
+        asked = np.array(self.quantiles, np.float64)
+        return Answered(result.states, {"quantile": figures, "quantiles": asked})
 
 
 @dataclass(frozen=True)
@@ -211,7 +216,7 @@ class HistogramRunner:
     def meaning(self) -> str:
         parameters = self.parameters
         edges = ", ".join(map(str, parameters.edges))
-        return _of(self.field, f"histogram, epsilon {parameters.epsilon}, edges {edges}")
+        return _of(self.field, f"histogram, epsilon {float(parameters.epsilon)}, edges {edges}")
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
         result = run_value_histogram_batch(
@@ -230,7 +235,10 @@ class DistinctRunner:
     @property
     def meaning(self) -> str:
         p = self.parameters
-        return _of(self.field, f"distinct, epsilon {p.epsilon}, delta {p.delta}, seed {p.seed}")
+        return _of(
+            self.field,
+            f"distinct, epsilon {float(p.epsilon)}, delta {float(p.delta)}, seed {p.seed}",
+        )
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
         result = run_distinct_batch(self.parameters, states, *work.texts(self.field), *work.queries)
@@ -248,7 +256,7 @@ class TopRunner:
 
     @property
     def meaning(self) -> str:
-        return _of(self.field, f"frequent items, epsilon {self.parameters.epsilon}")
+        return _of(self.field, f"frequent items, epsilon {float(self.parameters.epsilon)}")
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
         items = work.items[self.field]
@@ -291,7 +299,8 @@ class NormRunner:
     def meaning(self) -> str:
         p = self.parameters
         return _of(
-            self.field, f"norm, p {p.p}, epsilon {p.epsilon}, delta {p.delta}, seed {p.seed}"
+            self.field,
+            f"norm, p {p.p}, epsilon {float(p.epsilon)}, delta {float(p.delta)}, seed {p.seed}",
         )
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
@@ -326,6 +335,17 @@ class LandmarkRunner:
         return Answered(
             result.states, {name: answer[..., np.newaxis] for name, answer in answers.items()}
         )
+
+
+def shared(runners: Sequence[Runner]) -> tuple[Runner, ...]:
+    """The runners, those of one meaning made one: it answers for all of them."""
+    found: dict[str, Runner] = {}
+    for runner in runners:
+        known = found.setdefault(runner.meaning, runner)
+        if isinstance(known, QuantileRunner) and isinstance(runner, QuantileRunner):
+            both = tuple(sorted({*known.quantiles, *runner.quantiles}))
+            found[runner.meaning] = replace(known, quantiles=both)
+    return tuple(found[runner.meaning] for runner in runners)
 
 
 def _of(field: FieldPath, what: str) -> str:

@@ -11,6 +11,7 @@ from app.streaming.columns import Columns
 from app.streaming.fields import Field, FieldPath, check_apart, field_path, field_text
 from app.streaming.lengths import WindowLength, duration_ms, window_length
 from app.streaming.statistics import DEFAULT, Statistic
+from app.synopses.errors import SynopsisError
 
 if TYPE_CHECKING:
     from app.streaming.runners import Runner
@@ -220,8 +221,15 @@ class Topology:
     @cached_property
     def runners(self) -> tuple["Runner", ...]:
         """The synopsis of each statistic; those of two that can share one are equal."""
+        from app.streaming.runners import shared
+
         span = self.span_length.length
-        return tuple(s.runner(span, s.path(self.value_path)) for s in self.statistics)
+        try:
+            return shared([s.runner(span, s.path(self.value_path)) for s in self.statistics])
+        except SynopsisError as error:
+            raise SlidestatError(
+                f"statistics has one that cannot be kept: {error}.", "Give it other parameters."
+            ) from error
 
     @property
     def state_meaning(self) -> dict[str, str]:
@@ -229,6 +237,8 @@ class Topology:
         are of no use. Windows and `every` are free to change.
         """
         return {
+            "group": self.group_name,
+            "name": self.name,
             "source": self.source,
             "key_field": field_text(self.key_path),
             "time_field": field_text(self.time_path),

@@ -3,9 +3,10 @@
 import asyncio
 import gc
 import logging
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, cast
+from typing import Any, NoReturn, Protocol
 
 import faust
 from aiokafka import TopicPartition
@@ -14,7 +15,7 @@ from faust.types import TP, StreamT
 from faust.web.base import Web
 
 from app.errors import SlidestatError
-from app.streaming.delivery import BatchApp, BatchConsumer
+from app.streaming.delivery import BatchApp
 from app.streaming.live import LiveTopology
 from app.streaming.output_codec import emission_codec
 from app.streaming.pipeline import Pipeline, flush_all
@@ -119,11 +120,22 @@ def create_app(
         async with flushing:
             try:
                 return await flush_all(pipelines, outputs, sending)
-            except Exception as error:
-                await crash(error)
+            except BaseException as error:
+                # What was taken for writing is not written: the next flush must not commit it.
+                forget()
+                if isinstance(error, Exception):
+                    await app.crash(error)
                 raise
 
     app.before_commit = flush
+
+    def needed_offset(tp: TP) -> int:
+        try:
+            return min(pipeline.needed_offset(tp.partition) for pipeline in pipelines)
+        except SlidestatError:
+            return sys.maxsize  # The first batch says what is wrong, and stops the worker.
+
+    app.needed_offset = needed_offset
 
     source = app.topic(source_topic, key_serializer="raw", value_serializer="raw")
 
@@ -176,10 +188,6 @@ class _ConsumerOffsets:
 
     def end(self, partition: int) -> int | None:
         return self._app.consumer.highwater(TP(self._topic, partition))
-
-    def committed(self, partition: int) -> int | None:
-        consumer = cast(BatchConsumer, self._app.consumer)
-        return consumer._committed_offset.get(TP(self._topic, partition))
 
     async def earliest(self, partition: int) -> int:
         tp = TopicPartition(self._topic, partition)

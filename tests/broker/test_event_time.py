@@ -119,3 +119,29 @@ def test_topologies_of_two_groups_do_not_share_a_worker(make_stage: MakeStage) -
         assert worker.await_end() == 2
         assert "differ in their group" in worker.said()
         assert "a worker each" in worker.said()
+
+
+def test_a_topology_that_was_left_out_or_is_new_misses_nothing(
+    make_stage: MakeStage, topic_name: str
+) -> None:
+    """One runs alone for a while, then with one that was left out and one that never ran: what is
+    committed is ahead of both, and all records reach them.
+    """
+    body = f'span="10m", every="20s", statistics=(Count(epsilon=0.1),), group="{topic_name}"'
+    one = make_stage(name="one", body=body)
+    source = one.topology.source
+    stages = [one, *(make_stage(name=name, source=source, body=body) for name in ("two", "three"))]
+    for start, together in ((0, 2), (2_000, 1), (4_000, 3)):
+        produce(one.bootstrap, source, events(2_000, start=start))
+        goal = undisturbed(one.topology, one.read(source)).next_offsets
+        declared = [str(stage.file) for stage in stages[:together]]
+        with Worker(declared, one.data_dir("shared"), one.bootstrap).await_ready() as worker:
+            newest = stages[together - 1]
+
+            def settled(stage: Stage = newest, goal: dict[int, int] = goal) -> bool:
+                return {p: c.next_offset for p, c in stage.checkpoints().items()} == goal
+
+            wait_until(settled, "all is read", 60)
+            assert worker.terminate() == 0, worker.said()
+    for stage in stages:
+        stage.check()

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import ceil
 
@@ -48,23 +48,29 @@ def check_emissions(topology: Topology, model: Model, found: Sequence[Emission])
     for emission, expected in zip(found, model.emissions, strict=True):
         source = (emission.topology, emission.source_topic, emission.source_partition)
         assert source == (topology.name, SOURCE, PARTITION)
-        figures = deque(emission.figures)
-        for statistic, label in zip(topology.statistics, topology.labels, strict=True):
-            for n in [ALL] if statistic.is_landmark else topology.window_lengths:
-                values = expected.values[n]
-                of_events = topology.span_length.of_events
-                place = (label, *((None, n or None) if of_events else (n or None, None)))
-                if isinstance(statistic, TopItems):
-                    listed = []
-                    while figures and _place(figures[0]) == place:
-                        listed.append(figures.popleft())
-                    _check_top(statistic, listed, values)
-                    continue
-                for right in exact(statistic, values, n):
-                    figure = figures.popleft()
-                    assert _place(figure) == place
-                    check_figure(statistic, figure, right, values)
-        assert not figures
+        check_figures(topology, emission.figures, expected.values)
+
+
+def check_figures(
+    topology: Topology, found: Sequence[Figure], values: Mapping[int, Values]
+) -> None:
+    """The figures are those of windows with these values, by length, in the topology's order."""
+    figures = deque(found)
+    of_events = topology.span_length.of_events
+    for statistic, label in zip(topology.statistics, topology.labels, strict=True):
+        for n in [ALL] if statistic.is_landmark else topology.window_lengths:
+            place = (label, *((None, n or None) if of_events else (n or None, None)))
+            if isinstance(statistic, TopItems):
+                listed = []
+                while figures and _place(figures[0]) == place:
+                    listed.append(figures.popleft())
+                _check_top(statistic, listed, values[n])
+                continue
+            for right in exact(statistic, values[n], n):
+                figure = figures.popleft()
+                assert _place(figure) == place
+                check_figure(statistic, figure, right, values[n])
+    assert not figures
 
 
 def _place(figure: Figure) -> tuple[str, int | None, int | None]:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from app.errors import SlidestatError
+from app.streaming.checkpoint import Checkpoint, encode_checkpoint
 from app.streaming.pipeline import Pipeline, flush_all
 from app.streaming.producer import BulkProducer
 from app.streaming.progress import Progress
@@ -22,18 +23,14 @@ TOPOLOGY = Topology(name="order", source="events", span="1h", every="1h")
 
 
 class Offsets:
-    """A consumer's knowledge: what is committed, and the first record that the broker has."""
+    """A consumer's knowledge: the first record that the broker has."""
 
-    def __init__(self, committed: int | None, earliest: int = 0) -> None:
-        self._committed = committed
+    def __init__(self, earliest: int = 0) -> None:
         self._earliest = earliest
         self.on_earliest = lambda: None
 
     def end(self, _partition: int) -> int | None:
         return None
-
-    def committed(self, _partition: int) -> int | None:
-        return self._committed
 
     async def earliest(self, _partition: int) -> int:
         self.on_earliest()
@@ -43,8 +40,12 @@ class Offsets:
 class Table:
     changelog_topic = "changelog"
 
+    def __init__(self, next_offset: int) -> None:
+        stored = encode_checkpoint(Checkpoint(next_offset), TOPOLOGY.state_meaning)
+        self._store = MemoryStore([(None, stored)] if next_offset else [])
+
     def partition(self, _partition: int) -> MemoryStore:
-        return MemoryStore()
+        return self._store
 
 
 class Outputs:
@@ -60,9 +61,10 @@ class Outputs:
         raise KeyboardInterrupt
 
 
-def pipeline(offsets: Offsets) -> Pipeline:
-    table, outputs = cast(StateTable, Table()), cast(BulkProducer, Outputs())
-    return Pipeline(TOPOLOGY, table, outputs, offsets, Progress("order"))
+def pipeline(next_offset: int = 0, offsets: Offsets | None = None) -> Pipeline:
+    """One whose state has read up to `next_offset`."""
+    table, outputs = cast(StateTable, Table(next_offset)), cast(BulkProducer, Outputs())
+    return Pipeline(TOPOLOGY, table, outputs, offsets or Offsets(), Progress("order"))
 
 
 def batch(start: int, first: int, last: int) -> RecordBatch:
@@ -86,41 +88,39 @@ def take(one: Pipeline, *batches: RecordBatch) -> list[bool]:
 
 
 def test_batches_that_follow_on_or_overlap_are_taken() -> None:
-    """Also with holes in the offsets, and from a committed offset."""
-    assert (
-        take(pipeline(Offsets(None)), batch(0, 0, 4), batch(5, 8, 9), batch(3, 3, 9)) == [True] * 3
-    )
-    assert take(pipeline(Offsets(70)), batch(70, 75, 80)) == [True]
-    assert take(pipeline(Offsets(70)), batch(0, 75, 80)) == [True]
+    """Also with holes in the offsets, and from where a stored state ends."""
+    assert take(pipeline(), batch(0, 0, 4), batch(5, 8, 9), batch(3, 3, 9)) == [True] * 3
+    assert take(pipeline(70), batch(70, 75, 80)) == [True]
+    assert take(pipeline(70), batch(0, 75, 80)) == [True]
 
 
 def test_a_missing_batch_stops_the_worker() -> None:
     """The error names the records; nothing of the batch is counted."""
-    one = pipeline(Offsets(None))
+    one = pipeline()
     with pytest.raises(SlidestatError, match="Records 5 to 6 of 'events' partition 0") as caught:
         take(one, batch(0, 0, 4), batch(7, 7, 9))
-    assert "last commit" in caught.value.advice
+    assert "where its state ends" in caught.value.advice
     with pytest.raises(SlidestatError, match="Records 70 to 74"):
-        take(pipeline(Offsets(70)), batch(75, 75, 80))
+        take(pipeline(70), batch(75, 75, 80))
 
 
 def test_what_the_broker_has_deleted_is_not_waited_for() -> None:
     """Behind its retention a worker goes on with the first record that there is."""
-    assert take(pipeline(Offsets(None, earliest=40)), batch(40, 40, 44)) == [True]
-    assert take(pipeline(Offsets(5, earliest=40)), batch(40, 41, 44)) == [True]
+    assert take(pipeline(0, Offsets(earliest=40)), batch(40, 40, 44)) == [True]
+    assert take(pipeline(5, Offsets(earliest=40)), batch(40, 41, 44)) == [True]
 
 
 def test_a_batch_of_a_partition_given_up_meanwhile_is_left_alone() -> None:
     """A rebalance may come while the broker is asked: the batch is then another worker's."""
-    offsets = Offsets(5, earliest=40)
-    one = pipeline(offsets)
+    offsets = Offsets(earliest=40)
+    one = pipeline(5, offsets)
     offsets.on_earliest = one.forget
     assert take(one, batch(40, 40, 44)) == [False]
 
 
 def test_nothing_is_queued_while_a_flush_waits() -> None:
     """A producer's flush ends when its queue is empty: under steady output it never would be."""
-    one = pipeline(Offsets(None))
+    one = pipeline()
     take(one, batch(0, 0, 4))
     sending = asyncio.Lock()
     with pytest.raises(KeyboardInterrupt):
@@ -129,7 +129,7 @@ def test_nothing_is_queued_while_a_flush_waits() -> None:
 
 def test_what_is_committed_is_durable_for_every_topology() -> None:
     """Of two that read a topic, the one that is further on does not wait, and is not counted."""
-    behind, ahead = pipeline(Offsets(None)), pipeline(Offsets(None))
+    behind, ahead = pipeline(), pipeline()
     take(behind, batch(0, 0, 4))
     take(ahead, batch(0, 0, 9))
     for one, reached in ((behind, 5), (ahead, 10)):

@@ -17,7 +17,7 @@ from app.streaming.statistics import Count, Quantiles
 from app.streaming.topology import Topology
 from schemas.query import KeyAnswer
 from tests.streaming.cases import EVERY_STATISTIC, TOPOLOGIES, Case, cases, laws, topology
-from tests.streaming.checks import check_figure, emissions_of
+from tests.streaming.checks import check_figure, check_figures, emissions_of
 from tests.streaming.exact import exact
 from tests.streaming.memory import (
     PARTITION,
@@ -90,15 +90,13 @@ def test_an_answer_is_right_at_any_moment_for_any_window(
         answer = sent(question.answer(processor.view(), key))
         assert answer.window_end_ms == processor.watermark + 1
         absorbed = [event for event in of_key[key] if event.time <= processor.watermark]
-        figures = iter(answer.figures)
-        for statistic, label in zip(asked.statistics, asked.labels, strict=True):
-            for n in [ALL] if statistic.is_landmark else asked.window_lengths:
-                in_it = inside(asked, absorbed, n, answer.window_end_ms) if n else absorbed
-                window = [event.value for event in in_it]
-                for right, figure in zip(exact(statistic, window, n), figures, strict=False):
-                    assert figure.statistic == label
-                    check_figure(statistic, figure, right, window)
-        assert next(figures, None) is None
+        end = answer.window_end_ms
+        values = {
+            n: [event.value for event in inside(asked, absorbed, n, end)]
+            for n in asked.window_lengths
+        }
+        values[ALL] = [event.value for event in absorbed]
+        check_figures(asked, answer.figures, values)
 
 
 @laws

@@ -1,13 +1,26 @@
 """A topology that cannot be is refused when it is declared: what is wrong, and what is right."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from app.errors import SlidestatError
 from app.streaming.lengths import duration_ms
-from app.streaming.statistics import KINDS, Count, Mean, Quantiles, Rate, Statistic, Sum
+from app.streaming.statistics import (
+    KINDS,
+    Above,
+    Count,
+    Histogram,
+    Mean,
+    Norm,
+    Quantiles,
+    Rate,
+    Statistic,
+    Sum,
+)
 from app.streaming.topology import Topology
+from app.testing import TopologyDriver
 
 
 def declare(**changes: Any) -> Topology:
@@ -217,6 +230,46 @@ def test_statistics_of_several_fields_are_told_apart() -> None:
     assert len(set(topology.runners)) == 3
 
 
+def test_quantiles_of_one_field_share_a_state() -> None:
+    """It is asked for all of them, and each statistic takes its own; whatever is asked for, the
+    states are the same.
+    """
+    topology = declare(
+        statistics=[Quantiles(), Count(), Quantiles(name="tail", quantiles=[1, 0.5])]
+    )
+    assert len(set(topology.runners)) == len({runner.meaning for runner in topology.runners}) == 2
+    assert topology.state_meaning == declare(statistics=[Quantiles(), Count()]).state_meaning
+    driver = TopologyDriver(topology)
+    for value in range(1, 101):
+        driver.send({"key": "a", "time": 1_700_000_000_000 + value, "value": value})
+    driver.close_windows()
+    figures = driver.emissions[0].figures
+    found = [(f.statistic, f.quantile, f.estimate) for f in figures if f.quantile is not None]
+    assert found == [
+        ("quantile", 0.5, 50),
+        ("quantile", 0.9, 90),
+        ("quantile", 0.99, 99),
+        ("tail", 1.0, 100),
+        ("tail", 0.5, 50),
+    ]
+
+
+@pytest.mark.parametrize(
+    "statistic",
+    [
+        lambda: Above(thresholds=[10**400]),
+        lambda: Histogram(edges=[2**53, 2**53 + 1]),
+        lambda: Norm(epsilon=0.005, delta=1e-9),
+        lambda: Quantiles(quantiles=[0.5, 0.5]),
+        lambda: declare(statistics=[Norm(epsilon=0.05, delta=1e-9)]).runners,
+    ],
+)
+def test_numbers_that_cannot_be_kept_are_refused(statistic: Callable[[], object]) -> None:
+    """Too large for a double, equal as doubles, too small an error, twice: never a trace."""
+    with pytest.raises(SlidestatError):
+        statistic()
+
+
 @pytest.mark.parametrize(
     ("field", "other"), [("windows", ["1m"]), ("every", "2m"), ("value_field", "other")]
 )
@@ -231,6 +284,8 @@ def test_what_no_state_depends_on_may_change(field: str, other: Any) -> None:
     ("field", "other"),
     [
         ("source", "r"),
+        ("name", "u"),
+        ("group", "g"),
         ("span", "2h"),
         ("lateness", "1s"),
         ("key_field", "k"),

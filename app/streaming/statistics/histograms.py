@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import isfinite
+from sys import float_info
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -104,13 +104,17 @@ class Above(_Counts):
 
 def _rising(kind: str, parameter: str, numbers: Sequence[float]) -> tuple[float, ...]:
     listed = isinstance(numbers, Sequence) and not isinstance(numbers, str)
-    if listed and 1 <= len(numbers) <= _MOST_EDGES:
-        real = all(
-            isinstance(n, int | float) and not isinstance(n, bool) and isfinite(n) for n in numbers
-        )
-        if real and all(a < b for a, b in pairwise(numbers)):
-            return tuple(float(n) for n in numbers)
+    if listed and 1 <= len(numbers) <= _MOST_EDGES and all(map(_is_double, numbers)):
+        edges = tuple(float(number) for number in numbers)
+        if all(a < b for a, b in pairwise(edges)):
+            return edges
     raise SlidestatError(
         f"the {parameter} of {kind} are {numbers!r}.",
         f"Give a list of 1 to {_MOST_EDGES} numbers that rise, such as (10, 100).",
     )
+
+
+def _is_double(number: object) -> bool:
+    if not isinstance(number, int | float) or isinstance(number, bool):
+        return False
+    return -float_info.max <= number <= float_info.max

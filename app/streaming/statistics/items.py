@@ -132,6 +132,7 @@ class Norm(_Sketched):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_epsilon(self.kind, self.epsilon, 0.05, 0.5)
         number = isinstance(self.p, int | float) and not isinstance(self.p, bool)
         if not number or not (self.p == 1 or 1.05 <= self.p <= 2):
             raise SlidestatError(f"the p of {self.kind} is {self.p!r}.", "Give 1, or 1.05 to 2.")

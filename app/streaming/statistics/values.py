@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from app.errors import SlidestatError
 from app.streaming.columns import Limits
 from app.streaming.fields import FieldPath
@@ -126,12 +128,16 @@ class Quantiles(ValueStatistic):
                 f"the quantiles are {self.quantiles!r}.",
                 "Give a list of numbers from 0 to 1, such as (0.5, 0.99); the median is 0.5.",
             )
-        object.__setattr__(self, "quantiles", tuple(self.quantiles))
+        object.__setattr__(self, "quantiles", tuple(map(float, self.quantiles)))
+        if len(set(self.quantiles)) != len(self.quantiles):
+            raise SlidestatError(
+                f"the quantiles are {self.quantiles!r}.", "Give each of them once."
+            )
 
     def runner(self, span: int, field: FieldPath) -> Runner:
         from app.streaming.runners import QuantileRunner
 
-        return QuantileRunner(self._parameters(span), field, tuple(self.quantiles))
+        return QuantileRunner(self._parameters(span), field, tuple(sorted(self.quantiles)))
 
     def promise(self, span: int) -> Promise:
         return Promise(share_error=self._parameters(span).rank_error)
@@ -140,7 +146,8 @@ class Quantiles(ValueStatistic):
         return [Series(quantile=float(quantile)) for quantile in self.quantiles]
 
     def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
-        return answers[self.kind]
+        places = np.searchsorted(answers["quantiles"], self.quantiles)
+        return answers["quantile"][..., places]
 
     def _parameters(self, span: int) -> QuantileParameters:
         from app.synopses.levels.parameters import QuantileParameters
