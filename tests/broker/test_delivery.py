@@ -11,6 +11,13 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 from tests.broker.conftest import MakeStage
 from tests.broker.workers import (
@@ -209,7 +216,7 @@ def test_transactions_are_read_as_they_come(make_stage: MakeStage) -> None:
 
 
 def test_holes_of_compaction_are_read_through(make_stage: MakeStage) -> None:
-    """A compacted topic has holes, at its beginning too: what is left is counted."""
+    """A topic that was compacted has holes, at its beginning too: what is left is counted."""
     config = {
         "cleanup.policy": "compact",
         "min.cleanable.dirty.ratio": "0.01",
@@ -230,6 +237,11 @@ def test_holes_of_compaction_are_read_through(make_stage: MakeStage) -> None:
         return stage.read(source)[0][0].offset > 0
 
     wait_until(compacted, "the broker has compacted", 60)
+    # A worker refuses a source that goes on losing events.
+    keep = ConfigEntry("cleanup.policy", "delete", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, source, incremental_configs=[keep])
+    admin = AdminClient({"bootstrap.servers": stage.bootstrap})
+    admin.incremental_alter_configs([resource])[resource].result(30)
     stage.drain()
     produce(stage.bootstrap, source, events(3_000, start=3_001, keys=500))
     stage.drain()

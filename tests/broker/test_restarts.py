@@ -173,9 +173,9 @@ def test_offsets_set_back_count_nothing_twice(make_stage: MakeStage) -> None:
     stage.check()
 
 
-def test_offsets_set_forward_skip_what_lies_between(make_stage: MakeStage) -> None:
-    """With the group's offsets set forward, a worker goes on from there: the records between are
-    in no counter and no statistic, those before and after are in both.
+def test_offsets_set_forward_lose_nothing(make_stage: MakeStage) -> None:
+    """With the group's offsets set forward, a worker goes on from where its state ends: a commit
+    that is ahead of a state looks the same when a topology was left out for a while.
     """
     stage = make_stage(partitions=1)
     feed(stage, 0, 10_000)
@@ -184,8 +184,7 @@ def test_offsets_set_forward_skip_what_lies_between(make_stage: MakeStage) -> No
     set_offsets(stage.bootstrap, stage.group, stage.topology.source, {0: 15_000})
     feed(stage, 20_000, 10_000)
     stage.drain()
-    records = stage.read(stage.topology.source)[0]
-    stage.check({0: records[:10_000] + records[15_000:]})
+    stage.check()
 
 
 def test_topologies_over_one_topic_do_not_disturb_each_other(make_stage: MakeStage) -> None:
