@@ -4,8 +4,8 @@ Source: Datar, Gionis, Indyk, Motwani 2002, section 1, for what a landmark windo
 numbers is all there is to it. Contract: the count is exact; so is the sum of values that are
 decimals of so many places, up to 2^53 units, and within a rounding of a double beyond; other values
 leave parts of units, which are carried, so that lower <= exact <= upper and upper - lower is about
-10^-decimals, however many values. Space: at most 40 bytes. Update O(1), query O(1). Order: any.
-Merge: add the counts and the sums of separate streams.
+10^-decimals, however many values. Space: at most 46 bytes. Update O(1), query O(1). Order: times
+must not fall within a batch. Merge: add the counts and the sums of separate streams.
 """
 
 from collections.abc import Sequence
@@ -29,6 +29,8 @@ LANDMARK = 25
 
 _COUNT, _HIGH, _LOW, _PART, _INEXACT, _SIZE = 0, 1, 2, 3, 4, 5
 _LIMB = 1 << 60
+# Of events, and of 2^60 units: no stream comes to it, and nothing overflows below.
+_MOST = 1 << 61
 _ROOM = wire.BODY + 1 + 5 * wire.MAX_VARINT
 _ROUNDING = 2.0**-48
 
@@ -68,7 +70,13 @@ def _decode(data: Bytes, start: int, end: int, decimals: int, state: Integers) -
         if state[i] < 0:
             return faults.CORRUPTED, 0
     limits = state[_LOW] < _LIMB and state[_PART] < ONE and state[_INEXACT] <= 1
-    if at != end or not limits or (state[_COUNT] == 0 and (state[_HIGH] > 0 or state[_LOW] > 0)):
+    far = state[_COUNT] >= _MOST or state[_HIGH] >= _MOST
+    if (
+        at != end
+        or not limits
+        or far
+        or (state[_COUNT] == 0 and (state[_HIGH] > 0 or state[_LOW] > 0))
+    ):
         return faults.CORRUPTED, 0
     return faults.OK, 0
 
@@ -115,6 +123,10 @@ def _run(
                 known = wire.VERSION if fault == faults.NEWER_VERSION else LANDMARK
                 return fault, group, number, known, out, ends
         query = query_starts[group]
+        for later in range(query + 1, query_starts[group + 1]):
+            if query_times[later] < query_times[later - 1]:
+                times_at = int(query_times[later]), int(query_times[later - 1])
+                return faults.QUERY_WENT_BACK, group, times_at[0], times_at[1], out, ends
         for event in range(starts[group], starts[group + 1] + 1):
             # Queries are answered before the first event that is not before them.
             while query < query_starts[group + 1] and (
@@ -128,6 +140,10 @@ def _run(
             whole, part, exact = to_units(values[event], scale)
             if whole < 0:
                 return faults.BAD_VALUE, group, event, 0, out, ends
+            if event > starts[group] and times[event] < times[event - 1]:
+                return faults.TIME_WENT_BACK, group, times[event], times[event - 1], out, ends
+            if state[_COUNT] + 1 >= _MOST or state[_HIGH] + 1 >= _MOST:
+                return faults.TOTAL_TOO_LARGE, group, 0, 0, out, ends
             state[_COUNT] += 1
             state[_LOW] += whole
             state[_PART] += part
@@ -163,7 +179,8 @@ def run_landmark_batch(
     The columns are those of `run_batch`; a query at q sees the state and the events before the
     first one with time >= q. However the events are split into batches, the states end in the same
     bytes. Raises SynopsisError, and changes nothing, for bytes that are not a state of these
-    parameters, and for values that are negative, not finite, or more than 2^53 units.
+    parameters, for times or queries that go back, and for values that are negative, not finite, or
+    more than 2^53 units.
     Cost: O(bytes in + events + queries + bytes out).
     """
     groups = len(states)

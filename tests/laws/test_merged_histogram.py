@@ -8,7 +8,7 @@ import pytest
 from app.synopses import CountParameters, ExponentialHistogram, SumParameters, SynopsisError
 from app.synopses.errors import WindowTooLargeError
 from app.synopses.merge import MergedHistogram
-from app.synopses.waves import SumWave, WaveParameters
+from app.synopses.waves import CountWave, SumWave, WaveParameters
 from tests.laws.parties import FAMILIES, NUMBERS, SPAN, SPLITS, Split, drawn, synopsis, taken
 
 SPANS = [*range(1, 20), *range(20, 1_000, 41), 998, 999, 1_000]
@@ -196,3 +196,11 @@ def test_a_merge_is_as_small_as_a_histogram_of_its_units(parties: int) -> None:
     inside = len(split.window(merged.now - SPAN, merged.now))
     most = (per_level + 1) * (np.log2(2 * 1.11 * inside / per_level + 1) + 1)
     assert len(merged.to_bytes()) <= 60 + 3 * most
+
+
+def test_a_wave_that_promises_nothing_is_not_merged() -> None:
+    """With an error of 100 % a wave keeps no half of anything to feed again."""
+    wave = CountWave.create(WaveParameters(1.0, 1_000))
+    wave.insert(list(range(56)))
+    with pytest.raises(SynopsisError, match="error of 100 %"):
+        MergedHistogram.of([wave.to_bytes()] * 3)

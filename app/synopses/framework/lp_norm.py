@@ -6,11 +6,11 @@ is, for p = 2 the root of the self-join's size. f = norm^p qualifies for composi
 weights being positive, (a + b)^p >= a^p + b^p gives P3, and Minkowski's inequality P4.
 
 Contract, with n tried once, of a stream that does not know the seed: with a probability of at least
-1 - delta, lower <= exact <= upper. A window of events that no merged bucket holds (the newest 32,
-at least) is known exactly, and so is nothing (0). The estimate is made to be within epsilon * exact
-with the same probability; that rests on merging by rough sizes, so it is measured, not proven,
-while the bounds are proven. For p = 1 no chance is left: the sketch is the sum itself, and both
-always hold.
+1 - delta, lower <= exact <= upper. A window of events that no merged bucket holds
+(the newest event, and some dozens more between two merges) is known exactly, and so is nothing (0).
+The estimate is made to be within epsilon * exact with the same probability; that rests on merging
+by rough sizes, so it is measured, not proven, while the bounds are proven. For p = 1 no chance is
+left: the sketch is the sum itself, and both always hold.
 
 Why the bounds hold. Each row j of a sketch is x_j, the sum of a_i v_ij with v_ij p-stable
 (stable.py), which has the law of norm * v. So the number of rows with |x_j| <= norm * q_u is

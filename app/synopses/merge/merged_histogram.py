@@ -116,7 +116,9 @@ class MergedHistogram:
             return cls._of_body(opened_form(HISTOGRAM, data))
         if kind in (COUNT_WAVE, SUM_WAVE):
             wave = CountWave.from_bytes(data) if kind == COUNT_WAVE else SumWave.from_bytes(data)
-            epsilon = 0.5 / max(1, wave.parameters.per_level - 1)
+            if wave.parameters.per_level < 2:
+                raise SynopsisError("a wave with an error of 100 % has nothing that can be merged")
+            epsilon = 0.5 / (wave.parameters.per_level - 1)
             span = wave.parameters.span
             if kind == COUNT_WAVE:
                 return cls(wave, CountParameters(epsilon, span), 0, 0)

@@ -44,7 +44,11 @@ def party_seed(seed: int, party: str) -> int:
     """
     if isinstance(seed, bool) or not isinstance(seed, int) or not (0 <= seed <= _SEED_BITS):
         raise SynopsisError(f"seed must be a whole number from 0 to 2^63 - 1, not {seed!r}")
-    digest = blake2b(seed.to_bytes(8, "little") + party.encode(), digest_size=8).digest()
+    try:
+        name = party.encode()
+    except UnicodeEncodeError:
+        raise SynopsisError(f"the party {party!r} is no text") from None
+    digest = blake2b(seed.to_bytes(8, "little") + name, digest_size=8).digest()
     return int.from_bytes(digest, "little") & _SEED_BITS
 
 
