@@ -3,6 +3,7 @@
 import os
 import signal
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex, token_urlsafe
 from types import TracebackType
@@ -36,8 +37,9 @@ class LocalBroker:
 
     Without `data_dir` the data is in a temporary folder, removed by `stop`; a folder given by
     the caller keeps topics and offsets for the next start. Without `port` a free one is chosen.
-    A start takes 2 to 3 s, a restart 2 s, after `kill` 5 s; 300 MB of memory. Not for use by
-    several threads.
+    `secured_protocols` (SSL, SASL_PLAINTEXT, SASL_SSL) get a port each beside the plain one, and
+    `secured_settings` are the broker's own for them. A start takes 2 to 3 s, a restart 2 s, after
+    `kill` 5 s; 300 MB of memory. Not for use by several threads.
     """
 
     def __init__(
@@ -45,6 +47,8 @@ class LocalBroker:
         data_dir: Path | None = None,
         port: int | None = None,
         ready_timeout_s: float = 60.0,
+        secured_protocols: Sequence[str] = (),
+        secured_settings: Mapping[str, str] | None = None,
     ) -> None:
         self._is_temporary = data_dir is None
         if data_dir is None:
@@ -55,6 +59,8 @@ class LocalBroker:
             self._log_path = self._folder / "broker.log"
         self._fixed_port = port
         self._ready_timeout_s = ready_timeout_s
+        self._secured_settings = secured_settings or {}
+        self._secured_ports = dict.fromkeys(secured_protocols, 0)
         self._ports: tuple[int, int] | None = None
         self._process: SupervisedProcess | None = None
 
@@ -64,6 +70,10 @@ class LocalBroker:
         if self._ports is None:
             raise RuntimeError("the broker was not started")
         return f"{HOST}:{self._ports[0]}"
+
+    def secured_servers(self, protocol: str) -> str:
+        """`127.0.0.1:port` of a further listener; the same through `kill` and `restart`."""
+        return f"{HOST}:{self._secured_ports[protocol]}"
 
     @property
     def log_path(self) -> Path:
@@ -175,19 +185,20 @@ class LocalBroker:
             os.close(lock)
 
     def _choose_ports(self) -> tuple[int, int]:
-        if self._fixed_port is None:
-            broker, controller = pick_free_ports(2)
-            return broker, controller
-        if not is_free(self._fixed_port):
+        if self._fixed_port is not None and not is_free(self._fixed_port):
             raise _port_taken(self._fixed_port)
-        return self._fixed_port, pick_free_ports(1)[0]
+        broker, controller, *secured = pick_free_ports(2 + len(self._secured_ports))
+        self._secured_ports = dict(zip(self._secured_ports, secured, strict=True))
+        return self._fixed_port or broker, controller
 
     def _run_kafka(self, process: SupervisedProcess, ports: tuple[int, int]) -> None:
         """Format the storage unless that was done, start Kafka, wait for its answer."""
         data, scratch = self._folder / "kafka", self._folder / "tmp"
         scratch.mkdir(exist_ok=True)
         settings = self._folder / "server.properties"
-        settings.write_text(server_properties(*ports, data), "ascii")
+        settings.write_text(
+            server_properties(*ports, data, self._secured_ports, self._secured_settings), "ascii"
+        )
         log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
 
         def run(*main: str | Path) -> None:

@@ -1,7 +1,7 @@
 """The settings of the local broker and of its JVM, each with its reason."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from app.local.ports import HOST
@@ -60,13 +60,36 @@ JVM_FLAGS = (
 )
 
 
-def server_properties(broker_port: int, controller_port: int, log_dir: Path) -> str:
-    """The text of server.properties for a broker on these loopback ports."""
-    listener = f"PLAINTEXT://{HOST}:{broker_port}"
+def server_properties(
+    broker_port: int,
+    controller_port: int,
+    log_dir: Path,
+    secured_ports: Mapping[str, int],
+    secured_settings: Mapping[str, str],
+) -> str:
+    """The text of server.properties for a broker on these loopback ports.
+
+    `secured_ports` are those of further listeners, by security protocol; `secured_settings` say
+    what they ask of a client.
+    """
+    listeners = ",".join(
+        f"{protocol}://{HOST}:{port}"
+        for protocol, port in {"PLAINTEXT": broker_port, **secured_ports}.items()
+    )
     settings = {
         **SETTINGS,
-        "listeners": f"{listener},CONTROLLER://{HOST}:{controller_port}",
-        "advertised.listeners": listener,
+        **secured_settings,
+        "listeners": f"{listeners},CONTROLLER://{HOST}:{controller_port}",
+        "advertised.listeners": listeners,
+        # given one further protocol, Kafka no longer assumes the controller's
+        "listener.security.protocol.map": ",".join(
+            f"{name}:{protocol}"
+            for name, protocol in {
+                "CONTROLLER": "PLAINTEXT",
+                "PLAINTEXT": "PLAINTEXT",
+                **dict(zip(secured_ports, secured_ports, strict=True)),
+            }.items()
+        ),
         "controller.quorum.voters": f"{SETTINGS['node.id']}@{HOST}:{controller_port}",
         # JSON's escapes are also those of a properties file
         "log.dirs": json.dumps(str(log_dir))[1:-1],

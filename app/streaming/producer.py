@@ -7,6 +7,7 @@ from typing import Any, cast
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from app.errors import SlidestatError
+from app.security.clients import client_config
 
 # Larger than the largest record that a source takes by default (1 MiB), so that a letter about it
 # still fits its topic.
@@ -19,8 +20,6 @@ _SETTINGS: dict[str, Any] = {
     "message.max.bytes": MAX_MESSAGE_BYTES,
     "queue.buffering.max.messages": 500_000,
     "queue.buffering.max.kbytes": 256 * 1024,
-    # Faults that last are reported by flush; librdkafka's own lines would only repeat them.
-    "log_level": 0,
 }
 _FLUSH_S = 60.0
 
@@ -33,8 +32,8 @@ class BulkProducer:
         self._error: KafkaError | None = None
         self._producer = Producer(
             {
+                **client_config(bootstrap_servers),
                 **_SETTINGS,
-                "bootstrap.servers": bootstrap_servers,
                 "delivery.report.only.error": not track_offsets,
                 "on_delivery": self._delivered,
             }

@@ -15,6 +15,8 @@ from faust.types import TP, StreamT
 from faust.web.base import Web
 
 from app.errors import SlidestatError
+from app.security.settings import broker_security
+from app.streaming.credentials import faust_credentials
 from app.streaming.delivery import BatchApp
 from app.streaming.live import LiveTopology
 from app.streaming.output_codec import emission_codec
@@ -68,6 +70,7 @@ def create_app(
     app = BatchApp(
         topologies[0].application_id,
         broker=[f"kafka://{server}" for server in bootstrap_servers.split(",")],
+        broker_credentials=faust_credentials(broker_security()),
         store="rocksdb://",
         datadir=data_dir,
         topic_partitions=partitions,

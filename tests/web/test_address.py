@@ -51,7 +51,7 @@ def test_with_a_token_it_listens_anywhere(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setenv(FILE, str(tmp_path / "token"))
     address = listen("0.0.0.0", 0)  # noqa: S104
     with address.listener:
-        assert address.token == "abc.DEF-123"  # noqa: S105
+        assert address.token == "abc.DEF-123"
         assert "0.0.0.0" not in address.url  # noqa: S104
     for host in ("example.invalid", "192.0.2.1", "a b", "", "x" * 300, "é\ud800"):
         with pytest.raises(SlidestatError, match="cannot listen"):

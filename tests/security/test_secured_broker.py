@@ -1,0 +1,112 @@
+"""A worker and the clients on a broker that lets in only whom it knows."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.broker.workers import wait_until
+from tests.security.conftest import PASSWORD, RunSecured, Secured, environment_of
+
+OF_THE_CLIENT = ("KAFKA_SSL_CERTIFICATE_FILE", "KAFKA_SSL_KEY_FILE", "KAFKA_SSL_KEY_PASSWORD")
+TOPOLOGY = """
+name = "{name}"
+source = "{name}"
+span = "1h"
+every = "1m"
+[[statistics]]
+kind = "count"
+"""
+
+
+@pytest.mark.parametrize(
+    ("protocol", "mechanism"),
+    [
+        ("SSL", ""),
+        ("SASL_SSL", "SCRAM-SHA-512"),
+        ("SASL_SSL", "PLAIN"),
+        ("SASL_PLAINTEXT", "SCRAM-SHA-256"),
+    ],
+)
+def test_every_client_is_let_in(
+    secured: Secured,
+    secured_topic: str,
+    run_secured: RunSecured,
+    tmp_path: Path,
+    protocol: str,
+    mechanism: str,
+) -> None:
+    """One set of variables serves `produce`, `run` with its tables and changelog, and `watch`."""
+    variables = secured.environment(protocol, mechanism)
+    topology = tmp_path / "t.toml"
+    topology.write_text(TOPOLOGY.format(name=secured_topic))
+    events = tmp_path / "events.jsonl"
+    events.write_text(
+        "".join(
+            json.dumps({"key": "k", "time": 1_700_000_000_000 + 1_000 * i, "value": 1}) + "\n"
+            for i in range(200)
+        )
+    )
+    produced = run_secured(variables, "produce", str(events), "--topic", secured_topic)
+    assert produced.returncode == 0, produced.stderr
+
+    said = tmp_path / "said"
+    with said.open("w") as out:
+        worker = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "app.cli",
+                "run",
+                str(topology),
+                "--data-dir",
+                tmp_path / "data",
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=environment_of(variables),
+        )
+    try:
+        output = f"{secured_topic}-statistics"
+        watch = ("watch", "--topic", output, "--once", "--json", "--from-beginning")
+
+        def emitted() -> bool:
+            assert worker.poll() is None, said.read_text()
+            return "window_end_ms" in run_secured(variables, *watch).stdout
+
+        wait_until(emitted, "an emission", 180)
+        worker.terminate()
+        assert worker.wait(30) == 0, said.read_text()
+    finally:
+        if worker.poll() is None:
+            worker.kill()
+            worker.wait()
+    logs = "".join(path.read_text() for path in (tmp_path / "data").glob("*.log"))
+    assert PASSWORD not in said.read_text() + logs
+
+
+def test_whom_the_broker_does_not_let_in(secured: Secured, run_secured: RunSecured) -> None:
+    """A wrong password, authority, mechanism or port is told in two lines, without the secret."""
+    scram = secured.environment("SASL_SSL")
+    tls = secured.environment("SSL")
+    plaintext = {"KAFKA_BOOTSTRAP_SERVERS": scram["KAFKA_BOOTSTRAP_SERVERS"]}
+    wrong = "another-password"
+    for variables, told in [
+        (scram | {"KAFKA_SASL_PASSWORD": wrong}, "refuses the user 'alice'"),
+        (scram | {"KAFKA_SASL_USERNAME": "bob"}, "refuses the user 'bob'"),
+        (scram | {"KAFKA_SSL_CA_FILE": str(secured.other_ca_file)}, "no TLS connection"),
+        (tls | {"KAFKA_SSL_CA_FILE": str(secured.other_ca_file)}, "no TLS connection"),
+        (plaintext, "No Kafka broker answers at"),
+        (plaintext, "one with TLS or passwords needs KAFKA_SECURITY_PROTOCOL"),
+        (tls | dict.fromkeys(OF_THE_CLIENT, ""), "bad certificate"),
+    ]:
+        run = run_secured(variables, "topics", "list")
+        assert run.returncode == 2, run.stdout + run.stderr
+        assert run.stderr.startswith("error: "), run.stderr
+        assert told in run.stderr
+        assert run.stderr.count("\n") == 2, run.stderr
+        assert wrong not in run.stderr
+        assert PASSWORD not in run.stderr
