@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from app.cli_options import Bootstrap, Registry, TopologyArgument, TopologyOption
+from app.cli_replay import replay
 from app.cli_run import run
 from app.client.options import (
     BOOTSTRAP_VARIABLE,
@@ -196,6 +197,7 @@ def produce(
 
 
 app.command()(run)
+app.command()(replay)
 
 
 @topology_app.command("show")

@@ -76,6 +76,10 @@ def run(
     output_format: Annotated[
         str | None, _flag("--output-format", "json|avro", "Of the statistics; default: json.")
     ] = None,
+    output: Annotated[
+        str | None,
+        _flag("--output", "NAME", "Begins the names of the topics written; default: --name."),
+    ] = None,
     group: Annotated[
         str | None, _flag("--group", "NAME", "The consumer group's name; default: the topology's.")
     ] = None,
@@ -123,6 +127,7 @@ def run(
         "time_field": time_field,
         "value_field": value_field,
         "output_format": output_format,
+        "output": output,
         "group": group,
     }
     given = {field: value for field, value in flags.items() if value is not None}

@@ -9,6 +9,7 @@ from app.client.footprint_text import footprint_line
 from app.client.options import LOOPBACK
 from app.client.worker_topics import prepare_topics
 from app.streaming.data_folder import data_folder
+from app.streaming.extent import WHOLE, Extent
 from app.streaming.topology import Topology, require_one_worker
 from app.web.address import listen
 from app.web.announcement import announced
@@ -21,12 +22,14 @@ def start_worker(
     registry: str = "",
     web_host: str = LOOPBACK,
     web_port: int | None = None,
+    extent: Extent = WHOLE,
 ) -> None:
     """Run a worker of `topologies`, which share a group and a source, until SIGINT or SIGTERM.
 
     The source topic must exist; the topics that are written are made with its partition count.
     `data_dir` None takes a folder of the user's that no other worker holds; `registry` is the
     schema registry of an output in Avro; `web_port` None the first port that is free from 6066 on.
+    With an `extent` that ends, the worker ends there by itself.
     Raises SlidestatError for what the user can mend.
     """
     require_one_worker(topologies)
@@ -50,7 +53,9 @@ def start_worker(
 
         _tell(f"{topologies[0].group_name}: answers at {address.url}")
         with announced(folder, address):
-            run_worker(topologies, bootstrap, folder, partitions, QueryServer(address), registry)
+            run_worker(
+                topologies, bootstrap, folder, partitions, QueryServer(address), registry, extent
+            )
 
 
 def _tell(line: str) -> None:

@@ -152,6 +152,8 @@ def retention_config(retention: str) -> dict[str, str]:
 def topic_configs(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[str, str]]:
     """The settings of topics that exist, by the topic's name."""
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    if not resources:
+        return {}
     futures = admin.describe_configs(resources, request_timeout=_TIMEOUT_S)
     return {
         resource.name: {key: entry.value for key, entry in _answer(future).items()}

@@ -1,5 +1,7 @@
 """The topics of a worker: those that exist are checked before it starts, the others are made."""
 
+from collections.abc import Iterable
+
 from app.client.connection import admin_client, require_broker, require_topic
 from app.client.topics import create_topic, topic_configs, written_topics
 from app.errors import SlidestatError
@@ -15,25 +17,16 @@ def prepare_topics(bootstrap: str, topology: Topology) -> int:
     partitions than the source, and for a changelog that is not one of this source's states.
     """
     source = topology.source
-    partitions = require_topic(bootstrap, source)
+    partitions = require_events(bootstrap, source)
     wanted = written_topics(topology)
     # Faust would make it with a single replica, whatever the cluster's default.
     wanted[topology.changelog_topic] = {"cleanup.policy": _COMPACT}
     found = {
         name: len(topic.partitions)
         for name, topic in require_broker(bootstrap).topics.items()
-        if name in wanted or name == source
+        if name in wanted
     }
-    cleanup = {
-        name: {policy.strip() for policy in config["cleanup.policy"].split(",")}
-        for name, config in topic_configs(admin_client(bootstrap), found).items()
-    }
-    if _COMPACT in cleanup[source]:
-        raise SlidestatError(
-            f"The source {source!r} is compacted: events that are not the newest of their key are"
-            " deleted before they are counted.",
-            f"Turn it off: {_alter_policy(bootstrap, source, 'delete')}.",
-        )
+    cleanup = _cleanup_policies(bootstrap, found)
     for name in found.keys() & written_topics(topology).keys():
         if found[name] < partitions:
             raise SlidestatError(
@@ -47,6 +40,27 @@ def prepare_topics(bootstrap: str, topology: Topology) -> int:
         if name not in found:
             create_topic(bootstrap, name, partitions, config)
     return partitions
+
+
+def require_events(bootstrap: str, source: str) -> int:
+    """The partition count of a topic of events; raises SlidestatError if it is missing, or
+    compacted.
+    """
+    partitions = require_topic(bootstrap, source)
+    if _COMPACT in _cleanup_policies(bootstrap, [source])[source]:
+        raise SlidestatError(
+            f"The source {source!r} is compacted: events that are not the newest of their key are"
+            " deleted before they are counted.",
+            f"Turn it off: {_alter_policy(bootstrap, source, 'delete')}.",
+        )
+    return partitions
+
+
+def _cleanup_policies(bootstrap: str, topics: Iterable[str]) -> dict[str, set[str]]:
+    return {
+        name: {policy.strip() for policy in config["cleanup.policy"].split(",")}
+        for name, config in topic_configs(admin_client(bootstrap), topics).items()
+    }
 
 
 def _check_changelog(

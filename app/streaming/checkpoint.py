@@ -17,6 +17,10 @@ _VERSION = 1
 NO_TIME = -(2**62)
 
 
+# Stands in for a topology's meaning while a replay sets its states back.
+BEING_RESET = {"reset": "under way"}
+
+
 class Counters(msgspec.Struct, frozen=True, array_like=True):
     """Records read and what became of them; read = counted + dead + late."""
 
@@ -75,6 +79,11 @@ def decode_checkpoint(stored: bytes | None, meaning: dict[str, str]) -> Checkpoi
         raise SlidestatError(
             "A stored partition checkpoint is damaged.", "Delete the worker's data folder."
         ) from error
+    if decoded.meaning == BEING_RESET:
+        raise SlidestatError(
+            "The stored state is half set back: a replay was broken off.",
+            "Run the same `slidestat replay` again.",
+        )
     for field, now in meaning.items():
         before = decoded.meaning.get(field)
         if before != now:

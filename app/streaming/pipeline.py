@@ -49,10 +49,12 @@ class Pipeline:
         offsets: SourceOffsets,
         progress: Progress,
         codec: EmissionCodec | None = None,
+        silent_until: Mapping[int, int] | None = None,
     ) -> None:
         self._topology = topology
         self._codec = codec or JsonCodec()
         self._table = table
+        self._silent_until = silent_until or {}
         self._outputs = outputs
         self._offsets = offsets
         self.progress = progress
@@ -68,6 +70,11 @@ class Pipeline:
         """
         stored = self._table.partition(partition).checkpoint()
         return decode_checkpoint(stored, self._topology.state_meaning).next_offset
+
+    def next_offset(self, partition: int) -> int:
+        """Up to where a partition has been taken in."""
+        processor = self._processors.get(partition)
+        return processor.next_offset if processor else self.needed_offset(partition)
 
     async def check_order(self, batch: RecordBatch) -> bool:
         """Whether `batch` is to be processed; False if its partition was given up meanwhile.
@@ -193,6 +200,9 @@ class Pipeline:
 
     def _emit(self, emissions: Iterable[OutputRecord], partition: int) -> None:
         produce, topic = self._outputs.produce, self._topology.output_topic
+        silent_until = self._silent_until.get(partition)
+        if silent_until is not None:
+            emissions = [emission for emission in emissions if emission[2] > silent_until]
         for key, value, timestamp in emissions:
             produce(topic, partition, key, value, timestamp)
 

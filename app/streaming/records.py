@@ -27,6 +27,23 @@ class RecordBatch:
     def __len__(self) -> int:
         return len(self.values)
 
+    def until(self, offset: int) -> "RecordBatch | None":
+        """The records before `offset`; this very batch if all are, None if none is."""
+        end = int(np.searchsorted(self.offsets, offset))
+        if end == len(self):
+            return self
+        if end == 0:
+            return None
+        return RecordBatch(
+            self.topic,
+            self.partition,
+            self.offsets[:end],
+            self.keys[:end],
+            self.values[:end],
+            self.timestamps[:end],
+            self.start_offset,
+        )
+
     def since(self, offset: int) -> "RecordBatch":
         """The records at or after `offset`; this very batch if none lies before."""
         start = int(np.searchsorted(self.offsets, offset))

@@ -19,7 +19,7 @@ from app.streaming.producer import BulkProducer
 from app.streaming.topology import Topology
 
 _KEY = b"k"
-_CHECKPOINT = b"p"
+CHECKPOINT_KEY = b"p"
 
 # Faust's defaults are made for one large database, not for one a partition: a 2 GiB cache each.
 _ROCKSDB_OPTIONS = {
@@ -104,11 +104,11 @@ class TablePartition:
 
     def checkpoint(self) -> bytes | None:
         """The partition's checkpoint, None for a partition never seen."""
-        return cast(bytes | None, self.database.get(_CHECKPOINT))
+        return cast(bytes | None, self.database.get(CHECKPOINT_KEY))
 
 
 def _rows(snapshot: Snapshot) -> Iterator[tuple[bytes, bytes | None]]:
     for key, state in snapshot.states.items():
         yield _KEY + key.encode(), state
     # Last, so that one recovered from a half-written changelog is never ahead of its states.
-    yield _CHECKPOINT, snapshot.checkpoint
+    yield CHECKPOINT_KEY, snapshot.checkpoint

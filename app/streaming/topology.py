@@ -34,8 +34,10 @@ class Topology:
     partition brings no record for `idle` of real time, what is not yet emitted is, provisionally;
     "0s" never does so. Fields are paths into the JSON records. `group` is the consumer group
     of the workers, the topology's name by default: topologies of one source and group share a
-    worker. `output_format` is that of the emissions, "json" or "avro". Raises SlidestatError,
-    naming the field, for a topology that cannot be.
+    worker. `output_format` is that of the emissions, "json" or "avro". `output` begins the names of
+    the topics that are written, the topology's name by default: two versions of a topology, in
+    groups of their own, can run side by side. Raises SlidestatError, naming the field, for a
+    topology that cannot be.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Topology:
     value_field: Field = "value"
     group: str = ""
     output_format: str = "json"
+    output: str = ""
 
     def __post_init__(self) -> None:
         self._check_topics()
@@ -68,6 +71,11 @@ class Topology:
         if not isinstance(self.group, str) or (self.group and not _NAME.fullmatch(self.group)):
             raise SlidestatError(
                 f"group is {self.group!r}, which cannot name a consumer group.",
+                "Use 1 to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit.",
+            )
+        if not isinstance(self.output, str) or (self.output and not _NAME.fullmatch(self.output)):
+            raise SlidestatError(
+                f"output is {self.output!r}, which cannot begin a topic's name.",
                 "Use 1 to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit.",
             )
         if not self.source:
@@ -268,15 +276,19 @@ class Topology:
 
     @property
     def output_topic(self) -> str:
-        return f"{self.name}-statistics"
+        return f"{self._output_prefix}-statistics"
 
     @property
     def dead_letter_topic(self) -> str:
-        return f"{self.name}-dead-letters"
+        return f"{self._output_prefix}-dead-letters"
 
     @property
     def late_topic(self) -> str:
-        return f"{self.name}-late"
+        return f"{self._output_prefix}-late"
+
+    @property
+    def _output_prefix(self) -> str:
+        return self.output or self.name
 
 
 def require_one_worker(topologies: Sequence[Topology]) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from app.errors import SlidestatError
 from app.security.settings import broker_security
 from app.streaming.credentials import faust_credentials
 from app.streaming.delivery import BatchApp
+from app.streaming.extent import WHOLE, Extent
 from app.streaming.live import LiveTopology
 from app.streaming.output_codec import emission_codec
 from app.streaming.pipeline import Pipeline, flush_all
@@ -33,6 +35,7 @@ _FETCH_BYTES = 4 * 2**20
 _BATCH_RECORDS = 50_000
 _COMMIT_INTERVAL_S = 1.0
 _IDLE_CHECK_S = 1.0
+_END_CHECK_S = 0.5
 # A killed worker's partitions stand still for as long, also when it is started again at once;
 # Faust would have them wait for a minute.
 _SESSION_TIMEOUT_S = 10.0
@@ -59,11 +62,12 @@ def create_app(
     partitions: int,
     web: WebSide,
     registry: str = "",
+    extent: Extent = WHOLE,
 ) -> BatchApp:
     """The Faust app of topologies that share a group and a source of `partitions` partitions.
 
     The source is consumed once. What is committed is what all of them have made durable; one that
-    is further on passes over what it has seen.
+    is further on passes over what it has seen. `extent` limits what is read and emitted.
     """
     require_one_worker(topologies)
     source_topic = topologies[0].source
@@ -97,6 +101,7 @@ def create_app(
             offsets,
             Progress(topology.name),
             emission_codec(topology, registry),
+            extent.silent_until,
         )
         for topology in topologies
     ]
@@ -146,10 +151,13 @@ def create_app(
     async def absorb(batches: StreamT[RecordBatch]) -> None:
         async for batch in batches:
             try:
+                within = extent.within(batch)
+                if within is None:
+                    continue
                 async with sending:
                     for pipeline in pipelines:
-                        if await pipeline.check_order(batch):
-                            pipeline.process(batch)
+                        if await pipeline.check_order(within):
+                            pipeline.process(within)
             except Exception as error:
                 # A restarted agent would go on with the next batch and lose this one.
                 await crash(error)
@@ -162,6 +170,17 @@ def create_app(
             async with sending:
                 for pipeline in pipelines:
                     pipeline.look_ahead()
+
+    if extent.end_offsets is not None:
+
+        @app.timer(_END_CHECK_S)  # type: ignore[untyped-decorator]  # Faust's own
+        async def end() -> None:
+            held = [tp.partition for tp in app.consumer.assignment() if tp.topic == source_topic]
+            if held and all(
+                extent.is_read(partition, min(p.next_offset(partition) for p in pipelines))
+                for partition in held
+            ):
+                signal.raise_signal(signal.SIGTERM)
 
     @app.on_partitions_revoked.connect
     async def revoked(*_args: Any, **_kwargs: Any) -> None:
@@ -213,14 +232,16 @@ def run_worker(
     partitions: int,
     web: WebSide,
     registry: str = "",
+    extent: Extent = WHOLE,
 ) -> None:
-    """Run a worker until SIGINT or SIGTERM, then flush, commit and leave the group.
+    """Run a worker until SIGINT or SIGTERM, or to the end of `extent`; then flush, commit and leave
+    the group.
 
     The topologies share a group and a source. `data_dir` is this worker's alone; its log is in it.
     `registry` is the address of the schema registry that an output in Avro needs. Raises
     SlidestatError for what the user can mend, other exceptions as they are.
     """
-    app = create_app(topologies, bootstrap_servers, data_dir, partitions, web, registry)
+    app = create_app(topologies, bootstrap_servers, data_dir, partitions, web, registry, extent)
     _calm_garbage_collector()
     # The terminal shows what Progress says; what Faust has to say is for whoever looks into it.
     worker = faust.Worker(

@@ -1,0 +1,165 @@
+"""Set a topology's state and offsets back to where a replay begins.
+
+The changelog is not deleted: each of its keys gets a tombstone, and each partition a checkpoint at
+its start, so that every copy of the tables, wherever it is, follows when it restores. Until that is
+whole, a checkpoint that no topology has made stands there: a worker started meanwhile is refused.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+
+from app.client.connection import admin_client, client_config
+from app.errors import SlidestatError
+from app.streaming.checkpoint import BEING_RESET, Checkpoint, encode_checkpoint
+from app.streaming.table import CHECKPOINT_KEY
+from app.streaming.topology import Topology
+
+_TIMEOUT_S = 30.0
+
+
+def require_no_workers(bootstrap: str, topology: Topology) -> None:
+    """Raise SlidestatError while a worker is a member of the topology's group."""
+    group = topology.application_id
+    try:
+        admin = admin_client(bootstrap)  # It must outlive what it is waited for.
+        found = admin.describe_consumer_groups([group])[group].result(_TIMEOUT_S)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+            return
+        raise _refused(error) from error
+    if found.state not in (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD):
+        raise SlidestatError(
+            f"The group {group} has {len(found.members)} running workers.",
+            "Stop them (one that was killed is forgotten after 10 s), or replay beside them with"
+            " --into.",
+        )
+
+
+def reset_state(bootstrap: str, topology: Topology, starts: Mapping[int, int]) -> int:
+    """Empty the state, and have it begin at these offsets by partition; how many keys it had.
+
+    The changelog must exist and no worker run. Time goes with the changelog's length. A reset that
+    was broken off is taken up by the next one. Raises SlidestatError if the broker fails.
+    """
+    sender = ChangelogWriter(bootstrap, topology.changelog_topic)
+    under_way = encode_checkpoint(Checkpoint(0), BEING_RESET)
+    for partition in starts:
+        sender.send(partition, CHECKPOINT_KEY, under_way)
+    sender.flush()
+    keys = 0
+    for partition, key in _live_keys(bootstrap, topology.changelog_topic, len(starts)):
+        if key != CHECKPOINT_KEY:
+            sender.send(partition, key, None)
+            keys += 1
+    sender.flush()
+    for partition, start in starts.items():
+        checkpoint = encode_checkpoint(Checkpoint(start), topology.state_meaning)
+        sender.send(partition, CHECKPOINT_KEY, checkpoint)
+    sender.flush()
+    _set_offsets(bootstrap, topology, starts)
+    return keys
+
+
+def _set_offsets(bootstrap: str, topology: Topology, starts: Mapping[int, int]) -> None:
+    group = topology.application_id
+    wanted = [TopicPartition(topology.source, p, start) for p, start in starts.items()]
+    request = ConsumerGroupTopicPartitions(group, wanted)
+    try:
+        admin = admin_client(bootstrap)
+        admin.alter_consumer_group_offsets([request])[group].result(_TIMEOUT_S)
+    except KafkaException as error:
+        raise _refused(error) from error
+
+
+def _live_keys(bootstrap: str, topic: str, partitions: int) -> Iterator[tuple[int, bytes]]:
+    """(partition, key) of the records that compaction would keep. Memory: a partition's keys."""
+    consumer = Consumer(
+        {
+            **client_config(bootstrap),
+            "group.id": f"{topic}-reset",  # Nothing is committed.
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    try:
+        for partition in range(partitions):
+            live: set[bytes] = set()
+            consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+            at_end = False
+            while not at_end:
+                for message in consumer.consume(10_000, timeout=0.05):
+                    error = message.error()
+                    if error is not None:
+                        if error.code() != KafkaError._PARTITION_EOF:
+                            raise KafkaException(error)
+                        at_end = True
+                        continue
+                    key = message.key()
+                    if not isinstance(key, bytes):
+                        continue
+                    if message.value() is None:
+                        live.discard(key)
+                    else:
+                        live.add(key)
+            for key in live:
+                yield partition, key
+    except KafkaException as error:
+        raise _refused(error) from error
+    finally:
+        consumer.close()
+
+
+class ChangelogWriter:
+    """A producer whose faults are raised by `flush`."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._topic = topic
+        self._fault: KafkaError | None = None
+        self._producer = Producer(
+            {
+                **client_config(bootstrap),
+                "enable.idempotence": True,
+                "compression.type": "lz4",
+                "on_delivery": self._delivered,
+            }
+        )
+
+    def send(self, partition: int, key: bytes, value: bytes | None) -> None:
+        while True:
+            try:
+                self._producer.produce(self._topic, value, key, partition)
+            except BufferError:
+                self._producer.poll(0.1)
+            else:
+                return
+
+    def flush(self) -> None:
+        missing = self._producer.flush(_TIMEOUT_S)
+        if self._fault is not None:
+            raise _refused(KafkaException(self._fault))
+        if missing:
+            raise SlidestatError(
+                f"{missing} records of the changelog were not acknowledged.",
+                "Check that the broker is up, and replay again: it takes up where this one broke"
+                " off.",
+            )
+
+    def _delivered(self, fault: KafkaError | None, _message: object) -> None:
+        self._fault = self._fault or fault
+
+
+def _refused(error: KafkaException) -> SlidestatError:
+    return SlidestatError(
+        f"The broker does not let the state be set back: {error.args[0].str().rstrip('.')}.",
+        "Check that it is up and what this user may do, and replay again.",
+    )
