@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from app.cli_dlq import dlq_app
 from app.cli_options import Bootstrap, Registry, TopologyArgument, TopologyOption
 from app.cli_replay import replay
 from app.cli_run import run
@@ -33,6 +34,7 @@ topics_app = typer.Typer(help="Create topics, and list them.", no_args_is_help=T
 app.add_typer(topics_app, name="topics")
 topology_app = typer.Typer(help="Look at what a topology means.", no_args_is_help=True)
 app.add_typer(topology_app, name="topology")
+app.add_typer(dlq_app, name="dlq")
 
 
 def _version(wanted: bool) -> None:

@@ -10,20 +10,12 @@ window that is emitted.
 """
 
 import re
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from confluent_kafka import (
-    OFFSET_END,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
-)
+from confluent_kafka import OFFSET_END, Consumer, KafkaException, TopicPartition
 
-from app.client.connection import client_config
+from app.client.scan import open_scanner, scan
 from app.client.worker_topics import require_events
 from app.errors import SlidestatError
 from app.streaming.extent import Extent
@@ -96,14 +88,7 @@ def plan_replay(
     if into is not None:
         replayed = replace(topology, output=into, group=f"{topology.group_name}-into-{into}")
     count = require_events(bootstrap, topology.source)
-    consumer = Consumer(
-        {
-            **client_config(bootstrap),
-            "group.id": f"{replayed.application_id}-plan",  # Nothing is committed.
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-        }
-    )
+    consumer = open_scanner(bootstrap)
     try:
         partitions = tuple(
             _plan(consumer, topology, number, first, last) for number in range(count)
@@ -156,7 +141,7 @@ def _plan(
     if first is not None:
         silent_until = first.number
         if not first.is_time:
-            silent_until = _timestamp_at(consumer, tp, first.number, newest)
+            silent_until = _timestamp_at(consumer, tp, first.number)
         if silent_until is None:
             start = newest
         else:
@@ -175,10 +160,10 @@ def _offset_at(consumer: Consumer, tp: TopicPartition, time_ms: int, newest: int
     return newest if found.offset == OFFSET_END or found.offset < 0 else int(found.offset)
 
 
-def _timestamp_at(consumer: Consumer, tp: TopicPartition, offset: int, newest: int) -> int | None:
+def _timestamp_at(consumer: Consumer, tp: TopicPartition, offset: int) -> int | None:
     """The timestamp of the first record at or after `offset`, None if there is none."""
-    for message in _records(consumer, tp, offset, newest):
-        return int(message[1])
+    for message in scan(consumer, tp.topic, {tp.partition: offset}):
+        return int(message.timestamp()[1])
     return None
 
 
@@ -190,7 +175,10 @@ def _after_last(consumer: Consumer, tp: TopicPartition, start: int, end: int) ->
     while start < end:
         begin = max(start, end - look_back)
         last = None
-        for offset, _ in _records(consumer, tp, begin, end):
+        for message in scan(consumer, tp.topic, {tp.partition: begin}):
+            offset = message.offset() or 0
+            if offset >= end:
+                break
             last = offset
         if last is not None:
             return last + 1
@@ -198,28 +186,3 @@ def _after_last(consumer: Consumer, tp: TopicPartition, start: int, end: int) ->
             break
         look_back *= 8
     return start
-
-
-def _records(
-    consumer: Consumer, tp: TopicPartition, start: int, end: int
-) -> Iterator[tuple[int, int]]:
-    """(offset, timestamp) of the records of [start, end)."""
-    if start >= end:
-        return
-    consumer.assign([TopicPartition(tp.topic, tp.partition, start)])
-    deadline = time.monotonic() + _TIMEOUT_S
-    while time.monotonic() < deadline:
-        for message in consumer.consume(1_000, timeout=0.05):
-            deadline = time.monotonic() + _TIMEOUT_S
-            error = message.error()
-            if error is not None:
-                if error.code() == KafkaError._PARTITION_EOF:
-                    return
-                raise KafkaException(error)
-            offset = message.offset() or 0
-            if offset >= end:
-                return
-            yield offset, message.timestamp()[1]
-            if offset == end - 1:
-                return
-    raise KafkaException(KafkaError(KafkaError._TIMED_OUT))

@@ -8,8 +8,6 @@ whole, a checkpoint that no topology has made stands there: a worker started mea
 from collections.abc import Iterator, Mapping
 
 from confluent_kafka import (
-    OFFSET_BEGINNING,
-    Consumer,
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
     KafkaError,
@@ -19,6 +17,7 @@ from confluent_kafka import (
 )
 
 from app.client.connection import admin_client, client_config
+from app.client.scan import open_scanner, scan
 from app.errors import SlidestatError
 from app.streaming.checkpoint import BEING_RESET, Checkpoint, encode_checkpoint
 from app.streaming.table import CHECKPOINT_KEY
@@ -83,34 +82,18 @@ def _set_offsets(bootstrap: str, topology: Topology, starts: Mapping[int, int]) 
 
 def _live_keys(bootstrap: str, topic: str, partitions: int) -> Iterator[tuple[int, bytes]]:
     """(partition, key) of the records that compaction would keep. Memory: a partition's keys."""
-    consumer = Consumer(
-        {
-            **client_config(bootstrap),
-            "group.id": f"{topic}-reset",  # Nothing is committed.
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-        }
-    )
+    consumer = open_scanner(bootstrap)
     try:
         for partition in range(partitions):
             live: set[bytes] = set()
-            consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
-            at_end = False
-            while not at_end:
-                for message in consumer.consume(10_000, timeout=0.05):
-                    error = message.error()
-                    if error is not None:
-                        if error.code() != KafkaError._PARTITION_EOF:
-                            raise KafkaException(error)
-                        at_end = True
-                        continue
-                    key = message.key()
-                    if not isinstance(key, bytes):
-                        continue
-                    if message.value() is None:
-                        live.discard(key)
-                    else:
-                        live.add(key)
+            for message in scan(consumer, topic, {partition: 0}):
+                key = message.key()
+                if not isinstance(key, bytes):
+                    continue
+                if message.value() is None:
+                    live.discard(key)
+                else:
+                    live.add(key)
             for key in live:
                 yield partition, key
     except KafkaException as error:

@@ -1,0 +1,123 @@
+"""The commands `slidestat dlq`: what was set aside, by reason, and mended records sent again."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli_options import Bootstrap, TopologyArgument
+from app.client.options import DEFAULT_BOOTSTRAP
+from app.errors import SlidestatError
+
+if TYPE_CHECKING:
+    from app.client.letters import Letter
+
+dlq_app = typer.Typer(
+    help="Look at dead letters and late records, and send mended ones again.",
+    no_args_is_help=True,
+)
+
+Late = Annotated[bool, typer.Option("--late", help="The late records, not the dead letters.")]
+Reason = Annotated[str | None, typer.Option(metavar="REASON", help="Only those set aside for it.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+
+
+@dlq_app.command("count")
+def count(
+    topology: TopologyArgument,
+    late: Late = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Count the open letters by reason.
+
+    Example: slidestat dlq count flights
+    """
+    from app.client.letters import open_letters
+    from app.client.letters_display import count_lines
+
+    topic = _topic(topology, late)
+    for line in count_lines(topic, open_letters(bootstrap, topic), as_json=as_json):
+        print(line)
+
+
+@dlq_app.command("show")
+def show(
+    topology: TopologyArgument,
+    reason: Reason = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many to show to a person.")] = 20,
+    late: Late = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Show open letters: where each was, why it was set aside, its key and value.
+
+    Example: slidestat dlq show flights --reason wrong-type
+
+    Example: slidestat dlq show flights --json > letters.jsonl
+    """
+    from app.client.letters import open_letters
+    from app.client.letters_display import letter_lines
+
+    letters = open_letters(bootstrap, _topic(topology, late), reason)
+    for line in letter_lines(letters, limit, as_json=as_json):
+        print(line)
+
+
+@dlq_app.command("send")
+def send(
+    topology: TopologyArgument,
+    file: Annotated[
+        str,
+        typer.Argument(help="Lines as `dlq show --json` gives them, mended; - for standard input."),
+    ],
+    late: Late = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Send mended letters to the topology's source, each once, and close them.
+
+    Example: slidestat dlq send flights letters.jsonl
+    """
+    from app.client.letters import send_again
+    from app.client.letters_display import sent_lines
+    from app.topology_files import load_topology
+
+    declared = load_topology(topology)
+    sent = send_again(bootstrap, declared, _topic(topology, late), _letters(file))
+    for line in sent_lines(sent, declared.source):
+        print(line)
+
+
+def _topic(topology: str, late: bool) -> str:
+    from app.topology_files import load_topology
+
+    declared = load_topology(topology)
+    return declared.late_topic if late else declared.dead_letter_topic
+
+
+def _letters(file: str) -> "list[Letter]":
+    """The letters of a file; all of its lines are read before the first is sent."""
+    import msgspec
+
+    from app.client.letters import Letter
+
+    try:
+        text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise SlidestatError(
+            f"{file} cannot be read: {error.strerror}.", "Give a file of mended letters."
+        ) from error
+    decoder = msgspec.json.Decoder(Letter)
+    letters = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            letters.append(decoder.decode(line))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise SlidestatError(
+                f"Line {number} of {file} is no letter: {error}.",
+                "Nothing was sent. Write lines as `slidestat dlq show --json` does.",
+            ) from error
+    return letters

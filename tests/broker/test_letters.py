@@ -1,0 +1,108 @@
+"""`slidestat dlq`: letters are counted, shown, mended and sent again, each once."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.broker.conftest import MakeStage
+from tests.broker.workers import Stage, events, produce, undisturbed
+
+BAD = [
+    (b"k1", b"not JSON"),
+    (b"k2", b'{"key":"k2","time":1700000001000}'),
+    (b"k3", b'{"key":"k3","time":"noon","value":1}'),
+    (None, b'\xff\xfe{"key"'),
+    (b"k5", None),
+    (b"k6", b'{"key":"k6\x1b[2J","time":1700000001000,"value":"\\u0007"}'),
+]
+
+
+def dlq(stage: Stage, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+    command, *rest = arguments
+    return subprocess.run(
+        [
+            *(sys.executable, "-m", "app.cli", "dlq", command, str(stage.file), *rest),
+            *("--bootstrap", stage.bootstrap),
+        ],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        check=False,
+    )
+
+
+def said(stage: Stage, *arguments: str, stdin: str = "") -> str:
+    run = dlq(stage, *arguments, stdin=stdin)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def test_letters_from_end_to_end(make_stage: MakeStage) -> None:
+    """What was set aside is told by reason, mended as lines of JSON, sent once, and counted."""
+    stage = make_stage(partitions=1)
+    produce(stage.bootstrap, stage.topology.source, events(500))
+    produce(stage.bootstrap, stage.topology.source, BAD, partition=0)
+    stage.drain()
+    read_before = stage.counters()
+    assert read_before.dead == len(BAD)
+
+    counted = said(stage, "count")
+    assert f"{stage.name}-dead-letters: {len(BAD)} open letters" in counted
+    reasons = {
+        line["reason"]: line["letters"]
+        for line in map(json.loads, said(stage, "count", "--json").splitlines())
+    }
+    assert sum(reasons.values()) == len(BAD)
+    shown = said(stage, "show")
+    assert shown.count("\n    value  ") == len(BAD)
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+    assert said(stage, "show", "--limit", "2").endswith("to be mended.\n")
+    only = said(stage, "show", "--reason", "missing-field")
+    assert only.count("\n    value  ") == reasons["missing-field"]
+
+    letters = [json.loads(line) for line in said(stage, "show", "--json").splitlines()]
+    assert [letter["offset"] for letter in letters] == list(range(500, 500 + len(BAD)))
+    mended = []
+    for letter in letters[:4]:
+        letter.pop("value_base64", None)
+        letter["value"] = json.dumps({"key": "mended", "time": 1_700_000_005_000, "value": 2})
+        mended.append(letter)
+    lines = "\n".join(map(json.dumps, mended))
+    assert "4 records sent" in said(stage, "send", "-", stdin=lines)
+    assert f"{len(BAD) - 4} open letters" in said(stage, "count")
+    assert "0 records sent" in said(stage, "send", "-", stdin=lines)
+
+    stage.drain()
+    counters = stage.counters()
+    assert counters.read == read_before.read + 4
+    assert (counters.counted, counters.dead) == (read_before.counted + 4, len(BAD))
+    expected = undisturbed(stage.topology, stage.read(stage.topology.source))
+    assert stage.emissions() == expected.emissions
+
+
+def test_letters_that_cannot_be_sent(make_stage: MakeStage, tmp_path: Path) -> None:
+    """Lines that are no letters, letters of another source and broken base64: nothing is sent."""
+    stage = make_stage(partitions=1)
+    produce(stage.bootstrap, stage.topology.source, BAD, partition=0)
+    stage.drain()
+    letters = [json.loads(line) for line in said(stage, "show", "--json").splitlines()]
+    good = json.dumps(letters[0])
+    for line, told in [
+        ("{", "Line 2 of - is no letter"),
+        ("{}", "Line 2 of - is no letter"),
+        (json.dumps(letters[1] | {"topic": "other"}), "is of the topic 'other'"),
+        (json.dumps(letters[1] | {"value_base64": "é"}), "is not base64"),
+    ]:
+        run = dlq(stage, "send", "-", stdin=f"{good}\n{line}\n")
+        assert run.returncode == 2
+        assert told in run.stderr
+        assert "Nothing was sent" in run.stderr
+    missing = dlq(stage, "send", str(tmp_path / "none"))
+    assert (missing.returncode, "cannot be read" in missing.stderr) == (2, True)
+    assert f"{len(BAD)} open letters" in said(stage, "count")
+    assert f"{stage.name}-late: 0 open letters" in said(stage, "count", "--late")
