@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export UV_CUSTOM_COMPILE_COMMAND := make lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check lint format types test test-quick demo bench schemas hooks lock clean
+.PHONY: help setup check lint format types test test-quick demo bench audit schemas hooks lock clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -79,6 +79,9 @@ demo: setup ## real events through a real broker, every figure checked against t
 
 bench: setup ## events per second, beside a bare client and plain Faust
 	$(BIN)/python -m benchmarks.throughput
+
+audit: setup ## known vulnerabilities of what is locked, as PyPI tells them; needs the internet
+	$(BIN)/uv tool run pip-audit --requirement requirements.lock --disable-pip --no-deps --strict
 
 schemas: setup ## write the JSON Schemas again after a change of the structs
 	$(BIN)/python -m schemas.publish

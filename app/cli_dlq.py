@@ -2,16 +2,13 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from app.cli_options import Bootstrap, TopologyArgument
 from app.client.options import DEFAULT_BOOTSTRAP
 from app.errors import SlidestatError
-
-if TYPE_CHECKING:
-    from app.client.letters import Letter
 
 dlq_app = typer.Typer(
     help="Look at dead letters and late records, and send mended ones again.",
@@ -79,12 +76,13 @@ def send(
 
     Example: slidestat dlq send flights letters.jsonl
     """
-    from app.client.letters import send_again
+    from app.client.letters import read_letters, send_again
     from app.client.letters_display import sent_lines
     from app.topology_files import load_topology
 
     declared = load_topology(topology)
-    sent = send_again(bootstrap, declared, _topic(topology, late), _letters(file))
+    letters = read_letters(_read(file), file)
+    sent = send_again(bootstrap, declared, _topic(topology, late), letters)
     for line in sent_lines(sent, declared.source):
         print(line)
 
@@ -96,28 +94,10 @@ def _topic(topology: str, late: bool) -> str:
     return declared.late_topic if late else declared.dead_letter_topic
 
 
-def _letters(file: str) -> "list[Letter]":
-    """The letters of a file; all of its lines are read before the first is sent."""
-    import msgspec
-
-    from app.client.letters import Letter
-
+def _read(file: str) -> bytes:
     try:
-        text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
         raise SlidestatError(
             f"{file} cannot be read: {error.strerror}.", "Give a file of mended letters."
         ) from error
-    decoder = msgspec.json.Decoder(Letter)
-    letters = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            letters.append(decoder.decode(line))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise SlidestatError(
-                f"Line {number} of {file} is no letter: {error}.",
-                "Nothing was sent. Write lines as `slidestat dlq show --json` does.",
-            ) from error
-    return letters

@@ -44,6 +44,9 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     value_base64: str | None = None
 
 
+_decode = msgspec.json.Decoder(Letter).decode
+
+
 @dataclass(frozen=True)
 class Sent:
     """What became of letters that were to be sent again."""
@@ -75,6 +78,25 @@ def open_letters(bootstrap: str, topic: str, reason: str | None = None) -> Itera
         ) from error
     finally:
         consumer.close()
+
+
+def read_letters(text: bytes, file: str) -> list[Letter]:
+    """The letters of lines of JSON, which `file` has; blank lines pass.
+
+    Raises SlidestatError for the first line that is no letter.
+    """
+    letters = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            letters.append(_decode(line))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise SlidestatError(
+                f"Line {number} of {file} is no letter: {error}.",
+                "Nothing was sent. Write lines as `slidestat dlq show --json` does.",
+            ) from error
+    return letters
 
 
 def send_again(

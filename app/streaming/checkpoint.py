@@ -75,7 +75,7 @@ def decode_checkpoint(stored: bytes | None, meaning: dict[str, str]) -> Checkpoi
                 "Run the version that wrote it, or reset the topology's state.",
             )
         decoded = _decoder.decode(stored)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SlidestatError(
             "A stored partition checkpoint is damaged.", "Delete the worker's data folder."
         ) from error

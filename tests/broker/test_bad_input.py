@@ -4,7 +4,7 @@ import json
 
 from schemas.dead_letter import DeadLetterHeaders, Reason
 from tests.broker.conftest import BODY, MakeStage
-from tests.broker.workers import events, produce
+from tests.broker.workers import distinct, events, produce
 
 TIME = 1_700_000_000_000
 MEGABYTE = 2**20
@@ -119,3 +119,26 @@ def test_late_records_go_to_the_late_topic(make_stage: MakeStage) -> None:
     assert stage.counters().late == 2
     assert not stage.dead_letters()[0]
     stage.check()
+
+
+def test_ten_thousand_among_a_million(make_stage: MakeStage) -> None:
+    """Of a million records 10,000 are malformed: those are on the dead-letter topic, each once and
+    whole, and all others are counted.
+    """
+    stage = make_stage(partitions=2)
+    bad = [value for value, _ in BAD.values() if value is not None and len(value) < 1_000]
+    good = events(99_000)
+    sent: list[tuple[bytes | None, bytes | None]] = []
+    for part in range(10):
+        sent += good
+        sent += [(b"bad%d" % i, bad[i % len(bad)]) for i in range(1_000)]
+        # One batch after another, so that bad records lie among the good ones of each.
+        good = events(99_000, start=99_000 * (part + 1))
+    produce(stage.bootstrap, stage.topology.source, sent)
+    stage.drain()
+    counters = stage.counters()
+    assert counters.read == 1_000_000
+    assert (counters.counted, counters.dead, counters.late) == (990_000, 10_000, 0)
+    letters = distinct(stage.dead_letters())
+    assert len(letters) == 10_000
+    assert set(letters.values()) == set(bad)

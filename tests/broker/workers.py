@@ -374,6 +374,7 @@ def read_topic(bootstrap: str, topic: str) -> Records:
         while unread:
             assert time.monotonic() < deadline, f"cannot read {topic} to its end"
             for message in consumer.consume(20_000, 0.05):
+                deadline = time.monotonic() + 30
                 error = message.error()
                 if error is not None:
                     assert error.code() == KafkaError._PARTITION_EOF, error
