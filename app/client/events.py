@@ -1,9 +1,8 @@
 """Rows of a file to event records: the JSON of schemas.event, a Kafka key and a timestamp."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,6 +14,8 @@ from app.client.options import TimeUnit
 from app.client.readers import NOT_JSON, BadRow, Rows
 from app.client.times import epoch_ms
 from app.errors import SlidestatError
+from app.streaming.fields import field_path
+from app.streaming.record_type import KEY, reader, struct_of
 from schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
 
 # A timestamp of 0 asks Kafka's client for the time of sending.
@@ -107,20 +108,21 @@ def encode(rows: Rows, columns: Columns) -> Records:
 
 
 def raw_records(lines: Sequence[bytes], key_field: str) -> Records:
-    """Records of lines as they are, with the text in `key_field` as key where it can be found."""
-    decoder = msgspec.json.Decoder(
-        msgspec.defstruct("RawKey", [("key", str | None, None)], rename={"key": key_field})
-    )
-    keys = [_raw_key(decoder, line) for line in lines]
+    """Records of lines as they are, under the key in `key_field`, a path, where there is one."""
+    path = field_path(key_field, "--key")
+    struct = struct_of({path: KEY})
+    decode, key_of = msgspec.json.Decoder(struct).decode, reader(struct, path)
+    keys = [_raw_key(decode, key_of, line) for line in lines]
     return Records(keys, lines, [TIME_OF_SENDING] * len(lines), bad=0, first_bad=None)
 
 
-def _raw_key(decoder: msgspec.json.Decoder[Any], line: bytes) -> bytes | None:
+def _raw_key(
+    decode: Callable[[bytes], object], key_of: Callable[[object], str | int], line: bytes
+) -> bytes | None:
     try:
-        key: str | None = decoder.decode(line).key
+        return str(key_of(decode(line))).encode()
     except NOT_JSON:
         return None
-    return None if key is None else key.encode()
 
 
 def _encoded_keys(keys: pa.Array) -> tuple[list[bytes], list[bytes]]:

@@ -66,8 +66,8 @@ def _facts(topology: Topology) -> dict[str, str]:
     return {
         "topology": topology.name,
         "reads": topology.source,
-        "key": field_text(topology.key_path),
-        "time": f"{field_text(topology.time_path)}, in milliseconds",
+        "key": topology.key_name,
+        "time": f"{topology.time_name}, {topology.times.text}",
         "values": ", ".join(map(field_text, read)) or "none",
         "writes": topology.output_topic,
         "sets aside": f"{topology.dead_letter_topic}, {topology.late_topic}",
