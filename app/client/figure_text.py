@@ -16,6 +16,7 @@ class Row:
     key: str
     window_end_ms: int
     figure: Figure
+    provisional: bool = False
 
 
 def cells(row: Row) -> tuple[str, ...]:

@@ -45,10 +45,13 @@ def watch(reader: EmissionReader, rows: int, statistic: str | None, *, as_json: 
 def rows_of(emission: Emission, statistic: str | None) -> list[Row]:
     """A row for each of the figures, of all statistics or of one."""
     return [
-        Row(emission.key, emission.window_end_ms, figure)
+        Row(emission.key, emission.window_end_ms, figure, emission.provisional)
         for figure in emission.figures
         if statistic in (None, figure.statistic)
     ]
+
+
+_Age = tuple[int, bool]
 
 
 class Latest:
@@ -61,17 +64,19 @@ class Latest:
     def __init__(self, rows: int, statistic: str | None = None) -> None:
         self._rows = rows
         self._statistic = statistic
-        self._by_source: OrderedDict[tuple[str, str], tuple[int, list[Row]]] = OrderedDict()
+        self._by_source: OrderedDict[tuple[str, str], tuple[_Age, list[Row]]] = OrderedDict()
 
     def update(self, emissions: Iterable[Emission]) -> None:
         for emission in emissions:
             source = (emission.topology, emission.key)
-            end_ms, _ = self._by_source.get(source, (emission.window_end_ms, []))
-            if end_ms > emission.window_end_ms:
+            # Of one window, the final figures take the place of the provisional ones.
+            age = emission.window_end_ms, not emission.provisional
+            newest, _ = self._by_source.get(source, (age, []))
+            if newest > age:
                 continue  # A worker that starts again may repeat an older one.
             self._by_source.pop(source, None)
             if rows := rows_of(emission, self._statistic)[: self._rows]:
-                self._by_source[source] = (emission.window_end_ms, rows)
+                self._by_source[source] = (age, rows)
             if len(self._by_source) > self._rows:
                 self._by_source.popitem(last=False)
 
@@ -153,15 +158,20 @@ def _print_lines(rows: Iterable[Row]) -> int:
 def _line(row: Row) -> str:
     key, statistic, window, end, estimate, lower, upper, percent = cells(row)
     share = "" if percent == "-" else f" ±{percent}%"
+    mark = " provisional" if row.provisional else ""
     return (
-        f"{end} {window:>4} {statistic:<14} {key:<16} {estimate:>14} in [{lower}, {upper}]{share}"
+        f"{end} {window:>4} {statistic:<14} {key:<16} {estimate:>14} in [{lower}, {upper}]"
+        f"{share}{mark}"
     )
 
 
-def _table(rows: Iterable[Row], caption: str | None = None) -> Table:
+def _table(rows: Sequence[Row], caption: str | None = None) -> Table:
     table = Table(caption=caption)
     for heading in _HEADINGS:
         table.add_column(heading, justify="right" if heading in _NUMBERS else "left", no_wrap=True)
+    if any(row.provisional for row in rows):
+        table.add_column("")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in cells(row)))
+        mark = ("provisional",) if row.provisional else ()
+        table.add_row(*(Text(cell) for cell in (*cells(row), *mark)))
     return table
