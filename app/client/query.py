@@ -66,6 +66,8 @@ def ask(
     """
     if urlsplit(url).scheme not in ("http", "https"):
         raise SlidestatError(f"{url!r} is no URL.", "Write it as http://127.0.0.1:6066.")
+    if not key:
+        raise SlidestatError("The key is empty.", "Name the key to ask for; no event has this one.")
     parameters = urlencode(
         {"window": windows, "statistic": statistics, "quantile": quantiles}, doseq=True
     )

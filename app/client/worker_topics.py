@@ -1,6 +1,7 @@
 """The topics of a worker: those that exist are checked before it starts, the others are made."""
 
 from app.client.connection import admin_client, require_broker, require_topic
+from app.client.other_groups import check_no_other_group
 from app.client.topics import create_topic, topic_configs, written_topics
 from app.errors import SlidestatError
 from app.streaming.topology import Topology
@@ -12,16 +13,19 @@ def prepare_topics(bootstrap: str, topology: Topology) -> int:
     """Make what is missing of the topics that a worker writes; the partition count of its source.
 
     Raises SlidestatError for a source that is missing or compacted, for a written topic with fewer
-    partitions than the source, and for a changelog that is not one of this source's states.
+    partitions than the source, for a changelog that is not one of this source's states, and for a
+    topology of this name in another group.
     """
     source = topology.source
     partitions = require_topic(bootstrap, source)
     wanted = written_topics(topology)
     # Faust would make it with a single replica, whatever the cluster's default.
     wanted[topology.changelog_topic] = {"cleanup.policy": _COMPACT}
+    cluster = require_broker(bootstrap)
+    check_no_other_group(bootstrap, topology, cluster)
     found = {
         name: len(topic.partitions)
-        for name, topic in require_broker(bootstrap).topics.items()
+        for name, topic in cluster.topics.items()
         if name in wanted or name == source
     }
     cleanup = {

@@ -1,11 +1,11 @@
-"""A worker on this machine is found by what it says in its data folder."""
+"""A worker on this machine is found by what it says in its data folder, and asked for a key."""
 
 import asyncio
 from pathlib import Path
 
 import pytest
 
-from app.client.query import find_worker
+from app.client.query import ask, find_worker
 from app.errors import SlidestatError
 from app.web.announcement import announced
 from tests.web.serving import TOPOLOGY, serving
@@ -30,3 +30,9 @@ async def test_a_worker_is_found_by_its_own_data_folder(
                 assert "--data-dir" in none.value.advice
         with pytest.raises(SlidestatError, match="tables"):
             await asyncio.to_thread(find_worker, TOPOLOGY, folder)
+
+
+def test_no_key_is_empty() -> None:
+    """Nobody is asked for it."""
+    with pytest.raises(SlidestatError, match="key is empty"):
+        ask("http://127.0.0.1:1", TOPOLOGY.name, "")
