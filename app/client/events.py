@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from app.client.columns import as_text, json_values, key_text, number_text
 from app.client.options import TimeUnit
@@ -56,13 +57,16 @@ class Columns:
 
 @dataclass(frozen=True)
 class Records:
-    """Kafka records of some rows, in their order, and what was wrong with the rest."""
+    """Kafka records of some rows, in their order, and what was wrong with the rest; `negative` of
+    them have a value below 0, as far as values were read.
+    """
 
     keys: Sequence[bytes | None]
     values: Sequence[bytes]
     timestamps_ms: Sequence[int]
     bad: int
     first_bad: BadRow | None
+    negative: int = 0
 
 
 def encode(rows: Rows, columns: Columns) -> Records:
@@ -104,7 +108,8 @@ def encode(rows: Rows, columns: Columns) -> Records:
     pieces.append([b"}"] * len(timestamps_ms))
     payloads = list(map(b"".join, zip(*pieces, strict=True)))
     bad = len(good) - len(payloads) + len(rows.malformed)
-    return Records(kafka_keys, payloads, timestamps_ms, bad, first_bad)
+    negative = 0 if values is None else _negative(values)
+    return Records(kafka_keys, payloads, timestamps_ms, bad, first_bad, negative)
 
 
 def raw_records(lines: Sequence[bytes], key_field: str) -> Records:
@@ -144,6 +149,12 @@ def _members(name: str, values: Iterable[bytes | None]) -> list[bytes]:
 def _bytes(text: pa.Array) -> list[bytes]:
     values: list[bytes] = text.cast(pa.binary()).to_numpy(zero_copy_only=False).tolist()
     return values
+
+
+def _negative(numbers: pa.Array) -> int:
+    """How many of these JSON numbers are below 0; -0.0 is not."""
+    signed = numbers.filter(pc.starts_with(numbers, "-"))
+    return int(pc.sum(pc.less(signed.cast(pa.float64()), 0)).as_py() or 0)
 
 
 def _valid(column: pa.Array) -> npt.NDArray[np.bool_]:

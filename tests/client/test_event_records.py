@@ -44,6 +44,21 @@ def test_payload_is_compact() -> None:
 
 
 @pytest.mark.parametrize(
+    ("values", "negative"),
+    [
+        ([1.0, -1.0, -5e-324, -0.0, 0.0], 2),
+        ([3, -2, 0], 1),
+        (["-1", " -1e3 ", "-0", "-0.00", "+4", "x"], 2),
+        ([], 0),
+    ],
+)
+def test_values_below_zero_are_counted(values: list[object], negative: int) -> None:
+    """A sum would refuse them: who sends them is told."""
+    count = len(values)
+    assert encode(rows(["a"] * count, [TIME_MS] * count, values), Columns()).negative == negative
+
+
+@pytest.mark.parametrize(
     ("key", "time", "value", "reason"),
     [
         (None, TIME_MS, 1.0, "key (the key) is missing"),
