@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from app.client.figure_text import Row, cells
+from app.client.figure_text import Row, cells, printable
 from app.client.watch import TAIL_RECORDS, EmissionReader
 from schemas.emission import Emission
 
@@ -34,10 +34,17 @@ def watch(reader: EmissionReader, rows: int, statistic: str | None, *, as_json: 
             shown = _show_live(reader, rows, statistic, console)
         else:
             shown = _show_lines(reader, statistic)
-        if reader.once and not shown:
+        if reader.once and not shown and not reader.letters:
             print(_nothing(reader, statistic), file=sys.stderr)
     except KeyboardInterrupt:
         pass  # It is how watching ends.
+    for reason, letters in reader.letters.items():
+        one = letters.one
+        print(
+            f"Dead letters, {reason}: {letters.count:,}, such as"
+            f" {one.topic}/{one.partition}/{one.offset}: {printable(one.detail)}",
+            file=sys.stderr,
+        )
     if reader.skipped:
         print(f"Records that were not emissions: {reader.skipped:,}.", file=sys.stderr)
 

@@ -17,6 +17,7 @@ from rich.console import Console
 from app.client.figure_text import Row
 from app.client.watch import EmissionReader
 from app.client.watch_display import Latest, show_rows, watch
+from schemas.dead_letter import DeadLetterHeaders, Reason
 from schemas.emission import Emission, Figure
 from tests.client.conftest import RunCli
 from tests.conftest import MakeTopic
@@ -134,6 +135,26 @@ def test_nothing_to_show_once(
         run = run_cli("watch", "--topic", topic, "--once", *wanted, *as_json)
         assert (run.returncode, run.stdout) == (0, "")
         assert run.stderr.splitlines()[0] == f"Nothing is there: {why}"
+
+
+def test_dead_letters_are_told_by_their_reasons(
+    bootstrap_servers: str, make_topic: MakeTopic, run_cli: RunCli
+) -> None:
+    """How many there are of each, and one of them; whatever keys and details they have."""
+    topic = make_topic()
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    reasons = [Reason.BAD_KEY, Reason.NOT_JSON, Reason.BAD_KEY]
+    for offset, reason in enumerate(reasons):
+        letter = DeadLetterHeaders(reason, f"no\x1b[2J {offset}", "shop", 3, offset, "orders")
+        headers = [*letter.encode(), ("original_key", b"\xff")]
+        producer.produce(topic, b"{}" if offset else None, headers=headers)
+    producer.flush()
+    run = run_cli("watch", "--topic", topic, "--once")
+    assert (run.returncode, run.stdout) == (0, "")
+    assert run.stderr.splitlines() == [
+        "Dead letters, bad-key: 2, such as shop/3/0: no\\x1b[2J 0",
+        "Dead letters, not-json: 1, such as shop/3/1: no\\x1b[2J 1",
+    ]
 
 
 def test_nothing_in_the_tail_of_a_long_topic(
