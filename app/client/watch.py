@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import cast
 
 import msgspec
 from confluent_kafka import (
@@ -137,7 +138,10 @@ class EmissionReader:
                 ends.pop(partition, None)
             if offset >= end:
                 return None
-        return self._decoded(message.value() or b"", message.headers() or [])
+        # A list, though the types allow a mapping; a foreign header may be null.
+        headers = cast(list[tuple[str, bytes | None]], message.headers() or [])
+        texts = [(name, text) for name, text in headers if text is not None]
+        return self._decoded(message.value() or b"", texts)
 
     def _fault(self, fault: KafkaError) -> None:
         if fault.code() == KafkaError._ALL_BROKERS_DOWN or not fault.retriable():

@@ -148,12 +148,14 @@ def test_dead_letters_are_told_by_their_reasons(
         letter = DeadLetterHeaders(reason, f"no\x1b[2J {offset}", "shop", 3, offset, "orders")
         headers = [*letter.encode(), ("original_key", b"\xff")]
         producer.produce(topic, b"{}" if offset else None, headers=headers)
+    producer.produce(topic, b"no letter", headers=[("reason", None)])
     producer.flush()
     run = run_cli("watch", "--topic", topic, "--once")
     assert (run.returncode, run.stdout) == (0, "")
     assert run.stderr.splitlines() == [
         "Dead letters, bad-key: 2, such as shop/3/0: no\\x1b[2J 0",
         "Dead letters, not-json: 1, such as shop/3/1: no\\x1b[2J 1",
+        "Records that were not emissions: 1.",
     ]
 
 
