@@ -306,6 +306,10 @@ def query(
         str | None,
         typer.Option(help="A worker of the group; without it, one that runs on this machine."),
     ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="The data folder of a worker on this machine, if it was given one."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The worker's answer as it is.")] = False,
 ) -> None:
     """Ask running workers for a key's figures as they are now, over any windows.
@@ -318,7 +322,7 @@ def query(
 
     asked = load_topology(topology)
     show(
-        url or find_worker(asked),
+        url or find_worker(asked, data_dir),
         asked.name,
         key,
         window or [],

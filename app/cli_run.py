@@ -65,10 +65,20 @@ def run(
         _flag("--idle", "30s", "Emit provisionally when a partition brings nothing for so long."),
     ] = None,
     key_field: Annotated[
-        str | None, _flag("--key", "FIELD", "Field of the key; user.id is one inside of another.")
+        str | None,
+        _flag(
+            "--key",
+            "FIELD",
+            "Field of the key; user.id is one inside of another, kafka:key the record's own.",
+        ),
     ] = None,
     time_field: Annotated[
-        str | None, _flag("--time", "FIELD", "Field of the event time, in milliseconds.")
+        str | None,
+        _flag("--time", "FIELD", "Field of the event time; kafka:timestamp is the record's own."),
+    ] = None,
+    time_format: Annotated[
+        str | None,
+        _flag("--time-format", "ms|s|us|ns|iso8601", "How times are written; default: ms."),
     ] = None,
     value_field: Annotated[
         str | None, _flag("--value", "FIELD", "Field of statistics that name none.")
@@ -125,6 +135,7 @@ def run(
         "idle": idle,
         "key_field": key_field,
         "time_field": time_field,
+        "time_format": time_format,
         "value_field": value_field,
         "output_format": output_format,
         "output": output,

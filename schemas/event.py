@@ -2,8 +2,8 @@
 
     {"key": "ATL", "time": 978307200000, "value": 1587}
 
-This is the plainest one. The fields, and whether they lie in nested objects, are a topology's
-choice; fields that it does not read are ignored.
+This is the plainest one. The fields, whether they lie in nested objects, and how times are written
+are a topology's choice; fields that it does not read are ignored.
 """
 
 from typing import Annotated
@@ -21,14 +21,13 @@ MAX_KEY_LENGTH = 256
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One event, under the default field names."""
+    """One event, under the default field names, with its time in the default format."""
 
     key: Annotated[
-        str,
+        Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_KEY_LENGTH)]
+        | Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)],
         msgspec.Meta(
-            min_length=1,
-            max_length=MAX_KEY_LENGTH,
-            description="what the statistics are kept for",
+            description="what the statistics are kept for; a whole number is the text of its digits"
         ),
     ]
     time: Annotated[

@@ -103,7 +103,9 @@ def test_events_that_pass_the_schema_pass_the_struct(event: dict[str, Any]) -> N
     [
         {"time": EVENT["time"], "value": 1},
         {**EVENT, "key": ""},
-        {**EVENT, "key": 7},
+        {**EVENT, "key": 7.5},
+        {**EVENT, "key": True},
+        {**EVENT, "key": 2**63},
         {**EVENT, "time": "2001-01-01"},
         {**EVENT, "time": EVENT["time"] // 1000},
         {**EVENT, "time": EVENT["time"] * 1000},

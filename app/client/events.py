@@ -1,20 +1,22 @@
 """Rows of a file to event records: the JSON of schemas.event, a Kafka key and a timestamp."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from app.client.columns import as_text, json_values, key_text, number_text
 from app.client.options import TimeUnit
 from app.client.readers import NOT_JSON, BadRow, Rows
 from app.client.times import epoch_ms
 from app.errors import SlidestatError
+from app.streaming.fields import field_path
+from app.streaming.record_type import KEY, reader, struct_of
 from schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
 
 # A timestamp of 0 asks Kafka's client for the time of sending.
@@ -55,13 +57,16 @@ class Columns:
 
 @dataclass(frozen=True)
 class Records:
-    """Kafka records of some rows, in their order, and what was wrong with the rest."""
+    """Kafka records of some rows, in their order, and what was wrong with the rest; `negative` of
+    them have a value below 0, as far as values were read.
+    """
 
     keys: Sequence[bytes | None]
     values: Sequence[bytes]
     timestamps_ms: Sequence[int]
     bad: int
     first_bad: BadRow | None
+    negative: int = 0
 
 
 def encode(rows: Rows, columns: Columns) -> Records:
@@ -103,24 +108,26 @@ def encode(rows: Rows, columns: Columns) -> Records:
     pieces.append([b"}"] * len(timestamps_ms))
     payloads = list(map(b"".join, zip(*pieces, strict=True)))
     bad = len(good) - len(payloads) + len(rows.malformed)
-    return Records(kafka_keys, payloads, timestamps_ms, bad, first_bad)
+    negative = 0 if values is None else _negative(values)
+    return Records(kafka_keys, payloads, timestamps_ms, bad, first_bad, negative)
 
 
 def raw_records(lines: Sequence[bytes], key_field: str) -> Records:
-    """Records of lines as they are, with the text in `key_field` as key where it can be found."""
-    decoder = msgspec.json.Decoder(
-        msgspec.defstruct("RawKey", [("key", str | None, None)], rename={"key": key_field})
-    )
-    keys = [_raw_key(decoder, line) for line in lines]
+    """Records of lines as they are, under the key in `key_field`, a path, where there is one."""
+    path = field_path(key_field, "--key")
+    struct = struct_of({path: KEY})
+    decode, key_of = msgspec.json.Decoder(struct).decode, reader(struct, path)
+    keys = [_raw_key(decode, key_of, line) for line in lines]
     return Records(keys, lines, [TIME_OF_SENDING] * len(lines), bad=0, first_bad=None)
 
 
-def _raw_key(decoder: msgspec.json.Decoder[Any], line: bytes) -> bytes | None:
+def _raw_key(
+    decode: Callable[[bytes], object], key_of: Callable[[object], str | int], line: bytes
+) -> bytes | None:
     try:
-        key: str | None = decoder.decode(line).key
+        return str(key_of(decode(line))).encode()
     except NOT_JSON:
         return None
-    return None if key is None else key.encode()
 
 
 def _encoded_keys(keys: pa.Array) -> tuple[list[bytes], list[bytes]]:
@@ -142,6 +149,12 @@ def _members(name: str, values: Iterable[bytes | None]) -> list[bytes]:
 def _bytes(text: pa.Array) -> list[bytes]:
     values: list[bytes] = text.cast(pa.binary()).to_numpy(zero_copy_only=False).tolist()
     return values
+
+
+def _negative(numbers: pa.Array) -> int:
+    """How many of these JSON numbers are below 0; -0.0 is not."""
+    signed = numbers.filter(pc.starts_with(numbers, "-"))
+    return int(pc.sum(pc.less(signed.cast(pa.float64()), 0)).as_py() or 0)
 
 
 def _valid(column: pa.Array) -> npt.NDArray[np.bool_]:

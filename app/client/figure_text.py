@@ -16,6 +16,7 @@ class Row:
     key: str
     window_end_ms: int
     figure: Figure
+    provisional: bool = False
 
 
 def cells(row: Row) -> tuple[str, ...]:
@@ -24,7 +25,7 @@ def cells(row: Row) -> tuple[str, ...]:
     """
     f = row.figure
     return (
-        _printable(row.key),
+        printable(row.key),
         qualified(f),
         window_text(f),
         iso_time(row.window_end_ms),
@@ -35,11 +36,11 @@ def cells(row: Row) -> tuple[str, ...]:
 
 def qualified(figure: Figure) -> str:
     """The statistic with all that tells the figure from others of its window: quantile 0.99."""
-    words = [_printable(figure.statistic)]
+    words = [printable(figure.statistic)]
     if figure.quantile is not None:
         words.append(_short(figure.quantile))
     if figure.item is not None:
-        words.append(f'"{_printable(figure.item)}"')
+        words.append(f'"{printable(figure.item)}"')
     if figure.at_least is not None or figure.below is not None:
         words.append(_values(figure))
     return " ".join(words)
@@ -90,6 +91,6 @@ def _short(number: float) -> str:
     return repr(number).removesuffix(".0")
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Escape what would move the cursor: keys and items are anybody's text."""
     return text if text.isprintable() else text.encode("unicode_escape").decode()

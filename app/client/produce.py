@@ -24,7 +24,8 @@ _PACE_S = 0.05
 @dataclass(frozen=True)
 class ProduceReport:
     """What was sent. `sent` events were acknowledged, `failed` were not (`first_failure` says why),
-    `skipped` rows were no events (`first_skipped` says why).
+    `skipped` rows were no events (`first_skipped` says why). `negative` events have a value below
+    0.
     """
 
     topic: str
@@ -34,6 +35,7 @@ class ProduceReport:
     failed: int
     first_failure: str | None
     seconds: float
+    negative: int
 
     @property
     def events_per_s(self) -> float:
@@ -75,7 +77,7 @@ def produce_file(
     reader = Reader(source)
     batches = _raw(reader, columns, limit) if raw else _events(reader, columns, limit)
     sender = _Sender(bootstrap, topic, compression, rate)
-    skipped, first_skipped = 0, None
+    skipped, first_skipped, negative = 0, None, 0
     try:
         for records in batches:
             if records.first_bad is not None:
@@ -90,6 +92,7 @@ def produce_file(
                 skipped += records.bad
                 first_skipped = first_skipped or reason
             sender.send(records)
+            negative += records.negative
             if on_progress is not None:
                 on_progress(reader, sender.handed_over)
             if sender.failed:
@@ -105,6 +108,7 @@ def produce_file(
         sender.failed,
         sender.first_failure,
         sender.seconds,
+        negative,
     )
 
 

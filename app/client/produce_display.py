@@ -44,6 +44,12 @@ def report_lines(report: ProduceReport) -> list[str]:
         f"{_counted(report.sent, 'event')} sent to {report.topic} in {report.seconds:.1f} s "
         f"({report.events_per_s:,.0f} events/s)"
     )
+    if report.negative:
+        # Which statistics will read them is not known here.
+        lines.append(
+            f"{_counted(report.negative, 'value')} below 0: a topology with a sum of them sets such"
+            " events aside, on its topic of dead letters"
+        )
     return lines
 
 

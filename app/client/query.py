@@ -4,6 +4,7 @@ import http.client
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from pathlib import Path
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
@@ -28,12 +29,14 @@ _fault_decoder = msgspec.json.Decoder(Fault)
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def find_worker(topology: Topology) -> str:
-    """The URL of a worker of `topology` that runs on this machine, in a data folder of the user's.
+def find_worker(topology: Topology, data_dir: Path | None = None) -> str:
+    """The URL of a worker of `topology` that runs on this machine with the data folder `data_dir`,
+    or with one of the user's.
 
     Raises SlidestatError if none answers.
     """
-    for announced in announcements(user_folders(topology.application_id)):
+    own = user_folders(topology.application_id)
+    for announced in announcements([data_dir] if data_dir else sorted(own.glob("*"))):
         try:
             # Another server may have the port of a worker that was killed.
             with _opener.open(f"{announced.url}/health", timeout=_PROBE_S) as response:
@@ -42,9 +45,10 @@ def find_worker(topology: Topology) -> str:
         except (OSError, http.client.HTTPException, ValueError):
             continue
     raise SlidestatError(
-        f"No worker of {topology.name!r} was found on this machine.",
-        f"Start one with `slidestat run {topology.name}`, or say with --url where one"
-        " is: a worker prints it when it starts.",
+        f"No worker of {topology.name!r} was found on this machine: none that answers has"
+        + (f" the data folder {data_dir}." if data_dir else f" a data folder in {own}."),
+        "Start one with `slidestat run`. One that was given a --data-dir is found with the same;"
+        " one on another machine by --url, as it prints it when it starts.",
     )
 
 
@@ -62,6 +66,8 @@ def ask(
     """
     if urlsplit(url).scheme not in ("http", "https"):
         raise SlidestatError(f"{url!r} is no URL.", "Write it as http://127.0.0.1:6066.")
+    if not key:
+        raise SlidestatError("The key is empty.", "Name the key to ask for; no event has this one.")
     parameters = urlencode(
         {"window": windows, "statistic": statistics, "quantile": quantiles}, doseq=True
     )

@@ -8,7 +8,6 @@ whole, a checkpoint that no topology has made stands there: a worker started mea
 from collections.abc import Iterator, Mapping
 
 from confluent_kafka import (
-    ConsumerGroupState,
     ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
@@ -17,10 +16,15 @@ from confluent_kafka import (
 )
 
 from app.client.connection import admin_client, client_config
+from app.client.groups import count_workers
 from app.client.scan import open_scanner, scan
 from app.errors import SlidestatError
-from app.streaming.checkpoint import BEING_RESET, Checkpoint, encode_checkpoint
-from app.streaming.table import CHECKPOINT_KEY
+from app.streaming.checkpoint import (
+    BEING_RESET,
+    CHECKPOINT_KEY,
+    Checkpoint,
+    encode_checkpoint,
+)
 from app.streaming.topology import Topology
 
 _TIMEOUT_S = 30.0
@@ -29,16 +33,10 @@ _TIMEOUT_S = 30.0
 def require_no_workers(bootstrap: str, topology: Topology) -> None:
     """Raise SlidestatError while a worker is a member of the topology's group."""
     group = topology.application_id
-    try:
-        admin = admin_client(bootstrap)  # It must outlive what it is waited for.
-        found = admin.describe_consumer_groups([group])[group].result(_TIMEOUT_S)
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-            return
-        raise _refused(error) from error
-    if found.state not in (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD):
+    workers = count_workers(bootstrap, group)
+    if workers:
         raise SlidestatError(
-            f"The group {group} has {len(found.members)} running workers.",
+            f"The group {group} has {workers} running workers.",
             "Stop them (one that was killed is forgotten after 10 s), or replay beside them with"
             " --into.",
         )
@@ -62,7 +60,7 @@ def reset_state(bootstrap: str, topology: Topology, starts: Mapping[int, int]) -
             keys += 1
     sender.flush()
     for partition, start in starts.items():
-        checkpoint = encode_checkpoint(Checkpoint(start), topology.state_meaning)
+        checkpoint = encode_checkpoint(Checkpoint(start), topology.state_label)
         sender.send(partition, CHECKPOINT_KEY, checkpoint)
     sender.flush()
     _set_offsets(bootstrap, topology, starts)

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from app.client.durations import human_duration
 from app.client.figure_text import qualified
-from app.client.footprint_text import bytes_text
+from app.client.footprint_text import bytes_text, keeping_text
 from app.streaming.fields import field_text
 from app.streaming.footprint import Footprint, measure
 from app.streaming.runners import Runner
@@ -66,8 +66,8 @@ def _facts(topology: Topology) -> dict[str, str]:
     return {
         "topology": topology.name,
         "reads": topology.source,
-        "key": field_text(topology.key_path),
-        "time": f"{field_text(topology.time_path)}, in milliseconds",
+        "key": topology.key_name,
+        "time": f"{topology.time_name}, {topology.times.text}",
         "values": ", ".join(map(field_text, read)) or "none",
         "writes": topology.output_topic,
         "sets aside": f"{topology.dead_letter_topic}, {topology.late_topic}",
@@ -76,6 +76,7 @@ def _facts(topology: Topology) -> dict[str, str]:
         "windows": f"{windows}; the span is {topology.span}",
         "every": f"{topology.every} of event time",
         "lateness": topology.lateness,
+        "keeps keys": keeping_text(topology),
     }
 
 

@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import cast
 
 import msgspec
 from confluent_kafka import (
@@ -19,6 +20,7 @@ from confluent_kafka import (
 from app.client.connection import client_config
 from app.errors import SlidestatError
 from app.streaming.output_codec import AnyFormat, NotAnEmissionError
+from schemas.dead_letter import DeadLetterHeaders, Reason
 from schemas.emission import Emission
 
 # Looking once, without --from-beginning, reads this many of a partition's newest records: enough
@@ -38,12 +40,20 @@ class Record:
 
 
 @dataclass
+class Letters:
+    """How many dead letters have a reason, and what one of them says."""
+
+    count: int
+    one: DeadLetterHeaders
+
+
+@dataclass
 class EmissionReader:
     """Reads the emissions of a topic, of all its partitions, without joining a consumer group.
 
     `once` ends at the records that were there at the start. `read` counts the emissions, those of
-    other keys too, and `skipped` the records that are none. Emissions in Avro take a schema
-    `registry`. Memory: one fetch.
+    other keys too, `letters` dead letters by their reason, and `skipped` the records that are
+    neither. Emissions in Avro take a schema `registry`. Memory: one fetch.
     """
 
     bootstrap: str
@@ -55,6 +65,7 @@ class EmissionReader:
     registry: str = ""
     read: int = field(default=0, init=False)
     skipped: int = field(default=0, init=False)
+    letters: dict[Reason, Letters] = field(default_factory=dict, init=False)
     _lost: str | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -127,19 +138,30 @@ class EmissionReader:
                 ends.pop(partition, None)
             if offset >= end:
                 return None
-        return self._decoded(message.value() or b"")
+        # A list, though the types allow a mapping; a foreign header may be null.
+        headers = cast(list[tuple[str, bytes | None]], message.headers() or [])
+        texts = [(name, text) for name, text in headers if text is not None]
+        return self._decoded(message.value() or b"", texts)
 
     def _fault(self, fault: KafkaError) -> None:
         if fault.code() == KafkaError._ALL_BROKERS_DOWN or not fault.retriable():
             self._lost = fault.str()
 
-    def _decoded(self, value: bytes) -> Record | None:
+    def _decoded(self, value: bytes, headers: list[tuple[str, bytes]]) -> Record | None:
         try:
             emission = self._format.decode(value)
         except NotAnEmissionError:
-            self.skipped += 1
+            self._set_aside(headers)
             return None
         self.read += 1
         if self.key_glob is not None and not fnmatchcase(emission.key, self.key_glob):
             return None
         return Record(emission, value if value[:1] == b"{" else msgspec.json.encode(emission))
+
+    def _set_aside(self, headers: list[tuple[str, bytes]]) -> None:
+        try:
+            letter = DeadLetterHeaders.decode(headers)
+        except (msgspec.ValidationError, UnicodeDecodeError):
+            self.skipped += 1
+            return
+        self.letters.setdefault(letter.reason, Letters(0, letter)).count += 1

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from app.client.figure_text import Row, cells
+from app.client.figure_text import Row, cells, printable
 from app.client.watch import TAIL_RECORDS, EmissionReader
 from schemas.emission import Emission
 
@@ -34,10 +34,17 @@ def watch(reader: EmissionReader, rows: int, statistic: str | None, *, as_json: 
             shown = _show_live(reader, rows, statistic, console)
         else:
             shown = _show_lines(reader, statistic)
-        if reader.once and not shown:
+        if reader.once and not shown and not reader.letters:
             print(_nothing(reader, statistic), file=sys.stderr)
     except KeyboardInterrupt:
         pass  # It is how watching ends.
+    for reason, letters in reader.letters.items():
+        one = letters.one
+        print(
+            f"Dead letters, {reason}: {letters.count:,}, such as"
+            f" {one.topic}/{one.partition}/{one.offset}: {printable(one.detail)}",
+            file=sys.stderr,
+        )
     if reader.skipped:
         print(f"Records that were not emissions: {reader.skipped:,}.", file=sys.stderr)
 
@@ -45,10 +52,13 @@ def watch(reader: EmissionReader, rows: int, statistic: str | None, *, as_json: 
 def rows_of(emission: Emission, statistic: str | None) -> list[Row]:
     """A row for each of the figures, of all statistics or of one."""
     return [
-        Row(emission.key, emission.window_end_ms, figure)
+        Row(emission.key, emission.window_end_ms, figure, emission.provisional)
         for figure in emission.figures
         if statistic in (None, figure.statistic)
     ]
+
+
+_Age = tuple[int, bool]
 
 
 class Latest:
@@ -61,17 +71,19 @@ class Latest:
     def __init__(self, rows: int, statistic: str | None = None) -> None:
         self._rows = rows
         self._statistic = statistic
-        self._by_source: OrderedDict[tuple[str, str], tuple[int, list[Row]]] = OrderedDict()
+        self._by_source: OrderedDict[tuple[str, str], tuple[_Age, list[Row]]] = OrderedDict()
 
     def update(self, emissions: Iterable[Emission]) -> None:
         for emission in emissions:
             source = (emission.topology, emission.key)
-            end_ms, _ = self._by_source.get(source, (emission.window_end_ms, []))
-            if end_ms > emission.window_end_ms:
+            # Of one window, the final figures take the place of the provisional ones.
+            age = emission.window_end_ms, not emission.provisional
+            newest, _ = self._by_source.get(source, (age, []))
+            if newest > age:
                 continue  # A worker that starts again may repeat an older one.
             self._by_source.pop(source, None)
             if rows := rows_of(emission, self._statistic)[: self._rows]:
-                self._by_source[source] = (emission.window_end_ms, rows)
+                self._by_source[source] = (age, rows)
             if len(self._by_source) > self._rows:
                 self._by_source.popitem(last=False)
 
@@ -153,15 +165,20 @@ def _print_lines(rows: Iterable[Row]) -> int:
 def _line(row: Row) -> str:
     key, statistic, window, end, estimate, lower, upper, percent = cells(row)
     share = "" if percent == "-" else f" ±{percent}%"
+    mark = " provisional" if row.provisional else ""
     return (
-        f"{end} {window:>4} {statistic:<14} {key:<16} {estimate:>14} in [{lower}, {upper}]{share}"
+        f"{end} {window:>4} {statistic:<14} {key:<16} {estimate:>14} in [{lower}, {upper}]"
+        f"{share}{mark}"
     )
 
 
-def _table(rows: Iterable[Row], caption: str | None = None) -> Table:
+def _table(rows: Sequence[Row], caption: str | None = None) -> Table:
     table = Table(caption=caption)
     for heading in _HEADINGS:
         table.add_column(heading, justify="right" if heading in _NUMBERS else "left", no_wrap=True)
+    if any(row.provisional for row in rows):
+        table.add_column("")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in cells(row)))
+        mark = ("provisional",) if row.provisional else ()
+        table.add_row(*(Text(cell) for cell in (*cells(row), *mark)))
     return table

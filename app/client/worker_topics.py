@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from app.client.connection import admin_client, require_broker, require_topic
+from app.client.other_groups import check_no_other_group
 from app.client.topics import create_topic, topic_configs, written_topics
 from app.errors import SlidestatError
 from app.streaming.topology import Topology
@@ -14,17 +15,18 @@ def prepare_topics(bootstrap: str, topology: Topology) -> int:
     """Make what is missing of the topics that a worker writes; the partition count of its source.
 
     Raises SlidestatError for a source that is missing or compacted, for a written topic with fewer
-    partitions than the source, and for a changelog that is not one of this source's states.
+    partitions than the source, for a changelog that is not one of this source's states, and for a
+    topology of this name in another group.
     """
     source = topology.source
     partitions = require_events(bootstrap, source)
     wanted = written_topics(topology)
     # Faust would make it with a single replica, whatever the cluster's default.
     wanted[topology.changelog_topic] = {"cleanup.policy": _COMPACT}
+    cluster = require_broker(bootstrap)
+    check_no_other_group(bootstrap, topology, cluster)
     found = {
-        name: len(topic.partitions)
-        for name, topic in require_broker(bootstrap).topics.items()
-        if name in wanted
+        name: len(topic.partitions) for name, topic in cluster.topics.items() if name in wanted
     }
     cleanup = _cleanup_policies(bootstrap, found)
     for name in found.keys() & written_topics(topology).keys():

@@ -19,12 +19,13 @@ from app.streaming.topology import Topology
 _FLAGS = {
     "key_field": "--key",
     "time_field": "--time",
+    "time_format": "--time-format",
     "value_field": "--value",
     "windows": "--window",
     "output_format": "--output-format",
     STATISTICS: "--statistic",
 }
-_FIELD = re.compile(r"\b(?:key|time|value)_field\b")
+_FIELD = re.compile(r"\b(?:(?:key|time|value)_field|time_format)\b")
 _TRUTHS = {"true": True, "false": False}
 _FORM = "Write KIND[:FIELD][:NAME=VALUE]..., such as count or quantile:took.ms:quantiles=0.5,0.99."
 

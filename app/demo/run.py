@@ -167,7 +167,9 @@ def _outputs(topology: Topology, address: str) -> list[Record]:
     reader = EmissionReader(
         address, topology.output_topic, _PARTITIONS, from_beginning=True, once=True
     )
-    return [record for batch in reader.batches() for record in batch]
+    records = (record for batch in reader.batches() for record in batch)
+    # A provisional emission is replaced by the one that counts.
+    return [record for record in records if not record.emission.provisional]
 
 
 def _delete_topics(address: str, topology: Topology) -> None:

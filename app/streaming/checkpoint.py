@@ -13,9 +13,11 @@ from app.errors import SlidestatError
 
 _VERSION = 1
 
+# Of a partition's checkpoint, in its table and its changelog.
+CHECKPOINT_KEY = b"p"
+
 # Before any event: below every time that an event may have, and far from overflow.
 NO_TIME = -(2**62)
-
 
 # Stands in for a topology's meaning while a replay sets its states back.
 BEING_RESET = {"reset": "under way"}
@@ -56,8 +58,16 @@ _decoder = msgspec.msgpack.Decoder(_Stored)
 
 
 def encode_checkpoint(checkpoint: Checkpoint, meaning: dict[str, str]) -> bytes:
-    """The bytes that the table and the changelog keep; `meaning` is a topology's."""
+    """The bytes that the table and the changelog keep; `meaning` is a topology's `state_label`."""
     return msgspec.msgpack.encode(_Stored(_VERSION, checkpoint, meaning))
+
+
+def stored_meaning(stored: bytes) -> dict[str, str]:
+    """What the states of a stored checkpoint mean; nothing if it cannot be read."""
+    try:
+        return _decoder.decode(stored).meaning
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return {}
 
 
 def decode_checkpoint(stored: bytes | None, meaning: dict[str, str]) -> Checkpoint:

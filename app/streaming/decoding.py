@@ -5,8 +5,9 @@ brings its own explanation.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,6 +18,7 @@ from app.streaming.fields import field_text
 from app.streaming.record_type import reader, record_type
 from app.streaming.topology import Topology
 from schemas.dead_letter import Reason
+from schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
 
 # The path that msgspec ends a message with: Expected `int`, got `str` - at `$.time`
 _PATH = re.compile(r" - at `\$\.?(?P<field>.*)`$")
@@ -52,39 +54,76 @@ class EventDecoder:
     def __init__(self, topology: Topology) -> None:
         record = record_type(topology)
         self._decode = msgspec.json.Decoder(record).decode
-        self._key = reader(record, topology.key_path)
-        self._time = reader(record, topology.time_path)
+        key, time = topology.key_path, topology.time_path
+        # None for what the record has itself.
+        self._key = None if key is None else reader(record, key)
+        self._time = None if time is None else reader(record, time)
+        self._to_ms = topology.times.to_ms
         self._numbers = [reader(record, column.path) for column in topology.columns.numbers]
         self._items = [reader(record, column.path) for column in topology.columns.items]
-        self._key_name = field_text(topology.key_path)
-        self._time_name = field_text(topology.time_path)
+        self._key_name = topology.key_name
+        self._time_name = topology.time_name
         self._limited = {_name(column): column for column in topology.columns.numbers}
         self._item_names = {_name(column) for column in topology.columns.items}
 
-    def decode(self, records: Sequence[bytes | None]) -> EventColumns:
-        """Columns of the readable records and a refusal for each of the others; never raises."""
-        decode = self._decode
-        events = []
-        refusals = []
-        for row, record in enumerate(records):
-            try:
-                events.append(decode(record))  # type: ignore[arg-type]  # None is refused below
-            except (msgspec.DecodeError, TypeError, UnicodeError, RecursionError) as error:
-                refusals.append(self._refuse(row, record, error))
+    def decode(
+        self,
+        records: Sequence[bytes | None],
+        keys: Sequence[bytes | None] = (),
+        timestamps: Sequence[int] = (),
+    ) -> EventColumns:
+        """Columns of the readable records and a refusal for each of the others; never raises.
+
+        `keys` and `timestamps` are those of the records, for a topology that reads them.
+        """
+        events, refusals = self._events(records)
         rows = np.arange(len(records), dtype=np.int64)
         if refusals:
             rows = np.delete(rows, [refusal.row for refusal in refusals])
         count = len(events)
-        return EventColumns(
+        if self._time is None:
+            times = np.asarray(timestamps, np.int64)[rows]
+        else:
+            times = self._to_ms(map(self._time, events), count)
+        faults: dict[int, Refusal] = {}
+        outside = np.flatnonzero((times < EARLIEST_TIME_MS) | (times >= LATEST_TIME_MS))
+        for place in outside.tolist():
+            detail = f"{self._time_name}: {times[place]} ms is not from 1980 to 2100"
+            faults[place] = Refusal(int(rows[place]), Reason.BAD_TIME, detail)
+        if self._key is None:
+            texts = []
+            for place, row in enumerate(rows.tolist()):
+                text, fault = _key_text(keys[row])
+                texts.append(text)
+                if fault:
+                    detail = f"{self._key_name}: {fault}"
+                    faults[place] = Refusal(row, Reason.BAD_KEY, detail)
+        else:
+            texts = list(map(self._key, events))
+        columns = EventColumns(
             rows=rows,
-            keys=list(map(self._key, events)),
-            times=np.fromiter(map(self._time, events), np.int64, count),
+            keys=_decimal(texts),
+            times=times,
             numbers=tuple(
                 np.fromiter(map(number, events), np.float64, count) for number in self._numbers
             ),
             items=tuple(_texts(list(map(item, events))) for item in self._items),
             refusals=refusals,
         )
+        return _without(columns, faults) if faults else columns
+
+    def _events(self, records: Sequence[bytes | None]) -> tuple[list[Any], list[Refusal]]:
+        events: list[Any] = []
+        refusals: list[Refusal] = []
+        remaining = iter(records)
+        while True:
+            try:
+                # What comes before a bad record stays in the list, and reading goes on behind it.
+                events.extend(map(self._decode, remaining))  # type: ignore[arg-type]  # or None
+                return events, refusals
+            except (msgspec.DecodeError, TypeError, UnicodeError, RecursionError) as error:
+                row = len(events) + len(refusals)
+                refusals.append(self._refuse(row, records[row], error))
 
     def _refuse(self, row: int, record: bytes | None, error: Exception) -> Refusal:
         if record is None:
@@ -131,7 +170,12 @@ def refuse_future(columns: EventColumns, timestamps: Sequence[int], ahead: int) 
         Refusal(row, Reason.FROM_THE_FUTURE, f"{ms} ms after the record's own timestamp")
         for row, ms in zip(columns.rows[wrong].tolist(), by[wrong].tolist(), strict=True)
     ]
-    places = np.flatnonzero(~wrong)
+    return _without(columns, dict(zip(np.flatnonzero(wrong).tolist(), refusals, strict=True)))
+
+
+def _without(columns: EventColumns, faults: Mapping[int, Refusal]) -> EventColumns:
+    """The columns without the events at the places of `faults`, which are refused."""
+    places = np.delete(np.arange(len(columns.rows)), list(faults))
     kept = places.tolist()
     return EventColumns(
         rows=columns.rows[places],
@@ -139,8 +183,30 @@ def refuse_future(columns: EventColumns, timestamps: Sequence[int], ahead: int) 
         times=columns.times[places],
         numbers=tuple(column[places] for column in columns.numbers),
         items=tuple([column[place] for place in kept] for column in columns.items),
-        refusals=sorted([*columns.refusals, *refusals], key=lambda refusal: refusal.row),
+        refusals=sorted([*columns.refusals, *faults.values()], key=lambda refusal: refusal.row),
     )
+
+
+def _key_text(key: bytes | None) -> tuple[str, str]:
+    """A record's own key as text, and what is wrong with it, if anything."""
+    if key is None:
+        return "", "the record has no key"
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        return "", "it is not UTF-8"
+    if not 1 <= len(text) <= MAX_KEY_LENGTH:
+        return "", f"it has {len(text)} characters, not 1 to {MAX_KEY_LENGTH}"
+    return text, ""
+
+
+def _decimal(keys: list[Any]) -> list[str]:
+    """Keys as texts: a whole number is its decimal digits."""
+    try:
+        "".join(keys)  # The quickest way to see that all are texts.
+    except TypeError:
+        return list(map(str, keys))
+    return keys
 
 
 def _name(column: Column) -> str:

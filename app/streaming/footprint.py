@@ -61,7 +61,13 @@ def _measure(topology: Topology, count: int) -> Footprint:
     records = _records(quiet, times)
     offsets = np.arange(count, dtype=np.int64)
     batch = RecordBatch(
-        topology.source, 0, offsets, [None] * count, records, times.tolist(), start_offset=0
+        topology.source,
+        0,
+        offsets,
+        [_KEY.encode()] * count,
+        records,
+        times.tolist(),
+        start_offset=0,
     )
     processor = PartitionProcessor(quiet, topology.source, 0, _NoStore())
     effects = processor.process(batch)
@@ -84,8 +90,12 @@ def _records(topology: Topology, times: npt.NDArray[np.int64]) -> list[bytes]:
     values |= {
         column.path: _numbers(rng, column, len(times)) for column in topology.columns.numbers
     }
-    values[topology.time_path] = times.tolist()
-    values[topology.key_path] = [_KEY] * len(times)
+    if topology.time_path is not None:
+        values[topology.time_path] = map(topology.times.written, times.tolist())
+    if topology.key_path is not None:
+        values[topology.key_path] = [_KEY] * len(times)
+    if not values:  # Nothing is read but what Kafka keeps of a record.
+        return [b"{}"] * len(times)
     encode = msgspec.json.encode
     return [
         encode(_nested(zip(values, row, strict=True))) for row in zip(*values.values(), strict=True)

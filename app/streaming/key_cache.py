@@ -1,11 +1,12 @@
 """States of a partition's keys in memory, in front of its store."""
 
 from collections.abc import Iterable, Iterator
-from heapq import merge, nsmallest
+from heapq import merge
 from itertools import groupby, islice
 from typing import Protocol
 
 from app.streaming.checkpoint import NO_TIME
+from app.streaming.first_keys import first_keys
 from app.streaming.key_state import KeyState, decode_key_state
 
 NEW_KEY = KeyState(NO_TIME, -1, NO_TIME, 0, ())
@@ -46,16 +47,15 @@ class KeyCache:
         of their characters (which is that of their UTF-8).
         """
         states = self._states
-        unwritten = (
-            key
-            for key in self._new | self._taken_new
-            if key > after and key.startswith(prefix) and states.get(key) is not None
-        )
+
+        def wanted(key: str) -> bool:
+            return key.startswith(prefix) and states.get(key) is not None
+
+        unwritten = (first_keys(new, after, limit, wanted) for new in (self._new, self._taken_new))
         stored = (
             key for key in self._stored_keys(prefix, after) if states.get(key, b"") is not None
         )
-        both = merge(nsmallest(limit, unwritten), stored)
-        return islice((key for key, _ in groupby(both)), limit)
+        return islice((key for key, _ in groupby(merge(*unwritten, stored))), limit)
 
     def _stored_keys(self, prefix: str, after: str) -> Iterator[str]:
         for key, _ in self._store.scan(max(prefix, after)):

@@ -109,13 +109,13 @@ class PartitionProcessor:
         self._windows = np.array(topology.window_lengths, dtype=np.int64)
         self._runners = list(dict.fromkeys(topology.runners))
         self._columns = topology.columns
-        self._meaning = topology.state_meaning
+        self._label = topology.state_label
         self._decoder = decoder or EventDecoder(topology)
         self._figures = FigureTable(topology, topology.window_lengths)
         self._encoder = EmissionEncoder(topology, topic, partition, codec or JsonCodec())
         stored = store.checkpoint()
         self._has_checkpoint = stored is not None
-        self._checkpoint = decode_checkpoint(stored, self._meaning)
+        self._checkpoint = decode_checkpoint(stored, topology.state_meaning)
         self._next_offset = self._checkpoint.next_offset
         self._max_time = self._checkpoint.max_time
         self._ledger = Ledger(self._checkpoint)
@@ -155,7 +155,7 @@ class PartitionProcessor:
         effects = Effects()
         if not len(batch):
             return effects
-        columns = self._decoder.decode(batch.values)
+        columns = self._decoder.decode(batch.values, batch.keys, batch.timestamps)
         columns = refuse_future(columns, batch.timestamps, self._ahead)
         rows = columns.rows
         for refusal in columns.refusals:
@@ -228,7 +228,7 @@ class PartitionProcessor:
         self._checkpoint = self._ledger.settle(next_offset)
         self._snapshot = Snapshot(
             self._cache.take_changes(),
-            encode_checkpoint(self._checkpoint, self._meaning),
+            encode_checkpoint(self._checkpoint, self._label),
             next_offset,
         )
         return self._snapshot

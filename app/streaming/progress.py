@@ -1,5 +1,6 @@
 """What a worker tells the person who runs it: a line when it is ready, and one now and then."""
 
+import asyncio
 import sys
 import time
 from collections.abc import Collection
@@ -19,6 +20,8 @@ class Progress:
         self._told_read = 0
         self._started = time.monotonic()
         self._told_at = -_EVERY_S  # the first line comes at once
+        self._newest = Counters(), NO_TIME
+        self._due: asyncio.TimerHandle | None = None
 
     def ready(self, partitions: Collection[int]) -> None:
         """The group gave this worker these partitions."""
@@ -30,10 +33,20 @@ class Progress:
         self._read += records
 
     def flushed(self, counters: Counters, max_time: int) -> None:
-        """State is durable up to here; said every few seconds."""
-        now = time.monotonic()
-        if now - self._told_at < _EVERY_S or self._read == self._told_read:
+        """State is durable up to here; said every few seconds, the last of it too."""
+        self._newest = counters, max_time
+        wait_s = self._told_at + _EVERY_S - time.monotonic()
+        if self._read == self._told_read or self._due is not None:
             return
+        if wait_s <= 0:
+            self._tell()
+        else:
+            self._due = asyncio.get_running_loop().call_later(wait_s, self._tell)
+
+    def _tell(self) -> None:
+        self._due = None
+        counters, max_time = self._newest
+        now = time.monotonic()
         rate = (self._read - self._told_read) / (now - max(self._told_at, self._started))
         self._told_at, self._told_read = now, self._read
         newest = "none"

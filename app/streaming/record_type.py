@@ -1,6 +1,6 @@
 """The msgspec type that reads a topology's records: only the fields asked for, limits included."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Annotated, Any
 
@@ -10,12 +10,14 @@ from msgspec import Meta
 from app.streaming.columns import MAX_ITEM_LENGTH, Limits
 from app.streaming.fields import FieldPath
 from app.streaming.topology import Topology
-from schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
+from schemas.event import MAX_KEY_LENGTH
 
 _Tree = dict[str, Any]
 
-_KEY = Annotated[str, Meta(min_length=1, max_length=MAX_KEY_LENGTH)]
-_TIME = Annotated[int, Meta(ge=EARLIEST_TIME_MS, lt=LATEST_TIME_MS)]
+KEY = (
+    Annotated[str, Meta(min_length=1, max_length=MAX_KEY_LENGTH)]
+    | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+)
 _ITEM = Annotated[str, Meta(max_length=MAX_ITEM_LENGTH)] | int | float | bool
 
 
@@ -34,8 +36,15 @@ def record_type(topology: Topology) -> type[msgspec.Struct]:
     for column in topology.columns.numbers:
         if column.limits is not None:
             types[column.path] = _number(column.limits, also_item=column.path in types)
-    types[topology.time_path] = _TIME
-    types[topology.key_path] = _KEY
+    if topology.time_path is not None:
+        types[topology.time_path] = topology.times.type
+    if topology.key_path is not None:
+        types[topology.key_path] = KEY
+    return struct_of(types)
+
+
+def struct_of(types: Mapping[FieldPath, object]) -> type[msgspec.Struct]:
+    """A struct with a field of the given type at each path."""
     tree: _Tree = {}
     for path, leaf in types.items():
         _plant(tree, path, leaf)

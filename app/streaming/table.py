@@ -14,12 +14,12 @@ from typing import Any, cast
 import faust
 import rocksdict
 
+from app.streaming.checkpoint import CHECKPOINT_KEY
 from app.streaming.partition import Snapshot
 from app.streaming.producer import BulkProducer
 from app.streaming.topology import Topology
 
 _KEY = b"k"
-CHECKPOINT_KEY = b"p"
 
 # Faust's defaults are made for one large database, not for one a partition: a 2 GiB cache each.
 _ROCKSDB_OPTIONS = {

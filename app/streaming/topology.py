@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING
 
 from app.errors import SlidestatError
 from app.streaming.columns import Columns
-from app.streaming.fields import Field, FieldPath, check_apart, field_path, field_text
+from app.streaming.fields import (
+    RECORD_KEY,
+    RECORD_TIMESTAMP,
+    Field,
+    FieldPath,
+    check_apart,
+    field_path,
+    field_text,
+    path_unless,
+)
 from app.streaming.lengths import WindowLength, duration_ms, window_length
 from app.streaming.statistics import DEFAULT, Statistic
+from app.streaming.time_format import TIME_FORMATS, TimeFormat
 from app.synopses.errors import SynopsisError
 
 if TYPE_CHECKING:
@@ -32,12 +42,14 @@ class Topology:
     less `lateness`) are late; those whose event time lies more than `ahead` after the Kafka
     timestamp of their record come from a clock that is wrong, and make dead letters. When a
     partition brings no record for `idle` of real time, what is not yet emitted is, provisionally;
-    "0s" never does so. Fields are paths into the JSON records. `group` is the consumer group
-    of the workers, the topology's name by default: topologies of one source and group share a
-    worker. `output_format` is that of the emissions, "json" or "avro". `output` begins the names of
-    the topics that are written, the topology's name by default: two versions of a topology, in
-    groups of their own, can run side by side. Raises SlidestatError, naming the field, for a
-    topology that cannot be.
+    "0s" never does so. Fields are paths into the JSON records; "kafka:key" as `key_field` and
+    "kafka:timestamp" as `time_field` are what Kafka keeps of the record itself, UTF-8 text and
+    milliseconds. `time_format` says how times are written: "ms", "s", "us" or "ns" since 1970, or
+    "iso8601". `group` is the consumer group of the workers, the topology's name by default:
+    topologies of one source and group share a worker. `output_format` is that of the emissions,
+    "json" or "avro". `output` begins the names of the topics that are written, the topology's name
+    by default: two versions of a topology, in groups of their own, can run side by side. Raises
+    SlidestatError, naming the field, for a topology that cannot be.
     """
 
     name: str
@@ -51,6 +63,7 @@ class Topology:
     idle: str = "0s"
     key_field: Field = "key"
     time_field: Field = "time"
+    time_format: str = "ms"
     value_field: Field = "value"
     group: str = ""
     output_format: str = "json"
@@ -97,13 +110,22 @@ class Topology:
             )
 
     def _check_fields(self) -> None:
-        fields = ("key_field", "time_field", "value_field")
-        key, time, value = (field_path(getattr(self, field), field) for field in fields)
-        if key in (time, value) or time == value:
+        paths = [
+            path for path in (self.key_path, self.time_path, self.value_path) if path is not None
+        ]
+        if len(set(paths)) != len(paths):
             raise SlidestatError(
-                f"key_field, time_field and value_field are {field_text(key)!r},"
-                f" {field_text(time)!r} and {field_text(value)!r}.",
+                f"key_field, time_field and value_field are {self.key_name!r},"
+                f" {self.time_name!r} and {field_text(self.value_path)!r}.",
                 "Name three different fields.",
+            )
+        if self.time_format not in tuple(TIME_FORMATS):  # It may be anything, also unhashable.
+            formats = ", ".join(f'"{name}"' for name in TIME_FORMATS)
+            raise SlidestatError(f"time_format is {self.time_format!r}.", f"Give one of {formats}.")
+        if self.time_path is None and self.time_format != "ms":
+            raise SlidestatError(
+                f"time_format is {self.time_format!r}, but the time is {RECORD_TIMESTAMP!r}.",
+                "Leave time_format out: Kafka's timestamps are milliseconds.",
             )
 
     def _check_times(self) -> None:
@@ -157,7 +179,14 @@ class Topology:
                     "Take it out, or give the span as a duration.",
                 )
         read = (column.path for column in (*self.columns.numbers, *self.columns.items))
-        check_apart((self.key_path, self.time_path, *read))
+        own = [path for path in (self.key_path, self.time_path) if path is not None]
+        check_apart((*own, *read))
+        for column in (*self.columns.numbers, *self.columns.items):
+            if column.path == self.time_path:
+                raise SlidestatError(
+                    f"a statistic of {field_text(column.path)!r} is asked for, which is the time.",
+                    "Give it another field: what times decide is which windows an event is in.",
+                )
         for column in self.columns.numbers:
             if column.limits is not None and column.limits.least > column.limits.most:
                 raise SlidestatError(
@@ -205,12 +234,29 @@ class Topology:
         return tuple(sorted({window_length(window, "windows").length for window in windows}))
 
     @property
-    def key_path(self) -> FieldPath:
-        return field_path(self.key_field, "key_field")
+    def key_path(self) -> FieldPath | None:
+        """The field of the key; None where it is the record's own."""
+        return path_unless(self.key_field, "key_field", RECORD_KEY)
 
     @property
-    def time_path(self) -> FieldPath:
-        return field_path(self.time_field, "time_field")
+    def time_path(self) -> FieldPath | None:
+        """The field of the event time; None where it is the record's timestamp."""
+        return path_unless(self.time_field, "time_field", RECORD_TIMESTAMP)
+
+    @property
+    def key_name(self) -> str:
+        """What the key is called, to people."""
+        return RECORD_KEY if self.key_path is None else field_text(self.key_path)
+
+    @property
+    def time_name(self) -> str:
+        """What the event time is called, to people."""
+        return RECORD_TIMESTAMP if self.time_path is None else field_text(self.time_path)
+
+    @property
+    def times(self) -> TimeFormat:
+        """How event times are written."""
+        return TIME_FORMATS[self.time_format]
 
     @property
     def value_path(self) -> FieldPath:
@@ -244,16 +290,22 @@ class Topology:
         """What stored states depend on, by the field that says it: with another meaning, states
         are of no use. Windows and `every` are free to change.
         """
+        written = self.time_format
         return {
             "group": self.group_name,
             "name": self.name,
             "source": self.source,
-            "key_field": field_text(self.key_path),
-            "time_field": field_text(self.time_path),
+            "key_field": self.key_name,
+            "time_field": self.time_name + ("" if written == "ms" else f" in {written}"),
             "span": f"{self.span_length.length} {'events' if self.span_length.of_events else 'ms'}",
             "lateness": f"{self.lateness_ms} ms",
             "statistics": "; ".join(dict.fromkeys(runner.meaning for runner in self.runners)),
         }
+
+    @property
+    def state_label(self) -> dict[str, str]:
+        """What stored states say of themselves: what they mean, and where their output goes."""
+        return {**self.state_meaning, "output": self.output_topic}
 
     @property
     def group_name(self) -> str:

@@ -78,14 +78,18 @@ class TopologyDriver:
     def send(
         self,
         *events: Mapping[str, Any],
+        key: str | None = None,
         partition: int | None = None,
         timestamp: int = NO_TIMESTAMP,
     ) -> None:
-        """Send events as JSON, each under the Kafka key that is its key; all of a call come in one
-        fetch. `timestamp` is that of their records, in milliseconds.
+        """Send events as JSON, under the Kafka key `key`, or each under the one in its key field;
+        all of a call come in one fetch. `timestamp` is that of their records, in milliseconds.
         """
         path = self.topology.key_path
-        records = [_Record(_kafka_key(event, path), _encode(event), timestamp) for event in events]
+        records = []
+        for event in events:
+            kafka_key = _kafka_key(event, path) if key is None else key.encode()
+            records.append(_Record(kafka_key, _encode(event), timestamp))
         self._send(records, partition)
 
     def send_bytes(
@@ -118,7 +122,7 @@ class TopologyDriver:
                 f"{event_time} is no time that an event may have.",
                 "Give milliseconds since 1970; events lie from 1980 to 2100.",
             )
-        tick = _Record(None, _encode(self._clock_event(event_time)), NO_TIMESTAMP)
+        tick = self._clock_record(event_time)
         for number, watermark in enumerate(watermarks):
             if watermark < time:
                 self._send([tick], number)
@@ -263,7 +267,7 @@ class TopologyDriver:
                 self.emissions.append(emission)
                 self._of_key.setdefault(emission.key, []).append(emission)
 
-    def _clock_event(self, time: int) -> dict[str, Any]:
+    def _clock_record(self, time: int) -> _Record:
         """An event that every statistic of the topology can read."""
         topology = self.topology
         event: dict[str, Any] = {}
@@ -271,17 +275,22 @@ class TopologyDriver:
             _plant(event, column.path, "")
         for column in topology.columns.numbers:
             _plant(event, column.path, _number(column))
-        _plant(event, topology.time_path, time)
-        _plant(event, topology.key_path, _CLOCK_KEY)
-        return event
+        if topology.time_path is not None:
+            _plant(event, topology.time_path, topology.times.written(time))
+        if topology.key_path is not None:
+            _plant(event, topology.key_path, _CLOCK_KEY)
+        timestamp = time if topology.time_path is None else NO_TIMESTAMP
+        return _Record(_CLOCK_KEY.encode(), _encode(event), timestamp)
 
 
-def _kafka_key(event: Mapping[str, Any], path: FieldPath) -> bytes | None:
+def _kafka_key(event: Mapping[str, Any], path: FieldPath | None) -> bytes | None:
     """What a producer would partition the event by; None for an event without a key."""
+    if path is None:
+        return None
     value: Any = event
     for name in path:
         value = value.get(name) if isinstance(value, Mapping) else None
-    return value.encode() if isinstance(value, str) else None
+    return str(value).encode() if type(value) in (str, int) else None
 
 
 def _plant(event: dict[str, Any], path: FieldPath, value: object) -> None:

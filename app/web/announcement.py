@@ -1,6 +1,6 @@
 """A file in a worker's data folder that says where the worker answers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,10 +31,10 @@ def announced(folder: Path, address: WebAddress) -> Iterator[None]:
         path.unlink(missing_ok=True)
 
 
-def announcements(folders: Path) -> Iterator[Announced]:
-    """What the workers with data folders in `folders` say; a killed worker's file stays behind."""
-    for path in sorted(folders.glob(f"*/{_FILE}")):
+def announcements(folders: Iterable[Path]) -> Iterator[Announced]:
+    """What the workers with these data folders say; a killed worker's file stays behind."""
+    for folder in folders:
         try:
-            yield msgspec.json.decode(path.read_bytes(), type=Announced)
+            yield msgspec.json.decode((folder / _FILE).read_bytes(), type=Announced)
         except (OSError, msgspec.DecodeError):
             continue  # It ended just now, or was killed while it wrote.

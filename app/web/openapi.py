@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from app.web.parameters import DEFAULT_LIMIT, MOST_KEYS, MOST_VALUES
+from app.web.parameters import DEFAULT_LIMIT, MOST_KEYS, MOST_PAIRS, MOST_VALUES
 from schemas.event import MAX_KEY_LENGTH
 from schemas.query import (
     Fault,
@@ -136,7 +136,8 @@ def _key_parameters() -> list[dict[str, Any]]:
         ),
         _query_parameter(
             "quantile",
-            "Which quantiles, in place of those that the topology declares.",
+            "Which quantiles, in place of those that the topology declares; windows times quantiles"
+            f" are at most {MOST_PAIRS}.",
             listed({"type": "number", "minimum": 0, "maximum": 1}),
         ),
     ]

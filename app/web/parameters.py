@@ -12,8 +12,9 @@ from schemas.event import MAX_KEY_LENGTH
 
 DEFAULT_LIMIT = 100
 MOST_KEYS = 1_000
-# Of one parameter in one question.
+# Of one parameter in one question; and of windows times quantiles, which are as many figures.
 MOST_VALUES = 50
+MOST_PAIRS = 500
 
 _MOST_PARAMETERS = 500
 _LIMIT = re.compile(r"[0-9]{1,9}", re.ASCII)
@@ -40,6 +41,13 @@ def key_query(topology: Topology, query: str) -> LiveQuery:
             raise SlidestatError(
                 f"{name} is given {len(values)} times.", f"Give it at most {MOST_VALUES} times."
             )
+    windows, shares = len(parameters["window"]), len(parameters["quantile"])
+    if windows * shares > MOST_PAIRS:
+        raise SlidestatError(
+            f"window is given {windows} times and quantile {shares} times: {windows * shares:,}"
+            " quantiles.",
+            f"Ask for at most {MOST_PAIRS} in one question.",
+        )
     quantiles = [_number("quantile", text) for text in parameters["quantile"]]
     return LiveQuery(topology, parameters["window"], parameters["statistic"], quantiles)
 

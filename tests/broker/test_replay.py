@@ -9,8 +9,12 @@ import msgspec
 from confluent_kafka import Producer
 
 from app.client.state_reset import ChangelogWriter
-from app.streaming.checkpoint import BEING_RESET, Checkpoint, encode_checkpoint
-from app.streaming.table import CHECKPOINT_KEY
+from app.streaming.checkpoint import (
+    BEING_RESET,
+    CHECKPOINT_KEY,
+    Checkpoint,
+    encode_checkpoint,
+)
 from schemas.emission import Emission, emission_key
 from tests.broker.conftest import MakeStage
 from tests.broker.workers import Stage, distinct, events, produce

@@ -190,3 +190,14 @@ def test_senders_do_not_disturb_each_other(
     for sender in senders:
         sender.join()
     assert set(Counter(m.value() for m in read_topic(topic)).values()) == {2}
+
+
+@pytest.mark.parametrize(("value", "told"), [("-1", True), ("1", False)])
+def test_values_that_a_sum_refuses_are_told(
+    value: str, told: bool, tmp_path: Path, make_topic: MakeTopic, run_cli: RunCli
+) -> None:
+    """They are sent, for other statistics take them; it is said that they are there."""
+    (tmp_path / "x.csv").write_text(f"key,time,value\na,978307200000,{value}\n")
+    run = run_cli("produce", str(tmp_path / "x.csv"), "--topic", make_topic())
+    assert run.returncode == 0
+    assert ("1 value below 0: a topology with a sum" in run.stdout) == told

@@ -44,6 +44,21 @@ def test_payload_is_compact() -> None:
 
 
 @pytest.mark.parametrize(
+    ("values", "negative"),
+    [
+        ([1.0, -1.0, -5e-324, -0.0, 0.0], 2),
+        ([3, -2, 0], 1),
+        (["-1", " -1e3 ", "-0", "-0.00", "+4", "x"], 2),
+        ([], 0),
+    ],
+)
+def test_values_below_zero_are_counted(values: list[object], negative: int) -> None:
+    """A sum would refuse them: who sends them is told."""
+    count = len(values)
+    assert encode(rows(["a"] * count, [TIME_MS] * count, values), Columns()).negative == negative
+
+
+@pytest.mark.parametrize(
     ("key", "time", "value", "reason"),
     [
         (None, TIME_MS, 1.0, "key (the key) is missing"),
@@ -238,12 +253,29 @@ def test_bad_rows_beside_more_columns() -> None:
 
 
 def test_raw_records() -> None:
-    """Raw lines are untouched; the key is taken where it is text, and nothing is refused."""
-    lines = [b'{"k":"a"}', b"not json", b'{"k":5}', b'{"x":1}', b"\xff", b"[" * 100_000, b""]
-    records = raw_records(lines, "k")
-    assert records.values == lines
-    assert records.keys == [b"a", None, None, None, None, None, None]
+    """Raw lines are untouched; the key is taken where a topology would, and nothing is refused."""
+    keyed = {
+        b'{"k":"a"}': b"a",
+        b"not json": None,
+        b'{"k":5}': b"5",
+        b'{"k":%b}' % (b"5" * 5_000): None,
+        b'{"k":""}': None,
+        b'{"k":null}': None,
+        b'{"x":1}': None,
+        b"\xff": None,
+        b"[" * 100_000: None,
+        b"": None,
+    }
+    records = raw_records(list(keyed), "k")
+    assert records.values == list(keyed)
+    assert records.keys == list(keyed.values())
     assert records.bad == 0
+
+
+def test_the_key_of_a_raw_record_may_lie_in_an_object() -> None:
+    """By its path, as a topology has it."""
+    lines = [b'{"user":{"id":"a"},"user.id":"b"}', b'{"user":3}', b'{"user":{"id":7}}']
+    assert raw_records(lines, "user.id").keys == [b"a", None, b"7"]
 
 
 @pytest.mark.skipif(not NASA.exists(), reason=f"no {NASA.name} beside the project")

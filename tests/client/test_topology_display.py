@@ -7,7 +7,7 @@ import pytest
 
 from app.client.footprint_text import bytes_text, footprint_line
 from app.client.topology_display import promise_text, show_topology
-from app.streaming.statistics import KINDS, Count, Mean, Quantiles, Rate, Statistic
+from app.streaming.statistics import KINDS, Count, LandmarkCount, Mean, Quantiles, Rate, Statistic
 from app.streaming.statistics.base import Promise
 from app.streaming.topology import Topology
 from tests.client.conftest import RunCli
@@ -53,6 +53,30 @@ def test_a_toml_file(tmp_path: Path, run_cli: RunCli) -> None:
     assert "values      price.net" in run.stdout
     assert "windows     100 events; the span is 100 events" in run.stdout
     assert "sum_price.net" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("topology", "kept"),
+    [
+        (declare(Count()), "until the last event is 1h old"),
+        (
+            declare(Count(), span="7 events"),
+            "for ever: the last 7 events of a key never leave its window",
+        ),
+        (
+            declare(Count(), LandmarkCount()),
+            "for ever: landmark_count tells of all events since the first",
+        ),
+    ],
+)
+def test_how_long_keys_are_kept(
+    topology: Topology, kept: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is shown; who starts a worker is told where memory only grows."""
+    show_topology(topology)
+    assert f"keeps keys  {kept}" in capsys.readouterr().out
+    told = f"keys are kept {kept}" in footprint_line(topology)
+    assert told == (not topology.forgets_keys)
 
 
 def test_statistics_that_share_a_synopsis(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,8 +14,10 @@ import pytest
 from confluent_kafka import Producer
 from rich.console import Console
 
+from app.client.figure_text import Row
 from app.client.watch import EmissionReader
-from app.client.watch_display import Latest, watch
+from app.client.watch_display import Latest, show_rows, watch
+from schemas.dead_letter import DeadLetterHeaders, Reason
 from schemas.emission import Emission, Figure
 from tests.client.conftest import RunCli
 from tests.conftest import MakeTopic
@@ -135,6 +137,28 @@ def test_nothing_to_show_once(
         assert run.stderr.splitlines()[0] == f"Nothing is there: {why}"
 
 
+def test_dead_letters_are_told_by_their_reasons(
+    bootstrap_servers: str, make_topic: MakeTopic, run_cli: RunCli
+) -> None:
+    """How many there are of each, and one of them; whatever keys and details they have."""
+    topic = make_topic()
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    reasons = [Reason.BAD_KEY, Reason.NOT_JSON, Reason.BAD_KEY]
+    for offset, reason in enumerate(reasons):
+        letter = DeadLetterHeaders(reason, f"no\x1b[2J {offset}", "shop", 3, offset, "orders")
+        headers = [*letter.encode(), ("original_key", b"\xff")]
+        producer.produce(topic, b"{}" if offset else None, headers=headers)
+    producer.produce(topic, b"no letter", headers=[("reason", None)])
+    producer.flush()
+    run = run_cli("watch", "--topic", topic, "--once")
+    assert (run.returncode, run.stdout) == (0, "")
+    assert run.stderr.splitlines() == [
+        "Dead letters, bad-key: 2, such as shop/3/0: no\\x1b[2J 0",
+        "Dead letters, not-json: 1, such as shop/3/1: no\\x1b[2J 1",
+        "Records that were not emissions: 1.",
+    ]
+
+
 def test_nothing_in_the_tail_of_a_long_topic(
     bootstrap_servers: str, make_topic: MakeTopic, run_cli: RunCli
 ) -> None:
@@ -227,6 +251,41 @@ def test_latest_does_not_go_back() -> None:
     assert shown(latest) == [("a", 1)]
     latest.update([emission("a", count(3))])
     assert shown(latest) == [("a", 3)]
+
+
+def provisional(key: str, *figures: Figure, end_ms: int = END_MS) -> Emission:
+    """An emission that another one will replace."""
+    return msgspec.structs.replace(emission(key, *figures, end_ms=end_ms), provisional=True)
+
+
+def test_latest_prefers_what_is_final() -> None:
+    """A provisional figure stands until the final one comes, and does not take its place again."""
+    latest = Latest(2)
+    latest.update([provisional("a", count(1)), provisional("a", count(2))])
+    assert shown(latest) == [("a", 2)]
+    assert latest.newest_first()[0].provisional
+    latest.update([emission("a", count(3)), provisional("a", count(2))])
+    assert shown(latest) == [("a", 3)]
+    assert not latest.newest_first()[0].provisional
+    latest.update([provisional("a", count(4), end_ms=END_MS + 1)])
+    assert shown(latest) == [("a", 4)]
+
+
+def test_provisional_figures_are_marked(
+    bootstrap_servers: str, make_topic: MakeTopic, run_cli: RunCli
+) -> None:
+    """As lines and on a terminal; the final ones are not."""
+    topic = make_topic()
+    send(bootstrap_servers, topic, provisional("a", count(1)), emission("b", count(2)))
+    lines = run_cli("watch", "--topic", topic, "--once").stdout.splitlines()
+    assert {line.split()[3]: line.endswith("% provisional") for line in lines} == {
+        "a": True,
+        "b": False,
+    }
+    screen = StringIO()
+    rows = [Row("a", END_MS, count(1), provisional=True), Row("b", END_MS, count(2))]
+    show_rows(rows, Console(file=screen, force_terminal=True, width=150, highlight=False))
+    assert screen.getvalue().count("provisional") == 1
 
 
 def test_latest_forgets_what_a_newer_emission_no_longer_has() -> None:

@@ -1,12 +1,18 @@
 """A worker's topics are made where they are missing, and refused where they would do harm."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
 import pytest
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
 from app.client.connection import require_broker
 from app.client.topics import create_topic
 from app.client.worker_topics import prepare_topics
 from app.errors import SlidestatError
+from app.streaming.checkpoint import CHECKPOINT_KEY, Checkpoint, encode_checkpoint
 from app.streaming.topology import Topology
 from tests.client.test_client_topics import config_of
 from tests.conftest import MakeTopic
@@ -115,3 +121,66 @@ def test_a_changelog_that_forgets(
     with pytest.raises(SlidestatError, match=r"cleanup\.policy.*deleted with time") as raised:
         prepare_topics(bootstrap_servers, topology)
     assert "cleanup.policy=compact" in raised.value.advice
+
+
+def of_group(topology: Topology, group: str) -> Topology:
+    """The same topology in another group."""
+    return replace(topology, group=group)
+
+
+def write_checkpoints(bootstrap: str, topology: Topology, partitions: int) -> None:
+    """What a worker's flush of each partition ends with, after a state."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    stored = encode_checkpoint(Checkpoint(1), topology.state_label)
+    for partition in range(partitions):
+        for key, value in ((b"kx", b"state"), (CHECKPOINT_KEY, stored)):
+            producer.produce(topology.changelog_topic, value, key, partition=partition)
+    producer.flush()
+
+
+@contextmanager
+def member_of(bootstrap: str, topology: Topology) -> Iterator[None]:
+    """A member of the group of the topology's workers."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topology.application_id})
+    try:
+        consumer.subscribe([topology.source])
+        while not consumer.assignment():
+            consumer.poll(0.1)
+        yield
+    finally:
+        consumer.close()
+
+
+def test_the_same_topology_in_another_group(
+    bootstrap_servers: str, make_topic: MakeTopic, topology: Topology
+) -> None:
+    """While that group's workers run and have counted something, both would write the same topics:
+    it is refused. Its own workers go on; one with another output may run beside it, and once it has
+    ended, so may one that takes its place.
+    """
+    make_topic("source", 2)
+    other = of_group(topology, f"other-{topology.name}")
+    prepare_topics(bootstrap_servers, other)
+    prepare_topics(bootstrap_servers, topology)
+    write_checkpoints(bootstrap_servers, other, 2)
+    prepare_topics(bootstrap_servers, other)
+    with member_of(bootstrap_servers, other):
+        with pytest.raises(SlidestatError, match=f"'{other.group}' computes"):
+            prepare_topics(bootstrap_servers, topology)
+        prepare_topics(bootstrap_servers, other)
+        prepare_topics(bootstrap_servers, replace(topology, output=f"{topology.name}-2"))
+    prepare_topics(bootstrap_servers, topology)
+
+
+def test_a_changelog_that_only_might_be_another_group_s(
+    bootstrap_servers: str, make_topic: MakeTopic, topology: Topology
+) -> None:
+    """The group g-x of the topology t, and g of x-t, have changelogs of one name: what the states
+    say decides.
+    """
+    make_topic("source", 1)
+    longer = replace(topology, name=f"x-{topology.name}", group="g")
+    assert longer.changelog_topic == of_group(topology, "g-x").changelog_topic
+    prepare_topics(bootstrap_servers, longer)
+    write_checkpoints(bootstrap_servers, longer, 1)
+    assert prepare_topics(bootstrap_servers, topology) == 1

@@ -28,6 +28,7 @@ topology = Topology(
     source="requests",
     key_field="user.id",
     time_field="at",
+    time_format="iso8601",
     value_field="ms",
     span="1h",
     every="1m",
@@ -47,6 +48,7 @@ name = "latency"
 source = "requests"
 key_field = "user.id"
 time_field = "at"
+time_format = "iso8601"
 value_field = "ms"
 span = "1h"
 every = "1m"
@@ -74,6 +76,7 @@ FLAGS = {
     "source": "requests",
     "key_field": "user.id",
     "time_field": "at",
+    "time_format": "iso8601",
     "value_field": "ms",
     "span": "1h",
     "every": "1m",

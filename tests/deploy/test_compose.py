@@ -18,6 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from app.client.options import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
+from app.errors import SlidestatError
+from app.web.address import listen
+
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
@@ -44,11 +48,20 @@ def test_compose_file_follows_the_specification() -> None:
     assert list(validator().iter_errors(faulty)) != []
 
 
-@pytest.mark.parametrize("name", OURS)
-def test_command_exists_in_the_command_line(name: str) -> None:
+def in_containers() -> list[list[str]]:
+    """The arguments of what the file's head says to run in a worker's container."""
+    text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+    lines = re.findall(r"^#   docker compose run --rm worker (.+)$", text, re.MULTILINE)
+    return [line.split() for line in lines]
+
+
+@pytest.mark.parametrize(
+    "command", [*(SERVICES[name]["command"] for name in OURS), *in_containers()]
+)
+def test_command_exists_in_the_command_line(command: list[str]) -> None:
     """Each command of a service is one that `slidestat` has, with every option that it is given."""
     # --help is answered only after all the other arguments have been parsed.
-    arguments = [*SERVICES[name]["command"], "--help"]
+    arguments = [*command, "--help"]
     done = subprocess.run(
         [Path(sys.executable).with_name("slidestat"), *arguments],
         capture_output=True,
@@ -83,6 +96,34 @@ def test_workers_can_be_scaled() -> None:
     assert ":" not in volume
     assert volume in worker["command"]
     assert "stop_grace_period" in worker
+
+
+def test_workers_answer_each_other_and_who_has_the_token(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The command line listens beyond its container with the secret where the worker is told to
+    find it, and would not without; the secret is one that the file declares.
+    """
+    worker = SERVICES["worker"]
+    token_file = worker["environment"][TOKEN_FILE_VARIABLE]
+    (secret,) = worker["secrets"]
+    assert token_file == f"/run/secrets/{secret}"
+    assert COMPOSE["secrets"] == {secret: {"environment": TOKEN_VARIABLE}}
+    assert COMPOSE["x-slidestat"]["environment"].items() <= worker["environment"].items()
+    command = worker["command"]
+    host = command[command.index("--web-host") + 1]
+    port = command[command.index("--web-port") + 1]
+    with pytest.raises(SlidestatError, match="open to anyone"):
+        listen(host, 0)
+    (tmp_path / "token").write_text("t0ken\n")
+    monkeypatch.setenv(TOKEN_FILE_VARIABLE, str(tmp_path / "token"))
+    address = listen(host, 0)
+    with address.listener:
+        assert address.token == "t0ken"
+        # Known by its own name, not as all interfaces.
+        assert "0.0.0.0" not in address.url  # noqa: S104
+    (query,) = (command for command in in_containers() if command[0] == "query")
+    assert query[query.index("--url") + 1] == f"http://worker:{port}"
 
 
 def test_services_wait_for_what_they_need() -> None:

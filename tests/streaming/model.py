@@ -61,6 +61,7 @@ def read(record: bytes | None) -> Event | None:
         key, time, value = fields["key"], fields["time"], fields["value"]
     except (ValueError, KeyError, TypeError):
         return None
+    key = str(key) if type(key) is int and -(2**63) <= key < 2**63 else key
     if type(key) is not str or type(time) is not int or type(value) not in (int, float):
         return None
     good_key = 1 <= len(key) <= MAX_KEY_LENGTH

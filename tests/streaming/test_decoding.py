@@ -1,15 +1,18 @@
 """Events are read column by column; every other record is refused with its reason."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.streaming.decoding import EventDecoder
+from app.streaming.decoding import EventColumns, EventDecoder
 from app.streaming.statistics import Count, Mean, Sum
+from app.streaming.time_format import TIME_FORMATS
 from app.streaming.topology import Topology
 from schemas.dead_letter import Reason
+from schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
 from tests.streaming.cases import laws
 
 MEGABYTE = 2**20
@@ -66,7 +69,11 @@ BAD: dict[str, tuple[Reason, bytes | None]] = {
     "a string": (Reason.WRONG_TYPE, b'"event"'),
     "a number": (Reason.WRONG_TYPE, b"17"),
     "a truth": (Reason.WRONG_TYPE, b"true"),
-    "key a number": (Reason.WRONG_TYPE, event(key="5")),
+    "key a fraction": (Reason.WRONG_TYPE, event(key="5.5")),
+    "key a truth": (Reason.WRONG_TYPE, event(key="true")),
+    "key of 64 bits without a sign": (Reason.BAD_KEY, event(key=str(2**63))),
+    "key below 64 bits": (Reason.BAD_KEY, event(key=str(-(2**63) - 1))),
+    "key of 400 digits": (Reason.BAD_KEY, event(key="1" * 400)),
     "key null": (Reason.WRONG_TYPE, event(key="null")),
     "key an object": (Reason.WRONG_TYPE, event(key="{}")),
     "time a date": (Reason.WRONG_TYPE, event(time='"2020-09-13"')),
@@ -75,7 +82,7 @@ BAD: dict[str, tuple[Reason, bytes | None]] = {
     "value a string": (Reason.WRONG_TYPE, event(value='"1"')),
     "value null": (Reason.WRONG_TYPE, event(value="null")),
     "value a truth": (Reason.WRONG_TYPE, event(value="true")),
-    "a wrong type before the right one": (Reason.WRONG_TYPE, b'{"key": 5, ' + event()[1:]),
+    "a wrong type before the right one": (Reason.WRONG_TYPE, b'{"key": [], ' + event()[1:]),
     "nothing in it": (Reason.MISSING_FIELD, b"{}"),
     "no key": (Reason.MISSING_FIELD, b'{"time": 1600000000000, "value": 1}'),
     "no time": (Reason.MISSING_FIELD, b'{"key": "a", "value": 1}'),
@@ -115,6 +122,9 @@ GOOD: dict[str, tuple[str, int, float, bytes]] = {
     "a field twice": ("b", TIME, 1.0, event()[:-1] + b', "key": "b"}'),
     "escapes": ("\0\n\U0001f600", TIME, 1.0, event(key='"\\u0000\\n\\ud83d\\ude00"')),
     "the longest key": ("é" * 256, TIME, 1.0, event(key=json.dumps("é" * 256))),
+    "key a whole number": ("7", TIME, 1.0, event(key="7")),
+    "key a negative number": ("-7", TIME, 1.0, event(key="-7")),
+    "key the largest number": (str(2**63 - 1), TIME, 1.0, event(key=str(2**63 - 1))),
     "the earliest time": ("a", 315_532_800_000, 1.0, event(time="315532800000")),
     "the latest time": ("a", 4_102_444_799_999, 1.0, event(time="4102444799999")),
     "nothing": ("a", TIME, 0.0, event(value="0")),
@@ -153,6 +163,150 @@ def test_a_good_record_is_read(name: str) -> None:
     assert columns.rows.tolist() == [0]
     assert (columns.keys, columns.times.tolist()) == ([key], [time])
     assert columns.numbers[0].tolist() == [value]
+
+
+def test_numbers_and_texts_are_one_sort_of_key() -> None:
+    """7 and "7" are one key, in a batch that has both."""
+    columns = decoder().decode([event(key="7"), event(key='"7"'), event(key='"a"')])
+    assert columns.keys == ["7", "7", "a"]
+
+
+def in_format(time_format: str, *times: str) -> EventColumns:
+    """Events with these times, each as JSON, read in a format."""
+    topology = Topology(
+        name="t", source="s", span="1h", every="1m", statistics=[Count()], time_format=time_format
+    )
+    return EventDecoder(topology).decode([event(time=time) for time in times])
+
+
+@pytest.mark.parametrize("time_format", TIME_FORMATS)
+def test_a_millisecond_is_read_as_it_was_written(time_format: str) -> None:
+    """From the first to the last that an event may have, and all of a second today."""
+    written = TIME_FORMATS[time_format].written
+    milliseconds = [
+        EARLIEST_TIME_MS,
+        EARLIEST_TIME_MS + 1,
+        *range(TIME, TIME + 1_000),
+        LATEST_TIME_MS - 1,
+    ]
+    columns = in_format(time_format, *(json.dumps(written(ms)) for ms in milliseconds))
+    assert columns.times.tolist() == milliseconds
+
+
+@pytest.mark.parametrize(
+    ("time_format", "time", "ms"),
+    [
+        ("s", "1600000000", 1_600_000_000_000),
+        ("s", "1600000000.123", 1_600_000_000_123),
+        ("s", "1600000000.123999", 1_600_000_000_123),
+        ("s", "1.6e9", 1_600_000_000_000),
+        ("us", "1600000000123999", 1_600_000_000_123),
+        ("ns", "1600000000123999999", 1_600_000_000_123),
+        ("iso8601", '"2020-09-13T12:26:40Z"', 1_600_000_000_000),
+        ("iso8601", '"2020-09-13 12:26:40.123999+00:00"', 1_600_000_000_123),
+        ("iso8601", '"2020-09-13T17:56:40.5+05:30"', 1_600_000_000_500),
+        ("iso8601", '"2020-09-13t12:26:40.123456789z"', 1_600_000_000_123),
+    ],
+)
+def test_a_moment_has_the_same_millisecond_in_every_format(
+    time_format: str, time: str, ms: int
+) -> None:
+    """What is beyond milliseconds is left off."""
+    assert in_format(time_format, time).times.tolist() == [ms]
+
+
+@pytest.mark.parametrize("time_format", TIME_FORMATS)
+@pytest.mark.parametrize("other", TIME_FORMATS)
+def test_no_format_is_taken_for_another(time_format: str, other: str) -> None:
+    """The first and the last time of each format are none in any other."""
+    times = [
+        json.dumps(TIME_FORMATS[other].written(ms)) for ms in (EARLIEST_TIME_MS, LATEST_TIME_MS - 1)
+    ]
+    columns = in_format(time_format, *times)
+    assert len(columns.times) == (2 if other == time_format else 0)
+    assert {refusal.reason for refusal in columns.refusals} <= {Reason.BAD_TIME, Reason.WRONG_TYPE}
+
+
+@pytest.mark.parametrize(
+    ("time_format", "time"),
+    [
+        ("s", "315532799.999"),
+        ("s", "4102444800"),
+        ("s", "4102444799.9999996"),
+        ("s", "1e308"),
+        ("us", "4102444800000000"),
+        ("ns", "4102444800000000000"),
+        ("ns", "9223372036854775808"),
+        ("iso8601", '"1979-12-31T23:59:59.999Z"'),
+        ("iso8601", '"2100-01-01T00:00:00Z"'),
+        ("iso8601", '"0001-01-01T00:00:00+14:00"'),
+        ("iso8601", '"9999-12-31T23:59:59-14:00"'),
+        ("iso8601", '"2020-09-13T12:26:40"'),
+        ("iso8601", '"2020-09-13"'),
+        ("iso8601", '"2020-02-30T12:26:40Z"'),
+        ("iso8601", '"noon"'),
+        ("iso8601", '""'),
+    ],
+)
+def test_what_is_no_time_is_refused_in_every_format(time_format: str, time: str) -> None:
+    """Out of range, without a time zone, or no date: a dead letter that names the field."""
+    columns = in_format(time_format, time)
+    (refusal,) = columns.refusals
+    assert refusal.reason is Reason.BAD_TIME
+    assert refusal.detail.startswith("time: ")
+    assert len(columns.times) == 0
+
+
+def test_key_and_time_of_the_record_itself() -> None:
+    """As UTF-8 text and in milliseconds; a record that has none is refused, and so is its JSON when
+    it is none.
+    """
+    topology = Topology(
+        name="t",
+        source="s",
+        span="1h",
+        every="1m",
+        statistics=[Sum()],
+        key_field="kafka:key",
+        time_field="kafka:timestamp",
+    )
+    good = b'{"value": 1, "key": null, "time": null}'
+    rows: list[tuple[bytes | None, int, bytes | None]] = [
+        (b"a", TIME, good),
+        (None, TIME, good),
+        (b"", TIME, good),
+        ("é".encode() * 256, TIME + 1, good),
+        ("é".encode() * 257, TIME, good),
+        (b"\xff", TIME, good),
+        (b"a", -1, good),
+        (b"a", TIME, b"{"),
+        (b"a", TIME, None),
+        (None, -1, good),
+        (b"a", TIME + 2, good),
+    ]
+    keys, timestamps, values = zip(*rows, strict=True)
+    columns = EventDecoder(topology).decode(values, keys, timestamps)
+    assert columns.rows.tolist() == [0, 3, 10]
+    assert columns.keys == ["a", "é" * 256, "a"]
+    assert columns.times.tolist() == [TIME, TIME + 1, TIME + 2]
+    assert [(refusal.row, refusal.reason.value) for refusal in columns.refusals] == [
+        (1, "bad-key"),
+        (2, "bad-key"),
+        (4, "bad-key"),
+        (5, "bad-key"),
+        (6, "bad-time"),
+        (7, "not-json"),
+        (8, "null-record"),
+        (9, "bad-key"),
+    ]
+
+
+def test_a_field_may_be_called_as_what_kafka_keeps() -> None:
+    """Written as a list, it is a field."""
+    declared: Any = {"name": "t", "source": "s", "span": "1h", "every": "1m"}
+    topology = Topology(**declared, statistics=[Count()], key_field=["kafka:key"])
+    columns = EventDecoder(topology).decode([b'{"kafka:key": "a", "time": %d}' % TIME])
+    assert columns.keys == ["a"]
 
 
 def test_an_empty_batch_has_empty_columns() -> None:

@@ -11,6 +11,7 @@ from app.streaming.statistics import (
     KINDS,
     Above,
     Count,
+    Distinct,
     Histogram,
     Mean,
     Norm,
@@ -19,6 +20,7 @@ from app.streaming.statistics import (
     Statistic,
     Sum,
 )
+from app.streaming.time_format import TIME_FORMATS
 from app.streaming.topology import Topology
 from app.testing import TopologyDriver
 
@@ -52,6 +54,13 @@ BAD: list[tuple[str, Any, str]] = [
     ("every", "", '"90s"'),
     ("every", None, '"90s"'),
     ("every", "9" * 30 + "d", '"36525d"'),
+    ("key_field", "kafka:timestamp", "a time_field"),
+    ("time_field", "kafka:key", "a key_field"),
+    ("value_field", "kafka:key", "a key_field"),
+    ("time_format", "seconds", '"iso8601"'),
+    ("time_format", "", '"iso8601"'),
+    ("time_format", None, '"iso8601"'),
+    ("time_format", ["s"], '"iso8601"'),
     ("windows", "1h", '["1h"]'),
     ("windows", None, '["1h"]'),
     ("windows", ["2h"], "shorten the window"),
@@ -179,6 +188,21 @@ def test_every_statistic_has_parameters_that_are_right_for_most(kind: type[Stati
     assert topology.runners[0].meaning
 
 
+@pytest.mark.parametrize("statistic", [Mean(field="at.ms"), Distinct(field="at.ms")])
+def test_a_statistic_of_the_time_is_refused(statistic: Statistic) -> None:
+    """It is said that it is the time, in whatever format that is."""
+    for time_format in TIME_FORMATS:
+        with pytest.raises(SlidestatError, match=r"'at\.ms' is asked for, which is the time"):
+            declare(time_field="at.ms", time_format=time_format, statistics=[Count(), statistic])
+
+
+def test_a_record_s_timestamp_has_no_other_format() -> None:
+    """It is milliseconds."""
+    with pytest.raises(SlidestatError, match="kafka:timestamp") as caught:
+        declare(time_field="kafka:timestamp", time_format="s")
+    assert "milliseconds" in caught.value.advice
+
+
 def test_windows_are_the_span_unless_given_and_come_shortest_first() -> None:
     """Each length once, however it is written."""
     assert declare().window_lengths == (3_600_000,)
@@ -289,7 +313,11 @@ def test_what_no_state_depends_on_may_change(field: str, other: Any) -> None:
         ("span", "2h"),
         ("lateness", "1s"),
         ("key_field", "k"),
+        ("key_field", "kafka:key"),
         ("time_field", "t"),
+        ("time_field", "kafka:timestamp"),
+        ("time_format", "s"),
+        ("time_format", "iso8601"),
         ("value_field", "v"),
         ("statistics", [Mean(epsilon=0.2)]),
         ("statistics", [Mean(), Count()]),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from app.errors import SlidestatError
 from app.streaming.statistics import Count, Mean, Quantiles, Sum
+from app.streaming.time_format import TIME_FORMATS
 from app.streaming.topology import Topology
 from app.testing import TopologyDriver
 from schemas.dead_letter import Reason
@@ -131,6 +132,22 @@ def test_bad_records_are_dead_letters() -> None:
     first = driver.dead_letters[0]
     assert (first.offset, first.key, first.value) == (0, b"a key", b"no json")
     assert driver.dead_letters[2].detail == "at: Expected `int`, got `str`"
+
+
+@pytest.mark.parametrize("time_format", TIME_FORMATS)
+def test_times_of_any_format_and_keys_that_are_numbers(time_format: str) -> None:
+    """They make the emissions that milliseconds and texts do, on the same partitions."""
+    written = TIME_FORMATS[time_format].written
+    drivers = [TopologyDriver(latency(), 3), TopologyDriver(latency(time_format=time_format), 3)]
+    for i in range(50):
+        at = START + 7_001 * i
+        drivers[0].send(request(str(i % 5), at))
+        drivers[1].send(request("", 0) | {"request": {"path": i % 5}, "at": written(at)})
+    for driver in drivers:
+        driver.close_windows()
+        assert (driver.late, driver.dead_letters) == ([], [])
+    assert drivers[0].emissions == drivers[1].emissions
+    assert len(drivers[0].emissions) > 20
 
 
 def test_a_key_stays_on_its_partition() -> None:

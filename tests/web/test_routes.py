@@ -10,6 +10,7 @@ from app.client.options import LOOPBACK
 from app.errors import SlidestatError
 from app.streaming.live_query import PartitionView
 from app.web.address import listen
+from app.web.parameters import MOST_PAIRS, MOST_VALUES
 from app.web.peers import WORKER_HEADER, Peers
 from tests.streaming.streams import START_MS
 from tests.web.serving import Answer, get, serving, start
@@ -206,6 +207,7 @@ async def test_a_damaged_state_is_told_without_a_trace() -> None:
         (f"{KEYS}/a?windows=5m", "Did you mean window?"),
         (f"{KEYS}/a?" + "window=5m&" * 51, "window is given 51 times"),
         (f"{KEYS}/a?" + "window=5m&" * 501, "500 parameters"),
+        (f"{KEYS}/a?" + "window=5m&" * 11 + "quantile=0.5&" * 46, "506 quantiles"),
         (f"{KEYS}/a?window=%FF", "UTF-8"),
         (f"{KEYS}/a?window=%G", "escape"),
         (f"{KEYS}/%FF", "UTF-8"),
@@ -227,6 +229,16 @@ async def test_bad_parameters(path: str, says: str) -> None:
         answer = await get(worker.url, path)
         assert is_fault(answer, 400)
         assert says in answer.json["error"] + answer.json["advice"]
+
+
+async def test_as_many_windows_and_quantiles_as_the_document_says() -> None:
+    """Both are answered at the limit."""
+    async with serving({0: ["a"]}) as [worker]:
+        windows = "&".join(f"window={n}s" for n in range(1, 1 + MOST_PAIRS // MOST_VALUES))
+        shares = "&".join(f"quantile={n / 100}" for n in range(MOST_VALUES))
+        answer = await get(worker.url, f"{KEYS}/a?statistic=quantile&{windows}&{shares}")
+        assert answer.status == 200
+        assert len(answer.json["figures"]) == MOST_PAIRS
 
 
 async def test_nothing_is_written() -> None:

@@ -1,0 +1,77 @@
+"""Whether another consumer group computes a topology now: both would write its topics."""
+
+import re
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
+    ClusterMetadata,
+)
+
+from app.client.connection import client_config
+from app.client.groups import count_workers
+from app.errors import SlidestatError
+from app.streaming.checkpoint import CHECKPOINT_KEY, stored_meaning
+from app.streaming.topology import Topology
+
+_TIMEOUT_S = 10.0
+
+
+def check_no_other_group(bootstrap: str, topology: Topology, cluster: ClusterMetadata) -> None:
+    """Raise SlidestatError if another group runs a topology of this name, with the same output.
+
+    A changelog's name tells only whose it might be, as groups and topologies may have hyphens. So
+    the states say it themselves: the last record of a flush is a checkpoint. A group whose worker
+    was killed in the middle of its last flush is not found out.
+    """
+    changelog_name = re.compile(rf"slidestat-(.+)-{re.escape(topology.table_name)}-changelog")
+    for topic, found in cluster.topics.items():
+        if topic == topology.changelog_topic or not changelog_name.fullmatch(topic):
+            continue
+        for meaning in _last_meanings(bootstrap, topic, len(found.partitions)):
+            group = meaning.get("group")
+            if (
+                group is not None
+                and group != topology.group_name
+                and meaning.get("name") == topology.name
+                and meaning.get("output", topology.output_topic) == topology.output_topic
+                and count_workers(bootstrap, f"slidestat-{group}")
+            ):
+                raise SlidestatError(
+                    f"The group {group!r} computes a topology {topology.name!r} already: both would"
+                    f" write to {topology.output_topic!r}.",
+                    f'Give this one another name or output, or group = "{group}" to share its'
+                    " work; or stop the other's workers, and this one takes its place.",
+                )
+
+
+def _last_meanings(bootstrap: str, topic: str, partitions: int) -> list[dict[str, str]]:
+    """What the last checkpoint of each partition of a changelog says that its states mean."""
+    consumer = Consumer(
+        client_config(bootstrap)
+        | {
+            # Required by the client and never used: nothing is subscribed or committed.
+            "group.id": "slidestat-other-groups",
+            "enable.auto.commit": False,
+        }
+    )
+    try:
+        last = []
+        for number in range(partitions):
+            partition = TopicPartition(topic, number)
+            low, high = consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)
+            if high > low:
+                last.append(TopicPartition(topic, number, high - 1))
+        consumer.assign(last)
+        messages = consumer.consume(len(last), timeout=_TIMEOUT_S) if last else []
+    except KafkaException as error:
+        raise SlidestatError(
+            f"The changelog {topic!r} cannot be read: {error.args[0].str()}.",
+            "Look at the broker's log.",
+        ) from error
+    finally:
+        consumer.close()
+    return [
+        stored_meaning(message.value() or b"")
+        for message in messages
+        if message.error() is None and message.key() == CHECKPOINT_KEY
+    ]
