@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from app.cli_dlq import dlq_app
+from app.cli_init import init
 from app.cli_options import Bootstrap, Registry, TopologyArgument, TopologyOption
 from app.cli_replay import replay
 from app.cli_run import run
@@ -198,6 +199,7 @@ def produce(
         )
 
 
+app.command()(init)
 app.command()(run)
 app.command()(replay)
 

@@ -75,7 +75,8 @@ def run_cli(bootstrap_servers: str) -> RunCli:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=120,
+            # The first on a machine compiles kernels.
+            timeout=280,
             env=environment,
             check=False,
         )

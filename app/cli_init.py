@@ -1,0 +1,70 @@
+"""The command `slidestat init`: look at a topic, propose a topology, write it, and run it."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.cli_options import Bootstrap
+from app.client.options import DEFAULT_BOOTSTRAP
+from app.errors import SlidestatError
+
+
+def init(
+    topic: Annotated[str, typer.Argument(help="The topic of your events.")],
+    file: Annotated[
+        Path | None, typer.Option(help="Write the topology here; by default NAME.toml.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The topology's name; by default the topic's.")
+    ] = None,
+    records: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="How many of the newest records to look at.")
+    ] = 10_000,
+    run: Annotated[bool, typer.Option("--run", help="Run the topology at once.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Look at a topic, and write a topology for it: a start, to be read and changed.
+
+    Example: slidestat init requests
+
+    Example: slidestat init requests --file latency.toml --run
+    """
+    from app.client.proposal import propose
+    from app.client.proposal_toml import toml_text
+    from app.client.sample_display import sample_lines
+    from app.client.sampling import sample_topic
+    from app.client.survey import survey
+    from app.client.topology_display import show_topology
+    from app.topology_files import load_topology
+
+    name = name or re.sub(r"^[^A-Za-z0-9]+", "", topic)[:100] or "events"
+    path = file or Path(f"{name}.toml")
+    if path.suffix != ".toml":
+        raise SlidestatError(f"{path} is no TOML file by its name.", "End its name in .toml.")
+    if path.exists():
+        raise SlidestatError(
+            f"{path} exists already.",
+            f"Run it with `slidestat run {path}`, or give another name with --file.",
+        )
+    sample = sample_topic(bootstrap, topic, records)
+    proposal = propose(sample, survey(sample.records), name)
+    for line in sample_lines(sample, proposal):
+        print(line)
+    try:
+        path.write_text(toml_text(proposal), encoding="utf-8")
+    except OSError as error:
+        raise SlidestatError(
+            f"{path} cannot be written: {error.strerror}.", "Give another place with --file."
+        ) from error
+    print(f"wrote       {path}\n")
+    declared = str(path) if path.is_absolute() or path.parent != Path() else f"{path}"
+    show_topology(load_topology(declared))
+    if run:
+        from app.start_worker import start_worker
+
+        start_worker([load_topology(declared)], bootstrap)
+        return
+    print(f"\nRead {path}, then: slidestat run {path}")
+    print(f"and beside it:     slidestat watch --topology {path}")

@@ -1,0 +1,186 @@
+"""`slidestat init` looks at a topic and writes a topology that counts its events."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from random import Random
+
+import pytest
+from confluent_kafka import Producer
+
+from app.client.proposal import propose
+from app.client.proposal_toml import toml_text
+from app.client.sampling import Sample, SampledRecord
+from app.client.survey import survey
+from app.declared.toml_file import topology_of_toml
+from app.errors import SlidestatError
+from app.testing import TopologyDriver
+from tests.client.conftest import RunCli
+from tests.conftest import MakeTopic
+
+START_MS = 1_764_000_000_000
+Record = tuple[bytes | None, object]
+
+
+def sample(records: Iterable[Record], partitions: int = 2) -> Sample:
+    found = tuple(
+        SampledRecord(
+            (key or b"")[-1:] == b"1",
+            key,
+            value if isinstance(value, bytes) else json.dumps(value).encode(),
+            START_MS + 10 * i,
+        )
+        for i, (key, value) in enumerate(records)
+    )
+    return Sample("requests", partitions, len(found), found)
+
+
+def proposed(given: Sample, folder: Path, name: str = "requests"):
+    """The proposal, and the topology that its file declares."""
+    proposal = propose(given, survey(given.records), name)
+    file = folder / "t.toml"
+    file.write_text(toml_text(proposal), "utf-8")
+    return proposal, topology_of_toml(file)
+
+
+def requests(count: int = 2_000, **fields: object) -> list[Record]:
+    rng = Random(7)
+    return [
+        (
+            b"/p%d" % (i % 20),
+            {
+                "at": START_MS + 10 * i - rng.randrange(900),
+                "path": f"/p{i % 20}",
+                "user": {"id": f"u{rng.randrange(600)}", "plan": rng.choice("ab")},
+                "took": {"ms": round(rng.expovariate(0.01), 2)},
+                "id": i,
+                "ok": True,
+                **fields,
+            },
+        )
+        for i in range(count)
+    ]
+
+
+def test_fields_are_found(tmp_path: Path) -> None:
+    """The key that records are partitioned by, the time with its disorder, the measure, items."""
+    proposal, topology = proposed(sample(requests()), tmp_path)
+    assert topology.key_field == "path"
+    assert (topology.time_field, topology.time_format) == ("at", "ms")
+    assert topology.value_field == "took.ms"
+    assert topology.lateness == "5s"
+    assert topology.labels == (
+        "count",
+        "sum",
+        "quantile",
+        "maximum",
+        "distinct_user.id",
+        "top_user.plan",
+    )
+    assert proposal.warnings == ()
+    driver = TopologyDriver(topology)
+    for key, value in requests(200):
+        driver.send(value, key=(key or b"").decode())
+    assert not driver.dead_letters
+
+
+@pytest.mark.parametrize(
+    ("written", "time_format"),
+    [
+        (lambda ms: ms, "ms"),
+        (lambda ms: ms // 1_000, "s"),
+        (lambda ms: ms / 1_000, "s"),
+        (lambda ms: ms * 1_000, "us"),
+        (lambda ms: ms * 1_000_000, "ns"),
+        (lambda ms: f"2025-11-24T16:{ms // 60_000 % 60:02}:00.123+00:00", "iso8601"),
+        (lambda ms: f"2025-11-24T16:{ms // 60_000 % 60:02}:00Z", "iso8601"),
+    ],
+)
+def test_times_in_every_format(written, time_format: str, tmp_path: Path) -> None:
+    """The format is found, and its events are counted."""
+    records = [
+        (key, {**value, "at": written(START_MS + 10 * i)})
+        for i, (key, value) in enumerate(requests())
+    ]
+    _, topology = proposed(sample(records), tmp_path)
+    assert (topology.time_field, topology.time_format) == ("at", time_format)
+    driver = TopologyDriver(topology)
+    for key, value in records[:50]:
+        driver.send(value, key=(key or b"").decode())
+    assert not driver.dead_letters
+
+
+def test_what_the_records_do_not_have(tmp_path: Path) -> None:
+    """A key of its own, no time, no number: Kafka's are taken, and it is said."""
+    records: list[Record] = [(b"k%d" % (i % 7), {"a.b": f"x{i % 9}"}) for i in range(500)]
+    proposal, topology = proposed(sample(records), tmp_path)
+    assert (topology.key_field, topology.time_field) == ("kafka:key", "kafka:timestamp")
+    assert topology.labels == ("count", "top_a.b")
+    assert len(proposal.warnings) == 1
+
+    unkeyed: list[Record] = [(None, value) for _, value in requests()]
+    proposal, topology = proposed(sample(unkeyed), tmp_path)
+    assert topology.key_field == "path"
+    assert "have no Kafka key" in proposal.warnings[0]
+
+    signed: list[Record] = [
+        (key, {**value, "took": -i}) for i, (key, value) in enumerate(requests())
+    ]
+    _, topology = proposed(sample(signed), tmp_path)
+    assert "mean" in topology.labels
+    assert "sum" not in topology.labels
+
+
+HOSTILE: list[object] = [
+    *(b"", b"\xff\xfe", b"null", b"[1]", b'"x"', b"[" * 5_000, b'{"a":1e999}'),
+    {"": 1, "a": {"": {"b": 1}}},
+    {"a": [1, {"at": 2}]},
+    {"a": None, "at": True},
+    {"a": 10**40, "b": -0.0, "c": "x" * 5_000},
+    {'q"\\\n\x7f\u2028': 'v"\\\n'},
+    {"a": {"a": {"a": {"a": {"a": 1}}}}},
+    {"a": "2025-13-45T99:99:99Z", "b": "1e5", "kafka:key": "x"},
+    {f"f{i}": i for i in range(2_000)},
+]
+
+
+def test_any_records_give_a_topology_or_a_refusal(tmp_path: Path) -> None:
+    """Mixtures of hostile records: what is written is read as a topology, or it is said why not."""
+    rng = Random(3)
+    advice = []
+    for _ in range(200):
+        several = [rng.choice(HOSTILE) for _ in range(rng.randrange(1, 4))]
+        records: list[Record] = [
+            (rng.choice([None, b"k", b"\xff", b"", b'"\\']), rng.choice(several)) for _ in range(30)
+        ]
+        try:
+            proposed(sample(records, rng.choice([1, 3])), tmp_path)
+        except SlidestatError as error:
+            advice.append(error.advice)
+    assert all(advice)
+
+
+def test_as_a_user(
+    bootstrap_servers: str, make_topic: MakeTopic, run_cli: RunCli, tmp_path: Path
+) -> None:
+    """One command writes a file that `topology show` reads; it overwrites none, and an empty topic
+    is told.
+    """
+    topic = make_topic("requests", 3)
+    file = tmp_path / "mine.toml"
+    empty = run_cli("init", topic, "--file", str(file))
+    assert (empty.returncode, "is empty" in empty.stderr) == (2, True)
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    for key, value in requests(1_000):
+        producer.produce(topic, json.dumps(value), key)
+    producer.flush()
+    run = run_cli("init", topic, "--file", str(file), "--name", "mine")
+    assert run.returncode == 0, run.stderr
+    assert "1,000 records in 3 partitions" in run.stdout
+    assert f"slidestat run {file}" in run.stdout
+    assert "quantile 0.5, 0.9, 0.99" in run.stdout
+    again = run_cli("init", topic, "--file", str(file))
+    assert (again.returncode, "exists already" in again.stderr) == (2, True)
+    assert run_cli("topology", "show", str(file)).returncode == 0
+    missing = run_cli("init", "no-such-topic", "--file", str(tmp_path / "no.toml"))
+    assert (missing.returncode, "There is no topic" in missing.stderr) == (2, True)
