@@ -57,6 +57,7 @@ FAMILIES: dict[str, Family] = {
         lambda values: np.minimum(values, 1e6) / 3,
     ),
     "count wave": Family(lambda: CountWave.create(WaveParameters(0.2, SPAN)), None),
+    "coarsest count wave": Family(lambda: CountWave.create(WaveParameters(1.0, SPAN)), None),
     "sum wave": Family(lambda: SumWave.create(WaveParameters(1 / 3, SPAN)), _items),
     "minimum": Family(lambda: Extreme.create(ExtremeParameters("minimum", SPAN)), _signed),
     "rough maximum": Family(

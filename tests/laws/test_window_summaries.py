@@ -46,7 +46,8 @@ def exact_sum(values: Values) -> Fraction:
 
 
 @pytest.mark.parametrize(
-    ("name", "stream", "how"), cases("count", "sum", "sum of any doubles", "count wave", "sum wave")
+    ("name", "stream", "how"),
+    cases("count", "sum", "sum of any doubles", "count wave", "coarsest count wave", "sum wave"),
 )
 def test_totals(name: str, stream: str, how: str) -> None:
     """lower <= exact <= upper; the stated error holds, and so does the promise of one state."""

@@ -46,7 +46,8 @@ from math import ceil, floor
 import numpy as np
 
 from app.synopses import wire
-from app.synopses.errors import SynopsisError
+from app.synopses.canonical import LIVE_LIMIT
+from app.synopses.errors import SynopsisError, WindowTooLargeError
 from app.synopses.estimate import Estimate
 from app.synopses.exponential_histogram import ExponentialHistogram
 from app.synopses.histogram_codec import (
@@ -198,9 +199,15 @@ class MergedHistogram:
             for time, doubled in reversed(part._steps()):
                 units[time] += (doubled - later) << (depth - part._depth - 1)
                 later = doubled
+        kept = sorted(time for time in units if time >= oldest)
+        if sum(units[time] for time in kept) > LIVE_LIMIT:
+            raise WindowTooLargeError(
+                f"the union holds more than 2^{62 - depth} units, which is more than can be kept "
+                f"after {depth} merges"
+            )
         times: list[int] = []
         values: list[int] = []
-        for time in sorted(time for time in units if time >= oldest):
+        for time in kept:
             whole, rest = divmod(units[time], MAX_UNITS)
             times += [time] * (whole + 1)
             values += [*([MAX_UNITS] * whole), rest]

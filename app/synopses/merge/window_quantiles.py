@@ -1,5 +1,4 @@
-"""Quantiles of one window, as two steps functions with the number of events up to each value
-between them.
+"""Quantiles of one window, as step functions that bound the number of events up to each value.
 
 Source: mergeable summaries (Agarwal, Cormode, Huang, Phillips, Wei, Yi 2012) for what is asked of a
 merge; intervals of ranks as in quantile_union.py, whose proof it shares. The compression is ours.
@@ -10,7 +9,7 @@ MOST_VALUES values that is what union_quantiles promises, epsilon m. Beyond, val
 each compression on the way of an event to the answer adds at most m / (MOST_VALUES - 4) + 1 ranks,
 m being the events (and what straddles) in it. So merge many at once: that compresses once, whatever
 their order; a chain of merges at most once for each MOST_VALUES / 2 values that it takes in.
-Space: at most MOST_VALUES values with four counts each, about 30,000 bytes. Cost: O(values * log).
+Space: at most MOST_VALUES values with four counts each: 60,000 bytes, mostly half of it. Cost: O(values * log).
 
 Why. Quantile_union.py bounds, for each x, the number F(x) of events <= x less the rank asked for,
 by four step functions of x that never fall: of the c events in known blocks, from L(x) to H(x) are
