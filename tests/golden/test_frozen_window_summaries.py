@@ -72,7 +72,9 @@ MADE: dict[str, Callable[[], tuple[object, Insert]]] = {
         NamedItems.create(FrequentParameters(0.1, HOUR)),
         np.array([f"Zürich/{item}" for item in ITEMS.tolist()]),
     ),
-    "distinct": lambda: _of(DistinctWave.create(DistinctParameters(0.2, 0.01, HOUR, 3)), ITEMS),
+    "distinct": lambda: _of(
+        DistinctWave.create(DistinctParameters(0.3, 0.1, HOUR, 3)), STEPS * 7_919
+    ),
 }
 
 

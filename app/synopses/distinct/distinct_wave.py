@@ -219,8 +219,9 @@ def wave_of_items(parameters: DistinctParameters, items: Integers) -> bytes:
     distinct = np.unique(items)
     ends = [0, len(distinct)]
     times = np.zeros(len(distinct), np.int64)
-    asked = ([0, 0], NO_QUERIES, [], np.array([1], np.int64))
-    return run_distinct_batch(made_with, [None], ends, times, distinct, *asked).states[0]
+    return run_distinct_batch(
+        made_with, [None], ends, times, distinct, [0, 0], [], [], advances=[1]
+    ).states[0]
 
 
 def _read(data: bytes) -> tuple[DistinctParameters, int, Kept]:

@@ -195,10 +195,12 @@ def _steps(
     parameters: QuantileParameters, state: bytes, starts: Integers
 ) -> tuple[Floats, Integers, Integers, Floats]:
     data = np.frombuffer(bytearray(state), np.uint8)
-    fault, a, b, *known = _known(parameters.head, parameters.shares, data, starts)
+    fault, a, b, steps, ends, events, extremes = _known(
+        parameters.head, parameters.shares, data, starts
+    )
     if fault != faults.OK:
         raise summary_error(fault, int(a), int(b), -1)
-    return tuple(known)
+    return steps, ends, events, extremes
 
 
 def _united(steps: Floats, straddling: int, extremes: Floats) -> Floats:

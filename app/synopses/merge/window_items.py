@@ -31,10 +31,10 @@ import numpy as np
 from app.synopses.errors import SynopsisError, WindowTooLargeError
 from app.synopses.histogram_codec import Integers
 from app.synopses.levels.columns import column_limit, get_column, put_column
-from app.synopses.levels.frequent_batch import run_frequent_batch
+from app.synopses.levels.frequent_batch import FrequentBatch, run_frequent_batch
 from app.synopses.levels.frequent_items import FrequentItems
 from app.synopses.levels.memory import FREQUENT
-from app.synopses.levels.named_batch import run_named_items_batch
+from app.synopses.levels.named_batch import NamedBatch, run_named_items_batch
 from app.synopses.levels.named_codec import MAX_TEXT, NAMED
 from app.synopses.levels.named_items import NamedItems
 from app.synopses.merge.bundle import damaged, varint
@@ -77,13 +77,15 @@ class WindowItems(WindowSummary):
     @classmethod
     def take(cls, state: bytes, n: int, now: int | None) -> "WindowItems":
         texts = None
+        found: NamedBatch | FrequentBatch
         if state[3] == NAMED:
             named = NamedItems.from_bytes(state)
             at = named.now if now is None else now
-            found = run_named_items_batch(
+            named_ones = run_named_items_batch(
                 named.parameters, [state], [0, 0], [], [], [], [0, 1], [at], [n], 0.0
             )
-            names = [name.encode("utf-8", "surrogatepass") for name in found.names]
+            found = named_ones
+            names = [name.encode("utf-8", "surrogatepass") for name in named_ones.names]
             texts = dict(zip(found.items.tolist(), names, strict=True))
         else:
             numbers = FrequentItems.from_bytes(state)

@@ -9,7 +9,8 @@ MOST_VALUES values that is what union_quantiles promises, epsilon m. Beyond, val
 each compression on the way of an event to the answer adds at most m / (MOST_VALUES - 4) + 1 ranks,
 m being the events (and what straddles) in it. So merge many at once: that compresses once, whatever
 their order; a chain of merges at most once for each MOST_VALUES / 2 values that it takes in.
-Space: at most MOST_VALUES values with four counts each: 60,000 bytes, mostly half of it. Cost: O(values * log).
+Space: at most MOST_VALUES values with four counts each: 60,000 bytes, mostly half of it.
+Cost: O(values * log).
 
 Why. Quantile_union.py bounds, for each x, the number F(x) of events <= x less the rank asked for,
 by four step functions of x that never fall: of the c events in known blocks, from L(x) to H(x) are
@@ -169,8 +170,14 @@ class WindowQuantiles(WindowSummary):
         answers = []
         for part in parts.tolist():
             estimate, lower, upper, error = _answer(self.rows, self.covered, self.straddling, part)
-            found = (float(self.values[i]) for i in (estimate, lower, upper))
-            answers.append(QuantileEstimate(*found, float(error)))
+            answers.append(
+                QuantileEstimate(
+                    float(self.values[estimate]),
+                    float(self.values[lower]),
+                    float(self.values[upper]),
+                    float(error),
+                )
+            )
         return answers
 
     @property
