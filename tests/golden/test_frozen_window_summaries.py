@@ -106,7 +106,7 @@ def test_the_same_windows_write_the_same_bytes(name: str) -> None:
 def test_two_hand_made_windows() -> None:
     """Few enough events to be exact: a day's figures are those of all its events."""
     count, values = (
-        ExponentialHistogram.create(CountParameters(0.5, 10)),
+        ExponentialHistogram.create(CountParameters(0.1, 10)),
         Quantiles.create(QuantileParameters(0.5, 10)),
     )
     count.insert([1, 2, 3])
