@@ -68,8 +68,12 @@ format: setup ## mend the formatting, and what lint can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Tests of synopses and of partitions share nothing, so they share the cores; the others share a broker.
+PURE := tests/laws tests/golden tests/streaming
+
 test: setup check ## everything: lint, types and all tests, on a real broker
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(PURE)
+	$(BIN)/python -m pytest $(addprefix --ignore ,$(PURE))
 
 test-quick: setup ## the tests that need no broker
 	$(BIN)/python -m pytest --ignore tests/broker --ignore tests/client --ignore tests/local

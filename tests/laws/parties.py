@@ -100,6 +100,12 @@ FAMILIES: dict[str, Family] = {
     "count wave": Family(
         lambda _: CountWave.create(WaveParameters(0.1, SPAN)), "times", ("constant",)
     ),
+    "coarsest count wave": Family(
+        lambda _: CountWave.create(WaveParameters(1.0, SPAN)), "times", ("constant",)
+    ),
+    "coarsest sum wave": Family(
+        lambda _: SumWave.create(WaveParameters(1.0, SPAN)), "whole", POSITIVE
+    ),
     "sum wave": Family(lambda _: SumWave.create(WaveParameters(0.1, SPAN)), "whole", POSITIVE),
     "average": Family(
         lambda _: AverageWave.create(AverageParameters(0.1, SPAN)), "whole", POSITIVE

@@ -149,3 +149,27 @@ def test_too_much_weight_is_refused_wherever_batches_end() -> None:
         assert norm.to_bytes() == before
         norm.insert([100], [5], [half])
         assert LpNorm.from_bytes(norm.to_bytes()).query(100).lower > half
+
+
+def test_a_bucket_counts_whole_in_the_limit_until_all_of_it_has_expired() -> None:
+    """The limit is of kept weights, at the very event, whatever the batches; then there is room."""
+    rest = composition.MAX_WEIGHT - 64 * 1_000
+    times = np.concatenate([np.arange(64), [1_050, 1_050]])
+    weights = np.concatenate([np.full(64, 1_000), [rest, 1]])
+    function = Powers(1)
+
+    def absorb_all(cuts: list[int]) -> None:
+        buckets = Buckets(WIDTH)
+        for part in np.split(np.arange(66), cuts):
+            absorb(function, 9.0, 1_000, buckets, times[part], part, weights[part])
+
+    for cuts in ([], [32], [64], [65], [10, 20, 64, 65]):
+        with pytest.raises(WindowTooLargeError, match="older ones in one bucket"):
+            absorb_all(cuts)
+    buckets = Buckets(WIDTH)
+    absorb(function, 9.0, 1_000, buckets, times[:65], np.arange(65), weights[:65])
+    # 51 of the events have expired, all of which are in the buckets that were merged
+    assert int(weights[:65][times[:65] >= 51].sum()) < int(buckets.weights.sum())
+    assert int(buckets.weights.sum()) == composition.MAX_WEIGHT
+    absorb(function, 9.0, 1_000, buckets, np.array([1_100]), np.array([1]), np.array([64_000]))
+    assert int(buckets.weights.sum()) == composition.MAX_WEIGHT

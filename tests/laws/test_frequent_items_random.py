@@ -10,12 +10,25 @@ import numpy as np
 import pytest
 
 from app.synopses import SynopsisError
+from app.synopses.errors import WindowTooLargeError
 from app.synopses.levels import (
     RandomFrequentItems,
     RandomFrequentParameters,
     run_random_frequent_batch,
 )
-from app.synopses.levels.sticky_kernel import level_needed, level_of
+from app.synopses.levels.blocks import LIVE_LIMIT
+from app.synopses.levels.sticky_codec import encode, encoded_limit
+from app.synopses.levels.sticky_kernel import (
+    NOW,
+    ROWS,
+    SIZE,
+    STATE_SIZE,
+    TOTAL,
+    _chosen,
+    level_needed,
+    level_of,
+    window_of,
+)
 from tests.laws.streams import TIMES
 from tests.laws.test_frequent_items_error import STREAMS, Integers
 from tests.laws.test_sample_chance import SIGNIFICANCE, chance
@@ -167,3 +180,43 @@ def test_parameters_are_checked() -> None:
     other = RandomFrequentParameters(0.1, 10, 0.1, 2)
     with pytest.raises(SynopsisError, match="another epsilon"):
         run_random_frequent_batch(other, [state], [0, 0], [], [], [0, 0], [], [], 0)
+
+
+def _with_room_for(parameters: RandomFrequentParameters, room: int) -> bytes:
+    """A state of one sample, whose span may have 2^40 - room events."""
+    head = parameters.head
+    state, samples = np.empty(STATE_SIZE, np.int64), np.empty((ROWS, 1), np.int64)
+    state[NOW], state[SIZE] = 101, 1
+    level = level_needed(LIVE_LIMIT, parameters.reach) + 1
+    samples[:, 0] = (_chosen(parameters.seed, level, (1 << 43) >> level), 100, 7, 1)
+    total = (1 << 43) + LIVE_LIMIT
+    for _ in range(50):
+        state[TOTAL] = total
+        off = window_of(head, state, samples, 101 - parameters.span)[2] - (LIVE_LIMIT - room)
+        if off == 0:
+            break
+        total -= off
+    assert off == 0
+    out = np.empty(encoded_limit(1), np.uint8)
+    return out[: encode(out, 0, head, parameters.shares, state, samples)].tobytes()
+
+
+def test_a_window_that_may_have_more_than_2_to_the_40_events_is_refused() -> None:
+    """Taken up to the very limit, refused beyond, in bytes as well; and no share overflows."""
+    parameters = RandomFrequentParameters(0.1, 100, 0.01, 5)
+    full = _with_room_for(parameters, 3)
+    none = [0, 0]
+    asked = ([0, 1], [102], [100], 0.5)
+    found = run_random_frequent_batch(parameters, [full], [0, 3], [101] * 3, [7, 8, 9], *asked)
+    assert found.events_high.tolist() == [[1 << 40]]
+    assert 2 * found.unlisted[0, 0] < found.events_low[0, 0]
+    assert found.items.tolist() == []  # a millionth more than fits, and some would be taken for it
+    with pytest.raises(WindowTooLargeError, match=r"2\^40"):
+        run_random_frequent_batch(parameters, [full], [0, 4], [101] * 4, [7] * 4, none, [], [], 0)
+    too_full = _with_room_for(parameters, -1)
+    with pytest.raises(SynopsisError, match="damaged"):
+        run_random_frequent_batch(parameters, [too_full], none, [], [], none, [], [], 0)
+    again = run_random_frequent_batch(
+        parameters, [full], [0, 9], [500] * 9, [7] * 9, [0, 1], [501], [100], 0
+    )
+    assert again.lowers.tolist() == [9]

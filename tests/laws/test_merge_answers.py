@@ -64,7 +64,15 @@ def moments(sent: list[tuple[Split, Bundle]]) -> list[tuple[Split, Bundle, int]]
 
 @pytest.mark.parametrize(
     ("name", "split", "values", "parties"),
-    cases("count", "coarse count", "sum", "count wave", "sum wave"),
+    cases(
+        "count",
+        "coarse count",
+        "sum",
+        "count wave",
+        "sum wave",
+        "coarsest count wave",
+        "coarsest sum wave",
+    ),
 )
 def test_totals_add_up(name: str, split: str, values: str, parties: int) -> None:
     """lower <= exact <= upper, and the relative error is that of one party."""

@@ -1,5 +1,6 @@
 """Laws of merged histograms: the error that is stated, at every moment and for every grouping."""
 
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -183,6 +184,23 @@ def test_units_up_to_the_limit_and_beyond_it() -> None:
         assert abs(Fraction(found.estimate) - exact) <= Fraction(merged.relative_error) * exact
     with pytest.raises(WindowTooLargeError):
         MergedHistogram.of(states * 2)
+
+
+def test_too_many_units_are_refused_before_they_are_laid_out() -> None:
+    """However deep the merge: a part of 2^60 units, halved 15 times, takes no memory first."""
+    parameters = SumParameters(0.001, SPAN, 0)
+    one, huge = (ExponentialHistogram.create(parameters) for _ in range(2))
+    one.insert([1], [1])
+    huge.insert(np.arange(128), np.full(128, 2.0**53))
+    chain = leaf = MergedHistogram.from_bytes(one.to_bytes())
+    for _ in range(15):
+        chain = chain.merge(leaf)
+    tracemalloc.start()
+    with pytest.raises(WindowTooLargeError, match=r"more than 2\^46 units"):
+        chain.merge(MergedHistogram.from_bytes(huge.to_bytes()))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 50_000_000
 
 
 @pytest.mark.parametrize("parties", [2, 64])

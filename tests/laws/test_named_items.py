@@ -16,6 +16,7 @@ from app.synopses.levels import (
     FrequentParameters,
     NamedItems,
     named_batch,
+    named_items,
     run_frequent_batch,
     run_named_items_batch,
 )
@@ -57,6 +58,57 @@ def test_batch_boundaries_never_show(name: str) -> None:
         assert again.query(span, 0.5) == whole.query(span, 0.5)
     one_by_one = fed(created(0.5, 300), times, texts, range(800))
     assert one_by_one.to_bytes() == fed(created(0.5, 300), times, texts).to_bytes()
+
+
+@pytest.fixture
+def colliding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts of one first letter have one id."""
+
+    def ids(texts: list[bytes]) -> np.ndarray:
+        return item_ids([bytes(text[:1]) for text in texts])
+
+    monkeypatch.setattr(named_batch, "item_ids", ids)
+    monkeypatch.setattr(named_items, "item_ids", ids)
+
+
+@pytest.mark.usefixtures("colliding")
+@pytest.mark.parametrize("name", TIMES)
+def test_of_texts_with_one_id_the_last_names_it(name: str) -> None:
+    """However batches are split, bytes and answers at any moment show an id's last text by then."""
+    rng = np.random.default_rng(6)
+    times = TIMES[name](rng, 400)
+    texts = [f"{'abcdefgh'[i]}{j}" for i, j in rng.integers(0, [8, 5], (400, 2)).tolist()]
+    for epsilon, span in SPANS[:3]:
+        cuts = [[], range(400), rng.integers(0, 400, 12).tolist(), [399]]
+        different = [fed(created(epsilon, span), times, texts, at).to_bytes() for at in cuts]
+        assert len(set(different)) == 1
+        last = {text[0]: text for text in texts}
+        summary = NamedItems.from_bytes(different[0])
+        assert all(last[text[0]] == text for text in summary.stored_texts())
+        codes = {text: code for code, text in enumerate(dict.fromkeys(texts))}
+        column = [codes[text] for text in texts]
+        moments = np.unique(times[::37] + 1)
+        for first in (0, 100):
+            before = fed(created(epsilon, span), times[:first], texts[:first])
+            asked = moments[moments >= before.now]
+            found = run_named_items_batch(
+                before.parameters,
+                [before.to_bytes()],
+                [0, 400 - first],
+                times[first:],
+                column[first:],
+                list(codes),
+                [0, len(asked)],
+                asked,
+                [span],
+                0,
+            )
+            for q, now in enumerate(asked.tolist()):
+                by_then = {text[0]: text for text in np.array(texts)[times < now].tolist()}
+                names = found.names[found.ends[q] : found.ends[q + 1]]
+                assert names == [by_then[text[0]] for text in names]
+                assert len({text[0] for text in names}) == len(names)
+        assert found.states == different[:1]
 
 
 STEPS = st.lists(

@@ -50,7 +50,8 @@ LEAST_STEP = 32
 """Neighbours are merged after so many new buckets at least."""
 
 MAX_WEIGHT = 1 << 30
-"""The weights in the span come to at most this."""
+"""The weights of the live buckets come to at most this, those of events included that have expired
+in a bucket which has one in the span: their sketch cannot be told apart, and must not overflow."""
 
 MAX_PER_WEIGHT = 1 << 32
 """No number of a sketch is more than this, of either sign, for each unit of weight."""
@@ -166,8 +167,10 @@ def absorb(
 ) -> None:
     """Take in events with weights of 1 or more, whose times have been checked.
 
-    Raises WindowTooLargeError if the weights in the span come to more than 2^30; the buckets are
-    then of no use. Cost: O(events) and O(buckets * width) each time neighbours are merged.
+    Raises WindowTooLargeError if at any event the weights of the live buckets come to more than
+    2^30: those in the span, and those older ones that share a bucket with the oldest of them. Where
+    batches end does not show in that. The buckets are then of no use. Cost: O(events), and
+    O(buckets * width) each time neighbours are merged.
     """
     at = 0
     while at < len(times):
@@ -180,7 +183,8 @@ def absorb(
         ends = np.arange(len(live) - (stop - at), len(live)) + 1
         if np.any(sums[ends] - sums[gone] > MAX_WEIGHT):
             raise WindowTooLargeError(
-                "the weights in the span come to more than 2^30, which is more than can be kept"
+                "the weights in the span, with older ones in one bucket with them, come to more "
+                "than 2^30, which is more than can be kept"
             )
         buckets.newest = newest
         buckets.weights = live

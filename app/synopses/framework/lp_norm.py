@@ -317,7 +317,7 @@ def run_lp_norm_batch(
 
     Raises SynopsisError, and changes nothing, for bytes that are not a state of these parameters,
     for times or queries that go back, for weights below 1, and (WindowTooLargeError) where the
-    weights in the span come to more than 2^30.
+    weights in the span, with older ones in one bucket with them, come to more than 2^30.
     """
     groups = len(states)
     times = integers("times", times)

@@ -13,6 +13,7 @@ from app.synopses import faults
 from app.synopses.batch import integers
 from app.synopses.distinct.item_ids import item_ids
 from app.synopses.errors import SynopsisError
+from app.synopses.histogram_codec import TIME_MAX
 from app.synopses.histogram_kernel import Floats
 from app.synopses.levels.columns import Integers
 from app.synopses.levels.frequent_answer import PARTS
@@ -35,14 +36,16 @@ _CUT = "…".encode()
 class NamedBatch:
     """What a batch left: the new state of each group, and a list for each query and span.
 
-    The list of query q and span k is names[at:to] with lowers[at:to] and uppers[at:to], in no order
-    to rely on, where at, to = ends[q * spans + k], ends[q * spans + k + 1]. unlisted[q, k] is what
-    any other item's count may be at most; events_low and events_high bound the window's events.
+    The list of query q and span k is names[at:to] with the ids items[at:to] and with lowers[at:to]
+    and uppers[at:to], in no order to rely on, where at, to = ends[q * spans + k],
+    ends[q * spans + k + 1]. unlisted[q, k] is what any other item's count may be at most;
+    events_low and events_high bound the window's events.
     """
 
     states: list[bytes]
     ends: Integers
     names: list[str]
+    items: Integers
     lowers: Integers
     uppers: Integers
     unlisted: Integers
@@ -163,35 +166,48 @@ def run_named_items_batch(
     ids = distinct[column]
     ran, known = run_ids(batch, parameters, ids, share)
 
-    held_ends = ran.held[0]
-    places = name_ids(
-        ran.before, held_ends, batch.starts, ids, ran.now[: ran.held[1, -1]], ran.held[1, 1:]
-    )
+    words, code_of_word, uses = np.unique(distinct, return_index=True, return_counts=True)
+    word_codes = np.where(uses == 1, code_of_word, -1)
     text_ends = np.zeros(len(stored) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, stored), np.int64, len(stored)), out=text_ends[1:])
+    joined = np.frombuffer(bytearray().join(stored), np.uint8)
+
+    def named(asked: Integers, to: Integers, groups: Integers, untils: Integers) -> Integers:
+        places: Integers = name_ids(
+            ran.before,
+            ran.held[0],
+            known.arena,
+            known.places,
+            words,
+            word_codes,
+            joined,
+            text_ends,
+            batch.starts,
+            batch.times,
+            ids,
+            column,
+            asked,
+            to,
+            groups,
+            untils,
+        )
+        return places
+
+    groups = np.arange(len(batch.starts) - 1)
+    held_to = ran.held[1, 1:]
+    places = named(ran.now[: ran.held[1, -1]], held_to, groups, np.full_like(groups, TIME_MAX + 1))
     out, offsets = write_named(
-        ran.out,
-        ran.offsets,
-        ran.held[1, 1:],
-        places,
-        known.arena,
-        known.places,
-        column,
-        np.frombuffer(bytearray().join(stored), np.uint8),
-        text_ends,
+        ran.out, ran.offsets, held_to, places, known.arena, known.places, joined, text_ends
     )
-    listed = name_ids(
-        ran.before,
-        held_ends,
-        batch.starts,
-        ids,
+    rows = np.arange(1, len(batch.query_times) + 1)
+    listed = named(
         ran.lists[0],
-        ran.ends[batch.query_starts[1:] * len(batch.spans)],
+        ran.ends[rows * len(batch.spans)],
+        np.repeat(groups, np.diff(batch.query_starts)),
+        batch.query_times,
     )
     names = [
-        known.text(place)
-        if place >= 0
-        else stored[column[-1 - place]].decode("utf-8", "surrogatepass")
+        known.text(place) if place >= 0 else stored[-1 - place].decode("utf-8", "surrogatepass")
         for place in listed.tolist()
     ]
-    return NamedBatch(split(out, offsets), ran.ends, names, ran.lists[1], ran.lists[2], *ran.facts)
+    return NamedBatch(split(out, offsets), ran.ends, names, *ran.lists, *ran.facts)

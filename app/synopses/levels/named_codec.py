@@ -25,9 +25,6 @@ NAMED = 24
 
 MAX_TEXT = 256
 
-_FEW = 16
-"""So many events are looked through; more are sorted first."""
-
 
 @kernel
 def open_inner(arena: Bytes, offsets: Integers) -> tuple[int, int, int, int, Bytes, Integers]:
@@ -102,32 +99,54 @@ def _find(ids: Integers, start: int, end: int, one: int) -> int:
 
 @kernel
 def name_ids(
-    held: Integers, ends: Integers, starts: Integers, ids: Integers, asked: Integers, to: Integers
+    held: Integers,
+    ends: Integers,
+    arena: Bytes,
+    known: Integers,
+    words: Integers,
+    word_codes: Integers,
+    texts: Bytes,
+    text_ends: Integers,
+    starts: Integers,
+    times: Integers,
+    ids: Integers,
+    codes: Integers,
+    asked: Integers,
+    to: Integers,
+    groups: Integers,
+    untils: Integers,
 ) -> Integers:
-    """Return where the text of each id asked for is: i for the one of held[i], or -1 - event.
+    """Return where the text of each id asked for is: i for the one of held[i], or -1 - code.
 
-    held, ends, starts: ids held before, and ids of events, of each group, held[ends[g]:ends[g + 1]]
-    and ids[starts[g]:starts[g + 1]]; the ids of group g in `asked` end at to[g]. Each one asked for
-    is among its group's. Cost: O((asked + events) * log(events + held)).
+    It is the text of the id's last event before the row's time, or, without one, that of before.
+    held, ends: ids held before, held[ends[g]:ends[g + 1]] of group g, with the texts that
+    `read_texts` found. words: the batch's ids, rising, each once; word_codes: which of its texts is
+    that of each, -1 if several are. starts, times, ids, codes: the events of each group. Row r asks
+    for what ends at asked[to[r]], of group groups[r], before untils[r]. Each one asked for is held,
+    or among the events. Cost: O((asked + held) * log), and the events for each id that has several
+    texts.
     """
     places = np.empty(len(asked), np.int64)
     k = 0
-    for group in range(len(starts) - 1):
-        mine = ids[starts[group] : starts[group + 1]]
-        order = np.empty(0, np.int64)
-        while k < to[group]:
+    for row in range(len(to)):
+        group = groups[row]
+        while k < to[row]:
             place = _find(held, ends[group], ends[group + 1], asked[k])
-            if place < 0:
-                first = 0
-                if len(mine) <= _FEW:
-                    while mine[first] != asked[k]:
-                        first += 1
-                else:
-                    if len(order) == 0:
-                        order = np.argsort(mine, kind="mergesort")  # of equals, the first first
-                        mine = mine[order]
-                    first = order[_find(mine, 0, len(mine), asked[k])]
-                place = -1 - starts[group] - first
+            word = _find(words, 0, len(words), asked[k])
+            code = word_codes[word] if word >= 0 else -1
+            if place >= 0 and code >= 0:
+                old = arena[known[0, place] : known[1, place]]
+                new = texts[text_ends[code] : text_ends[code + 1]]
+                if len(old) == len(new) and np.all(old == new):
+                    code = -1
+                    word = -1
+            if place < 0 and code >= 0:
+                place = -1 - code
+            elif word >= 0:
+                for event in range(starts[group + 1] - 1, starts[group] - 1, -1):
+                    if ids[event] == asked[k] and times[event] < untils[row]:
+                        place = -1 - codes[event]
+                        break
             places[k] = place
             k += 1
     return places
@@ -141,14 +160,13 @@ def write_named(
     places: Integers,
     arena: Bytes,
     known: Integers,
-    codes: Integers,
     texts: Bytes,
     text_ends: Integers,
 ) -> tuple[Bytes, Integers]:
     """Write the states of the ids with the texts of what they hold; return (bytes, offsets).
 
     places[to[g - 1]:to[g]] are of the ids that group g holds, as `name_ids` gives them: of the
-    texts arena[known[0, i]:known[1, i]], or of the batch's, by the `codes` of its events.
+    texts arena[known[0, i]:known[1, i]], or of the batch's.
     """
     groups = len(to)
     out = np.empty(len(inner) + 24 * groups + 16 * len(places) + 64, np.uint8)
@@ -167,7 +185,7 @@ def write_named(
             if places[k] >= 0:
                 text = arena[known[0, places[k]] : known[1, places[k]]]
             else:
-                code = codes[-1 - places[k]]
+                code = -1 - places[k]
                 text = texts[text_ends[code] : text_ends[code + 1]]
             at = put_varint(out, at, len(text))
             out[at : at + len(text)] = text

@@ -8,8 +8,7 @@ Contract: of frequent_items.py, for texts: with m events in the window, lower <=
 upper - lower < epsilon m, and a list for a share s >= epsilon misses none that has s m events. What
 is held follows from the events, so no split shows. A text of more than 256 bytes is shown, and
 stored, cut and with an ellipsis, but counted by all of it.
-Two texts with the same id are counted as one, under the name that came first while the id is held
-(but for such texts, a name may show how events were batched).
+Two texts with the same id are counted as one, under the name that came last.
 Of x texts that were not chosen for it, some two have the same id with a chance of x^2 / 2^65; one
 who wants to can find such texts, and gets a wrong name shown, no more.
 Space: that of frequent_items.py, with ids of 8 bytes; and at most 258 bytes for each id held.

@@ -15,7 +15,7 @@ from app.synopses.batch import integers
 from app.synopses.compile import kernel
 from app.synopses.errors import SynopsisError
 from app.synopses.histogram_codec import TIME_MAX, TIME_MIN
-from app.synopses.levels.blocks import EVENT_LIMIT
+from app.synopses.levels.blocks import EVENT_LIMIT, LIVE_LIMIT
 from app.synopses.levels.columns import Floats, Integers
 from app.synopses.levels.frequent_answer import PARTS, with_columns
 from app.synopses.levels.frequent_batch import FrequentBatch
@@ -237,6 +237,8 @@ def _run(
                 return back, group, advances[group], state[NOW], out, out_offsets, lists
             state[NOW] = advances[group]
         sweep(head, state, samples, state[TOTAL])
+        if window_of(head, state, samples, state[NOW] - head[SPAN])[2] > LIVE_LIMIT:
+            return faults.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists
         out = with_room(out, end, encoded_limit(state[SIZE]))
         end = encode(out, end, head, shares, state, samples)
         out_offsets[group + 1] = end
@@ -259,8 +261,8 @@ def run_random_frequent_batch(
 
     All is as `run_frequent_batch` has it, but that uppers and `unlisted` of a query and span may be
     too low for some item, with a chance of delta. Raises SynopsisError, and changes nothing, for
-    what that refuses; the number of events in a window has no limit. Cost: O(bytes in + events *
-    log(samples) + bytes out), and of a query and window O(samples * log).
+    what that refuses; and for windows that may have more than 2^40 events. Cost: O(bytes in +
+    events * log(samples) + bytes out), and of a query and window O(samples * log).
     Source: Arasu and Manku 2004.
     """
     items = integers("items", items)

@@ -17,7 +17,7 @@ import numpy as np
 from app.synopses import faults, wire
 from app.synopses.compile import kernel
 from app.synopses.histogram_codec import TIME_MIN
-from app.synopses.levels.blocks import EVENT_LIMIT
+from app.synopses.levels.blocks import EVENT_LIMIT, LIVE_LIMIT
 from app.synopses.levels.columns import (
     Floats,
     Integers,
@@ -37,6 +37,7 @@ from app.synopses.levels.sticky_kernel import (
     SPAN,
     TIME,
     TOTAL,
+    window_of,
 )
 from app.synopses.values.keyed import get_now, open_body, open_envelope, seal
 from app.synopses.wire import Bytes, get_varint, put_varint
@@ -105,7 +106,8 @@ def decode(
     """Fill `state` from data[at:end], `at` being what `read_head` gave; return (fault, samples).
 
     There is room for `added` more. Nothing is believed but the positions: they rise, as times do,
-    which are inside the span; counts are of different events. Cost: O(end - at).
+    which are inside the span; counts are of different events; no window may have more than
+    2^40. Cost: O(end - at).
     """
     nothing = np.empty((ROWS, 0), np.int64)
     total, at = get_varint(data, at, end)
@@ -148,4 +150,6 @@ def decode(
     state[TOTAL] = total
     state[NOW] = now
     state[SIZE] = size
+    if window_of(head, state, samples, edge)[2] > LIVE_LIMIT:
+        return faults.CORRUPTED, nothing
     return faults.OK, samples

@@ -46,7 +46,8 @@ from math import ceil, floor
 import numpy as np
 
 from app.synopses import wire
-from app.synopses.errors import SynopsisError
+from app.synopses.canonical import LIVE_LIMIT
+from app.synopses.errors import SynopsisError, WindowTooLargeError
 from app.synopses.estimate import Estimate
 from app.synopses.exponential_histogram import ExponentialHistogram
 from app.synopses.histogram_codec import (
@@ -124,7 +125,7 @@ class MergedHistogram:
                 return cls(wave, CountParameters(epsilon, span), 0, 0)
             return cls(wave, SumParameters(epsilon, span, 0), 0, 0)
         histogram = ExponentialHistogram.from_bytes(data)
-        return cls(histogram, histogram.parameters, 0, _strays(data))
+        return cls(histogram, histogram.parameters, 0, strays_of(data))
 
     @classmethod
     def _of_body(cls, body: bytes) -> "MergedHistogram":
@@ -145,7 +146,7 @@ class MergedHistogram:
         made_with = inner.parameters
         if not isinstance(made_with, SumParameters) or made_with.decimals != 0:
             raise damaged()
-        if _strays(body[at:]) or _inherited(made_with, depth) >= 1:
+        if strays_of(body[at:]) or _inherited(made_with, depth) >= 1:
             raise damaged()
         parameters: Parameters = (
             SumParameters(made_with.epsilon, made_with.span, decimals)
@@ -198,9 +199,15 @@ class MergedHistogram:
             for time, doubled in reversed(part._steps()):
                 units[time] += (doubled - later) << (depth - part._depth - 1)
                 later = doubled
+        kept = sorted(time for time in units if time >= oldest)
+        if sum(units[time] for time in kept) > LIVE_LIMIT:
+            raise WindowTooLargeError(
+                f"the union holds more than 2^{62 - depth} units, which is more than can be kept "
+                f"after {depth} merges"
+            )
         times: list[int] = []
         values: list[int] = []
-        for time in sorted(time for time in units if time >= oldest):
+        for time in kept:
             whole, rest = divmod(units[time], MAX_UNITS)
             times += [time] * (whole + 1)
             values += [*([MAX_UNITS] * whole), rest]
@@ -300,7 +307,7 @@ def _inherited(parameters: Parameters, depth: int) -> Fraction:
     return (1 + Fraction(1, 2 * parameters.buckets_per_level)) ** depth - 1
 
 
-def _strays(data: bytes) -> int:
+def strays_of(data: bytes) -> int:
     """Return 1 if a stored histogram, which has been read before, is inexact, else 0."""
     array = np.frombuffer(bytearray(data), np.uint8)
     head = np.empty(HEAD_SIZE, np.int64)
