@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from app.cli_dlq import dlq_app
+from app.cli_doctor import doctor
 from app.cli_init import init
 from app.cli_options import Bootstrap, Registry, TopologyArgument, TopologyOption
 from app.cli_replay import replay
@@ -200,6 +201,7 @@ def produce(
 
 
 app.command()(init)
+app.command()(doctor)
 app.command()(run)
 app.command()(replay)
 

@@ -1,0 +1,1 @@
+"""What a machine has, of what slidestat needs; one check a function."""

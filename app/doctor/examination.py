@@ -1,0 +1,26 @@
+"""All checks, in the order in which a person would look."""
+
+from collections.abc import Iterator
+
+from app.doctor import machine
+from app.doctor.broker import brokers
+from app.doctor.finding import Finding, Verdict
+
+
+def examine(bootstrap: str) -> Iterator[Finding]:
+    """Each check's findings, as they come; the broker's last, as it may take its time."""
+    if (system := machine.supported()) is not None:
+        yield system
+    yield machine.python()
+    yield machine.codecs()
+    yield machine.kernels()
+    yield from machine.disk()
+    yield from machine.java()
+    yield from brokers(bootstrap)
+
+
+def line_of(finding: Finding) -> str:
+    """A finding for a person; the advice stands below."""
+    mark = {Verdict.GOOD: "good", Verdict.MISSING: "----", Verdict.BAD: "BAD "}[finding.verdict]
+    line = f"{mark}  {finding.check}: {finding.found}"
+    return f"{line}\n      what to do: {finding.advice}" if finding.advice else line
