@@ -1,16 +1,92 @@
 """The command `slidestat spark JOB`: each job a thin cover of a module of app/analytics."""
 
 from collections.abc import Callable
+from typing import Annotated
 
 import typer
+
+from app.cli_options import Bootstrap, TopologyArgument
+from app.client.options import DEFAULT_BOOTSTRAP
 
 app = typer.Typer(
     help="Jobs on Spark: topics as a lake of Parquet, an audit of every figure, a report.",
     no_args_is_help=True,
 )
 
+LakeOption = Annotated[
+    str, typer.Option("--lake", metavar="DIR|URL", help="Where the Parquet files are kept.")
+]
+MasterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--master", metavar="URL", help="Where Spark runs; this machine, all cores, by default."
+    ),
+]
+AllowLoss = Annotated[
+    bool,
+    typer.Option(
+        "--allow-loss", help="Go on without the records that the broker has deleted already."
+    ),
+]
+
+
+def ingest(
+    topology: TopologyArgument,
+    lake: LakeOption,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="1m",
+            help="Go on until Ctrl-C, a batch each so often; without it, take what is there, and "
+            "end.",
+        ),
+    ] = None,
+    records_per_batch: Annotated[
+        int, typer.Option(min=1, help="At most so many records a batch.")
+    ] = 1_000_000,
+    allow_loss: AllowLoss = False,
+    master: MasterOption = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Bring a topology's statistics, letters and synopses from their topics into Parquet files.
+
+    Each record once, however often this is broken off and run again.
+
+    Example: slidestat spark ingest flights --lake lake
+    """
+    from app.analytics.session import spark_session
+    from app.streaming.lengths import duration_ms
+    from app.topology_files import load_topology
+
+    declared = load_topology(topology)
+    every_ms = None if every is None else duration_ms(every, "--every")
+    with spark_session("ingest", master) as spark:
+        from app.analytics.ingest import Ingest
+        from app.analytics.lake import Dataset, Lake
+
+        job = Ingest(
+            spark,
+            bootstrap,
+            Lake(lake, declared.name),
+            {
+                Dataset.STATISTICS: declared.output_topic,
+                Dataset.LATE: declared.late_topic,
+                Dataset.DEAD_LETTERS: declared.dead_letter_topic,
+                Dataset.SYNOPSES: f"{declared.name}-synopses",
+            },
+            records_per_batch,
+            allow_loss,
+        )
+        if every_ms is not None:
+            job.follow(every_ms)
+            return
+        for found in job.take_what_is_there():
+            broken = f", {found.unreadable:,} of them unreadable" if found.unreadable else ""
+            print(f"{found.topic}: {found.records:,} records{broken}")
+
+
 # A job is a function with typer's annotations; its name is the command's.
-JOBS: tuple[Callable[..., None], ...] = ()
+JOBS: tuple[Callable[..., None], ...] = (ingest,)
 
 for _job in JOBS:
     app.command()(_job)
