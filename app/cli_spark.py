@@ -85,8 +85,41 @@ def ingest(
             print(f"{found.topic}: {found.records:,} records{broken}")
 
 
+def audit(
+    topology: TopologyArgument,
+    lake: LakeOption,
+    allow_loss: AllowLoss = False,
+    master: MasterOption = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Recompute every window of a lake's figures from the raw topic, and compare each one.
+
+    Ends with exit code 1 if a promise is broken: a figure outside its bounds or more off than it
+    says, one that is missing, a record that was neither counted nor refused.
+
+    Example: slidestat spark audit flights --lake lake
+    """
+    from app.analytics.session import spark_session
+    from app.declared.resolved import resolved
+    from app.topology_files import load_topology
+
+    declared = resolved(load_topology(topology))
+    with spark_session("audit", master) as spark:
+        from app.analytics.audit import Audit
+        from app.analytics.audit_display import show
+        from app.analytics.declaration import declaration_of
+        from app.analytics.lake import Lake
+
+        declaration = declaration_of(declared)
+        job = Audit(spark, bootstrap, Lake(lake, declaration.name), declaration, allow_loss)
+        report = job.run()
+    show(report)
+    if not report.is_clean:
+        raise typer.Exit(1)
+
+
 # A job is a function with typer's annotations; its name is the command's.
-JOBS: tuple[Callable[..., None], ...] = (ingest,)
+JOBS: tuple[Callable[..., None], ...] = (ingest, audit)
 
 for _job in JOBS:
     app.command()(_job)

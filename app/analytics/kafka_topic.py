@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
 
-from app.client.connection import admin_client, client_config, require_topic
+from app.client.connection import admin_client, client_config, require_broker, require_topic
 from app.errors import SlidestatError
 
 _TIMEOUT_S = 30.0
@@ -37,7 +37,8 @@ def topic_state(bootstrap: str, topic: str) -> TopicState:
     partitions = require_topic(bootstrap, topic)
     consumer = Consumer({**client_config(bootstrap), "group.id": "slidestat-none"})
     try:
-        asked = admin_client(bootstrap).describe_topics(TopicCollection([topic]))
+        admin = admin_client(bootstrap)  # Kept: what it was asked ends with it.
+        asked = admin.describe_topics(TopicCollection([topic]))
         identity = str(asked[topic].result(_TIMEOUT_S).topic_id)
         found = {
             partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), _TIMEOUT_S)
@@ -60,6 +61,4 @@ def topic_state(bootstrap: str, topic: str) -> TopicState:
 
 def has_topic(bootstrap: str, topic: str) -> bool:
     """Whether there is such a topic."""
-    from app.client.connection import require_broker
-
     return topic in require_broker(bootstrap).topics

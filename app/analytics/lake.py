@@ -18,7 +18,8 @@ from app.errors import SlidestatError
 from schemas.dead_letter import DeadLetterHeaders
 from schemas.emission import Emission
 
-PLACE = ("record_topic", "record_partition", "record_offset")
+# The folder of the figures that an audit has judged, beside the datasets.
+AUDIT = "audit"
 
 
 class Dataset(StrEnum):

@@ -16,12 +16,13 @@ from pyspark.sql.types import (
     StructType,
 )
 
-_PLAIN: dict[type, DataType] = {
-    str: StringType(),
-    int: LongType(),
-    float: DoubleType(),
-    bool: BooleanType(),
-}
+# A truth value is an int to Python, so it is asked for first; an enumeration of texts is a text.
+_PLAIN: tuple[tuple[type, DataType], ...] = (
+    (bool, BooleanType()),
+    (int, LongType()),
+    (float, DoubleType()),
+    (str, StringType()),
+)
 
 
 def struct_type(struct: type[msgspec.Struct]) -> StructType:
@@ -41,4 +42,4 @@ def _column(hint: Any) -> DataType:
         return ArrayType(_column(typing.get_args(hint)[0]))
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return struct_type(hint)
-    return _PLAIN[hint]
+    return next(kind for plain, kind in _PLAIN if issubclass(hint, plain))
