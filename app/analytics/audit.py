@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -16,6 +17,7 @@ from app.analytics.audit_workers import EVENT_COLUMNS, FigureRow, auditor, event
 from app.analytics.declaration import Declaration
 from app.analytics.kafka_topic import topic_state
 from app.analytics.lake import AUDIT, Dataset, Lake
+from app.analytics.lake_files import LakeFiles
 from app.analytics.wire_columns import struct_type
 from app.errors import SlidestatError
 
@@ -42,6 +44,12 @@ class Audit:
         """
         emissions = self._emissions()
         reached = self._reached(emissions)
+        if not reached:
+            raise SlidestatError(
+                f"{self.lake.data(Dataset.STATISTICS)} has no emission of "
+                f"{self.declaration.name!r}.",
+                "Check --lake; emissions of other topologies are not its.",
+            )
         letters = self._letters()
         raw = self._raw(reached)
         raw.persist()
@@ -56,7 +64,10 @@ class Audit:
             )
         finally:
             raw.unpersist()
-        return report_of(self.spark, self.lake, self.declaration, records)
+        written = emissions.agg(f.sum(f.length("value"))).first()
+        report = report_of(self.spark, self.lake, self.declaration, records, written[0])
+        LakeFiles(self.spark).write(self.lake.summary, msgspec.json.encode(report).decode())
+        return report
 
     def _emissions(self) -> DataFrame:
         rows = self.lake.read(self.spark, Dataset.STATISTICS)
@@ -68,9 +79,9 @@ class Audit:
             )
         return rows.where(f.col("topology") == self.declaration.name).select(
             "event_key",
-            "source_partition",
+            # As of the raw records: keys of another width would not meet.
+            f.col("source_partition").cast("int").alias("source_partition"),
             "source_offset",
-            "window_end_ms",
             "record_offset",
             "value",
         )
@@ -141,11 +152,12 @@ class Audit:
                 f.count_if(f.col("letter") == str(Dataset.LATE)).alias("late"),
                 f.count_if(f.col("letter") == str(Dataset.DEAD_LETTERS)).alias("dead"),
                 f.count_if(f.col("letter").isNull() & f.col("event_key").isNull()).alias("lost"),
+                f.coalesce(f.sum("bytes"), f.lit(0)).alias("bytes"),
             )
             .collect()[0]
         )
         counted = row.read - row.late - row.dead - row.lost
-        return Records(row.read, counted, row.late, row.dead, row.lost)
+        return Records(row.read, counted, row.late, row.dead, row.lost, row.bytes)
 
     def _figures(self, counted: DataFrame, emissions: DataFrame) -> DataFrame:
         newest_time = counted.groupBy("source_partition").agg(

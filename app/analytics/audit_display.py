@@ -5,10 +5,13 @@ from rich.table import Table
 
 from app.analytics.audit_report import AuditReport, StatisticSummary
 
+_WIDTH = 110
+
 
 def show(report: AuditReport) -> None:
     """Print what was compared, a line for each statistic, and every broken promise's sample."""
     console = Console()
+    console.width = max(console.width, _WIDTH)  # A table that is cut tells nothing.
     r = report.records
     console.print(
         f"{r.read:,} records read = {r.counted:,} counted + {r.late:,} late + {r.dead:,} dead"

@@ -1,7 +1,6 @@
 """What an audit found, summed up for a person."""
 
-from dataclasses import dataclass
-
+import msgspec
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as f
 
@@ -13,19 +12,20 @@ from app.analytics.wire_columns import struct_type
 _SAMPLES = 10
 
 
-@dataclass(frozen=True)
-class Records:
-    """What became of the raw records up to the last one that an emission rests on."""
+class Records(msgspec.Struct, frozen=True):
+    """What became of the raw records up to the last one that an emission rests on; `bytes` are
+    those of their values.
+    """
 
     read: int
     counted: int
     late: int
     dead: int
     unaccounted: int
+    bytes: int
 
 
-@dataclass(frozen=True)
-class StatisticSummary:
+class StatisticSummary(msgspec.Struct, frozen=True):
     """All figures of one statistic: how far off they were, in `unit`, and how many are at fault."""
 
     statistic: str
@@ -44,12 +44,12 @@ class StatisticSummary:
         return self.faults <= (1 - self.confidence) * self.figures
 
 
-@dataclass(frozen=True)
-class AuditReport:
+class AuditReport(msgspec.Struct, frozen=True):
     """The outcome of an audit. `broken` are samples of faults, one line each."""
 
     records: Records
     emissions: int
+    emission_bytes: int
     statistics: list[StatisticSummary]
     other_faults: int
     broken: list[str]
@@ -62,7 +62,7 @@ class AuditReport:
 
 
 def report_of(
-    spark: SparkSession, lake: Lake, declaration: Declaration, records: Records
+    spark: SparkSession, lake: Lake, declaration: Declaration, records: Records, emission_bytes: int
 ) -> AuditReport:
     """The report of the audit that a lake has."""
     rows = spark.read.schema(struct_type(FigureRow)).parquet(lake.data(AUDIT))
@@ -99,7 +99,8 @@ def report_of(
     )
     return AuditReport(
         records,
-        rows.select("event_key", "window_end_ms").distinct().count(),
+        rows.where("statistic IS NOT NULL").select("event_key", "window_end_ms").distinct().count(),
+        emission_bytes,
         summaries,
         rows.where("fault != '' AND statistic IS NULL").count(),
         [

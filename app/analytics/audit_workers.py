@@ -15,7 +15,8 @@ from schemas.emission import Figure
 
 # Of a record that is no event, key, time and texts are null.
 EVENT_COLUMNS = (
-    "source_partition int, source_offset long, event_key string, time_ms long, texts array<string>"
+    "source_partition int, source_offset long, event_key string, time_ms long, "
+    "texts array<string>, bytes int"
 )
 _NEVER_MS = -(2**62)
 
@@ -53,7 +54,8 @@ def event_reader(
             keys: list[str | None] = []
             times: list[int | None] = []
             texts: list[list[str] | None] = []
-            for value in batch.column("value").to_pylist():
+            values = batch.column("value").to_pylist()
+            for value in values:
                 try:
                     key, time, read = read_event(declaration, value)
                 except UnreadableError:
@@ -67,8 +69,9 @@ def event_reader(
                     pa.array(keys, pa.string()),
                     pa.array(times, pa.int64()),
                     pa.array(texts, pa.list_(pa.string())),
+                    pa.array([len(value or b"") for value in values], pa.int32()),
                 ],
-                ["source_partition", "source_offset", "event_key", "time_ms", "texts"],
+                ["source_partition", "source_offset", "event_key", "time_ms", "texts", "bytes"],
             )
 
     return read

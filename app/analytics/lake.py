@@ -49,6 +49,11 @@ class Lake:
         """Where Spark keeps how far a dataset's topic is read."""
         return f"{self.folder}/_checkpoints/{dataset}"
 
+    @property
+    def summary(self) -> str:
+        """What the last audit found, as JSON."""
+        return f"{self.folder}/_audit.json"
+
     def has(self, spark: SparkSession, dataset: str) -> bool:
         """Whether any record of a dataset has come."""
         names = LakeFiles(spark).names(self.data(dataset))
