@@ -1,6 +1,7 @@
 """The command `slidestat spark JOB`: each job a thin cover of a module of app/analytics."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -118,8 +119,40 @@ def audit(
         raise typer.Exit(1)
 
 
+def report(
+    topology: TopologyArgument,
+    lake: LakeOption,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY", help="Show this key over time; repeat it; default: the busiest."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Default: NAME-report.html.")
+    ] = None,
+    master: MasterOption = None,
+) -> None:
+    """Write one HTML page of what the last audit of a lake found; it needs no other file.
+
+    Example: slidestat spark report flights --lake lake --key ATL --key ORD
+    """
+    from app.analytics.session import spark_session
+    from app.topology_files import load_topology
+
+    declared = load_topology(topology)
+    with spark_session("report", master) as spark:
+        from app.analytics.lake import Lake
+        from app.analytics.report_data import report_data
+        from app.analytics.report_page import write_page
+
+        file = output or Path(f"{declared.name}-report.html")
+        write_page(report_data(spark, Lake(lake, declared.name), key or []), file)
+    print(f"{file}: open it in a browser")
+
+
 # A job is a function with typer's annotations; its name is the command's.
-JOBS: tuple[Callable[..., None], ...] = (ingest, audit)
+JOBS: tuple[Callable[..., None], ...] = (ingest, audit, report)
 
 for _job in JOBS:
     app.command()(_job)

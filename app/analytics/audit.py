@@ -16,7 +16,7 @@ from app.analytics.audit_report import AuditReport, Records, report_of
 from app.analytics.audit_workers import EVENT_COLUMNS, FigureRow, auditor, event_reader
 from app.analytics.declaration import Declaration
 from app.analytics.kafka_topic import topic_state
-from app.analytics.lake import AUDIT, Dataset, Lake
+from app.analytics.lake import AUDIT, Dataset, Lake, is_unreadable
 from app.analytics.lake_files import LakeFiles
 from app.analytics.wire_columns import struct_type
 from app.errors import SlidestatError
@@ -71,7 +71,7 @@ class Audit:
 
     def _emissions(self) -> DataFrame:
         rows = self.lake.read(self.spark, Dataset.STATISTICS)
-        unreadable = rows.where("topology IS NULL").count()
+        unreadable = rows.where(is_unreadable(Dataset.STATISTICS)).count()
         if unreadable:
             raise SlidestatError(
                 f"{unreadable:,} records of {self.lake.data(Dataset.STATISTICS)} are no emissions.",

@@ -3,6 +3,8 @@
 import json
 from decimal import Decimal
 
+import msgspec
+
 from app.analytics.declaration import Declaration, Path
 
 
@@ -43,5 +45,5 @@ def _text(value: object, as_item: bool) -> str:
             return str(value)
         case Decimal():
             # An item is called by the shortest text of its double.
-            return json.dumps(float(value)) if as_item else str(value)
+            return msgspec.json.encode(float(value)).decode() if as_item else str(value)
     raise UnreadableError

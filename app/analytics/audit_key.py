@@ -102,7 +102,8 @@ def due(declaration: Declaration, key: ExactKey, watermark_ms: int) -> set[int]:
     wanted = set(ticks[ticks <= watermark_ms].tolist())
     if not declaration.of_events and len(times):
         empty = ((times + declaration.span) // every + 1) * every
-        wanted.update(empty[empty <= np.append(times[1:], watermark_ms)].tolist())
+        following = np.append(times[1:], watermark_ms)
+        wanted.update(empty[empty <= np.minimum(following, watermark_ms)].tolist())
     return wanted
 
 

@@ -46,7 +46,7 @@ class Ingest:
     bootstrap: str
     lake: Lake
     topics: dict[Dataset, str]
-    records_per_batch: int
+    records_per_batch: int = 1_000_000
     allow_loss: bool = False
     say: Callable[[str], None] = print
 

@@ -8,7 +8,10 @@ columns that this version reads. Rows of older versions have null in newer colum
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import reduce
+from operator import or_
 
+import msgspec
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -29,6 +32,16 @@ class Dataset(StrEnum):
     LATE = "late"
     DEAD_LETTERS = "dead-letters"
     SYNOPSES = "synopses"
+
+
+# What a record of a dataset should be; a synopsis is bytes.
+_STRUCTS: dict[Dataset, type[msgspec.Struct]] = {
+    Dataset.STATISTICS: Emission,
+    Dataset.LATE: DeadLetterHeaders,
+    Dataset.DEAD_LETTERS: DeadLetterHeaders,
+}
+# A column that the record's own key has taken the name of.
+_COLUMNS = {(Dataset.STATISTICS, "key"): "event_key"}
 
 
 @dataclass(frozen=True)
@@ -85,7 +98,12 @@ def rows_of(dataset: Dataset, records: DataFrame) -> DataFrame:
 
 def is_unreadable(dataset: Dataset) -> Column:
     """Whether a row has its bytes alone: it is not what its topic should have."""
-    return f.lit(False) if dataset is Dataset.SYNOPSES else f.col("topology").isNull()
+    struct = _STRUCTS.get(dataset)
+    if struct is None:
+        return f.lit(False)
+    required = (field.name for field in msgspec.structs.fields(struct) if field.required)
+    missing = [f.col(_COLUMNS.get((dataset, name), name)).isNull() for name in required]
+    return reduce(or_, missing)
 
 
 def _header(name: str) -> Column:
@@ -95,19 +113,13 @@ def _header(name: str) -> Column:
 
 
 def _read_columns(dataset: Dataset) -> list[Column]:
-    match dataset:
-        case Dataset.STATISTICS:
-            emission = f.from_json(f.col("value").cast("string"), struct_type(Emission))
-            # The record's key has its column already; the events' key is named after what it is.
-            return [
-                emission[name].alias("event_key" if name == "key" else name)
-                for name in Emission.__struct_fields__
-            ]
-        case Dataset.LATE | Dataset.DEAD_LETTERS:
-            types = struct_type(DeadLetterHeaders)
-            return [
-                _header(field.name).try_cast(field.dataType).alias(field.name)
-                for field in types.fields
-            ]
-        case Dataset.SYNOPSES:
-            return []
+    struct = _STRUCTS.get(dataset)
+    if struct is None:
+        return []
+    types = struct_type(struct)
+    if dataset is Dataset.STATISTICS:
+        emission = f.from_json(f.col("value").cast("string"), types)
+        columns = {name: emission[name] for name in types.names}
+    else:
+        columns = {field.name: _header(field.name).try_cast(field.dataType) for field in types}
+    return [column.alias(_COLUMNS.get((dataset, name), name)) for name, column in columns.items()]

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,17 +53,26 @@ def spark_session(job: str, master: str | None = None) -> Iterator["SparkSession
     5 s for the JVM on this machine. Raises SlidestatError without PySpark, without a Java that
     Spark runs on, or if Spark does not start.
     """
-    try:
-        import pyspark  # noqa: F401 - whether it is there
-    except ModuleNotFoundError as error:
-        raise SlidestatError(
-            "PySpark is not installed.", "Install it: pip install 'slidestat[spark]'."
-        ) from error
+    _require_pyspark()
     session = _submitted(job) if _SUBMITTED in os.environ else _started(job, master or LOCAL)
     try:
         yield session
     finally:
         session.stop()
+
+
+def require_spark() -> None:
+    """Raise SlidestatError, with what to install, unless a session can be had on this machine."""
+    _require_pyspark()
+    find_spark_java()
+
+
+def _require_pyspark() -> None:
+    if find_spec("pyspark") is None:
+        raise SlidestatError(
+            "PySpark is not installed.",
+            "Install it: pip install 'slidestat[spark]', on Python 3.11 to 3.13.",
+        )
 
 
 def _submitted(job: str) -> "SparkSession":

@@ -4,8 +4,10 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
 const whole = new Intl.NumberFormat("en-US");
 const short = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 6 });
+// Below it, an error is what rounding leaves of an exact figure.
+const NOTHING = 1e-9;
 const percent = (share) =>
-  share === 0 ? "0" : `${new Intl.NumberFormat("en-US", { maximumSignificantDigits: 3 }).format(100 * share)} %`;
+  share === 0 ? "0" : share < NOTHING ? "≈ 0" : `${new Intl.NumberFormat("en-US", { maximumSignificantDigits: 3 }).format(100 * share)} %`;
 const day = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short", timeZone: "UTC" });
 const at = (seconds) => day.format(new Date(1000 * seconds));
 const number = (value) => (value === null || value === undefined ? "–" : short.format(value));
@@ -95,7 +97,7 @@ function showWindows() {
     .series.filter((series) => series.name === byId("figure").value)
     .map((series) => series.window);
   const before = byId("window").value;
-  options(byId("window"), windows, windows.includes(before) ? before : windows.at(-1));
+  options(byId("window"), windows, windows.includes(before) ? before : windows[0]);
   showSeries();
 }
 
@@ -122,6 +124,16 @@ function showSeries() {
   charts.push(plot(byId("zoom"), [series.times, ...away], 210, scale));
 }
 
+function timeTicks(ticks) {
+  const moments = ticks.map((tick) => new Date(1000 * tick));
+  const date = (moment) => moment.toLocaleDateString("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
+  if (ticks.length > 1 && ticks[1] - ticks[0] >= 86400) return moments.map(date);
+  return moments.map((moment, place) => {
+    const time = moment.toISOString().slice(11, ticks.length > 1 && ticks[1] - ticks[0] < 60 ? 19 : 16);
+    return place === 0 || time.startsWith("00:00") ? `${time}\n${date(moment)}` : time;
+  });
+}
+
 function plot(place, columns, height, isShare) {
   const told = (_, value) => (isShare && value !== null ? `${number(value)} %` : number(value));
   const axis = { stroke: colour("muted"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line"), width: 1 }, font: "12px system-ui" };
@@ -132,7 +144,7 @@ function plot(place, columns, height, isShare) {
       height,
       cursor: { sync: { key: sync.key } },
       tzDate: (seconds) => uPlot.tzDate(new Date(1000 * seconds), "Etc/UTC"),
-      axes: [axis, { ...axis, size: 74, values: (_, ticks) => ticks.map((tick) => number(tick) + (isShare ? " %" : "")) }],
+      axes: [{ ...axis, values: (_, ticks) => timeTicks(ticks) }, { ...axis, size: 74, values: (_, ticks) => ticks.map((tick) => number(tick) + (isShare ? " %" : "")) }],
       series: [
         { label: "window's end", value: (_, seconds) => (seconds === null ? "–" : `${at(seconds)} UTC`) },
         { ...edge, label: "lower" },
@@ -156,7 +168,7 @@ function histogram(told, statistic) {
   const [width, height, foot, right] = [400, 120, 18, 300];
   const svg = drawn("svg", { viewBox: `0 0 ${width} ${height + foot + 12}`, role: "img" });
   svg.append(drawn("title", {}, `Errors of ${told.statistic}, as shares of what is promised`));
-  const bars = [...told.bars];
+  const bars = told.bars;
   const most = Math.max(1, ...bars, told.beyond);
   // Without a root, the many small errors would leave nothing to see of the large ones.
   const high = (count) => (count ? Math.max(1.5, (height - 14) * Math.sqrt(count / most)) : 0);
@@ -174,7 +186,9 @@ function histogram(told, statistic) {
   label(right / 2, "middle", "share of the promise used");
   label(right, "middle", "all");
   label(width, "end", told.beyond ? `${whole.format(told.beyond)} broken` : "none broken");
-  svg.append(drawn("text", { x: right - 5, y: 11, "text-anchor": "end" }, `${whole.format(told.exact)} exact, not drawn`));
+  const allExact = told.exact === statistic.figures;
+  const exact = allExact ? { x: right / 2, y: height / 2 + 12, "text-anchor": "middle" } : { x: right - 5, y: 11, "text-anchor": "end" };
+  svg.append(drawn("text", exact, allExact ? "all exact" : `${whole.format(told.exact)} exact, not drawn`));
   const facts = element("dl", "facts");
   for (const [name, value] of [["promised", statistic.promised], ["median", statistic.median], ["99 % within", statistic.p99], ["largest", statistic.worst]]) {
     facts.append(element("dt", "", name), element("dd", "", percent(value)));
