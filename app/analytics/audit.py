@@ -15,6 +15,8 @@ from pyspark.sql import functions as f
 from app.analytics.audit_report import AuditReport, Records, report_of
 from app.analytics.audit_workers import EVENT_COLUMNS, FigureRow, auditor, event_reader
 from app.analytics.declaration import Declaration
+from app.analytics.exact_key import KINDS
+from app.analytics.faults import in_words
 from app.analytics.kafka_topic import topic_state
 from app.analytics.lake import AUDIT, Dataset, Lake, is_unreadable
 from app.analytics.lake_files import LakeFiles
@@ -42,6 +44,15 @@ class Audit:
         """Recompute and compare; the figures go to the lake's folder `audit`, replacing the last
         audit's. Raises SlidestatError if there is nothing to audit, or events are gone.
         """
+        if unknown_kinds := {s.kind for s in self.declaration.statistics} - KINDS:
+            raise SlidestatError(
+                f"An audit cannot recompute {', '.join(sorted(unknown_kinds))}.",
+                "Audit it with the version of slidestat that has it.",
+            )
+        with in_words(f"The audit of {self.declaration.name}", "Run it again."):
+            return self._run()
+
+    def _run(self) -> AuditReport:
         emissions = self._emissions()
         reached = self._reached(emissions)
         if not reached:
@@ -64,7 +75,7 @@ class Audit:
             )
         finally:
             raw.unpersist()
-        written = emissions.agg(f.sum(f.length("value"))).first()
+        (written,) = emissions.agg(f.sum(f.length("value"))).collect()
         report = report_of(self.spark, self.lake, self.declaration, records, written[0])
         LakeFiles(self.spark).write(self.lake.summary, msgspec.json.encode(report).decode())
         return report

@@ -88,7 +88,10 @@ def report_of(
             row.unit or "",
             1.0 if row.confidence is None else row.confidence,
             row.figures,
-            *(number or 0.0 for number in (row.promised, row.median, row.p99, row.worst)),
+            row.promised or 0.0,
+            row.median or 0.0,
+            row.p99 or 0.0,
+            row.worst or 0.0,
             row.faults,
         )
         for row in sorted(of_statistic, key=lambda row: order.get(row.statistic, len(order)))

@@ -1,6 +1,6 @@
 """What an audit does inside Spark's Python workers: read events, and judge the figures of a key."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 import numpy as np
@@ -48,33 +48,31 @@ class FigureRow(msgspec.Struct, frozen=True):
 
 def event_reader(
     declaration: Declaration,
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            keys: list[str | None] = []
-            times: list[int | None] = []
-            texts: list[list[str] | None] = []
+            found: list[tuple[str, int, list[str]] | tuple[None, None, None]] = []
             values = batch.column("value").to_pylist()
             for value in values:
                 try:
                     key, time, read = read_event(declaration, value)
                 except UnreadableError:
-                    keys.append(None), times.append(None), texts.append(None)
-                    continue
-                keys.append(key), times.append(time), texts.append(read)
+                    found.append((None, None, None))
+                else:
+                    found.append((key, time, read))
             yield pa.RecordBatch.from_arrays(
                 [
                     batch.column("partition"),
                     batch.column("offset"),
-                    pa.array(keys, pa.string()),
-                    pa.array(times, pa.int64()),
-                    pa.array(texts, pa.list_(pa.string())),
+                    pa.array([event[0] for event in found], pa.string()),
+                    pa.array([event[1] for event in found], pa.int64()),
+                    pa.array([event[2] for event in found], pa.list_(pa.string())),
                     pa.array([len(value or b"") for value in values], pa.int32()),
                 ],
                 ["source_partition", "source_offset", "event_key", "time_ms", "texts", "bytes"],
             )
 
-    return read
+    return read_batches
 
 
 def auditor(
@@ -122,25 +120,22 @@ def _table(findings: list[Finding]) -> pa.Table:
 
 
 def _row(finding: Finding, figure: Figure) -> FigureRow:
-    verdict = finding.verdict
-    judged = (
-        {}
-        if verdict is None
-        else {
-            "exact": None if verdict.exact is None else float(verdict.exact),
-            "events": verdict.events,
-            "unit": verdict.unit,
-            "promised": verdict.promised,
-            "observed": verdict.observed,
-        }
-    )
     told = {
         name: getattr(figure, name)
         for name in FigureRow.__struct_fields__
         if name in Figure.__struct_fields__
     }
-    return FigureRow(
-        finding.key, finding.window_end_ms, finding.provisional, finding.fault, **told, **judged
+    row = FigureRow(finding.key, finding.window_end_ms, finding.provisional, finding.fault, **told)
+    verdict = finding.verdict
+    if verdict is None:
+        return row
+    return msgspec.structs.replace(
+        row,
+        exact=None if verdict.exact is None else float(verdict.exact),
+        events=verdict.events,
+        unit=verdict.unit,
+        promised=verdict.promised,
+        observed=verdict.observed,
     )
 
 

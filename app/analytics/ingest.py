@@ -5,22 +5,23 @@ batch that broke off comes again with the same records; its rows go to partition
 batch's number, and writing those replaces whatever an interrupted try had left there.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from app.analytics.checkpoints import claim
+from app.analytics.faults import in_words
 from app.analytics.kafka_topic import TopicState, has_topic, topic_state
 from app.analytics.lake import Dataset, Lake, is_unreadable, rows_of
 from app.analytics.lake_files import LakeFiles
 from app.errors import SlidestatError
 
 _STAGING = ".spark-staging-"
+_ADVICE = "Run it again: it goes on where it ended, and nothing comes twice."
 
 
 @dataclass
@@ -58,8 +59,8 @@ class Ingest:
         found = []
         for dataset, topic in self._existing():
             ingested = Ingested(dataset, topic.name)
-            with _in_words(topic.name):
-                query = self._start(dataset, topic, ingested, {"availableNow": True})
+            with in_words(f"The ingest of {topic.name}", _ADVICE):
+                query = self._start(dataset, topic, ingested)
                 try:
                     query.awaitTermination()
                 finally:
@@ -69,12 +70,11 @@ class Ingest:
 
     def follow(self, every_ms: int) -> None:
         """Bring what comes, a batch each `every_ms`, until interrupted."""
-        trigger = {"processingTime": f"{every_ms} milliseconds"}
         with ExitStack() as stack:
             for dataset, topic in self._existing():
-                query = self._start(dataset, topic, Ingested(dataset, topic.name), trigger)
+                query = self._start(dataset, topic, Ingested(dataset, topic.name), every_ms)
                 stack.callback(query.stop)
-            with _in_words(self.lake.topology):
+            with in_words(f"The ingest of {self.lake.topology}", _ADVICE):
                 self.spark.streams.awaitAnyTermination()
 
     def _existing(self) -> Sequence[tuple[Dataset, TopicState]]:
@@ -87,7 +87,7 @@ class Ingest:
         return found
 
     def _start(
-        self, dataset: Dataset, topic: TopicState, ingested: Ingested, trigger: dict[str, object]
+        self, dataset: Dataset, topic: TopicState, ingested: Ingested, every_ms: int | None = None
     ) -> StreamingQuery:
         self._require_kept(topic, claim(self.spark, self.lake, dataset, topic))
         self._tidy(dataset)
@@ -102,14 +102,17 @@ class Ingest:
             .option("maxOffsetsPerTrigger", self.records_per_batch)
             .load()
         )
-        return (
+        written = (
             rows_of(dataset, records)
             .writeStream.queryName(f"{self.lake.topology} {dataset}")
             .option("checkpointLocation", self.lake.checkpoint(dataset))
-            .trigger(**trigger)  # type: ignore[arg-type]  # One of its keywords.
             .foreachBatch(self._writer(dataset, ingested))
-            .start()
         )
+        if every_ms is None:
+            query: StreamingQuery = written.trigger(availableNow=True).start()
+        else:
+            query = written.trigger(processingTime=f"{every_ms} milliseconds").start()
+        return query
 
     def _writer(self, dataset: Dataset, ingested: Ingested) -> Callable[[DataFrame, int], None]:
         folder = self.lake.data(dataset)
@@ -154,19 +157,6 @@ class Ingest:
         """Remove what a killed run had half written."""
         files = LakeFiles(self.spark)
         folder = self.lake.data(dataset)
-        for name in list(files.names(folder)):
+        for name in files.names(folder):
             if name.startswith(_STAGING):
                 files.remove(f"{folder}/{name}")
-
-
-@contextmanager
-def _in_words(what: str) -> Iterator[None]:
-    """A fault of Spark as one line."""
-    try:
-        yield
-    except PySparkException as error:
-        first = str(error).strip().splitlines()[0]
-        raise SlidestatError(
-            f"The ingest of {what} broke off: {first}",
-            "Run it again: it goes on where it ended, and nothing comes twice.",
-        ) from error

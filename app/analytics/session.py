@@ -102,7 +102,9 @@ def _started(job: str, master: str) -> "SparkSession":
         if SparkContext._gateway is not None:  # A JVM that this process has started before.
             return SparkSession(SparkContext(conf=conf))
         with log_path.open("ab") as log:
-            gateway = launch_gateway(conf, {"stdout": log, "stderr": log})
+            gateway = launch_gateway(  # type: ignore[no-untyped-call]
+                conf, {"stdout": log, "stderr": log}
+            )
         return SparkSession(SparkContext(conf=conf, gateway=gateway))
     except (PySparkException, OSError) as error:
         raise SlidestatError(

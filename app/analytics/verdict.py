@@ -39,7 +39,7 @@ def judge(key: ExactKey, statistic: DeclaredStatistic, figure: Figure, window: s
     slack = abs(right) * _ROUNDING.get(statistic.kind, 0)
     inside = figure.lower <= right + slack and right - slack <= figure.upper
     if figure.quantile is not None:
-        off = Fraction(key.rank_error(statistic.column, figure, window))
+        off = Fraction(key.rank_error(statistic.column, figure.quantile, figure.estimate, window))
         allowed = Fraction(figure.share_error) * events
     else:
         off = max(Fraction(), abs(Fraction(figure.estimate) - right) - slack)

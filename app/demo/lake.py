@@ -1,4 +1,4 @@
-"""The last part of the demo: what it just produced as a lake on Spark, audited, and a page of it."""
+"""The last part of the demo: what it produced as a lake on Spark, audited, and a page of it."""
 
 from pathlib import Path
 

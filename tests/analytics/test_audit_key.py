@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from app.analytics import exact_key
 from app.analytics.audit_events import UnreadableError, read_event
 from app.analytics.audit_key import Finding, audit_key, newest
 from app.analytics.declaration import Declaration, declaration_of
 from app.analytics.exact_key import ExactKey
 from app.declared.resolved import resolved
+from app.streaming import statistics
 from app.streaming.partition import PartitionProcessor
 from app.streaming.statistics import Count, Distinct, Mean, Norm, Quantiles, TopItems
 from app.streaming.topology import Topology
@@ -25,6 +27,11 @@ from tests.streaming.model import Record
 from tests.streaming.streams import START_MS, encode
 
 NEVER_MS = -(2**62)
+
+
+def test_every_statistic_can_be_audited() -> None:
+    """There is none that an audit would pass over."""
+    assert statistics.KINDS.keys() == exact_key.KINDS
 
 
 class Partition:
@@ -114,34 +121,34 @@ def altered(partition: Partition, number: int, **changes: object) -> list[str]:
     return partition.faults("a")
 
 
-def place(partition: Partition, statistic: str) -> tuple[int, Figure]:
+def place(partition: Partition, name: str) -> tuple[int, Figure]:
     """The first figure of a statistic in the last emission."""
     figures = list(partition.emissions["a"].values())[-1].figures
-    return next((i, f) for i, f in enumerate(figures) if f.statistic == statistic)
+    return next((i, f) for i, f in enumerate(figures) if f.statistic == name)
 
 
-@pytest.mark.parametrize("statistic", ["count", "mean", "quantile", "top", "distinct", "norm"])
-def test_bounds_that_do_not_hold_the_figure(partition: Partition, statistic: str) -> None:
+@pytest.mark.parametrize("name", ["count", "mean", "quantile", "top", "distinct", "norm"])
+def test_bounds_that_do_not_hold_the_figure(partition: Partition, name: str) -> None:
     """Both of them above the exact figure, or both below, by the smallest step there is."""
     assert partition.faults("a") == []
-    number, figure = place(partition, statistic)
+    number, figure = place(partition, name)
     exact = next(
         f.verdict.exact
         for f in reversed(partition.audit("a"))
         if f.verdict is not None and f.figure == figure
     )
     # A norm is recomputed in doubles, a mean of halves and threes is none.
-    step = 1e-6 if statistic in ("norm", "mean") else 0.0
+    step = 1e-6 if name in ("norm", "mean") else 0.0
     above = np.nextafter(float(exact), np.inf) + step
     below = np.nextafter(float(exact), -np.inf) - step
     assert altered(partition, number, lower=above, upper=above) == ["outside its bounds"]
     assert altered(partition, number, lower=below, upper=below) == ["outside its bounds"]
 
 
-@pytest.mark.parametrize("statistic", ["count", "mean", "quantile", "top", "distinct", "norm"])
-def test_an_error_larger_than_promised(partition: Partition, statistic: str) -> None:
+@pytest.mark.parametrize("name", ["count", "mean", "quantile", "top", "distinct", "norm"])
+def test_an_error_larger_than_promised(partition: Partition, name: str) -> None:
     """An estimate far off is found, though its bounds hold the exact figure."""
-    number, _ = place(partition, statistic)
+    number, _ = place(partition, name)
     off = altered(partition, number, estimate=1e6, lower=-1e6, upper=1e6)
     assert off == ["more off than promised"]
 

@@ -21,5 +21,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A session on this machine, as the jobs have it, with two tasks at once."""
-    with spark_session("tests", "local[2]") as session:
-        yield session
+    with pytest.MonkeyPatch.context() as patch:
+        # A quick start is worth more here than fast code; processes that tests start have it, too.
+        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        with spark_session("tests", "local[2]") as session:
+            yield session

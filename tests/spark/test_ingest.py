@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from app.analytics.ingest import Ingest, Ingested
 from app.analytics.lake import Dataset, Lake
+from app.analytics.lake_files import LakeFiles
 from app.errors import SlidestatError
 from schemas.dead_letter import Reason
 from tests.spark.lake_topics import DAY_MS, NOON_MS, Topics, emission, make_topics
@@ -133,7 +134,7 @@ def test_killed_in_the_middle_of_a_batch_it_brings_each_record_once(
     """SIGKILL while a batch's files are written; the run after it ends with all records, none of
     them twice, for readers that know nothing of Spark's logs.
     """
-    count = 20_000
+    count = 6_000
     topics.emit([emission(topics.name, f"k{i % 50}", NOON_MS + i * 60_000) for i in range(count)])
     file = tmp_path / "topology.py"
     file.write_text(
@@ -229,13 +230,15 @@ def test_a_checkpoint_of_something_else(
     other = make_topic("other")
     refused("the checkpoint of another job: ingest of .*-statistics, not ingest of .*-other", other)
     refused("There is no topic", f"{other}-nowhere")
-    owner = Path(lake.checkpoint(Dataset.STATISTICS), "slidestat.json")
-    right = owner.read_text()
-    owner.write_text(right.replace('"topic_identity": "', '"topic_identity": "x'))
+    files, owner = LakeFiles(spark), f"{lake.checkpoint(Dataset.STATISTICS)}/slidestat.json"
+    right = files.read(owner)
+    files.write(owner, right.replace('"topic_identity": "', '"topic_identity": "x'))
     refused("of another topic .*: that one was deleted")
-    owner.write_text("{}")
+    files.write(owner, "{}")
     refused("is damaged")
-    owner.unlink()
+    Path(owner).write_text("half")
+    refused("cannot be used: .*ChecksumException")
+    files.remove(owner)
     refused("the checkpoint of another program")
     shutil.rmtree(lake.checkpoint(Dataset.STATISTICS))
     refused("their checkpoint .* is gone")
