@@ -53,14 +53,9 @@ class Audit:
             return self._run()
 
     def _run(self) -> AuditReport:
-        emissions = self._emissions()
-        reached = self._reached(emissions)
-        if not reached:
-            raise SlidestatError(
-                f"{self.lake.data(Dataset.STATISTICS)} has no emission of "
-                f"{self.declaration.name!r}.",
-                "Check --lake; emissions of other topologies are not its.",
-            )
+        rows = self.lake.read(self.spark, Dataset.STATISTICS)
+        reached, emission_bytes = self._reached(rows)
+        emissions = self._emissions(rows)
         letters = self._letters()
         raw = self._raw(reached)
         raw.persist()
@@ -75,19 +70,45 @@ class Audit:
             )
         finally:
             raw.unpersist()
-        (written,) = emissions.agg(f.sum(f.length("value"))).collect()
-        report = report_of(self.spark, self.lake, self.declaration, records, written[0])
+        report = report_of(self.spark, self.lake, self.declaration, records, emission_bytes)
         LakeFiles(self.spark).write(self.lake.summary, msgspec.json.encode(report).decode())
         return report
 
-    def _emissions(self) -> DataFrame:
-        rows = self.lake.read(self.spark, Dataset.STATISTICS)
-        unreadable = rows.where(is_unreadable(Dataset.STATISTICS)).count()
-        if unreadable:
+    def _reached(self, rows: DataFrame) -> tuple[dict[int, int], int]:
+        """The last offset that emissions rest on, of each partition, and the emissions' bytes.
+
+        Raises SlidestatError for rows that are no emissions, and if there are none of the topology.
+        """
+        own = f.col("topology") == self.declaration.name
+        groups = (
+            rows.groupBy(
+                is_unreadable(Dataset.STATISTICS).alias("unreadable"),
+                own.alias("own"),
+                "source_partition",
+            )
+            .agg(
+                f.count(f.lit(1)).alias("rows"),
+                f.max("source_offset").alias("reached"),
+                f.sum(f.length("value")).alias("bytes"),
+            )
+            .collect()
+        )
+        folder = self.lake.data(Dataset.STATISTICS)
+        if unreadable := sum(group.rows for group in groups if group.unreadable):
             raise SlidestatError(
-                f"{unreadable:,} records of {self.lake.data(Dataset.STATISTICS)} are no emissions.",
+                f"{unreadable:,} records of {folder} are no emissions.",
                 "Look at their `value`; something else writes to the topic of the statistics.",
             )
+        found = [group for group in groups if group.own]
+        if not found:
+            raise SlidestatError(
+                f"{folder} has no emission of {self.declaration.name!r}.",
+                "Check --lake; emissions of other topologies are not its.",
+            )
+        reached = {group.source_partition: group.reached for group in found}
+        return reached, sum(group.bytes for group in found)
+
+    def _emissions(self, rows: DataFrame) -> DataFrame:
         return rows.where(f.col("topology") == self.declaration.name).select(
             "event_key",
             # As of the raw records: keys of another width would not meet.
@@ -96,11 +117,6 @@ class Audit:
             "record_offset",
             "value",
         )
-
-    def _reached(self, emissions: DataFrame) -> dict[int, int]:
-        """The last offset that emissions rest on, of each partition."""
-        rows = emissions.groupBy("source_partition").agg(f.max("source_offset").alias("o"))
-        return {row.source_partition: row.o for row in rows.collect()}
 
     def _letters(self) -> DataFrame:
         """The places of the records that were refused, and as what."""

@@ -66,9 +66,9 @@ def report_of(
 ) -> AuditReport:
     """The report of the audit that a lake has."""
     rows = spark.read.schema(struct_type(FigureRow)).parquet(lake.data(AUDIT))
-    of_statistic = (
-        rows.where("statistic IS NOT NULL")
-        .groupBy("statistic")
+    # Of emissions that are missing or strange, the statistic is null.
+    groups = (
+        rows.groupBy("statistic")
         .agg(
             f.max("unit").alias("unit"),
             f.min("confidence").alias("confidence"),
@@ -94,22 +94,23 @@ def report_of(
             row.worst or 0.0,
             row.faults,
         )
-        for row in sorted(of_statistic, key=lambda row: order.get(row.statistic, len(order)))
+        for row in sorted(groups, key=lambda row: order.get(row.statistic, len(order)))
+        if row.statistic is not None
     ]
-    kept = [summary.statistic for summary in summaries if summary.is_kept]
-    faulty = rows.where("fault != ''").where(
-        f.col("statistic").isNull() | ~f.col("statistic").isin(kept)
-    )
+    others = sum(row.faults for row in groups if row.statistic is None)
+    broken = [summary.statistic for summary in summaries if not summary.is_kept]
+    sample: list[Row] = []
+    if broken or others:
+        at_fault = f.col("statistic").isNull() | f.col("statistic").isin(broken)
+        faulty = rows.where("fault != ''").where(at_fault)
+        sample = faulty.orderBy("window_end_ms", "event_key").limit(_SAMPLES).collect()
     return AuditReport(
         records,
         rows.where("statistic IS NOT NULL").select("event_key", "window_end_ms").distinct().count(),
         emission_bytes,
         summaries,
-        rows.where("fault != '' AND statistic IS NULL").count(),
-        [
-            _line(row)
-            for row in faulty.orderBy("window_end_ms", "event_key").limit(_SAMPLES).collect()
-        ],
+        others,
+        [_line(row) for row in sample],
     )
 
 

@@ -23,7 +23,11 @@ Exact = int | Fraction | float | None
 
 # The kinds of statistics that can be recomputed here.
 KINDS = frozenset(
-    ["count", "rate", "sum", "mean", "variance", "deviation", "minimum", "maximum", "quantile", "histogram", "above", "top", "distinct", "norm", "landmark_count", "landmark_sum"]
+    {
+        *("count", "rate", "sum", "landmark_count", "landmark_sum"),
+        *("mean", "variance", "deviation", "minimum", "maximum", "quantile"),
+        *("histogram", "above", "top", "distinct", "norm"),
+    }
 )
 _PRECISE = Context(prec=80)
 
@@ -126,7 +130,7 @@ class ExactKey:
             case "norm":
                 p = float(statistic.parameters["p"])
                 tallies = self.tallies(statistic.column, window).astype(np.float64)
-                return float((tallies**p).sum()) ** (1 / p)
+                return float(float((tallies**p).sum()) ** (1 / p))
         if n == 0:
             return None
         match statistic.kind:

@@ -15,14 +15,15 @@ _ROUNDING = {"deviation": Fraction(1, 10**70), "norm": Fraction(1, 10**9)}
 class Verdict:
     """`fault` is empty if the figure holds. `promised` is the figure's main error term, in `unit`;
     `observed` the error in the same unit: the share used of all that its terms allow, times
-    `promised`. So observed <= promised says that the error is kept, whatever the terms.
+    `promised`. So observed <= promised says that the error is kept, whatever the terms; it is None where that
+    share does not exist.
     """
 
     exact: Exact
     events: int
     unit: str
     promised: float
-    observed: float
+    observed: float | None
     fault: str
 
 
@@ -34,7 +35,7 @@ def judge(key: ExactKey, statistic: DeclaredStatistic, figure: Figure, window: s
     if exact is None or figure.estimate is None or figure.lower is None or figure.upper is None:
         nothing = exact is None and (figure.estimate, figure.lower, figure.upper) == (None,) * 3
         fault = "" if nothing else "a figure of nothing" if exact is None else "no figure"
-        return Verdict(exact, events, unit, promised, 0.0 if nothing else float("inf"), fault)
+        return Verdict(exact, events, unit, promised, 0.0 if nothing else None, fault)
     right = Fraction(exact)
     slack = abs(right) * _ROUNDING.get(statistic.kind, 0)
     inside = figure.lower <= right + slack and right - slack <= figure.upper
@@ -54,8 +55,8 @@ def judge(key: ExactKey, statistic: DeclaredStatistic, figure: Figure, window: s
     fault = "" if inside else "outside its bounds"
     if off > allowed:
         fault = "more off than promised"
-    used = float(off / allowed) if allowed else float("inf") if off else 0.0
-    return Verdict(exact, events, unit, promised, used * promised if used else 0.0, fault)
+    observed = float(off / allowed) * promised if allowed else None if off else 0.0
+    return Verdict(exact, events, unit, promised, observed, fault)
 
 
 def _main_term(figure: Figure) -> tuple[str, float]:

@@ -94,6 +94,7 @@ def test_what_a_partition_puts_out_is_found_right(case: Case) -> None:
         for finding in partition.audit(key):
             assert not finding.fault, finding
             assert finding.verdict is not None
+            assert finding.verdict.observed is not None
             assert 0 <= finding.verdict.observed <= finding.verdict.promised
 
 
