@@ -2,12 +2,16 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.cli_options import Bootstrap, TopologyArgument
 from app.client.options import DEFAULT_BOOTSTRAP
+from app.errors import SlidestatError
+
+if TYPE_CHECKING:
+    from app.streaming.topology import Topology
 
 app = typer.Typer(
     help="Jobs on Spark: topics as a lake of Parquet, an audit of every figure, a report.",
@@ -29,6 +33,20 @@ AllowLoss = Annotated[
         "--allow-loss", help="Go on without the records that the broker has deleted already."
     ),
 ]
+
+
+def _topology(name: str) -> "Topology":
+    """The topology of that name or file, if its lake can be read."""
+    from app.topology_files import load_topology
+
+    topology = load_topology(name)
+    if topology.output_format != "json":
+        raise SlidestatError(
+            f"{topology.name} writes its statistics in {topology.output_format}, and the jobs on "
+            "Spark read JSON.",
+            'Give it output_format = "json".',
+        )
+    return topology
 
 
 def ingest(
@@ -57,9 +75,8 @@ def ingest(
     """
     from app.analytics.session import spark_session
     from app.streaming.lengths import duration_ms
-    from app.topology_files import load_topology
 
-    declared = load_topology(topology)
+    declared = _topology(topology)
     every_ms = None if every is None else duration_ms(every, "--every")
     with spark_session("ingest", master) as spark:
         from app.analytics.ingest import Ingest
@@ -102,9 +119,8 @@ def audit(
     """
     from app.analytics.session import spark_session
     from app.declared.resolved import resolved
-    from app.topology_files import load_topology
 
-    declared = resolved(load_topology(topology))
+    declared = resolved(_topology(topology))
     with spark_session("audit", master) as spark:
         from app.analytics.audit import Audit
         from app.analytics.audit_display import show
@@ -138,9 +154,8 @@ def report(
     Example: slidestat spark report flights --lake lake --key ATL --key ORD
     """
     from app.analytics.session import spark_session
-    from app.topology_files import load_topology
 
-    declared = load_topology(topology)
+    declared = _topology(topology)
     with spark_session("report", master) as spark:
         from app.analytics.lake import Lake
         from app.analytics.report_data import report_data

@@ -70,6 +70,8 @@ class Ingest:
 
     def follow(self, every_ms: int) -> None:
         """Bring what comes, a batch each `every_ms`, until interrupted."""
+        # Queries of this session that ended before are none of these.
+        self.spark.streams.resetTerminated()
         with ExitStack() as stack:
             for dataset, topic in self._existing():
                 query = self._start(dataset, topic, Ingested(dataset, topic.name), every_ms)

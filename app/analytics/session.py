@@ -91,12 +91,15 @@ def _started(job: str, master: str) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     os.environ["JAVA_HOME"] = str(find_spark_java().executable.parents[1])
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     jars = fetched_jars(CONNECTOR_LOCK, "Spark's Kafka connector")
     conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(f"slidestat {job}")
-    conf.setAll([*_ALWAYS.items(), *_ON_THIS_MACHINE.items()])
+    conf.setAll(list(_ALWAYS.items()))
     conf.set("spark.jars", ",".join(map(str, jars)))
-    conf.set("spark.executorEnv.PYTHONPATH", str(Path(package.__path__[0]).parent))
+    if master.startswith("local"):
+        # Workers elsewhere have a Python and a slidestat of their own.
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        conf.setAll(list(_ON_THIS_MACHINE.items()))
+        conf.set("spark.executorEnv.PYTHONPATH", str(Path(package.__path__[0]).parent))
     log_path = log_folder() / f"spark-{job}-{os.getpid()}.log"
     try:
         if SparkContext._gateway is not None:  # A JVM that this process has started before.

@@ -15,8 +15,8 @@ _ROUNDING = {"deviation": Fraction(1, 10**70), "norm": Fraction(1, 10**9)}
 class Verdict:
     """`fault` is empty if the figure holds. `promised` is the figure's main error term, in `unit`;
     `observed` the error in the same unit: the share used of all that its terms allow, times
-    `promised`. So observed <= promised says that the error is kept, whatever the terms; it is None where that
-    share does not exist.
+    `promised`. So observed <= promised says that the error is kept, whatever the terms; it is
+    None where that share does not exist.
     """
 
     exact: Exact

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 
 import msgspec
 import pyarrow.dataset as ds
@@ -126,6 +127,26 @@ def test_a_second_run_brings_what_is_new(spark: SparkSession, topics: Topics, la
     assert bytes(rows[1].value) == newer
     (nothing,) = ingest.take_what_is_there()
     assert nothing.records == 0
+
+
+def test_it_follows_what_comes(spark: SparkSession, topics: Topics, lake: Lake) -> None:
+    """With an interval it brings what is there, and what comes, until it is stopped."""
+    ingest = an_ingest(spark, topics, lake, Dataset.STATISTICS)
+    following = Thread(target=ingest.follow, args=(200,))
+    following.start()
+    for count in (1, 2):
+        topics.emit([emission(topics.name, "k", NOON_MS)])
+        deadline = time.monotonic() + _KILL_WITHIN_S
+        while not lake.has(spark, Dataset.STATISTICS) or (
+            len(places(lake, Dataset.STATISTICS)) < count
+        ):
+            assert following.is_alive()
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+    for query in spark.streams.active:
+        query.stop()
+    following.join(_KILL_WITHIN_S)
+    assert not following.is_alive()
 
 
 def test_killed_in_the_middle_of_a_batch_it_brings_each_record_once(
