@@ -64,7 +64,7 @@ class Audit:
             counted = raw.where("event_key IS NOT NULL").join(
                 letters, ["source_partition", "source_offset"], "left_anti"
             )
-            figures = self._figures(counted, emissions)
+            figures = self._figures(counted, emissions, reached)
             figures.write.mode("overwrite").option("compression", "zstd").parquet(
                 self.lake.data(AUDIT)
             )
@@ -186,14 +186,23 @@ class Audit:
         counted = row.read - row.late - row.dead - row.lost
         return Records(row.read, counted, row.late, row.dead, row.lost, row.bytes)
 
-    def _figures(self, counted: DataFrame, emissions: DataFrame) -> DataFrame:
-        newest_time = counted.groupBy("source_partition").agg(
-            f.max("time_ms").alias("newest_ms"), f.min_by("time_ms", "source_offset").alias("t0")
+    def _figures(
+        self, counted: DataFrame, emissions: DataFrame, reached: dict[int, int]
+    ) -> DataFrame:
+        # Of the emissions that the last record gave, a lake may have got the first ones only: what
+        # is due is what the records before it gave.
+        last = f.create_map(*(f.lit(number) for pair in reached.items() for number in pair))
+        before = f.col("source_offset") < last[f.col("source_partition")]
+        times = counted.groupBy("source_partition").agg(
+            f.max(f.when(before, f.col("time_ms"))).alias("newest_ms"),
+            f.min_by("time_ms", "source_offset").alias("first_ms"),
         )
         watermarks, complete = {}, {}
-        for row in newest_time.collect():
-            watermarks[row.source_partition] = row.newest_ms - self.declaration.lateness_ms
-            complete[row.source_partition] = self._complete_from(row.source_partition, row.t0)
+        for row in times.collect():
+            partition = row.source_partition
+            if row.newest_ms is not None:
+                watermarks[partition] = row.newest_ms - self.declaration.lateness_ms
+            complete[partition] = self._complete_from(partition, row.first_ms)
         keys = ["source_partition", "event_key"]
         audit = auditor(self.declaration, watermarks, complete)
         return (
