@@ -23,6 +23,7 @@ from app.client.readers import Reader
 from app.client.topics import create_topology_topics
 from app.client.watch import EmissionReader, Record
 from app.demo.exact import Checked, ExactFlights, check
+from app.demo.lake import show_lake
 from app.demo.workers import Workers
 from app.errors import SlidestatError
 from app.local.broker import LocalBroker
@@ -68,11 +69,11 @@ def run_demo(bootstrap: str | None) -> None:
         create_topology_topics(address, topology, _PARTITIONS)
         try:
             _stream(topology, address, Path(folder), exact.events, console)
-            records = _outputs(topology, address)
+            _report(topology, exact, _outputs(topology, address), console)
+            show_lake(topology, address, Path(folder), console)
         finally:
             if bootstrap:
                 _delete_topics(address, topology)
-    _report(topology, exact, records, console)
 
 
 @contextmanager

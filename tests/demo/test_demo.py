@@ -5,10 +5,15 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from io import StringIO
+from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from app.analytics.session import require_spark
 from app.demo.exact import Checked, ExactFlights, check
+from app.demo.lake import show_lake
 from app.errors import SlidestatError
 from app.topology_files import load_topology
 from schemas.emission import Emission, Figure
@@ -25,23 +30,55 @@ def exact() -> ExactFlights:
     return ExactFlights()
 
 
-def test_the_demo_checks_every_figure_and_ends_by_itself(bootstrap_servers: str) -> None:
-    """Half a million events pass two workers, and the last line tells promise and observation."""
+def test_the_demo_checks_every_figure_and_ends_by_itself(
+    bootstrap_servers: str, tmp_path: Path
+) -> None:
+    """Half a million events pass two workers, and a line tells promise and observation; then all
+    of it is brought into a lake, audited again, and shown on a page.
+    """
     run = subprocess.run(
         [sys.executable, "-m", "app.cli", "demo"],
-        env=os.environ | {"KAFKA_BOOTSTRAP_SERVERS": bootstrap_servers},
+        cwd=tmp_path,
+        env=os.environ
+        | {
+            "KAFKA_BOOTSTRAP_SERVERS": bootstrap_servers,
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+        },
         capture_output=True,
         text=True,
         timeout=280,
     )
     assert run.returncode == 0, run.stdout + run.stderr
     lines = run.stdout.strip().splitlines()
-    verdict = VERDICT.fullmatch(lines[-1])
-    assert verdict is not None, lines[-1]
+    (verdict,) = filter(None, map(VERDICT.fullmatch, lines))
     assert int(verdict["figures"].replace(",", "")) > 50_000
     assert 0 < float(verdict["worst"]) <= float(verdict["promised"]) == 1.0
     figures = [line for line in lines if re.search(r"\d%\s*$", line)]
     assert len(figures) > 50
+    try:
+        require_spark()
+    except SlidestatError:
+        assert lines[-1].startswith("Left out: ingest, audit and report.")
+        return
+    assert re.fullmatch(
+        rf"{verdict['figures']} figures in [\d,]+ emissions audited: every promise kept", lines[-2]
+    )
+    assert lines[-1] == "demo-report.html: open it in a browser"
+    assert (tmp_path / "demo-report.html").stat().st_size > 100_000
+
+
+def test_without_a_java_for_spark_the_rest_is_done(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One line says what was left out, and what to install for it."""
+    monkeypatch.setattr("app.analytics.spark_java.RELEASES", ())
+    console = Console(file=StringIO(), width=1_000)
+    show_lake(load_topology("flights"), "nowhere:1", tmp_path, console)
+    assert isinstance(console.file, StringIO)
+    (line,) = console.file.getvalue().splitlines()
+    assert line.startswith("Left out: ingest, audit and report. Spark needs Java 17 or 21; tried ")
+    assert "Install a Java 17 or 21" in line
+    assert not list(tmp_path.iterdir())
 
 
 def emission(key: str, *figures: Figure, end_ms: int = 978_393_600_000) -> Emission:

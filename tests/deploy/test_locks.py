@@ -10,6 +10,8 @@ from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
 LOCKS = ["requirements.lock", "requirements-dev.lock"]
+# What builds the packages that have no wheel; installed before the others.
+BUILD_LOCK = "requirements-build.lock"
 
 
 def locked(name: str) -> dict[str, Version]:
@@ -44,13 +46,13 @@ def test_lock_satisfies_what_the_project_declares(name: str) -> None:
         assert version in requirement.specifier, f"{requirement} is stale: run make lock"
 
 
-@pytest.mark.parametrize("name", LOCKS)
+@pytest.mark.parametrize("name", [*LOCKS, BUILD_LOCK])
 def test_locked_versions_are_final(name: str) -> None:
     """No pre-release and no development version is locked."""
     assert [pin for pin in locked(name).items() if pin[1].is_prerelease] == []
 
 
-@pytest.mark.parametrize("name", LOCKS)
+@pytest.mark.parametrize("name", [*LOCKS, BUILD_LOCK])
 def test_lock_names_no_registry_and_hashes_every_file(name: str) -> None:
     """Any mirror may serve the files: the lock has no address, and a SHA-256 for each of them."""
     text = (ROOT / name).read_text(encoding="utf-8")
@@ -58,6 +60,15 @@ def test_lock_names_no_registry_and_hashes_every_file(name: str) -> None:
     assert not re.search(r"^\s*-(?!-hash)", text, re.MULTILINE)
     for package in re.split(r"\n(?=[a-z0-9])", text)[1:]:
         assert re.search(r"--hash=sha256:[0-9a-f]{64}", package), package
+
+
+def test_what_builds_is_locked() -> None:
+    """The build lock has what pyproject.toml asks for it, and nothing is built by anything else."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    versions = locked(BUILD_LOCK)
+    wanted = [Requirement(text) for text in project["dependency-groups"]["build"]]
+    assert {requirement.name for requirement in wanted} == versions.keys()
+    assert all(versions[requirement.name] in requirement.specifier for requirement in wanted)
 
 
 def test_both_locks_agree() -> None:

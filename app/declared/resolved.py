@@ -1,0 +1,41 @@
+"""A topology as plain tables, all resolved: for what must not depend on the streaming side."""
+
+from dataclasses import fields
+
+from app.streaming.topology import Topology
+
+_BASE = {"name", "field"}
+
+
+def resolved(topology: Topology) -> dict[str, object]:
+    """Numbers, texts and lists: topics, paths, lengths in ms or events, and of each statistic its
+    label, kind, path and parameters.
+    """
+    span = topology.span_length
+    return {
+        "name": topology.name,
+        "source": topology.source,
+        "key_path": list(topology.key_path),
+        "time_path": list(topology.time_path),
+        "span": span.length,
+        "of_events": span.of_events,
+        "windows": list(topology.window_lengths),
+        "every_ms": topology.every_ms,
+        "lateness_ms": topology.lateness_ms,
+        "forgets_keys": topology.forgets_keys,
+        "statistics": [
+            {
+                "label": label,
+                "kind": statistic.kind,
+                "path": list(column.path) if column else [],
+                "is_item": column is not None and not column.is_number,
+                "parameters": {
+                    field.name: getattr(statistic, field.name)
+                    for field in fields(statistic)
+                    if field.name not in _BASE
+                },
+            }
+            for statistic, label in zip(topology.statistics, topology.labels, strict=True)
+            for column in [statistic.column(topology.value_path)]
+        ],
+    }

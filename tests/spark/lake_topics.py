@@ -1,0 +1,79 @@
+"""The topics of a topology, filled by hand: what ingest and audit read, without a worker."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+from confluent_kafka import Producer
+
+from schemas.dead_letter import DeadLetterHeaders, Reason, dead_letter_key
+from schemas.emission import Emission, Figure, emission_key
+
+DAY_MS = 86_400_000
+NOON_MS = 1_764_072_000_000
+
+
+def emission(topology: str, key: str, window_end_ms: int, offset: int = 0) -> Emission:
+    """An emission of one count."""
+    figures = [Figure("count", 5.0, 4.0, 6.0, window_ms=60_000, relative_error=0.2)]
+    return Emission(topology, key, window_end_ms, figures, "events", 0, offset)
+
+
+@dataclass(frozen=True)
+class Topics:
+    """The topics of `name`, each with `partitions`."""
+
+    bootstrap: str
+    name: str
+    source: str
+
+    def emit(self, emissions: Sequence[Emission | bytes]) -> None:
+        """Emissions, or records that are none."""
+        self._send(
+            f"{self.name}-statistics",
+            [
+                (b"x", e, NOON_MS, [])
+                if isinstance(e, bytes)
+                else (
+                    emission_key(e.topology, e.key, e.window_end_ms),
+                    msgspec.json.encode(e),
+                    e.window_end_ms,
+                    [],
+                )
+                for e in emissions
+            ],
+        )
+
+    def refuse(self, kind: str, reason: Reason, offset: int, value: bytes = b"?") -> None:
+        """A letter on the topic of `kind`, late or dead-letters."""
+        headers = DeadLetterHeaders(reason, "why", self.source, 0, offset, self.name).encode()
+        key = dead_letter_key(self.source, 0, offset)
+        self._send(f"{self.name}-{kind}", [(key, value, NOON_MS, headers)])
+
+    def event(self, *values: bytes | None) -> None:
+        """Raw records."""
+        self._send(self.source, [(b"k", value, NOON_MS, []) for value in values])
+
+    def foreign(self, kind: str, headers: list[tuple[str, bytes]]) -> None:
+        """A record that somebody else wrote."""
+        self._send(f"{self.name}-{kind}", [(None, None, NOON_MS, headers)])
+
+    def _send(
+        self,
+        topic: str,
+        records: Sequence[tuple[bytes | None, bytes | None, int, list[tuple[str, bytes]]]],
+    ) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5, "log_level": 0})
+        for key, value, timestamp, headers in records:
+            producer.produce(
+                topic, value, key, partition=-1 if key else 0, timestamp=timestamp, headers=headers
+            )
+        assert producer.flush(60) == 0
+
+
+def make_topics(make_topic: Callable[..., str], bootstrap: str, partitions: int = 1) -> Topics:
+    """Topics of this test's own."""
+    source = make_topic("t", partitions)
+    for kind in ("statistics", "late", "dead-letters"):
+        make_topic(f"t-{kind}", partitions)
+    return Topics(bootstrap, source, source)
