@@ -17,6 +17,7 @@ from app.analytics.audit_workers import EVENT_COLUMNS, FigureRow, auditor, event
 from app.analytics.declaration import Declaration
 from app.analytics.exact_key import KINDS
 from app.analytics.faults import in_words
+from app.analytics.kafka_options import kafka_options
 from app.analytics.kafka_topic import topic_state
 from app.analytics.lake import AUDIT, Dataset, Lake, is_unreadable
 from app.analytics.lake_files import LakeFiles
@@ -161,13 +162,12 @@ class Audit:
         starts = {p: min(topic.first[p], ends[p]) for p in ends}
         records = (
             self.spark.read.format("kafka")
-            .option("kafka.bootstrap.servers", self.bootstrap)
-            .option("kafka.isolation.level", "read_committed")
+            .options(**kafka_options(self.bootstrap))
             .option("subscribe", source)
             .option("startingOffsets", json.dumps({source: starts}))
             .option("endingOffsets", json.dumps({source: ends}))
             .load()
-            .select("partition", "offset", "value")
+            .select("partition", "offset", "key", "value", f.unix_millis("timestamp").alias("ms"))
         )
         return records.mapInArrow(event_reader(self.declaration), EVENT_COLUMNS)
 

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from app.analytics.audit_events import UnreadableError, read_event
+from app.analytics.audit_events import RawRecord, UnreadableError, read_event
 from app.analytics.audit_key import Finding, audit_key, newest
 from app.analytics.declaration import Declaration
 from app.analytics.exact_key import ExactKey
@@ -53,9 +53,11 @@ def event_reader(
         for batch in batches:
             found: list[tuple[str, int, list[str]] | tuple[None, None, None]] = []
             values = batch.column("value").to_pylist()
-            for value in values:
+            for record in map(
+                RawRecord, batch.column("key").to_pylist(), values, batch.column("ms").to_pylist()
+            ):
                 try:
-                    key, time, read = read_event(declaration, value)
+                    key, time, read = read_event(declaration, record)
                 except UnreadableError:
                     found.append((None, None, None))
                 else:

@@ -29,12 +29,15 @@ class DeclaredStatistic(msgspec.Struct, frozen=True):
 
 
 class Declaration(msgspec.Struct, frozen=True):
-    """A topology; `span` and `windows` are in ms, or in events if `of_events`."""
+    """A topology; `span` and `windows` are in ms, or in events if `of_events`. Without a `key_path`
+    keys are those of the Kafka records, without a `time_path` times are their timestamps.
+    """
 
     name: str
     source: str
-    key_path: Path
-    time_path: Path
+    key_path: Path | None
+    time_path: Path | None
+    time_format: str
     span: int
     of_events: bool
     windows: tuple[int, ...]

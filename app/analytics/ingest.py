@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from app.analytics.checkpoints import claim
 from app.analytics.faults import in_words
+from app.analytics.kafka_options import kafka_options
 from app.analytics.kafka_topic import TopicState, has_topic, topic_state
 from app.analytics.lake import Dataset, Lake, is_unreadable, rows_of
 from app.analytics.lake_files import LakeFiles
@@ -95,8 +96,7 @@ class Ingest:
         self._tidy(dataset)
         records = (
             self.spark.readStream.format("kafka")
-            .option("kafka.bootstrap.servers", self.bootstrap)
-            .option("kafka.isolation.level", "read_committed")
+            .options(**kafka_options(self.bootstrap))
             .option("subscribe", topic.name)
             .option("startingOffsets", "earliest")
             .option("includeHeaders", True)

@@ -32,6 +32,8 @@ _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # A plan shows the options of its sources, Kafka's passwords and keys among them.
+    "spark.sql.redaction.options.regex": "(?i)url|password|jaas|keystore",
 }
 _ON_THIS_MACHINE = {
     "spark.ui.enabled": "false",

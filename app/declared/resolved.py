@@ -15,8 +15,9 @@ def resolved(topology: Topology) -> dict[str, object]:
     return {
         "name": topology.name,
         "source": topology.source,
-        "key_path": list(topology.key_path),
-        "time_path": list(topology.time_path),
+        "key_path": topology.key_path,
+        "time_path": topology.time_path,
+        "time_format": topology.time_format,
         "span": span.length,
         "of_events": span.of_events,
         "windows": list(topology.window_lengths),

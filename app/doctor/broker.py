@@ -4,7 +4,10 @@ import uuid
 from collections.abc import Iterator
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
+    AdminClient,
+    NewTopic,
+)
 
 from app.client.connection import admin_client, require_broker
 from app.doctor.finding import Finding, Verdict

@@ -1,5 +1,6 @@
 """The audit of a key: what a partition puts out holds, and what is wrong is found."""
 
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,14 +11,17 @@ import pytest
 from hypothesis import given
 
 from app.analytics import exact_key
-from app.analytics.audit_events import UnreadableError, read_event
+from app.analytics.audit_events import RawRecord, UnreadableError, read_event
 from app.analytics.audit_key import Finding, audit_key, newest
 from app.analytics.declaration import Declaration, declaration_of
 from app.analytics.exact_key import ExactKey
 from app.declared.resolved import resolved
 from app.streaming import statistics
+from app.streaming.decoding import EventDecoder
+from app.streaming.fields import RECORD_KEY, RECORD_TIMESTAMP
 from app.streaming.partition import PartitionProcessor
 from app.streaming.statistics import Count, Distinct, Mean, Norm, Quantiles, TopItems
+from app.streaming.time_format import TIME_FORMATS
 from app.streaming.topology import Topology
 from schemas.emission import Emission, Figure
 from tests.streaming.cases import Case, cases, laws, topology
@@ -50,7 +54,9 @@ class Partition:
         events = defaultdict(list)
         for record in records:
             if record.offset not in refused:
-                key, time, texts = read_event(self.declaration, record.value)
+                key, time, texts = read_event(
+                    self.declaration, RawRecord(record.key, record.value, record.timestamp)
+                )
                 events[key].append((time, record.offset, texts))
         self.keys = {key: self._key(rows) for key, rows in events.items()}
         self.watermark = max(
@@ -201,8 +207,55 @@ def test_a_provisional_figure_is_of_the_events_before_it(partition: Partition) -
     assert "more off than promised" in partition.faults("a")
 
 
-@pytest.mark.parametrize("record", [None, b"", b"[]", b"{}", b'{"key":1,"time":2,"value":3}', b"["])
+@pytest.mark.parametrize(
+    "record", [None, b"", b"[]", b"{}", b'{"key":[],"time":2,"value":3}', b"["]
+)
 def test_a_record_that_is_no_event(partition: Partition, record: bytes | None) -> None:
     """It is told as unreadable, whatever it is."""
     with pytest.raises(UnreadableError):
-        read_event(partition.declaration, record)
+        read_event(partition.declaration, RawRecord(b"k", record, 0))
+
+
+@pytest.mark.parametrize("time_format", sorted(TIME_FORMATS))
+def test_keys_and_times_are_those_that_a_worker_reads(time_format: str) -> None:
+    """Of whole numbers and of the record's own keys, and of times in every format."""
+    times: list[object] = {
+        "ms": [START_MS, START_MS + 1],
+        "s": [START_MS // 1_000, START_MS / 1_000 + 0.123, START_MS / 1_000 + 0.9999],
+        "us": [START_MS * 1_000, START_MS * 1_000 + 1_999],
+        "ns": [START_MS * 1_000_000 + 1_999_999],
+        "iso8601": [
+            "2023-11-14T22:13:20Z",
+            "2023-11-14T22:13:20.123456Z",
+            "2023-11-15T00:13:20.1239999+02:00",
+            "2023-11-14T22:13:21,5Z",
+        ],
+    }[time_format]
+    read_by_worker = 0
+    for key_field, time_field in (
+        ("key", "time"),
+        (RECORD_KEY, "time"),
+        *([("key", RECORD_TIMESTAMP)] if time_format == "ms" else []),
+    ):
+        asked = Topology(
+            name="t",
+            source="s",
+            span="1h",
+            every="1m",
+            statistics=(Count(),),
+            key_field=key_field,
+            time_field=time_field,
+            time_format=time_format,
+        )
+        declared = declaration_of(msgspec.json.decode(msgspec.json.encode(resolved(asked))))
+        for place, time in enumerate(times):
+            for key in ("é", -7):
+                value = json.dumps({"key": key, "time": time}).encode()
+                raw = RawRecord(b"kafka", value, START_MS + place)
+                read = EventDecoder(asked).decode([raw.value], [raw.key], [raw.timestamp_ms])
+                if read.refusals:
+                    continue
+                read_by_worker += 1
+                found = read_event(declared, raw)
+                assert found[:2] == (read.keys[0], int(read.times[0])), time
+    assert read_by_worker
