@@ -17,6 +17,7 @@ inserted again, and a tick that its watermark has passed is not emitted again: i
 acknowledged before that state was written.
 """
 
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -34,7 +35,7 @@ from app.streaming.checkpoint import (
     encode_checkpoint,
 )
 from app.streaming.decoding import EventDecoder, Refusal, refuse_future
-from app.streaming.emission import EmissionEncoder, FigureTable, OutputRecord
+from app.streaming.emission import EmissionEncoder, OutputRecord
 from app.streaming.events import Events, ReorderBuffer
 from app.streaming.key_cache import KeyCache, PartitionStore
 from app.streaming.key_runs import KeyRuns, cut, gaps_of
@@ -48,7 +49,6 @@ from app.streaming.runners import Answered, ItemColumn, Runner, Work
 from app.streaming.topology import Topology
 from app.synopses.errors import SynopsisError, WindowTooLargeError
 from schemas.dead_letter import Reason
-from schemas.emission import Figure
 
 Int64s = npt.NDArray[np.int64]
 
@@ -111,7 +111,6 @@ class PartitionProcessor:
         self._columns = topology.columns
         self._meaning = topology.state_meaning
         self._decoder = decoder or EventDecoder(topology)
-        self._figures = FigureTable(topology, topology.window_lengths)
         self._encoder = EmissionEncoder(topology, topic, partition, codec or JsonCodec())
         stored = store.checkpoint()
         self._has_checkpoint = stored is not None
@@ -329,11 +328,11 @@ class PartitionProcessor:
         wanted = query_times > absorbed_watermarks[query_groups]
         query_groups, query_times = _distinct_pairs(query_groups[wanted], query_times[wanted])
         runs = cut(groups, gaps, times, len(keys), query_groups, query_times)
-        rows = self._run(
+        answered = self._run(
             keys, states, runs, events, order, groups, query_groups, query_times, watermark
         )
-        source_offsets = offsets[np.searchsorted(watermarks, query_times)].tolist()
-        self._emit(keys, query_groups, query_times, source_offsets, rows, effects)
+        source_offsets = offsets[np.searchsorted(watermarks, query_times)]
+        self._emit(keys, query_groups, query_times, source_offsets, answered, effects)
 
     def _close(
         self,
@@ -384,8 +383,8 @@ class PartitionProcessor:
         query_groups: Int64s,
         query_times: Int64s,
         watermark: int,
-    ) -> list[list[Figure]]:
-        """Run every synopsis over all keys; keep the new states; return each query's figures."""
+    ) -> dict[Runner, Answered]:
+        """Run every synopsis over all keys; keep the new states; return the answers."""
         times = events.times[order]
         numbers = np.array([state.number for state in states], np.int64)
         starts = np.searchsorted(groups, np.arange(len(keys) + 1))
@@ -430,7 +429,7 @@ class PartitionProcessor:
             synopses = [result.states[run] for result in answered.values()]
             written = encode_key_state(watermark, offset, last_time, events_in_all, synopses)
             self._cache.put(keys[group], written)
-        return self._figures.rows(answered)
+        return answered
 
     def _answer(self, runner: Runner, states: list[bytes | None], work: Work) -> Answered:
         try:
@@ -451,19 +450,23 @@ class PartitionProcessor:
         keys: list[str],
         groups: Int64s,
         ticks: Int64s,
-        source_offsets: list[int],
-        rows: list[list[Figure]],
+        source_offsets: Int64s,
+        answered: Mapping[Runner, Answered],
         effects: Effects,
     ) -> None:
-        encode = self._encoder.encode
-        order = sorted(
-            (tick, keys[group], query)
-            for query, (group, tick) in enumerate(zip(groups.tolist(), ticks.tolist(), strict=True))
+        if not len(groups):
+            return
+        names = [keys[group] for group in groups.tolist()]
+        by_name = np.array(sorted(range(len(names)), key=names.__getitem__), np.int64)
+        order = by_name[np.argsort(ticks[by_name], kind="stable")]
+        effects.emissions += self._encoder.encode(
+            answered,
+            order,
+            [names[query] for query in order.tolist()],
+            ticks[order],
+            source_offsets[order],
+            provisional=self._is_trial,
         )
-        for tick, key, query in order:
-            effects.emissions.append(
-                encode(key, tick, rows[query], source_offsets[query], provisional=self._is_trial)
-            )
 
 
 def _letter(batch: RecordBatch, refusal: Refusal) -> Letter:
