@@ -100,6 +100,7 @@ def create_app(
     # Held while records are queued, and while a flush waits for them: it would wait for ever for a
     # queue that is filled meanwhile.
     sending = asyncio.Lock()
+    looking_ahead = asyncio.Lock()
     live = {
         topology.name: LiveTopology(topology, pipeline.view)
         for topology, pipeline in zip(topologies, pipelines, strict=True)
@@ -142,11 +143,16 @@ def create_app(
     @app.agent(source, name=f"{topologies[0].group_name}-absorb")
     async def absorb(batches: StreamT[RecordBatch]) -> None:
         async for batch in batches:
+            rebalances = app.rebalancing_count
             try:
                 async with sending:
+                    if app.rebalancing or app.rebalancing_count != rebalances:
+                        continue  # It is read again, here or by another worker.
                     for pipeline in pipelines:
-                        if await pipeline.check_order(batch):
-                            pipeline.process(batch)
+                        if not await pipeline.check_order(batch):
+                            break
+                        if not await pipeline.process(batch):
+                            break
             except Exception as error:
                 # A restarted agent would go on with the next batch and lose this one.
                 await crash(error)
@@ -156,9 +162,13 @@ def create_app(
 
         @app.timer(_IDLE_CHECK_S)  # type: ignore[untyped-decorator]  # Faust's own
         async def look_ahead() -> None:
-            async with sending:
-                for pipeline in pipelines:
-                    pipeline.look_ahead()
+            async with sending, looking_ahead:
+                try:
+                    for pipeline in pipelines:
+                        await pipeline.look_ahead()
+                except Exception as error:
+                    await crash(error)
+                    raise
 
     @app.on_partitions_revoked.connect
     async def revoked(*_args: Any, **_kwargs: Any) -> None:
@@ -167,10 +177,19 @@ def create_app(
         # A flush under way must end before another worker may read what it writes.
         async with flushing:
             forget()
+        # So must provisional emissions: they would replace those of the next worker.
+        async with looking_ahead:
+            pass
 
     @app.on_rebalance_complete.connect
     async def ready(*_args: Any, **_kwargs: Any) -> None:
         held = [tp.partition for tp in app.consumer.assignment() if tp.topic == source_topic]
+        try:
+            for pipeline in pipelines:
+                pipeline.open(held)
+        except SlidestatError as error:
+            await crash(error)
+            return
         for pipeline in pipelines:
             pipeline.progress.ready(held)
         for topology in live.values():
@@ -188,6 +207,9 @@ class _ConsumerOffsets:
 
     def end(self, partition: int) -> int | None:
         return self._app.consumer.highwater(TP(self._topic, partition))
+
+    def is_end(self, partition: int, offset: int) -> bool:
+        return self._app.consumer.is_end(TP(self._topic, partition), offset)
 
     async def earliest(self, partition: int) -> int:
         tp = TopicPartition(self._topic, partition)
