@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, cast
 
 import faust
 from aiokafka import TopicPartition
@@ -15,7 +15,7 @@ from faust.types import TP, StreamT
 from faust.web.base import Web
 
 from app.errors import SlidestatError
-from app.streaming.delivery import BatchApp
+from app.streaming.delivery import BatchApp, BatchConsumer
 from app.streaming.live import LiveTopology
 from app.streaming.output_codec import emission_codec
 from app.streaming.pipeline import Pipeline, flush_all
@@ -209,7 +209,8 @@ class _ConsumerOffsets:
         return self._app.consumer.highwater(TP(self._topic, partition))
 
     def is_end(self, partition: int, offset: int) -> bool:
-        return self._app.consumer.is_end(TP(self._topic, partition), offset)
+        consumer = cast(BatchConsumer, self._app.consumer)
+        return consumer.is_end(TP(self._topic, partition), offset)
 
     async def earliest(self, partition: int) -> int:
         tp = TopicPartition(self._topic, partition)

@@ -21,14 +21,15 @@ TOPOLOGY = Topology(name="slices", source="events", span="1m", every="1s", idle=
 
 
 class Table:
-    """Says what would be written."""
+    """One partition's, in memory."""
 
     changelog_topic = "changelog"
 
-    def partition(self, partition: int) -> MemoryStore:
-        store = MemoryStore()
-        store.partition = partition  # type: ignore[attr-defined]
-        return store
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+
+    def partition(self, _partition: int) -> MemoryStore:
+        return self.store
 
 
 class Outputs:
@@ -75,9 +76,9 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.streaming.pipeline.PartitionProcessor", SmallMemoryProcessor)
 
 
-def pipeline(outputs: Outputs) -> Pipeline:
-    table, producer = cast(StateTable, Table()), cast(BulkProducer, outputs)
-    return Pipeline(TOPOLOGY, table, producer, Offsets(), Progress("slices"))
+def pipeline(outputs: Outputs, table: Table | None = None) -> Pipeline:
+    stored, producer = cast(StateTable, table or Table()), cast(BulkProducer, outputs)
+    return Pipeline(TOPOLOGY, stored, producer, Offsets(), Progress("slices"))
 
 
 def batch(start: int, *events: tuple[str, int]) -> RecordBatch:
@@ -187,3 +188,27 @@ def test_nothing_is_provisional_while_more_may_have_come() -> None:
 
     asyncio.run(run())
     assert outputs.sent == []
+
+
+def test_keys_that_were_silent_before_a_restart_are_deleted_without_new_events() -> None:
+    """A partition that brings nothing more is opened all the same, and its keys that have had their
+    last emission go, some with each flush.
+    """
+    table = Table()
+    processor = SmallMemoryProcessor(TOPOLOGY, "events", 0, table.store)
+    for some in (EVERYONE, batch(KEYS, ("busy", 100))):
+        processor.process(some)
+    snapshot = processor.snapshot()
+    assert snapshot is not None
+    table.store.write([*snapshot.states.items(), (None, snapshot.checkpoint)])
+    assert len(table.store.keys()) == KEYS + 1
+
+    one = pipeline(Outputs(nothing), table)
+    one.open([0])
+    for _ in range(KEYS):
+        (snapshot,) = one.snapshots().values()
+        assert len(snapshot.states) == SmallMemoryProcessor.DELETED_KEYS
+        table.store.write([*snapshot.states.items(), (None, snapshot.checkpoint)])
+        one._processors[0].written()
+    assert one.snapshots() == {}
+    assert table.store.keys() == {"busy"}
