@@ -21,9 +21,6 @@ from app.streaming.topology import Topology
 _KEY = b"k"
 _CHECKPOINT = b"p"
 
-# Between two looks at the queue, whose limit is far higher.
-_ROWS_AT_ONCE = 5_000
-
 # Faust's defaults are made for one large database, not for one a partition: a 2 GiB cache each.
 _ROCKSDB_OPTIONS = {
     "driver": "rocksdict",
@@ -65,10 +62,8 @@ class StateTable:
         """
         topic = self.changelog_topic
         for store, snapshot in snapshots.items():
-            for number, (key, state) in enumerate(_rows(snapshot)):
+            for key, state in _rows(snapshot):
                 self._changelog.produce(topic, store.partition, key, state)
-                if number % _ROWS_AT_ONCE == 0:
-                    await self._changelog.room()
         await self._changelog.flush()
         loop = asyncio.get_running_loop()
         for store, snapshot in snapshots.items():
