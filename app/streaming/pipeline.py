@@ -150,19 +150,23 @@ class Pipeline:
         """
         if not self._topology.idle_ms:
             return
-        processors = self._processors
+        processors, has_emitted = self._processors, False
         waited_since = time.monotonic() - self._topology.idle_ms / 1000
         for partition, processor in tuple(processors.items()):
+            if processors is not self._processors:
+                break
             is_idle = self._arrived[partition] <= waited_since
             if not is_idle or not self._offsets.is_end(partition, processor.next_offset):
                 continue
             now = int(time.time() * 1000)  # Event times are those of the real world.
             for emissions in processor.provisional(now):
+                has_emitted = True
                 self._emit(emissions, partition)
                 await self._outputs.room()
                 if processors is not self._processors:
                     break
-        await self._outputs.flush()
+        if has_emitted:
+            await self._outputs.flush()
 
     def snapshots(self) -> dict[TablePartition, Snapshot]:
         """What changed since the last write. What led to it must be acknowledged before `write`."""
