@@ -9,7 +9,7 @@ ruler sees for itself, from the group's committed offsets.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -54,11 +54,11 @@ def note_events_taken_up(progress: Progress) -> None:
     process = Pipeline.process
     taken = 0
 
-    def process_and_note(pipeline: Pipeline, batch: RecordBatch) -> None:
+    def process_and_note(pipeline: Pipeline, batch: RecordBatch) -> Awaitable[bool]:
         nonlocal taken
         taken += len(batch)
         progress.write(taken)
-        process(pipeline, batch)
+        return process(pipeline, batch)
 
     Pipeline.process = process_and_note  # type: ignore[assignment, method-assign]
 

@@ -11,6 +11,7 @@ durable (`BatchApp.before_commit`), and exactly that is committed.
 """
 
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
@@ -25,6 +26,8 @@ from faust.web.base import Web
 from app.streaming.records import RecordBatch
 
 _REBALANCE_CHECK_S = 0.02
+# A fetch that finds nothing waits for half a second.
+_RECENT_FETCH_MS = 2_000
 
 
 async def _nothing_durable() -> Mapping[TP, int]:
@@ -116,6 +119,8 @@ class BatchConsumer(Consumer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._durable: dict[TP, int] = {}
+        # The end of the last batch that was handed on.
+        self._delivered: dict[TP, int] = {}
 
     def _new_consumer_thread(self) -> BatchConsumerThread:
         return BatchConsumerThread(self, loop=self.loop, beacon=self.beacon)
@@ -142,9 +147,24 @@ class BatchConsumer(Consumer):
             return others
         return fetched
 
+    def is_end(self, tp: TP, offset: int) -> bool:
+        """Whether nothing that comes from `offset` on is known or on its way, and a fetch of a
+        moment ago has seen it. A worker that was stopped for a while does not know.
+        """
+        assignment = self._thread._ensure_consumer()._subscription.subscription.assignment
+        if self._delivered.get(tp, 0) > offset or tp not in assignment.tps:
+            return False
+        state = assignment.state_value(tp)
+        fetched = state.timestamp
+        if fetched is None or not state.has_valid_position:
+            return False
+        is_recent = time.time() * 1000 - fetched < _RECENT_FETCH_MS
+        return is_recent and bool(state.position >= state.highwater)
+
     def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
         if not isinstance(record, RecordBatch):
             return super()._to_message(tp, record)
+        self._delivered[tp] = int(record.offsets[-1]) + 1
         return ConsumerMessage(
             record.topic,
             record.partition,

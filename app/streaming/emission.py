@@ -1,20 +1,23 @@
 """Figures as output records."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
-from app.streaming.output_codec import EmissionCodec
+from app.streaming.emission_text import EmissionText
+from app.streaming.output_codec import EmissionCodec, JsonCodec
 from app.streaming.runners import Answered, Runner
 from app.streaming.statistics.base import ListStatistic, Promise, Series, Statistic
 from app.streaming.topology import Topology
 from schemas.emission import Emission, Figure, emission_key
 
 Float64s = npt.NDArray[np.float64]
+Int64s = npt.NDArray[np.int64]
 
 # Key, value and timestamp (the windows' end) of a record for the output topic. A plain tuple: there
 # may be as many of them as events.
@@ -51,6 +54,14 @@ class FigureTable:
                 self._parts.append(block)
             block.add(statistic, label, runner, tails)
 
+    @property
+    def numbers(self) -> "_Numbers | None":
+        """The figures' numbers, if each answer has the same figures; None for lists of items."""
+        match self._parts:
+            case [_Numbers() as numbers]:
+                return numbers
+        return None
+
     def rows(self, answered: Mapping[Runner, Answered]) -> list[list[Figure]]:
         """The figures of each query; `answered` are those of each runner."""
         parts = [part.rows(answered) for part in self._parts]
@@ -73,21 +84,28 @@ class _Numbers:
         self._statistics.append((statistic, runner))
         self._templates += [(label, tail) for window in tails for tail in window]
 
-    def rows(self, answered: Mapping[Runner, Answered]) -> list[list[Figure]]:
+    def models(self) -> list[Figure]:
+        """The figures of an answer, without their numbers."""
+        return [Figure(label, None, None, None, *tail) for label, tail in self._templates]
+
+    def table(self, answered: Mapping[Runner, Answered]) -> Float64s:
+        """float64[queries, figures, 3]: estimates, lowers and uppers."""
         tables = []
         for statistic, runner in self._statistics:
             numbers = statistic.numbers(answered[runner].answers, self._windows)
             queries, windows, series = numbers.shape[1:]
             tables.append(numbers.reshape(3, queries, windows * series))
-        # [queries, figures, 3]
-        table = np.moveaxis(np.concatenate(tables, axis=2), 0, 2).tolist()
+        return np.moveaxis(np.concatenate(tables, axis=2), 0, 2)
+
+    def rows(self, answered: Mapping[Runner, Answered]) -> list[list[Figure]]:
+        """The figures of each query."""
         templates = self._templates
         return [
             [
                 Figure(label, estimate, lower, upper, *tail)
                 for (label, tail), (estimate, lower, upper) in zip(templates, row, strict=True)
             ]
-            for row in table
+            for row in self.table(answered).tolist()
         ]
 
 
@@ -122,23 +140,54 @@ class EmissionEncoder:
     ) -> None:
         self._topology = topology.name
         self._source = (topic, partition)
-        self._encode = codec.encode
+        self._codec = codec
+        self._figures = FigureTable(topology, topology.window_lengths)
+        numbers = self._figures.numbers
+        # What is not JSON, or lists items, is written emission by emission.
+        self._numbers = numbers if isinstance(codec, JsonCodec) else None
+        model = Emission(
+            self._topology, "", 0, numbers.models() if numbers else [], *self._source, 0
+        )
+        self._text = EmissionText(model)
+        self._provisional_text = EmissionText(replace(model, provisional=True))
 
     def encode(
         self,
-        key: str,
-        tick: int,
-        figures: list[Figure],
-        source_offset: int,
+        answered: Mapping[Runner, Answered],
+        queries: Int64s,
+        keys: Sequence[str],
+        ticks: Int64s,
+        source_offsets: Int64s,
         *,
         provisional: bool = False,
-    ) -> OutputRecord:
-        """The record of one key and tick."""
-        topic, partition = self._source
-        emission = Emission(
-            self._topology, key, tick, figures, topic, partition, source_offset, provisional
-        )
-        return emission_key(self._topology, key, tick), self._encode(emission), tick
+    ) -> Iterator[OutputRecord]:
+        """The records of some queries, in the order in which they are given, with the key, tick and
+        source offset of each.
+        """
+        if self._numbers is None:
+            return self._each(answered, queries, keys, ticks, source_offsets, provisional)
+        numbers = self._numbers.table(answered)[queries]
+        text = self._provisional_text if provisional else self._text
+        return zip(*text.write(keys, ticks, numbers, source_offsets), ticks.tolist(), strict=True)
+
+    def _each(
+        self,
+        answered: Mapping[Runner, Answered],
+        queries: Int64s,
+        keys: Sequence[str],
+        ticks: Int64s,
+        source_offsets: Int64s,
+        provisional: bool,
+    ) -> Iterator[OutputRecord]:
+        rows = self._figures.rows(answered)
+        topology = self._topology
+        for query, key, tick, offset in zip(
+            queries.tolist(), keys, ticks.tolist(), source_offsets.tolist(), strict=True
+        ):
+            emission = Emission(
+                topology, key, tick, rows[query], *self._source, offset, provisional
+            )
+            yield emission_key(topology, key, tick), self._codec.encode(emission), tick
 
 
 def _tail(

@@ -86,6 +86,14 @@ class KeyCache:
             loaded.append(NEW_KEY if state is None else decode_key_state(state))
         return loaded
 
+    def read(self, keys: list[str]) -> list[KeyState]:
+        """States of keys; nothing is remembered of the question."""
+        states = self._states
+        missing = [key for key in keys if key not in states]
+        found = dict(zip(missing, self._store.get_many(missing), strict=True)) if missing else {}
+        read = (states[key] if key in states else found[key] for key in keys)
+        return [NEW_KEY if state is None else decode_key_state(state) for state in read]
+
     def put(self, key: str, state: bytes) -> None:
         """The key's new state, to be written."""
         self._states[key] = state

@@ -1,6 +1,10 @@
 """At which tick something is due for which key."""
 
+from collections.abc import Iterator
 from heapq import heappop, heappush
+from typing import NamedTuple
+
+Place = tuple[int, str]  # of what is due at a tick for a key: by tick, then by key
 
 
 class KeyTimers:
@@ -39,13 +43,77 @@ class KeyTimers:
         else:
             keys.append(key)
 
-    def pop_due(self, watermark: int) -> list[tuple[str, int]]:
-        """The keys due at or before `watermark` with their ticks; they are due no more."""
-        due = []
-        while self._ticks and self._ticks[0] <= watermark:
-            tick = heappop(self._ticks)
-            for key in self._keys_at.pop(tick):
-                if self._tick_of.get(key) == tick:
-                    del self._tick_of[key]
-                    due.append((key, tick))
+    def next_due(self, watermark: int) -> int | None:
+        """The first tick at or before `watermark` at which something may be due."""
+        return self._ticks[0] if self._ticks and self._ticks[0] <= watermark else None
+
+    def take(self, key: str, watermark: int) -> int | None:
+        """The tick at which `key` is due, if it is at or before `watermark`; it is due no more."""
+        tick = self._tick_of.get(key)
+        if tick is None or tick > watermark:
+            return None
+        del self._tick_of[key]
+        return tick
+
+    def pop(self, tick: int) -> list[str]:
+        """The keys due at `tick`, in no order, if it is the first of all; they are due no more."""
+        if not self._ticks or self._ticks[0] != tick:
+            return []
+        heappop(self._ticks)
+        due = [key for key in self._keys_at.pop(tick) if self._tick_of.get(key) == tick]
+        for key in due:
+            del self._tick_of[key]
         return due
+
+
+class DueSlice(NamedTuple):
+    """Keys and ticks that are due: of `opened` ones, and of `closing` ones. No other slice has any
+    before `end` that was not in a slice before.
+    """
+
+    opened: list[Place]
+    closing: list[Place]
+    end: Place
+
+
+def due_slices(
+    opened: KeyTimers, closing: KeyTimers, watermark: int, size: int
+) -> Iterator[DueSlice]:
+    """What is due at or before `watermark` of two kinds, in slices that come one after another:
+    several whole ticks of about `size` keys together, or a part of one tick with up to `size` keys.
+    What is armed meanwhile at or after the end of the last slice comes in one of the next.
+    """
+    slice_ = DueSlice([], [], (0, ""))
+    while True:
+        nexts = (opened.next_due(watermark), closing.next_due(watermark))
+        ticks = [tick for tick in nexts if tick is not None]
+        waiting = len(slice_.opened) + len(slice_.closing)
+        if waiting and (waiting >= size or not ticks):
+            yield slice_
+            slice_ = DueSlice([], [], (0, ""))
+            continue
+        if not ticks:
+            return
+        tick = min(ticks)
+        open_keys, closing_keys = opened.pop(tick), closing.pop(tick)
+        if len(open_keys) + len(closing_keys) <= size:
+            slice_.opened.extend((tick, key) for key in open_keys)
+            slice_.closing.extend((tick, key) for key in closing_keys)
+            slice_ = slice_._replace(end=(tick + 1, ""))
+            continue
+        if waiting:
+            yield slice_
+            slice_ = DueSlice([], [], (0, ""))
+        yield from _parts(tick, set(open_keys), set(closing_keys), size)
+
+
+def _parts(tick: int, open_keys: set[str], closing_keys: set[str], size: int) -> Iterator[DueSlice]:
+    keys = sorted(open_keys | closing_keys)
+    for start in range(0, len(keys), size):
+        part = keys[start : start + size]
+        rest = keys[start + size : start + size + 1]
+        yield DueSlice(
+            [(tick, key) for key in part if key in open_keys],
+            [(tick, key) for key in part if key in closing_keys],
+            (tick, rest[0]) if rest else (tick + 1, ""),
+        )

@@ -17,8 +17,12 @@ inserted again, and a tick that its watermark has passed is not emitted again: i
 acknowledged before that state was written.
 """
 
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field
+from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -34,12 +38,12 @@ from app.streaming.checkpoint import (
     encode_checkpoint,
 )
 from app.streaming.decoding import EventDecoder, Refusal, refuse_future
-from app.streaming.emission import EmissionEncoder, FigureTable, OutputRecord
+from app.streaming.emission import EmissionEncoder, OutputRecord
 from app.streaming.events import Events, ReorderBuffer
 from app.streaming.key_cache import KeyCache, PartitionStore
 from app.streaming.key_runs import KeyRuns, cut, gaps_of
 from app.streaming.key_state import KeyState, encode_key_state, read_clock
-from app.streaming.key_timers import KeyTimers
+from app.streaming.key_timers import DueSlice, KeyTimers, Place, due_slices
 from app.streaming.ledger import COUNTED, DEAD, LATE, Ledger
 from app.streaming.live_query import PartitionView
 from app.streaming.output_codec import EmissionCodec, JsonCodec
@@ -48,7 +52,6 @@ from app.streaming.runners import Answered, ItemColumn, Runner, Work
 from app.streaming.topology import Topology
 from app.synopses.errors import SynopsisError, WindowTooLargeError
 from schemas.dead_letter import Reason
-from schemas.emission import Figure
 
 Int64s = npt.NDArray[np.int64]
 
@@ -85,11 +88,25 @@ class Snapshot:
     next_offset: int
 
 
+class _Placed(NamedTuple):
+    """An emission and its place in their order."""
+
+    place: Place
+    record: OutputRecord
+
+
+_place = attrgetter("place")
+
+
 class PartitionProcessor:
     """Statistics of the keys of one partition."""
 
     # States kept in memory in front of the store; least recently touched go first.
     CACHED_KEYS = 200_000
+    # Of a tick's keys without events in the batch, and of keys to delete, so many are in hand at a
+    # time.
+    SLICE_KEYS = 5_000
+    DELETED_KEYS = 100_000
 
     def __init__(
         self,
@@ -111,7 +128,6 @@ class PartitionProcessor:
         self._columns = topology.columns
         self._label = topology.state_label
         self._decoder = decoder or EventDecoder(topology)
-        self._figures = FigureTable(topology, topology.window_lengths)
         self._encoder = EmissionEncoder(topology, topic, partition, codec or JsonCodec())
         stored = store.checkpoint()
         self._has_checkpoint = stored is not None
@@ -129,6 +145,8 @@ class PartitionProcessor:
         # A restarted worker reads from here on, or from further on, if it reads at all.
         self._durable_offset = self._checkpoint.next_offset if self._has_checkpoint else 0
         self._snapshot: Snapshot | None = None
+        # Whether a batch is half done: its ticks are not all emitted yet.
+        self._is_amid = False
         # A copy that looks ahead is a trial; how far the last one looked since the last batch.
         self._is_trial = False
         self._looked_ahead = NO_TIME
@@ -151,10 +169,29 @@ class PartitionProcessor:
 
     def process(self, batch: RecordBatch) -> Effects:
         """Take in a batch; what it leads to is returned or kept for the next snapshot."""
-        batch = batch.since(self._next_offset)
         effects = Effects()
+        for step in self.steps(batch):
+            effects.emissions += step.emissions
+            effects.dead_letters += step.dead_letters
+            effects.late += step.late
+        return effects
+
+    def steps(self, batch: RecordBatch) -> Iterator[Effects]:
+        """Take in a batch step by step: a tick of many keys leads to more than memory may hold.
+
+        All events are absorbed in the first step, so questions may be asked between any two. But
+        this processor must be thrown away if it does not come to the last one: no snapshot is
+        taken meanwhile.
+        """
+        self._is_amid = True
+        yield from self._steps(batch)
+        self._is_amid = False
+
+    def _steps(self, batch: RecordBatch) -> Iterator[Effects]:
+        batch = batch.since(self._next_offset)
         if not len(batch):
-            return effects
+            return
+        effects = Effects()
         columns = self._decoder.decode(batch.values, batch.keys, batch.timestamps)
         columns = refuse_future(columns, batch.timestamps, self._ahead)
         rows = columns.rows
@@ -185,30 +222,33 @@ class PartitionProcessor:
         self._max_time = int(max_times[-1])
         if self._lateness:
             events = self._waiting.release(events, self.watermark)
-        self._absorb(events, before, batch.offsets, max_times - self._lateness, effects)
-        return effects
+        watermarks = max_times - self._lateness
+        touched = self._insert(events, before, batch.offsets, watermarks)
+        yield effects
+        yield from map(Effects, self._emit_due(touched, batch.offsets, watermarks))
 
-    def provisional(self, now: int) -> list[OutputRecord]:
+    def provisional(self, now: int) -> Iterator[list[OutputRecord]]:
         """Emissions to come, as they would be if nothing else came before the time `now`: for a
-        partition that brings nothing new. Each is given once. They leave no trace, and those that
-        replace them come all the same: a tick after events is sure to be emitted.
+        partition that brings nothing new; slice by slice. Each is given once. They leave no trace,
+        and those that replace them come all the same: a tick after events is sure to be emitted.
         """
         horizon = now - self._lateness
         waiting = event_time.tick_after(self._waiting.times(), self._every).tolist()
         if not any(
             self._looked_ahead < tick <= horizon for tick in (*self._open.ticks(), *waiting)
         ):
-            return []
+            return
         trial = copy(self)
         trial._is_trial = True
         trial._open, trial._closing = self._open.copy(), KeyTimers()
         trial._cache, trial._waiting = self._cache.copy(), self._waiting.copy()
         events = trial._waiting.release(Events.none(self._columns), horizon)
-        effects = Effects()
         last = np.array([self._next_offset - 1], np.int64)
-        trial._absorb(events, self.watermark, last, np.array([horizon], np.int64), effects)
         looked_ahead, self._looked_ahead = self._looked_ahead, horizon
-        return [emission for emission in effects.emissions if emission[2] > looked_ahead]
+        horizons = np.array([horizon], np.int64)
+        touched = trial._insert(events, self.watermark, last, horizons)
+        for emissions in trial._emit_due(touched, last, horizons):
+            yield [emission for emission in emissions if emission[2] > looked_ahead]
 
     def view(self) -> PartitionView:
         """Its keys, for questions."""
@@ -218,10 +258,13 @@ class PartitionProcessor:
         """What changed since the last snapshot, or None; it must be made durable before the next
         one is taken, or this processor be thrown away.
         """
+        if self._is_amid:
+            raise RuntimeError("a batch is half done: its emissions are not all known")
         waiting = self._waiting.first_offset()
         next_offset = self._next_offset if waiting is None else waiting
         self._delete_closed()
-        is_known = self._has_checkpoint and next_offset <= self._checkpoint.next_offset
+        is_known = self._has_checkpoint or not self._next_offset
+        is_known = is_known and next_offset <= self._checkpoint.next_offset
         if is_known and not self._cache.is_dirty:
             return None
         self._has_checkpoint = True
@@ -264,30 +307,53 @@ class PartitionProcessor:
         """Delete the states of closed keys that a restarted worker would not come upon again: one
         that was deleted and had to absorb its last events anew would make another state of them.
         """
-        settled = [key for key, offset in self._closed.items() if offset < self._durable_offset]
+        durable = self._durable_offset
+        settled = list(
+            islice(
+                (key for key, offset in self._closed.items() if offset < durable),
+                self.DELETED_KEYS,
+            )
+        )
         for key in settled:
             del self._closed[key]
         self._cache.delete(settled)
 
-    def _absorb(
-        self,
-        events: Events,
-        before: int,
-        offsets: Int64s,
-        watermarks: Int64s,
-        effects: Effects,
-    ) -> None:
-        """Insert events and emit the ticks that `watermarks` (after each of `offsets`) passed, the
-        one before them being `before`.
+    def _emit_due(
+        self, touched: Iterable[_Placed], offsets: Int64s, watermarks: Int64s
+    ) -> Iterator[list[OutputRecord]]:
+        """Emit the ticks that `watermarks` (after each of `offsets`) passed, slice by slice: of the
+        keys without events, and at their places among these what the `touched` ones came to.
         """
+        touched = deque(touched)
         watermark = int(watermarks[-1])
-        due = self._open.pop_due(watermark)
-        silent = self._closing.pop_due(watermark)
-        if not len(events) and not due and not silent:
-            return
-        keys, groups = _group(events.keys, [key for key, _ in (*due, *silent)])
-        due_groups, silent_groups = np.split(groups[len(events) :], [len(due)])
-        groups = groups[: len(events)]
+        for due in due_slices(self._open, self._closing, watermark, self.SLICE_KEYS):
+            placed = self._answer_untouched(due, offsets, watermarks)
+            while touched and touched[0].place < due.end:
+                placed.append(touched.popleft())
+            placed.sort(key=_place)
+            yield [emission.record for emission in placed]
+        yield [emission.record for emission in touched]
+
+    def _insert(
+        self, events: Events, before: int, offsets: Int64s, watermarks: Int64s
+    ) -> list[_Placed]:
+        """Insert events; what their keys come to at the ticks that `watermarks` (after each of
+        `offsets`) passed after `before`, in order.
+        """
+        if not len(events):
+            return []
+        watermark = int(watermarks[-1])
+        keys, groups = _group(events.keys)
+        due = [
+            (group, tick)
+            for group, key in enumerate(keys)
+            if (tick := self._open.take(key, watermark)) is not None
+        ]
+        silent = [
+            group
+            for group, key in enumerate(keys)
+            if self._closing.take(key, watermark) is not None
+        ]
 
         states = self._cache.load(keys)
         absorbed_watermarks = np.array([s.watermark for s in states], dtype=np.int64)
@@ -299,8 +365,8 @@ class PartitionProcessor:
         ticks = event_time.tick_after(times, self._every)
         first = np.ones(len(ticks), dtype=bool)
         first[1:] = (groups[1:] != groups[:-1]) | (ticks[1:] != ticks[:-1])
-        query_groups = np.concatenate((due_groups, groups[first]))
-        query_times = np.concatenate((np.array([tick for _, tick in due], np.int64), ticks[first]))
+        query_groups = np.concatenate((_column(due, 0), groups[first]))
+        query_times = np.concatenate((_column(due, 1), ticks[first]))
         still_open = query_times > watermark
         for group, tick in zip(
             query_groups[still_open].tolist(), query_times[still_open].tolist(), strict=True
@@ -320,20 +386,62 @@ class PartitionProcessor:
             gaps &= self._forgets_keys
         # Whether a key falls silent is not sure yet in a trial.
         if not self._span.of_events and not self._is_trial:
-            closings = self._close(
-                keys, states, groups, times, previous, silent_groups, before, watermark
-            )
+            closings = self._close(keys, states, groups, times, previous, silent, before, watermark)
             query_groups = np.concatenate((query_groups, closings[0]))
             query_times = np.concatenate((query_times, closings[1]))
 
         wanted = query_times > absorbed_watermarks[query_groups]
         query_groups, query_times = _distinct_pairs(query_groups[wanted], query_times[wanted])
         runs = cut(groups, gaps, times, len(keys), query_groups, query_times)
-        rows = self._run(
+        answered = self._run(
             keys, states, runs, events, order, groups, query_groups, query_times, watermark
         )
-        source_offsets = offsets[np.searchsorted(watermarks, query_times)].tolist()
-        self._emit(keys, query_groups, query_times, source_offsets, rows, effects)
+        source_offsets = offsets[np.searchsorted(watermarks, query_times)]
+        return self._written(keys, query_groups, query_times, source_offsets, answered)
+
+    def _answer_untouched(
+        self, due: DueSlice, offsets: Int64s, watermarks: Int64s
+    ) -> list[_Placed]:
+        """What keys without events come to, in any order; their states stay as they are."""
+        keys = list({key for _, key in (*due.opened, *due.closing)})
+        states = self._cache.read(keys)
+        group_of = {key: group for group, key in enumerate(keys)}
+        queries = [(group_of[key], tick) for tick, key in due.opened]
+        for _, key in due.closing:
+            group = group_of[key]
+            last_time = states[group].last_time
+            tick = event_time.closing_tick(last_time, self._span.length, self._every)
+            if (tick, key) >= due.end:
+                self._closing.arm(key, tick)
+                continue
+            queries.append((group, tick))
+            if self._forgets_keys:
+                self._closed[key] = self._next_offset - 1
+        queries = [(group, tick) for group, tick in queries if tick > states[group].watermark]
+        if not queries:
+            return []
+        groups, ticks = _distinct_pairs(_column(queries, 0), _column(queries, 1))
+        asked, groups = np.unique(groups, return_inverse=True)
+        keys = [keys[group] for group in asked.tolist()]
+        states = [states[group] for group in asked.tolist()]
+        times = ticks
+        if self._span.of_events:
+            times = np.array([state.number for state in states], np.int64)[groups] + 1
+        none = Events.none(self._columns)
+        work = self._work(
+            np.zeros(len(keys) + 1, np.int64),
+            none.times,
+            none,
+            none.offsets,
+            np.searchsorted(groups, np.arange(len(keys) + 1)),
+            times,
+        )
+        answered = {
+            runner: self._answer(runner, [state.synopses[i] for state in states], work)
+            for i, runner in enumerate(self._runners)
+        }
+        source_offsets = offsets[np.searchsorted(watermarks, ticks)]
+        return self._written(keys, groups, ticks, source_offsets, answered)
 
     def _close(
         self,
@@ -342,7 +450,7 @@ class PartitionProcessor:
         groups: Int64s,
         times: Int64s,
         previous: Int64s,
-        silent_groups: Int64s,
+        silent: list[int],
         before: int,
         watermark: int,
     ) -> tuple[Int64s, Int64s]:
@@ -354,7 +462,7 @@ class PartitionProcessor:
         found_groups, found_ticks = [groups[between]], [ticks[between]]
         touched = np.flatnonzero(np.diff(groups, append=-1))  # the last event of each group
         newest = dict(zip(groups[touched].tolist(), times[touched].tolist(), strict=True))
-        for group in silent_groups.tolist():
+        for group in silent:
             newest.setdefault(group, states[group].last_time)
         closed = []
         for group, last_time in newest.items():
@@ -384,8 +492,8 @@ class PartitionProcessor:
         query_groups: Int64s,
         query_times: Int64s,
         watermark: int,
-    ) -> list[list[Figure]]:
-        """Run every synopsis over all keys; keep the new states; return each query's figures."""
+    ) -> dict[Runner, Answered]:
+        """Run every synopsis over all keys; keep the new states; return the answers."""
         times = events.times[order]
         numbers = np.array([state.number for state in states], np.int64)
         starts = np.searchsorted(groups, np.arange(len(keys) + 1))
@@ -395,20 +503,13 @@ class PartitionProcessor:
             counts = _events_before(groups, times, query_groups, query_times, starts)
             query_times = numbers[query_groups] + counts + 1
             times = numbers[groups] + np.arange(len(groups)) - starts[groups] + 1
-        work = Work(
+        work = self._work(
             runs.starts,
             times,
-            {
-                column.path: values[order]
-                for column, values in zip(self._columns.numbers, events.numbers, strict=True)
-            },
-            {
-                column.path: _item_column(texts, order)
-                for column, texts in zip(self._columns.items, events.items, strict=True)
-            },
+            events,
+            order,
             np.searchsorted(runs.run_of, np.arange(len(runs.starts))),
             query_times,
-            self._windows,
         )
         answered: dict[Runner, Answered] = {}
         before: list[bytes | None] = [None] * (len(runs.starts) - 1)
@@ -430,7 +531,33 @@ class PartitionProcessor:
             synopses = [result.states[run] for result in answered.values()]
             written = encode_key_state(watermark, offset, last_time, events_in_all, synopses)
             self._cache.put(keys[group], written)
-        return self._figures.rows(answered)
+        return answered
+
+    def _work(
+        self,
+        starts: Int64s,
+        times: Int64s,
+        events: Events,
+        order: Int64s,
+        query_starts: Int64s,
+        query_times: Int64s,
+    ) -> Work:
+        """What runners do; `times` are those of the events in `order`."""
+        return Work(
+            starts,
+            times,
+            {
+                column.path: values[order]
+                for column, values in zip(self._columns.numbers, events.numbers, strict=True)
+            },
+            {
+                column.path: _item_column(texts, order)
+                for column, texts in zip(self._columns.items, events.items, strict=True)
+            },
+            query_starts,
+            query_times,
+            self._windows,
+        )
 
     def _answer(self, runner: Runner, states: list[bytes | None], work: Work) -> Answered:
         try:
@@ -446,24 +573,32 @@ class PartitionProcessor:
                 "Delete the worker's data folder; it is restored from the changelog.",
             ) from error
 
-    def _emit(
+    def _written(
         self,
         keys: list[str],
         groups: Int64s,
         ticks: Int64s,
-        source_offsets: list[int],
-        rows: list[list[Figure]],
-        effects: Effects,
-    ) -> None:
-        encode = self._encoder.encode
-        order = sorted(
-            (tick, keys[group], query)
-            for query, (group, tick) in enumerate(zip(groups.tolist(), ticks.tolist(), strict=True))
+        source_offsets: Int64s,
+        answered: Mapping[Runner, Answered],
+    ) -> list[_Placed]:
+        """The emission of each query, in order."""
+        if not len(groups):
+            return []
+        names = [keys[group] for group in groups.tolist()]
+        places = list(zip(ticks.tolist(), names, strict=True))
+        order = np.array(sorted(range(len(places)), key=places.__getitem__), np.int64)
+        records = self._encoder.encode(
+            answered,
+            order,
+            [names[query] for query in order.tolist()],
+            ticks[order],
+            source_offsets[order],
+            provisional=self._is_trial,
         )
-        for tick, key, query in order:
-            effects.emissions.append(
-                encode(key, tick, rows[query], source_offsets[query], provisional=self._is_trial)
-            )
+        return [
+            _Placed(places[query], record)
+            for query, record in zip(order.tolist(), records, strict=True)
+        ]
 
 
 def _letter(batch: RecordBatch, refusal: Refusal) -> Letter:
@@ -478,18 +613,15 @@ def _letter(batch: RecordBatch, refusal: Refusal) -> Letter:
     )
 
 
-def _group(keys: list[str], more: list[str]) -> tuple[list[str], Int64s]:
-    """(the distinct keys, for each of `keys` and then of `more` the place of its key there)."""
+def _group(keys: list[str]) -> tuple[list[str], Int64s]:
+    """(the distinct keys, for each of `keys` its place there)."""
     encoded = pa.array(keys, pa.string()).dictionary_encode()
-    distinct: list[str] = encoded.dictionary.to_pylist()
     groups = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    group_of = {key: group for group, key in enumerate(distinct)}
-    others = np.empty(len(more), np.int64)
-    for i, key in enumerate(more):
-        others[i] = group = group_of.setdefault(key, len(distinct))
-        if group == len(distinct):
-            distinct.append(key)
-    return distinct, np.concatenate((groups, others))
+    return encoded.dictionary.to_pylist(), groups
+
+
+def _column(pairs: list[tuple[int, int]], place: int) -> Int64s:
+    return np.array([pair[place] for pair in pairs], np.int64)
 
 
 def _item_column(texts: list[str], order: Int64s) -> ItemColumn:

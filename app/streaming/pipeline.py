@@ -34,6 +34,9 @@ class SourceOffsets(Protocol):
     def end(self, partition: int) -> int | None:
         """The offset after its last record, as of the last fetch."""
 
+    def is_end(self, partition: int, offset: int) -> bool:
+        """Whether there is nothing from `offset` on, as a fetch of a moment ago has seen."""
+
     async def earliest(self, partition: int) -> int:
         """The offset of the first record that the broker still has."""
 
@@ -79,7 +82,8 @@ class Pipeline:
     async def check_order(self, batch: RecordBatch) -> bool:
         """Whether `batch` is to be processed; False if its partition was given up meanwhile.
 
-        Raises SlidestatError if records before it were not delivered. Faust drops what it has
+        Raises SlidestatError if records before it were not delivered, or it is of a topic that was
+        made anew. Faust drops what it has
         fetched when a rebalance comes, and reads it again; should that ever go wrong, a worker that
         stops goes on from where its state ends, and one that did not notice would lose events.
         """
@@ -88,6 +92,14 @@ class Pipeline:
             expected = processor.next_offset
         else:
             expected = self.needed_offset(batch.partition)
+        end = self._offsets.end(batch.partition)
+        if end is not None and expected > end:
+            raise SlidestatError(
+                f"Topic {batch.topic!r} partition {batch.partition} ends at offset {end}, but the"
+                f" stored state has read up to {expected}: the topic was made anew.",
+                "Give the topology another name, or delete the data folder and the topic"
+                f" {self._table.changelog_topic!r}.",
+            )
         if batch.start_offset <= expected:
             return True
         processors = self._processors
@@ -102,31 +114,66 @@ class Pipeline:
             )
         return True
 
-    def process(self, batch: RecordBatch) -> None:
-        """Absorb a batch and queue what it leads to."""
-        processor = self._processors.get(batch.partition)
-        if processor is None:
-            processor = self._processors[batch.partition] = self._open(batch)
-        effects = processor.process(batch)
-        self._arrived[batch.partition] = time.monotonic()
+    async def process(self, batch: RecordBatch) -> bool:
+        """Absorb a batch and queue what it leads to, slice by slice; False if the partition was
+        given up meanwhile, and what is left of the batch is another worker's.
+        """
+        processors, partition = self._processors, batch.partition
+        if partition not in processors:
+            self._open(partition)
+        processor = processors[partition]
+        try:
+            for effects in processor.steps(batch):
+                self._emit(effects.emissions, partition)
+                for letter in effects.dead_letters:
+                    self._send(letter, batch, self._topology.dead_letter_topic)
+                for letter in effects.late:
+                    self._send(letter, batch, self._topology.late_topic)
+                await self._outputs.room()
+                if processors is not self._processors:
+                    return False
+        except BaseException:
+            # Half of a batch must not be written as if it were all.
+            processors.pop(partition, None)
+            raise
+        self._arrived[partition] = time.monotonic()
         self.progress.read(len(batch))
-        self._emit(effects.emissions, batch.partition)
-        for letter in effects.dead_letters:
-            self._send(letter, batch, self._topology.dead_letter_topic)
-        for letter in effects.late:
-            self._send(letter, batch, self._topology.late_topic)
+        return True
 
-    def look_ahead(self) -> None:
-        """Queue provisional emissions of the partitions that have brought nothing for the
-        topology's `idle`, if it has one.
+    def open(self, partitions: Iterable[int]) -> None:
+        """Take up partitions that this worker holds, though they may bring nothing: also a key that
+        is silent already has its last emission, provisional ones and deletion to come.
+
+        Raises SlidestatError for a state of another topology.
+        """
+        for partition in partitions:
+            if partition not in self._processors:
+                self._open(partition)
+
+    async def look_ahead(self) -> None:
+        """Emit provisionally for the partitions that have brought nothing for the topology's
+        `idle`, if it has one, and wait until it is acknowledged: one that came later could
+        replace what another worker has emitted meanwhile.
         """
         if not self._topology.idle_ms:
             return
+        processors, has_emitted = self._processors, False
         waited_since = time.monotonic() - self._topology.idle_ms / 1000
-        for partition, processor in self._processors.items():
-            if self._arrived[partition] <= waited_since:
-                now = int(time.time() * 1000)  # Event times are those of the real world.
-                self._emit(processor.provisional(now), partition)
+        for partition, processor in tuple(processors.items()):
+            if processors is not self._processors:
+                break
+            is_idle = self._arrived[partition] <= waited_since
+            if not is_idle or not self._offsets.is_end(partition, processor.next_offset):
+                continue
+            now = int(time.time() * 1000)  # Event times are those of the real world.
+            for emissions in processor.provisional(now):
+                has_emitted = True
+                self._emit(emissions, partition)
+                await self._outputs.room()
+                if processors is not self._processors:
+                    break
+        if has_emitted:
+            await self._outputs.flush()
 
     def snapshots(self) -> dict[TablePartition, Snapshot]:
         """What changed since the last write. What led to it must be acknowledged before `write`."""
@@ -178,25 +225,14 @@ class Pipeline:
         )
         self.progress.flushed(counters, max(c.max_time for c in checkpoints))
 
-    def _open(self, batch: RecordBatch) -> PartitionProcessor:
-        store = self._stores[batch.partition] = self._table.partition(batch.partition)
-        processor = PartitionProcessor(
-            self._topology,
-            batch.topic,
-            batch.partition,
-            store,
-            self._decoder,
-            self._codec,
+    def _open(self, partition: int) -> None:
+        store = self._table.partition(partition)
+        source = self._topology.source
+        self._processors[partition] = PartitionProcessor(
+            self._topology, source, partition, store, self._decoder, self._codec
         )
-        end = self._offsets.end(batch.partition)
-        if end is not None and processor.next_offset > end:
-            raise SlidestatError(
-                f"Topic {batch.topic!r} partition {batch.partition} ends at offset {end}, but the"
-                f" stored state has read up to {processor.next_offset}: the topic was made anew.",
-                "Give the topology another name, or delete the data folder and the topic"
-                f" {self._table.changelog_topic!r}.",
-            )
-        return processor
+        self._stores[partition] = store
+        self._arrived[partition] = time.monotonic()
 
     def _emit(self, emissions: Iterable[OutputRecord], partition: int) -> None:
         produce, topic = self._outputs.produce, self._topology.output_topic
@@ -243,4 +279,5 @@ async def flush_all(
             await outputs.flush()
     for pipeline, changed in zip(pipelines, snapshots, strict=True):
         await pipeline.write(changed)
-    return durable
+    # Of what has never brought anything there is nothing to commit.
+    return {tp: offset for tp, offset in durable.items() if offset}

@@ -22,6 +22,9 @@ _SETTINGS: dict[str, Any] = {
     "queue.buffering.max.kbytes": 256 * 1024,
 }
 _FLUSH_S = 60.0
+# Of emissions of three windows and five statistics, 40 MB.
+_FEW_RECORDS = 20_000
+_ROOM_CHECK_S = 0.005
 
 
 class BulkProducer:
@@ -68,6 +71,17 @@ class BulkProducer:
                 ) from error
             else:
                 return
+
+    async def room(self) -> None:
+        """Wait until few records are queued; lets everything else go on in any case.
+
+        Raises SlidestatError if the broker refused one.
+        """
+        await asyncio.sleep(0)
+        while len(self._producer) > _FEW_RECORDS:
+            self._producer.poll(0)
+            self._raise_error()
+            await asyncio.sleep(_ROOM_CHECK_S)
 
     async def flush(self) -> None:
         """Wait for all acknowledgements; raises SlidestatError if a record was not taken."""

@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, cast
 
 import faust
 from aiokafka import TopicPartition
@@ -18,7 +18,7 @@ from faust.web.base import Web
 from app.errors import SlidestatError
 from app.security.settings import broker_security
 from app.streaming.credentials import faust_credentials
-from app.streaming.delivery import BatchApp
+from app.streaming.delivery import BatchApp, BatchConsumer
 from app.streaming.extent import WHOLE, Extent
 from app.streaming.live import LiveTopology
 from app.streaming.output_codec import emission_codec
@@ -108,6 +108,7 @@ def create_app(
     # Held while records are queued, and while a flush waits for them: it would wait for ever for a
     # queue that is filled meanwhile.
     sending = asyncio.Lock()
+    looking_ahead = asyncio.Lock()
     live = {
         topology.name: LiveTopology(topology, pipeline.view)
         for topology, pipeline in zip(topologies, pipelines, strict=True)
@@ -150,14 +151,19 @@ def create_app(
     @app.agent(source, name=f"{topologies[0].group_name}-absorb")
     async def absorb(batches: StreamT[RecordBatch]) -> None:
         async for batch in batches:
+            rebalances = app.rebalancing_count
             try:
                 within = extent.within(batch)
                 if within is None:
                     continue
                 async with sending:
+                    if app.rebalancing or app.rebalancing_count != rebalances:
+                        continue  # It is read again, here or by another worker.
                     for pipeline in pipelines:
-                        if await pipeline.check_order(within):
-                            pipeline.process(within)
+                        if not await pipeline.check_order(within):
+                            break
+                        if not await pipeline.process(within):
+                            break
             except Exception as error:
                 # A restarted agent would go on with the next batch and lose this one.
                 await crash(error)
@@ -167,20 +173,26 @@ def create_app(
 
         @app.timer(_IDLE_CHECK_S)  # type: ignore[untyped-decorator]  # Faust's own
         async def look_ahead() -> None:
-            async with sending:
-                for pipeline in pipelines:
-                    pipeline.look_ahead()
+            async with sending, looking_ahead:
+                try:
+                    for pipeline in pipelines:
+                        await pipeline.look_ahead()
+                except Exception as error:
+                    await crash(error)
+                    raise
 
     if extent.end_offsets is not None:
 
         @app.timer(_END_CHECK_S)  # type: ignore[untyped-decorator]  # Faust's own
         async def end() -> None:
-            held = [tp.partition for tp in app.consumer.assignment() if tp.topic == source_topic]
-            if held and all(
-                extent.is_read(partition, min(p.next_offset(partition) for p in pipelines))
-                for partition in held
-            ):
-                signal.raise_signal(signal.SIGTERM)
+            async with sending:  # A batch is read when it is all processed.
+                assigned = app.consumer.assignment()
+                held = [tp.partition for tp in assigned if tp.topic == source_topic]
+                if held and all(
+                    extent.is_read(partition, min(p.next_offset(partition) for p in pipelines))
+                    for partition in held
+                ):
+                    signal.raise_signal(signal.SIGTERM)
 
     @app.on_partitions_revoked.connect
     async def revoked(*_args: Any, **_kwargs: Any) -> None:
@@ -189,10 +201,19 @@ def create_app(
         # A flush under way must end before another worker may read what it writes.
         async with flushing:
             forget()
+        # So must provisional emissions: they would replace those of the next worker.
+        async with looking_ahead:
+            pass
 
     @app.on_rebalance_complete.connect
     async def ready(*_args: Any, **_kwargs: Any) -> None:
         held = [tp.partition for tp in app.consumer.assignment() if tp.topic == source_topic]
+        try:
+            for pipeline in pipelines:
+                pipeline.open(held)
+        except SlidestatError as error:
+            await crash(error)
+            return
         for pipeline in pipelines:
             pipeline.progress.ready(held)
         for topology in live.values():
@@ -210,6 +231,10 @@ class _ConsumerOffsets:
 
     def end(self, partition: int) -> int | None:
         return self._app.consumer.highwater(TP(self._topic, partition))
+
+    def is_end(self, partition: int, offset: int) -> bool:
+        consumer = cast(BatchConsumer, self._app.consumer)
+        return consumer.is_end(TP(self._topic, partition), offset)
 
     async def earliest(self, partition: int) -> int:
         tp = TopicPartition(self._topic, partition)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -142,7 +143,7 @@ class TopologyDriver:
         """
         if self.topology.idle_ms:
             for processor in self._processors:
-                self._take(processor.provisional(now))
+                self._take(chain.from_iterable(processor.provisional(now)))
 
     def commit(self) -> None:
         """Make durable what was done so far, as a worker does each second."""

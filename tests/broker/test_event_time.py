@@ -79,6 +79,27 @@ def test_an_idle_partition_emits_provisionally(make_stage: MakeStage) -> None:
     assert (final()[0].window_end_ms, final()[0].figures[0].estimate) == (first.window_end_ms, 4)
 
 
+def test_a_restarted_worker_looks_ahead_without_new_events(make_stage: MakeStage) -> None:
+    """An idle partition's figures are owed whoever holds it: also by a worker to which it has
+    brought nothing at all.
+    """
+    stage = make_stage(
+        partitions=1,
+        body='span="10m", every="20s", idle="15s", statistics=(Count(epsilon=0.1),)',
+    )
+    produce(stage.bootstrap, stage.topology.source, [event("a", START_MS)] * 3)
+    with stage.worker().await_ready() as worker:
+        stage.await_settled([worker])
+        assert worker.terminate() == 0, worker.said()
+    assert emissions_of(stage) == []
+    with stage.worker().await_ready() as worker:
+        wait_until(lambda: emissions_of(stage), "a provisional emission", 60)
+        assert worker.terminate() == 0, worker.said()
+    (first,) = emissions_of(stage)
+    assert first.provisional
+    assert (first.key, first.figures[0].estimate) == ("a", 3)
+
+
 def test_a_clock_that_is_ahead_does_not_move_the_watermark(make_stage: MakeStage) -> None:
     """Its event is a dead letter that says so; what comes after it is counted."""
     stage = make_stage(partitions=1)

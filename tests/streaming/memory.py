@@ -78,10 +78,12 @@ class WorkerDiedError(Exception):
     """The worker is gone."""
 
 
-class SmallCacheProcessor(PartitionProcessor):
-    """Keeps hardly a state in memory."""
+class SmallMemoryProcessor(PartitionProcessor):
+    """Keeps hardly a state in memory, and emits and deletes hardly a key at a time."""
 
     CACHED_KEYS = 1
+    SLICE_KEYS = 2
+    DELETED_KEYS = 1
 
 
 class Partition:
@@ -133,7 +135,7 @@ class _Life:
         self._left = deque(record for record in partition.records if record.offset >= start)
         self._largest_batch = self._random.choice(partition.largest_batches)
         self._processor: PartitionProcessor | None = None
-        kinds: list[Callable[..., PartitionProcessor]] = [PartitionProcessor, SmallCacheProcessor]
+        kinds: list[Callable[..., PartitionProcessor]] = [PartitionProcessor, SmallMemoryProcessor]
         self._make = self._random.choice(kinds)
 
     def run(self) -> None:
@@ -159,8 +161,9 @@ class _Life:
         batch = batch_of(taken)
         if self._processor is None:
             self._processor = self._make(self._partition.topology, SOURCE, PARTITION, self._store)
-        self.queued += outputs_of(self._processor.process(batch))
-        self._step()
+        for effects in self._processor.steps(batch):
+            self.queued += outputs_of(effects)
+            self._step()
 
     def _flush(self) -> None:
         partition, processor = self._partition, self._processor

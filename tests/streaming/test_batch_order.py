@@ -23,14 +23,18 @@ TOPOLOGY = Topology(name="order", source="events", span="1h", every="1h")
 
 
 class Offsets:
-    """A consumer's knowledge: the first record that the broker has."""
+    """A consumer's knowledge: the first record that the broker has, and where the last one ends."""
 
-    def __init__(self, earliest: int = 0) -> None:
+    def __init__(self, earliest: int = 0, end: int | None = None) -> None:
         self._earliest = earliest
+        self._end = end
         self.on_earliest = lambda: None
 
     def end(self, _partition: int) -> int | None:
-        return None
+        return self._end
+
+    def is_end(self, _partition: int, _offset: int) -> bool:
+        return True
 
     async def earliest(self, _partition: int) -> int:
         self.on_earliest()
@@ -54,6 +58,9 @@ class Outputs:
 
     def produce(self, *record: object) -> None:
         raise AssertionError(record)
+
+    async def room(self) -> None:
+        return None
 
     async def flush(self) -> None:
         assert self._sending is not None
@@ -81,7 +88,7 @@ def take(one: Pipeline, *batches: RecordBatch) -> list[bool]:
         for some in batches:
             taken.append(await one.check_order(some))
             if taken[-1]:
-                one.process(some)
+                await one.process(some)
         return taken
 
     return asyncio.run(run())
@@ -102,6 +109,16 @@ def test_a_missing_batch_stops_the_worker() -> None:
     assert "where its state ends" in caught.value.advice
     with pytest.raises(SlidestatError, match="Records 70 to 74"):
         take(pipeline(70), batch(75, 75, 80))
+
+
+def test_a_topic_that_was_made_anew_stops_the_worker() -> None:
+    """Its first records are not those that the state has read, also if the partition was opened
+    before anything came.
+    """
+    one = pipeline(70, Offsets(end=5))
+    one.open([0])
+    with pytest.raises(SlidestatError, match="ends at offset 5"):
+        take(one, batch(0, 0, 4))
 
 
 def test_what_the_broker_has_deleted_is_not_waited_for() -> None:

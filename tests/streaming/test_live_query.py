@@ -23,7 +23,7 @@ from tests.streaming.memory import (
     PARTITION,
     SOURCE,
     MemoryStore,
-    SmallCacheProcessor,
+    SmallMemoryProcessor,
     batch_of,
     outputs_of,
     rows_of,
@@ -68,7 +68,7 @@ def any_windows(topology: Topology, random: Random) -> tuple[str, ...]:
 
 
 @laws
-@given(cases(max_size=60), st.sampled_from([PartitionProcessor, SmallCacheProcessor]))
+@given(cases(max_size=60), st.sampled_from([PartitionProcessor, SmallMemoryProcessor]))
 def test_an_answer_is_right_at_any_moment_for_any_window(
     case: Case, kind: type[PartitionProcessor]
 ) -> None:
@@ -145,7 +145,7 @@ def test_a_question_leaves_no_trace(case: Case) -> None:
     ends = []
     for is_asked in (False, True):
         store = MemoryStore()
-        processor = SmallCacheProcessor(case.topology, SOURCE, PARTITION, store)
+        processor = SmallMemoryProcessor(case.topology, SOURCE, PARTITION, store)
         outputs = []
         for i, batch in enumerate(batches):
             outputs += outputs_of(processor.process(batch_of(batch)))
@@ -167,7 +167,7 @@ def test_pages_hold_each_key_once_in_order(case: Case, prefix: str) -> None:
     keys with a state that begin with the prefix, in order, each once.
     """
     random, store = case.random, MemoryStore()
-    processor = SmallCacheProcessor(case.topology, SOURCE, PARTITION, store)
+    processor = SmallMemoryProcessor(case.topology, SOURCE, PARTITION, store)
     is_writing = False
     for batch in split(case.records, random):
         processor.process(batch_of(batch))
