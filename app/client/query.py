@@ -36,7 +36,7 @@ def find_worker(topology: Topology) -> str:
     for announced in announcements(user_folders(topology.application_id)):
         try:
             # Another server may have the port of a worker that was killed.
-            with _opener.open(f"{announced.url}/health", timeout=_PROBE_S) as response:
+            with _opener.open(f"{announced.url}/healthz", timeout=_PROBE_S) as response:
                 if response.headers.get(WORKER_HEADER) == announced.worker:
                     return announced.url
         except (OSError, http.client.HTTPException, ValueError):

@@ -14,10 +14,11 @@ from faust.types import TP
 from msgspec.structs import astuple
 
 from app.errors import SlidestatError
-from app.streaming.checkpoint import Counters, decode_checkpoint
+from app.streaming.checkpoint import NO_TIME, Checkpoint, Counters, decode_checkpoint
 from app.streaming.decoding import EventDecoder
 from app.streaming.emission import OutputRecord
 from app.streaming.live_query import PartitionView, stored_view
+from app.streaming.observed import Observed
 from app.streaming.output_codec import EmissionCodec, JsonCodec
 from app.streaming.partition import Letter, PartitionProcessor, Snapshot
 from app.streaming.producer import BulkProducer
@@ -26,6 +27,7 @@ from app.streaming.records import RecordBatch
 from app.streaming.table import StateTable, TablePartition
 from app.streaming.topology import Topology
 from schemas.dead_letter import DeadLetterHeaders, dead_letter_key
+from schemas.query import PartitionStatus
 
 
 class SourceOffsets(Protocol):
@@ -56,6 +58,7 @@ class Pipeline:
         self._outputs = outputs
         self._offsets = offsets
         self.progress = progress
+        self.observed = Observed(topology.name)
         self._decoder = EventDecoder(topology)
         self._processors: dict[int, PartitionProcessor] = {}
         self._stores: dict[int, TablePartition] = {}
@@ -66,8 +69,7 @@ class Pipeline:
 
         Raises SlidestatError for a state of another topology.
         """
-        stored = self._table.partition(partition).checkpoint()
-        return decode_checkpoint(stored, self._topology.state_meaning).next_offset
+        return self._stored(self._table.partition(partition)).next_offset
 
     async def check_order(self, batch: RecordBatch) -> bool:
         """Whether `batch` is to be processed; False if its partition was given up meanwhile.
@@ -100,10 +102,13 @@ class Pipeline:
         processor = self._processors.get(batch.partition)
         if processor is None:
             processor = self._processors[batch.partition] = self._open(batch)
+        started = time.monotonic()
+        new_records = len(batch.since(processor.next_offset))
         effects = processor.process(batch)
+        self.observed.processed(batch, effects, new_records, started)
         self._arrived[batch.partition] = time.monotonic()
         self.progress.read(len(batch))
-        self._emit(effects.emissions, batch.partition)
+        self._emit(effects.emissions, batch.partition, started)
         for letter in effects.dead_letters:
             self._send(letter, batch, self._topology.dead_letter_topic)
         for letter in effects.late:
@@ -119,7 +124,8 @@ class Pipeline:
         for partition, processor in self._processors.items():
             if self._arrived[partition] <= waited_since:
                 now = int(time.time() * 1000)  # Event times are those of the real world.
-                self._emit(processor.provisional(now), partition)
+                started = time.monotonic()
+                self._emit(processor.provisional(now), partition, started)
 
     def snapshots(self) -> dict[TablePartition, Snapshot]:
         """What changed since the last write. What led to it must be acknowledged before `write`."""
@@ -160,9 +166,33 @@ class Pipeline:
             return processor.view()
         return stored_view(self._topology, partition, self._table.partition(partition))
 
+    def status(self, partition: int) -> PartitionStatus:
+        """How far a partition that this worker holds has come; counters as of the last flush."""
+        table = self._table.partition(partition)
+        processor = self._processors.get(partition)
+        checkpoint = processor.checkpoint if processor is not None else self._stored(table)
+        view = self.view(partition)
+        return PartitionStatus(
+            partition,
+            view.next_offset,
+            self._offsets.end(partition),
+            None if view.watermark <= NO_TIME else view.watermark,
+            *astuple(checkpoint.counters),
+            self.observed.partition(partition).emissions,
+            view.cache.keys_held,
+            table.size(),
+        )
+
+    def changelog_written(self) -> tuple[int, int]:
+        """Records and bytes written to the changelog since the process began."""
+        return self._table.changelog_records, self._table.changelog_bytes
+
     def forget(self) -> None:
         """Drop what is in memory: partitions may move, and will be read again where they go."""
         self._processors, self._stores = {}, {}
+
+    def _stored(self, table: TablePartition) -> Checkpoint:
+        return decode_checkpoint(table.checkpoint(), self._topology.state_meaning)
 
     def _tell(self, processors: Iterable[PartitionProcessor]) -> None:
         checkpoints = [processor.checkpoint for processor in processors]
@@ -180,6 +210,7 @@ class Pipeline:
             store,
             self._decoder,
             self._codec,
+            self.observed.partition(batch.partition),
         )
         end = self._offsets.end(batch.partition)
         if end is not None and processor.next_offset > end:
@@ -191,10 +222,11 @@ class Pipeline:
             )
         return processor
 
-    def _emit(self, emissions: Iterable[OutputRecord], partition: int) -> None:
+    def _emit(self, emissions: Sequence[OutputRecord], partition: int, started: float) -> None:
         produce, topic = self._outputs.produce, self._topology.output_topic
         for key, value, timestamp in emissions:
             produce(topic, partition, key, value, timestamp)
+        self.observed.emitted(partition, emissions, started)
 
     def _send(self, letter: Letter, batch: RecordBatch, topic: str) -> None:
         headers = DeadLetterHeaders(
@@ -231,6 +263,8 @@ async def flush_all(
                 durable[tp] = min(offset, durable.get(tp, offset))
         if any(snapshots):
             await outputs.flush()
+            for pipeline in pipelines:
+                pipeline.observed.acknowledged()
     for pipeline, changed in zip(pipelines, snapshots, strict=True):
         await pipeline.write(changed)
     return durable

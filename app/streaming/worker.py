@@ -101,7 +101,7 @@ def create_app(
     # queue that is filled meanwhile.
     sending = asyncio.Lock()
     live = {
-        topology.name: LiveTopology(topology, pipeline.view)
+        topology.name: LiveTopology(topology, pipeline)
         for topology, pipeline in zip(topologies, pipelines, strict=True)
     }
     app.make_web = lambda: web.server(app, live)

@@ -5,7 +5,7 @@ them.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -18,6 +18,7 @@ from app.streaming.live import LiveTopology
 from app.web.access import guard
 from app.web.address import WebAddress
 from app.web.faults import tell_faults
+from app.web.page import Page
 from app.web.peers import WORKER_HEADER, Peers
 from app.web.routes import Routes
 
@@ -66,7 +67,9 @@ class _Server(Web):
             lambda: cast(PartitionAssignor, app.assignor).external_topic_distribution,
             lambda: app.http_client,
         )
-        self.web_app = application(topologies, peers, address)
+        self.web_app = application(
+            topologies, peers, address, lambda: app.tables.recovery.active_remaining_total()
+        )
         self._runner = runner(self.web_app)
 
     def _create_site(self) -> web.BaseSite:
@@ -74,16 +77,22 @@ class _Server(Web):
 
 
 def application(
-    topologies: Mapping[str, LiveTopology], peers: Peers, address: WebAddress
+    topologies: Mapping[str, LiveTopology],
+    peers: Peers,
+    address: WebAddress,
+    remaining: Callable[[], int],
 ) -> web.Application:
-    """The routes, who may ask, and how faults are told."""
+    """The routes, the page, who may ask, and how faults are told. `remaining` tells how many
+    changelog records the worker still has to read.
+    """
 
     async def sign(_request: web.Request, response: web.StreamResponse) -> None:
         response.headers[WORKER_HEADER] = address.worker
 
     made = web.Application(middlewares=[tell_faults, guard(address.token)])
     made.on_response_prepare.append(sign)
-    Routes(topologies, peers, address.worker).add_to(made)
+    Routes(topologies, peers, address, remaining).add_to(made)
+    Page().add_to(made)
     return made
 
 

@@ -117,11 +117,11 @@ async def test_partitions_that_are_being_restored() -> None:
     """503 until they are there: from the worker itself, and from one that needs its answer."""
     async with serving({0: ["a"]}, {1: ["b"]}) as [one, other]:
         other.live.not_ready()
-        for path in (f"{KEYS}/a", KEYS, "/ready"):
+        for path in (f"{KEYS}/a", KEYS, "/readyz"):
             answer = await get(other.url, path)
             assert is_fault(answer, 503)
             assert answer.headers["Retry-After"] == "1"
-        assert (await get(other.url, "/health")).status == 200
+        assert (await get(other.url, "/healthz")).status == 200
         assert (await get(one.url, f"{KEYS}/a")).status == 200
         assert is_fault(await get(one.url, f"{KEYS}/b"), 503)
         assert is_fault(await get(one.url, KEYS), 503)
@@ -218,7 +218,7 @@ async def test_a_damaged_state_is_told_without_a_trace() -> None:
         (f"{KEYS}?after=" + "a" * 257, "after"),
         (f"{KEYS}?window=5m", "window"),
         ("/topologies?limit=1", "limit"),
-        ("/health?verbose=1", "verbose"),
+        ("/healthz?verbose=1", "verbose"),
     ],
 )
 async def test_bad_parameters(path: str, says: str) -> None:
@@ -232,7 +232,7 @@ async def test_bad_parameters(path: str, says: str) -> None:
 async def test_nothing_is_written() -> None:
     """Every method but GET and HEAD is 405, and says which there are."""
     async with serving({0: ["a"]}) as [worker]:
-        for path in ("/health", "/topologies", KEYS, f"{KEYS}/a"):
+        for path in ("/healthz", "/topologies", KEYS, f"{KEYS}/a"):
             for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
                 answer = await get(worker.url, path, method=method)
                 assert is_fault(answer, 405)
@@ -243,7 +243,7 @@ async def test_nothing_is_written() -> None:
 async def test_unknown_places() -> None:
     """404 for topologies and paths that are not there; Faust's own pages are not either."""
     async with serving({0: ["a"]}) as [worker]:
-        for path in ("/", "/table/", "/router/", "/stats/", f"{KEYS}/", "/topologies/other/keys"):
+        for path in ("/table/", "/router/", "/stats/", f"{KEYS}/", "/topologies/other/keys"):
             assert is_fault(await get(worker.url, path), 404)
 
 
@@ -270,7 +270,7 @@ async def test_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
             answer = await get(worker.url, KEYS, headers={"Authorization": shown} if shown else {})
             assert is_fault(answer, 401)
             assert answer.headers["WWW-Authenticate"].startswith("Bearer")
-        assert (await get(worker.url, "/ready")).status == 200
+        assert (await get(worker.url, "/readyz")).status == 200
         assert is_fault(await get(worker.url, "/nowhere"), 401)
         for shown in ("Bearer s3cret-Token==", "bearer  s3cret-Token=="):
             for key in "ab":
