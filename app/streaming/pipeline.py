@@ -171,13 +171,17 @@ class Pipeline:
         table = self._table.partition(partition)
         processor = self._processors.get(partition)
         checkpoint = processor.checkpoint if processor is not None else self._stored(table)
+        counters = checkpoint.counters
         view = self.view(partition)
         return PartitionStatus(
             partition,
             view.next_offset,
             self._offsets.end(partition),
             None if view.watermark <= NO_TIME else view.watermark,
-            *astuple(checkpoint.counters),
+            counters.read,
+            counters.counted,
+            counters.dead,
+            counters.late,
             self.observed.partition(partition).emissions,
             view.cache.keys_held,
             table.size(),

@@ -86,7 +86,9 @@ class _Topologies:
 
     def _of_topologies(self) -> Iterator[Metric]:
         ready = GaugeMetricFamily(
-            "slidestat_ready", "1 while the topology's partitions can be asked.", labels=["topology"]
+            "slidestat_ready",
+            "1 while the topology's partitions can be asked.",
+            labels=["topology"],
         )
         refused = CounterMetricFamily(
             "slidestat_refused_records",

@@ -1,4 +1,4 @@
-"""The live page: a few files, open to whoever may reach the worker, as they say nothing of the data.
+"""The live page: a few files, open to whoever reaches the worker: they say nothing of the data.
 
 The page asks the routes beside it, with the token if there is one. It may load nothing from
 elsewhere, run no script but these files, and be shown inside no other page.

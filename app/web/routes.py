@@ -119,9 +119,7 @@ class Routes:
                 else:
                     workers.append(WorkerStatus(reply.worker.url, "unreachable", 0, []))
         workers.sort(key=lambda worker: worker.url)
-        return json_response(
-            TopologyStatus(live.topology.name, int(time.time() * 1000), workers)
-        )
+        return json_response(TopologyStatus(live.topology.name, int(time.time() * 1000), workers))
 
     async def list_keys(self, request: web.Request) -> web.Response:
         """A page of the keys of all workers."""

@@ -11,6 +11,7 @@ from typing import cast
 
 from aiohttp import web
 from faust.assignor.partition_assignor import PartitionAssignor
+from faust.tables.manager import TableManager
 from faust.web.drivers.aiohttp import Web
 
 from app.streaming.delivery import BatchApp
@@ -68,7 +69,10 @@ class _Server(Web):
             lambda: app.http_client,
         )
         self.web_app = application(
-            topologies, peers, address, lambda: app.tables.recovery.active_remaining_total()
+            topologies,
+            peers,
+            address,
+            lambda: cast(TableManager, app.tables).recovery.active_remaining_total(),
         )
         self._runner = runner(self.web_app)
 

@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import aiohttp
@@ -23,7 +23,7 @@ from app.web.address import WebAddress, listen
 from app.web.peers import Peers
 from app.web.server import application, runner
 from schemas.query import PartitionStatus
-from tests.streaming.memory import MemoryStore, batch_of
+from tests.streaming.memory import MemoryStore, batch_of, rows_of
 from tests.streaming.model import Record
 from tests.streaming.streams import START_MS, encode
 
@@ -56,20 +56,22 @@ class Held:
     def __init__(self, topology: Topology, partitions: Collection[int]) -> None:
         self.topology = topology
         self.observed = Observed(topology.name)
+        self._stores = {number: MemoryStore() for number in partitions}
         self.processors = {
             number: PartitionProcessor(
                 topology,
                 topology.source,
                 number,
-                MemoryStore(),
+                store,
                 work=self.observed.partition(number),
             )
-            for number in partitions
+            for number, store in self._stores.items()
         }
 
     def take(self, partition: int, records: Sequence[Record]) -> None:
         """What one fetch brings."""
-        processor, batch = self.processors[partition], batch_of(records)
+        processor = self.processors[partition]
+        batch = replace(batch_of(records), topic=self.topology.source, partition=partition)
         started = time.monotonic()
         new_records = len(batch.since(processor.next_offset))
         effects = processor.process(batch)
@@ -79,8 +81,11 @@ class Held:
     def flush(self) -> None:
         """As each second."""
         self.observed.acknowledged()
-        for processor in self.processors.values():
-            processor.snapshot()
+        for number, processor in self.processors.items():
+            snapshot = processor.snapshot()
+            if snapshot is not None:
+                self._stores[number].write(rows_of(snapshot))
+                processor.written()
 
     def view(self, partition: int) -> PartitionView:
         view = self.processors[partition].view()

@@ -30,7 +30,18 @@ async def test_the_document_is_served_and_covers_all_routes() -> None:
 
 
 SEGMENTS = [
-    *("topologies", "orders", "keys", "a", "b", "nobody", "healthz", "readyz", "openapi.json", "status"),
+    *(
+        "topologies",
+        "orders",
+        "keys",
+        "a",
+        "b",
+        "nobody",
+        "healthz",
+        "readyz",
+        "openapi.json",
+        "status",
+    ),
     *("", ".", "..", "%", "%2F", "%00", "%FF", "%C3%A9", "%F0%9F%98%80", "%25", "a%20b", "{", "*"),
     *("~", "@", ":", "a;b", "a,b", "%u0041", "%E2%82", "+", "x" * 300, "%61" * 256, "'", '"', "<"),
 ]

@@ -67,7 +67,7 @@ export function parseLength(text, ofEvents) {
 }
 
 /** 2001-02-06 16:00:00 */
-export const utc = (ms) => new Date(ms).toISOString().replace("T", " ").replace(/\.000Z$|Z$/, "");
+export const utc = (ms) => new Date(ms).toISOString().replace("T", " ").replace(/\.\d+Z$/, "");
 
 /** What tells a figure from the others of its window: quantile 0.99, histogram [0, 10). */
 export function figureName(figure) {
@@ -82,10 +82,13 @@ export function figureName(figure) {
 
 const percent = (share) => `${three.format(share * 100)} %`;
 
+// Below it, a relative error is that of floating-point numbers.
+const ROUNDING = 1e-9;
+
 /** What is promised of a figure's error. */
 export function promise(figure) {
   const terms = [];
-  if (figure.relative_error) terms.push(percent(figure.relative_error));
+  if (figure.relative_error > ROUNDING) terms.push(percent(figure.relative_error));
   if (figure.absolute_error) terms.push(three.format(figure.absolute_error));
   if (figure.share_error) {
     const what = figure.quantile === undefined ? "of the events" : "of rank";
