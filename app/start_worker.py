@@ -1,6 +1,5 @@
 """Start a worker: check what it needs, make what is missing, and run it."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from app.client.footprint_text import footprint_line
 from app.client.options import LOOPBACK
 from app.client.worker_topics import prepare_topics
 from app.streaming.data_folder import data_folder
+from app.streaming.telling import LogForm, tell
 from app.streaming.topology import Topology, require_one_worker
 from app.web.address import listen
 from app.web.announcement import announced
@@ -21,6 +21,7 @@ def start_worker(
     registry: str = "",
     web_host: str = LOOPBACK,
     web_port: int | None = None,
+    log: LogForm = LogForm.TEXT,
 ) -> None:
     """Run a worker of `topologies`, which share a group and a source, until SIGINT or SIGTERM.
 
@@ -39,19 +40,20 @@ def start_worker(
         for topology in topologies:
             # Measuring loads every kernel: better now than in the group, which takes a worker that
             # is silent for too long for dead.
-            _tell(
-                f"{topology.name}: loading kernels; the first time they are compiled, for a minute"
+            tell(
+                "loading kernels",
+                f"{topology.name}: loading kernels; the first time they are compiled, for a minute",
+                topology=topology.name,
             )
-            _tell(footprint_line(topology))
+            tell("memory of a key", footprint_line(topology), topology=topology.name)
 
         # Faust takes a second to import.
         from app.streaming.worker import run_worker
         from app.web.server import QueryServer
 
-        _tell(f"{topologies[0].group_name}: answers at {address.url}")
+        group = topologies[0].group_name
+        tell("answers", f"{group}: answers at {address.url}", group=group, url=address.url)
         with announced(folder, address):
-            run_worker(topologies, bootstrap, folder, partitions, QueryServer(address), registry)
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+            run_worker(
+                topologies, bootstrap, folder, partitions, QueryServer(address), registry, log
+            )

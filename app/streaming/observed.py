@@ -4,7 +4,6 @@ Everything here is added up once a batch or once a flush, never once a record. F
 the start of the process; what must outlive it stands in the checkpoints.
 """
 
-import logging
 import time
 from bisect import bisect_left
 from collections import Counter
@@ -14,9 +13,8 @@ from dataclasses import dataclass, field
 from app.streaming.partition import Effects
 from app.streaming.partition_work import PartitionWork
 from app.streaming.records import RecordBatch
+from app.streaming.telling import tell
 from schemas.dead_letter import Reason
-
-_log = logging.getLogger(__name__)
 
 # Upper bounds of the buckets of a latency, in seconds: a flush comes every second.
 LATENCY_BOUNDS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -39,7 +37,7 @@ class Latencies:
 class _Refused:
     """Records of a partition that were not counted since the last flush."""
 
-    source: str
+    topic: str
     first_offset: int
     last_offset: int
     reasons: Counter[Reason] = field(default_factory=Counter)
@@ -101,15 +99,13 @@ class Observed:
             self.emission_latencies.add(now - started, count)
         self._unacknowledged.clear()
         for partition, refused in self._refused.items():
-            _log.info(
+            tell(
                 "records not counted",
-                extra={
-                    "topology": self._topology,
-                    "topic": refused.source,
-                    "partition": partition,
-                    "offset": refused.first_offset,
-                    "last_offset": refused.last_offset,
-                    "reasons": {reason.value: n for reason, n in refused.reasons.items()},
-                },
+                topology=self._topology,
+                topic=refused.topic,
+                partition=partition,
+                offset=refused.first_offset,
+                last_offset=refused.last_offset,
+                reasons={reason.value: count for reason, count in refused.reasons.items()},
             )
         self._refused.clear()

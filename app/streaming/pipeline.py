@@ -25,6 +25,7 @@ from app.streaming.producer import BulkProducer
 from app.streaming.progress import Progress
 from app.streaming.records import RecordBatch
 from app.streaming.table import StateTable, TablePartition
+from app.streaming.telling import tell
 from app.streaming.topology import Topology
 from schemas.dead_letter import DeadLetterHeaders, dead_letter_key
 from schemas.query import PartitionStatus
@@ -224,6 +225,13 @@ class Pipeline:
                 "Give the topology another name, or delete the data folder and the topic"
                 f" {self._table.changelog_topic!r}.",
             )
+        tell(
+            "partition opened",
+            topology=self._topology.name,
+            topic=batch.topic,
+            partition=batch.partition,
+            offset=processor.next_offset,
+        )
         return processor
 
     def _emit(self, emissions: Sequence[OutputRecord], partition: int, started: float) -> None:
