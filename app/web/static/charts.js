@@ -105,7 +105,7 @@ function options(x, width) {
     width: width || 300,
     height: HEIGHT,
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
-    scales: { x: { time: x.time === true, range: (_chart, least, most) => apart(least, most, x) }, y: { range: { min: soft(0.1), max: soft(0.1) } } },
+    scales: { x: { time: x.time === true, range: (chart, least, most) => apart(chart, least, most, x) }, y: { range: { min: soft(0.1), max: soft(0.1) } } },
     cursor: { y: false, drag: { x: false } },
     legend: { markers: { show: false } },
     axes: [axis(horizontal), axis({ size: 64, values: (_chart, splits) => splits.map(compact) })],
@@ -126,9 +126,10 @@ function options(x, width) {
 }
 
 /** The ends of the axis; a single point in time stands in the middle of a minute. */
-function apart(least, most, x) {
-  if (least === null || least < most) return [least, most];
-  return x.time ? [least - 30, most + 30] : [least - 1, most + 1];
+function apart(chart, least, most, x) {
+  const [xs] = chart.data;
+  if (xs.length !== 1) return [least, most];
+  return x.time ? [xs[0] - 30, xs[0] + 30] : [xs[0] - 1, xs[0] + 1];
 }
 
 const soft = (pad) => ({ pad, soft: 0, mode: 2 });

@@ -1,7 +1,7 @@
 // The topology as a picture: topics, workers and table, with rates on the arrows.
 
 import { byId, say, svg } from "./dom.js";
-import { bytes, number, perSecond } from "./format.js";
+import { bytes, keysText, perSecond } from "./format.js";
 
 const BOX = { width: 190, height: 58 };
 
@@ -113,11 +113,11 @@ export class Flow {
       say(this.texts[rate], perSecond(rates[rate]));
     }
     say(this.texts["workers-kind"], workers === 1 ? "1 worker" : `${workers} workers`);
-    say(this.texts["table-kind"], `${number(totals.keys)} keys, ${bytes(totals.state)}`);
+    say(this.texts["table-kind"], `${keysText(totals)} keys, ${bytes(totals.state)}`);
     say(
       this.words,
       `${this.topology.source}: ${perSecond(rates.read)} read; ${perSecond(rates.counted)} counted` +
-        ` into ${number(totals.keys)} keys; ${perSecond(rates.emitted)} emitted to` +
+        ` into ${keysText(totals)} keys; ${perSecond(rates.emitted)} emitted to` +
         ` ${this.topology.output}; ${perSecond(rates.late)} late; ${perSecond(rates.dead)} dead`,
     );
   }

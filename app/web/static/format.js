@@ -30,6 +30,9 @@ export function bytes(value) {
   return `${three.format(value)} ${units[power]}`;
 }
 
+/** How many keys; at least so many, while no record has come to some of the partitions. */
+export const keysText = ({ keys, keysAreAll }) => `${keysAreAll || keys === null ? "" : "≥ "}${number(keys)}`;
+
 /** A duration that the API takes as well: the largest unit that fits without a rest. */
 export function duration(ms) {
   const [unit, size] = UNITS.find(([, size]) => ms % size === 0 && ms >= size) ?? ["ms", 1];

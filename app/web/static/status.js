@@ -1,7 +1,7 @@
 // How the workers are: totals, rates from one answer to the next, and a row for each partition.
 
 import { byId, fillRows, h, say } from "./dom.js";
-import { bytes, howLong, number, perSecond, utc } from "./format.js";
+import { bytes, howLong, keysText, number, perSecond, utc } from "./format.js";
 
 // Rates are over so many answers back.
 const BACK = 5;
@@ -64,7 +64,7 @@ export class Status {
     say(byId("total-delay"), delay === null ? "–" : howLong(Math.max(0, delay)));
     say(byId("total-late"), number(totals.late));
     say(byId("total-dead"), number(totals.dead));
-    say(byId("total-keys"), number(totals.keys));
+    say(byId("total-keys"), keysText(totals));
     say(byId("total-state"), bytes(totals.state));
   }
 }
@@ -87,6 +87,7 @@ function sums(partitions) {
     state: all("state_bytes"),
     lag: some(partitions.map(lagOf)),
     keys: some(partitions.map((p) => p.keys)),
+    keysAreAll: partitions.every((p) => p.keys !== null),
     watermark: marks.length ? Math.min(...marks) : null,
   };
 }
