@@ -49,11 +49,11 @@ def start_worker(
 
         # Faust takes a second to import.
         from app.streaming.worker import run_worker
+        from app.web.history import OutputHistory
         from app.web.server import QueryServer
 
         group = topologies[0].group_name
         tell("answers", f"{group}: answers at {address.url}", group=group, url=address.url)
         with announced(folder, address):
-            run_worker(
-                topologies, bootstrap, folder, partitions, QueryServer(address), registry, log
-            )
+            web = QueryServer(address, OutputHistory(bootstrap, registry))
+            run_worker(topologies, bootstrap, folder, partitions, web, registry, log)

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from schemas.emission import Figure
+from schemas.emission import Emission, Figure
 
 
 class KeyAnswer(msgspec.Struct, frozen=True):
@@ -26,6 +26,14 @@ class KeyAnswer(msgspec.Struct, frozen=True):
     next_offset: Annotated[
         int, Meta(description="offset of the partition's first record that is not read yet")
     ]
+
+
+class KeyHistory(msgspec.Struct, frozen=True):
+    """What was emitted of a key, as far as the newest records of the output topic have it."""
+
+    topology: Annotated[str, Meta(description="name of the topology")]
+    key: Annotated[str, Meta(description="the events' key")]
+    emissions: Annotated[list[Emission], Meta(description="by window end, one for each")]
 
 
 class KeyPage(msgspec.Struct, frozen=True):

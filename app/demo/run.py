@@ -165,7 +165,7 @@ def _written(consumer: Consumer, topic: str) -> int:
 
 def _outputs(topology: Topology, address: str) -> list[Record]:
     reader = EmissionReader(
-        address, topology.output_topic, _PARTITIONS, from_beginning=True, once=True
+        address, topology.output_topic, range(_PARTITIONS), from_beginning=True, once=True
     )
     return [record for batch in reader.batches() for record in batch]
 

@@ -12,6 +12,7 @@ from schemas.query import (
     Fault,
     Health,
     KeyAnswer,
+    KeyHistory,
     KeyPage,
     TopologyDescription,
     TopologyList,
@@ -20,6 +21,7 @@ from schemas.query import (
 
 _STRUCTS = (
     KeyAnswer,
+    KeyHistory,
     KeyPage,
     TopologyDescription,
     TopologyList,
@@ -125,6 +127,14 @@ def openapi_document() -> dict[str, Any]:
                 name,
                 key,
                 *_key_parameters(),
+            ),
+            "/topologies/{name}/keys/{key}/history": _get(
+                "showHistory",
+                "What was emitted of a key lately",
+                KeyHistory,
+                (*_OF_KEYS, 409),
+                name,
+                key,
             ),
         },
         "components": {

@@ -18,12 +18,14 @@ from app.errors import SlidestatError
 from app.streaming.live import LiveTopology
 from app.web.address import WebAddress
 from app.web.faults import HttpError, bad_request, json_response, unavailable
+from app.web.history import History
 from app.web.metrics import worker_registry
 from app.web.openapi import openapi_document
 from app.web.parameters import key_of, key_query, no_query, page_query
 from app.web.peers import WORKER_HEADER, Peers, Reply
 from schemas.query import (
     Health,
+    KeyHistory,
     KeyPage,
     StatisticDescription,
     TopologyDescription,
@@ -48,7 +50,9 @@ class Routes:
         peers: Peers,
         address: WebAddress,
         remaining: Callable[[], int],
+        history: History,
     ) -> None:
+        self._history = history
         self._topologies = topologies
         self._peers = peers
         self._worker = address.worker
@@ -70,6 +74,7 @@ class Routes:
                 web.get("/topologies/{name:[^/]+}/status", self.show_status),
                 web.get("/topologies/{name:[^/]+}/keys", self.list_keys),
                 web.get("/topologies/{name:[^/]+}/keys/{key:[^/]+}", self.show_key),
+                web.get("/topologies/{name:[^/]+}/keys/{key:[^/]+}/history", self.show_history),
             ]
         )
 
@@ -156,6 +161,30 @@ class Routes:
             return json_response(answers[0])
         if answers:
             raise _in_two_places(key, places)
+        return await self._answered_elsewhere(live, request, key, is_for_here=is_for_here)
+
+    async def show_history(self, request: web.Request) -> web.Response:
+        """What was emitted of a key, as far as the end of the output topic has it."""
+        live = self._topology(request)
+        try:
+            key = key_of(request.rel_url.raw_path.split("/")[-2])
+        except SlidestatError as error:
+            raise bad_request(error) from error
+        _checked(no_query, request)
+        is_for_here = self._is_for_here(request)
+        _require_ready(live)
+        held = [view.partition for view in live.views() if view.state(key) is not None]
+        if len(held) > 1:
+            raise _in_two_places(key, [f"partition {partition}" for partition in held])
+        if held:
+            emissions = await self._history(live.topology, held[0], key)
+            return json_response(KeyHistory(live.topology.name, key, emissions))
+        return await self._answered_elsewhere(live, request, key, is_for_here=is_for_here)
+
+    async def _answered_elsewhere(
+        self, live: LiveTopology, request: web.Request, key: str, *, is_for_here: bool
+    ) -> web.Response:
+        """The answer of the worker that has the key."""
         found = [] if is_for_here else await self._found_elsewhere(live, request)
         if len(found) > 1:
             raise _in_two_places(key, [f"worker {reply.worker.url}" for reply in found])

@@ -19,6 +19,7 @@ from app.streaming.live import LiveTopology
 from app.web.access import guard
 from app.web.address import WebAddress
 from app.web.faults import tell_faults
+from app.web.history import History
 from app.web.page import Page
 from app.web.peers import WORKER_HEADER, Peers
 from app.web.routes import Routes
@@ -38,6 +39,7 @@ class QueryServer:
     """What serves at an address."""
 
     address: WebAddress
+    history: History
 
     @property
     def canonical_url(self) -> str:
@@ -46,7 +48,7 @@ class QueryServer:
 
     def server(self, app: BatchApp, topologies: Mapping[str, LiveTopology]) -> Web:
         """The server of these topologies, by name."""
-        return _Server(app, self.address, topologies)
+        return _Server(app, self.address, topologies, self.history)
 
 
 class _Server(Web):
@@ -59,7 +61,11 @@ class _Server(Web):
     optional_blueprints = ()
 
     def __init__(
-        self, app: BatchApp, address: WebAddress, topologies: Mapping[str, LiveTopology]
+        self,
+        app: BatchApp,
+        address: WebAddress,
+        topologies: Mapping[str, LiveTopology],
+        history: History,
     ) -> None:
         super().__init__(app)
         self._address = address
@@ -73,6 +79,7 @@ class _Server(Web):
             peers,
             address,
             lambda: cast(TableManager, app.tables).recovery.active_remaining_total(),
+            history,
         )
         self._runner = runner(self.web_app)
 
@@ -85,9 +92,10 @@ def application(
     peers: Peers,
     address: WebAddress,
     remaining: Callable[[], int],
+    history: History,
 ) -> web.Application:
     """The routes, the page, who may ask, and how faults are told. `remaining` tells how many
-    changelog records the worker still has to read.
+    changelog records the worker still has to read, `history` what was emitted of a key.
     """
 
     async def sign(_request: web.Request, response: web.StreamResponse) -> None:
@@ -95,7 +103,7 @@ def application(
 
     made = web.Application(middlewares=[tell_faults, guard(address.token)])
     made.on_response_prepare.append(sign)
-    Routes(topologies, peers, address, remaining).add_to(made)
+    Routes(topologies, peers, address, remaining, history).add_to(made)
     Page().add_to(made)
     return made
 

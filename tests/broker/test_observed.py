@@ -5,8 +5,11 @@ import re
 import urllib.request
 from typing import Any
 
+import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
+from schemas.emission import Emission
+from schemas.query import KeyHistory
 from tests.broker.conftest import MakeStage
 from tests.broker.workers import Worker, produce
 
@@ -51,6 +54,7 @@ def test_what_a_worker_tells_of_itself(make_stage: MakeStage) -> None:
         found = totals(get(f"{worker.url}/metrics").decode())
         status: dict[str, Any] = json.loads(get(f"{worker.url}/topologies/{stage.name}/status"))
         emissions = len(stage.emissions())
+        history = get(f"{worker.url}/topologies/{stage.name}/keys/k0/history")
         changelog = sum(map(len, stage.read(stage.changelog).values()))
         assert b"<title>slidestat</title>" in get(worker.url)
         assert worker.terminate() == 0
@@ -64,6 +68,11 @@ def test_what_a_worker_tells_of_itself(make_stage: MakeStage) -> None:
     assert found["slidestat_lag_records"] == 0
     assert found["slidestat_state_bytes"] > 0
     assert found["slidestat_recovery_remaining_records"] == 0
+    written = [msgspec.json.decode(value, type=Emission) for value in stage.emissions().values()]
+    of_k0 = [emission for emission in written if emission.key == "k0"]
+    of_k0.sort(key=lambda emission: emission.window_end_ms)
+    assert msgspec.json.decode(history, type=KeyHistory).emissions == of_k0
+    assert len(of_k0) >= 9
     (told,) = status["workers"]
     counts = {p["partition"]: p for p in told["partitions"]}
     assert set(counts) == {0, 1}

@@ -16,12 +16,14 @@ from app.streaming.checkpoint import NO_TIME
 from app.streaming.live import LiveTopology
 from app.streaming.live_query import PartitionView
 from app.streaming.observed import Observed
+from app.streaming.output_codec import JsonCodec
 from app.streaming.partition import PartitionProcessor
 from app.streaming.statistics import Count, Quantiles
 from app.streaming.topology import Topology
 from app.web.address import WebAddress, listen
 from app.web.peers import Peers
 from app.web.server import application, runner
+from schemas.emission import Emission
 from schemas.query import PartitionStatus
 from tests.streaming.memory import MemoryStore, batch_of, rows_of
 from tests.streaming.model import Record
@@ -56,6 +58,7 @@ class Held:
     def __init__(self, topology: Topology, partitions: Collection[int]) -> None:
         self.topology = topology
         self.observed = Observed(topology.name)
+        self.output: list[Emission] = []
         self._stores = {number: MemoryStore() for number in partitions}
         self.processors = {
             number: PartitionProcessor(
@@ -77,6 +80,11 @@ class Held:
         effects = processor.process(batch)
         self.observed.processed(batch, effects, new_records, started)
         self.observed.emitted(partition, effects.emissions, started)
+        self.output += [JsonCodec().decode(value) for _, value, _ in effects.emissions]
+
+    async def history(self, _topology: Topology, _partition: int, key: str) -> list[Emission]:
+        """What the output topic has of a key."""
+        return [emission for emission in self.output if emission.key == key]
 
     def flush(self) -> None:
         """As each second."""
@@ -153,7 +161,9 @@ async def serving(*workers: Mapping[int, Sequence[str]]) -> AsyncIterator[list[S
 
 async def start(address: WebAddress, live: LiveTopology, peers: Peers) -> Served:
     """Serve at an address."""
-    made = application({live.topology.name: live}, peers, address, lambda: 0)
+    held = live.held
+    assert isinstance(held, Held)
+    made = application({live.topology.name: live}, peers, address, lambda: 0, held.history)
     served = Served(address, live, runner(made))
     await served.runner.setup()
     await web.SockSite(served.runner, address.listener).start()

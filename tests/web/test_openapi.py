@@ -41,6 +41,7 @@ SEGMENTS = [
         "readyz",
         "openapi.json",
         "status",
+        "history",
     ),
     *("", ".", "..", "%", "%2F", "%00", "%FF", "%C3%A9", "%F0%9F%98%80", "%25", "a%20b", "{", "*"),
     *("~", "@", ":", "a;b", "a,b", "%u0041", "%E2%82", "+", "x" * 300, "%61" * 256, "'", '"', "<"),
@@ -83,7 +84,7 @@ class Document:
         names = ["Fault"]
         if status == 200:
             names = ["KeyAnswer", "KeyPage", "TopologyDescription", "TopologyList", "Health"]
-            names.append("TopologyStatus")
+            names += ["TopologyStatus", "KeyHistory"]
             if "openapi" in body:
                 return
         fitting = [name for name in names if not list(self._validator(name).iter_errors(body))]

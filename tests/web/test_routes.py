@@ -11,8 +11,9 @@ from app.errors import SlidestatError
 from app.streaming.live_query import PartitionView
 from app.web.address import listen
 from app.web.peers import WORKER_HEADER, Peers
-from tests.streaming.streams import START_MS
-from tests.web.serving import Answer, get, serving, start
+from tests.streaming.model import Record
+from tests.streaming.streams import START_MS, encode
+from tests.web.serving import Answer, Held, get, serving, start
 
 KEYS = "/topologies/orders/keys"
 AWKWARD = ["a/b", "\0", "..", ".", "%", "%2F", "+", " ", "?x=1&y=2", "#", "ключ", "\U0001f600" * 64]
@@ -111,6 +112,26 @@ async def test_one_worker_asks_another_only_once() -> None:
         assert is_fault(await get(one.url, f"{KEYS}/a", headers=there), 421)
         answer = await get(one.url, f"{KEYS}/b")
         assert answer.headers[WORKER_HEADER] == one.address.worker
+
+
+async def test_the_history_of_a_key() -> None:
+    """What was emitted of it, in order, from whichever worker has the key; 404 for others."""
+    async with serving({0: ["a"]}, {1: ["b"]}) as [one, other]:
+        held = other.live.held
+        assert isinstance(held, Held)
+        later = [Record(i, None, encode("b", START_MS + i * 60_000, 1), 0) for i in (1, 2, 3)]
+        held.take(1, later)
+        for worker in (one, other):
+            body = (await get(worker.url, f"{KEYS}/b/history")).json
+            assert (body["topology"], body["key"]) == ("orders", "b")
+            ends = [emission["window_end_ms"] for emission in body["emissions"]]
+            assert len(ends) == 3
+            assert ends == sorted(ends)
+            assert {emission["key"] for emission in body["emissions"]} == {"b"}
+            assert (await get(worker.url, f"{KEYS}/a/history")).json["emissions"] == []
+            assert is_fault(await get(worker.url, f"{KEYS}/c/history"), 404)
+        assert is_fault(await get(one.url, f"{KEYS}/a/history?limit=1"), 400)
+        assert is_fault(await get(one.url, f"{KEYS}/%FF/history"), 400)
 
 
 async def test_partitions_that_are_being_restored() -> None:

@@ -48,5 +48,7 @@ function query(parameters) {
 export const topologies = async () => (await get("/topologies")).topologies;
 export const status = (topology) => get(`${of(topology)}/status`);
 export const keys = (topology, parameters) => get(`${of(topology)}/keys${query(parameters)}`);
+export const history = async (topology, key) =>
+  (await get(`${of(topology)}/keys/${encodeURIComponent(key)}/history`)).emissions;
 export const figures = (topology, key, parameters) =>
   get(`${of(topology)}/keys/${encodeURIComponent(key)}${query(parameters)}`);

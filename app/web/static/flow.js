@@ -3,18 +3,22 @@
 import { byId, say, svg } from "./dom.js";
 import { bytes, keysText, perSecond } from "./format.js";
 
-const BOX = { width: 190, height: 58 };
+const HEIGHT = 58;
 
 // Where the middle of each box is, in a wide and in a narrow picture.
 const WIDE = {
   size: [900, 264],
+  width: 190,
+  letters: 25,
   source: [105, 80], workers: [430, 80], table: [430, 220],
   output: [790, 40], late: [790, 130], dead: [790, 220],
 };
 const NARROW = {
-  size: [440, 500],
-  source: [220, 36], workers: [220, 166], table: [115, 306],
-  output: [325, 306], late: [115, 446], dead: [325, 446],
+  size: [450, 350],
+  width: 156,
+  letters: 19,
+  source: [82, 50], workers: [82, 180], table: [82, 310],
+  output: [368, 50], late: [368, 180], dead: [368, 310],
 };
 const NARROW_BELOW = 640;
 
@@ -71,14 +75,15 @@ export class Flow {
 
   box(place, kind, name) {
     const [x, y] = this.layout[place];
-    const shown = name.length > 25 ? `${name.slice(0, 24)}…` : name;
-    const [left, top] = [x - BOX.width / 2, y - BOX.height / 2];
+    const { width, letters } = this.layout;
+    const shown = name.length > letters ? `${name.slice(0, letters - 1)}…` : name;
+    const [left, top] = [x - width / 2, y - HEIGHT / 2];
     this.texts[`${place}-kind`] = svg("text", { x, y: y - 7, class: "kind" }, kind);
     return svg(
       "g",
       { class: `box ${kind}` },
       svg("title", {}, name),
-      svg("rect", { x: left, y: top, width: BOX.width, height: BOX.height, rx: kind === "workers" ? 14 : 5 }),
+      svg("rect", { x: left, y: top, width, height: HEIGHT, rx: kind === "workers" ? 14 : 5 }),
       this.texts[`${place}-kind`],
       svg("text", { x, y: y + 14 }, shown),
     );
@@ -98,11 +103,9 @@ export class Flow {
   }
 
   ends([x1, y1], [x2, y2]) {
-    const beside = Math.abs(x2 - x1) >= BOX.width;
-    if (beside && this.layout === WIDE) {
-      return [[x1 + BOX.width / 2, y1], [x2 - BOX.width / 2, y2]];
-    }
-    return [[x1, y1 + BOX.height / 2], [x2, y2 - BOX.height / 2]];
+    const { width } = this.layout;
+    if (x2 > x1) return [[x1 + width / 2, y1], [x2 - width / 2, y2]];
+    return [[x1, y1 + HEIGHT / 2], [x2, y2 - HEIGHT / 2]];
   }
 
   /** Put in what comes and goes. */

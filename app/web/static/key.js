@@ -8,7 +8,7 @@ import { byId, h, say } from "./dom.js";
 import { figureName, lengthText, number, promise, utc } from "./format.js";
 import { Window } from "./window.js";
 
-// Half an hour at an answer every two seconds.
+// Half an hour of answers, one every two seconds.
 const MOST_POINTS = 900;
 const WINDOWS_ASKED = 40;
 const SHARES = [0, 0.01, 0.02, 0.05, ...Array.from({ length: 17 }, (_, i) => (i + 2) / 20), 0.95, 0.98, 0.99, 1]
@@ -49,6 +49,30 @@ export class Key {
     this.tell("");
     byId("figures").replaceChildren();
     byId("lists").replaceChildren();
+    this.emitted = null; // Not asked for yet: a key that is not there has no history either.
+  }
+
+  /** What was written out before: without it, or where it cannot be had, time begins now. */
+  async readHistory() {
+    const { topology, key } = this;
+    this.emitted = [];
+    try {
+      const emitted = await api.history(topology.name, key);
+      if (topology === this.topology && key === this.key) this.emitted = emitted;
+    } catch (error) {
+      if (!(error instanceof api.Fault)) throw error;
+    }
+    this.showOverTime();
+  }
+
+  /** The series over windows of the length on the slider, if such windows are written out. */
+  emittedPoints() {
+    return (this.emitted ?? []).flatMap(({ window_end_ms: end, figures }) =>
+      figures
+        .filter((figure) => (figure.window_ms ?? figure.window_events ?? this.window.length) === this.window.length)
+        .filter((figure) => !isListed(figure) && figureName(figure) === this.series)
+        .map((figure) => pointOf(end / 1000, figure)),
+    );
   }
 
   close() {
@@ -112,6 +136,7 @@ export class Key {
     for (const figure of single) this.remember(figureName(figure), pointOf(end / 1000, figure));
     this.showFigures(single);
     this.showOverTime();
+    if (this.emitted === null) this.readHistory();
     this.showLists(figures);
   }
 
@@ -151,11 +176,13 @@ export class Key {
 
   showOverTime() {
     if (this.series === undefined) return;
-    const points = this.points.get(this.series) ?? [];
+    const written = this.emittedPoints();
+    const last = written.length ? written[written.length - 1][0] : -Infinity;
+    const seen = (this.points.get(this.series) ?? []).filter(([end]) => end > last);
     const name = `${this.series}, ${this.window.asText}`;
     say(byId("over-time-name"), name);
-    say(byId("over-time-hint"), points.length < 2 ? "from now on, as event time goes on" : "since this key was opened");
-    this.overTime.show(points, `${name}, over time`);
+    say(byId("over-time-hint"), hintOf(written.length, seen.length));
+    this.overTime.show([...written, ...seen], `${name}, over time`);
   }
 
   async refreshOverWindows(isCurrent) {
@@ -199,6 +226,11 @@ export class Key {
     }
     byId("lists").replaceChildren(...pictures);
   }
+}
+
+function hintOf(written, seen) {
+  if (written) return "as written out, and live since this key was opened";
+  return seen < 2 ? "from now on, as event time goes on" : "since this key was opened";
 }
 
 const nameInList = (figure) => (isListed(figure) ? figure.item : figureName(figure).slice(figure.statistic.length + 1));
