@@ -134,3 +134,30 @@ def test_the_dashboard_is_laid_out() -> None:
             assert panel["datasource"]["uid"] == "${datasource}"
     ids = [panel["id"] for panel in panels()]
     assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.asyncio
+async def test_every_metric_is_described() -> None:
+    """The table of metrics has each that a worker tells, and no other."""
+    text = (DEPLOY / "README.md").read_text(encoding="utf-8")
+    described = set(re.findall(r"`(slidestat_\w+)`", text))
+    async with serving({0: ["a"]}) as [worker]:
+        told = text_string_to_metric_families((await get(worker.url, "/metrics")).body.decode())
+        names = {
+            family.name + ("_total" if family.type == "counter" else "")
+            for family in told
+            if family.name.startswith("slidestat")
+        }
+    assert described == names
+
+
+@pytest.mark.asyncio
+async def test_the_scrape_configuration_is_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it sends, and where it asks by default, is what a worker with a token answers to."""
+    (job,) = yaml.safe_load((DEPLOY / "prometheus" / "scrape.yml").read_text())["scrape_configs"]
+    monkeypatch.setenv("SLIDESTAT_WEB_TOKEN", "s3cret-Token==")
+    async with serving({0: ["a"]}) as [worker]:
+        shown = {"Authorization": f"{job['authorization']['type']} s3cret-Token=="}
+        path = job.get("metrics_path", "/metrics")
+        assert (await get(worker.url, path, headers=shown)).status == 200
+        assert (await get(worker.url, path)).status == 401

@@ -114,6 +114,9 @@ def test_any_window_can_be_asked_for(browser: Browser, worker: Shop) -> None:
     slider.send_keys(Keys.HOME)
     browser.until(lambda: figures(browser)["count"][0] == "1", "the window of a second")
     assert slider.get_attribute("aria-valuetext") == "1 second"
+    for seconds in (2, 3, 4):
+        slider.send_keys(Keys.ARROW_RIGHT)
+        assert slider.get_attribute("aria-valuetext") == f"{seconds} seconds"
     slider.send_keys(Keys.END)
     browser.until(lambda: figures(browser)["mean"][0] == "9.5", "the longest window")
     assert text.get_attribute("value") == "1h"

@@ -3,7 +3,7 @@
 import { byId, h, say } from "./dom.js";
 import { lengthText, lengthWords, parseLength } from "./format.js";
 
-const STEPS = 1000;
+const STEPS = 300;
 // Rounded to a unit below these lengths: what a slider says is easy to read, and to say again.
 const ROUND = [[600_000, 1_000], [36_000_000, 60_000], [864_000_000, 3_600_000], [Infinity, 86_400_000]];
 
@@ -13,7 +13,7 @@ export class Window {
     this.changed = changed;
     this.slider = byId("window-slider");
     this.text = byId("window-text");
-    this.slider.addEventListener("input", () => this.choose(this.at(this.slider.value / STEPS)));
+    this.slider.addEventListener("input", () => this.choose(this.lengths[this.slider.value]));
     this.text.addEventListener("change", () => this.read());
   }
 
@@ -22,6 +22,9 @@ export class Window {
     this.ofEvents = topology.span_ms === null;
     this.most = topology.span_events ?? topology.span_ms;
     this.least = this.ofEvents ? 1 : Math.min(1_000, this.most);
+    // Each step of the slider is another length.
+    this.lengths = this.along(STEPS);
+    this.slider.max = this.lengths.length - 1;
     const presets = topology.windows.map((text) => parseLength(text, this.ofEvents));
     byId("window-presets").replaceChildren(
       ...presets.map((length) =>
@@ -32,7 +35,7 @@ export class Window {
     this.set(length && length <= this.most ? length : presets[0]);
   }
 
-  /** The length along the slider, which goes by its logarithm. */
+  /** The length at a share of the way from the shortest to the longest, by its logarithm. */
   at(share) {
     const length = this.least * (this.most / this.least) ** share;
     const [, unit] = this.ofEvents ? [0, 1] : ROUND.find(([below]) => length < below);
@@ -40,7 +43,7 @@ export class Window {
     return Math.min(this.most, Math.max(this.least, share === 1 ? this.most : rounded));
   }
 
-  /** Lengths from the shortest to the longest, evenly along the slider, each once. */
+  /** Lengths from the shortest to the longest, evenly along that way, each once. */
   along(count) {
     const lengths = Array.from({ length: count }, (_, i) => this.at(i / (count - 1)));
     return [...new Set(lengths)];
@@ -66,10 +69,7 @@ export class Window {
     this.length = length;
     this.tell("");
     this.text.value = lengthText(length, this.ofEvents);
-    const share = Math.log(length / this.least) / Math.log(this.most / this.least || 1);
-    const step = Number.isFinite(share) ? Math.round(Math.max(0, share) * STEPS) : STEPS;
-    // Not while it is dragged: many steps may stand for one length.
-    if (this.at(this.slider.value / STEPS) !== length) this.slider.value = step;
+    this.slider.value = Math.max(0, this.lengths.findLastIndex((shorter) => shorter <= length));
     this.slider.setAttribute("aria-valuetext", lengthWords(length, this.ofEvents));
     for (const button of byId("window-presets").children) {
       button.setAttribute("aria-pressed", String(button.textContent === this.text.value));
