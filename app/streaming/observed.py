@@ -85,11 +85,14 @@ class Observed:
             refused.last_offset = max(refused.last_offset, *offsets)
             refused.reasons.update(reasons)
 
-    def emitted(self, partition: int, emissions: Sequence[object], started: float) -> None:
-        """Emissions have been queued, by work that began at `started`."""
+    def emitted(self, partition: int, emissions: Sequence[object], started: float | None) -> None:
+        """Emissions have been queued, because of a batch that was begun at `started`; None for
+        those that no batch led to.
+        """
         if emissions:
             self.partition(partition).emissions += len(emissions)
-            self._unacknowledged.append((started, len(emissions)))
+            if started is not None:
+                self._unacknowledged.append((started, len(emissions)))
 
     def acknowledged(self) -> None:
         """The broker has all that was queued."""

@@ -125,8 +125,7 @@ class Pipeline:
         for partition, processor in self._processors.items():
             if self._arrived[partition] <= waited_since:
                 now = int(time.time() * 1000)  # Event times are those of the real world.
-                started = time.monotonic()
-                self._emit(processor.provisional(now), partition, started)
+                self._emit(processor.provisional(now), partition, None)
 
     def snapshots(self) -> dict[TablePartition, Snapshot]:
         """What changed since the last write. What led to it must be acknowledged before `write`."""
@@ -234,7 +233,9 @@ class Pipeline:
         )
         return processor
 
-    def _emit(self, emissions: Sequence[OutputRecord], partition: int, started: float) -> None:
+    def _emit(
+        self, emissions: Sequence[OutputRecord], partition: int, started: float | None
+    ) -> None:
         produce, topic = self._outputs.produce, self._topology.output_topic
         for key, value, timestamp in emissions:
             produce(topic, partition, key, value, timestamp)
