@@ -285,7 +285,9 @@ def watch(
         create_command = f"slidestat topics create --topology {topology}"
     assert topic is not None  # noqa: S101  # The check above.
     partitions = require_topic(bootstrap, topic, create_command)
-    reader = EmissionReader(bootstrap, topic, partitions, key, from_beginning, once, registry)
+    reader = EmissionReader(
+        bootstrap, topic, range(partitions), key, from_beginning, once, registry
+    )
     show(reader, rows, statistic, as_json=as_json)
 
 

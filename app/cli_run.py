@@ -13,6 +13,7 @@ from app.client.options import (
     TOKEN_VARIABLE,
 )
 from app.errors import SlidestatError
+from app.streaming.telling import LogForm, telling
 
 
 def _flag(flag: str, metavar: str, help_text: str) -> typer.models.OptionInfo:
@@ -113,6 +114,10 @@ def run(
             min=0, max=65_535, help="At which port; by default the first free one from 6066 on."
         ),
     ] = None,
+    log: Annotated[
+        LogForm,
+        typer.Option(help="Lines for a person, or an event a line with its topic and offset."),
+    ] = LogForm.TEXT,
     registry: Registry = "",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -160,4 +165,5 @@ def run(
         )
     else:
         declared = [load_topology(topology) for topology in topologies]
-    start_worker(declared, bootstrap, data_dir, registry, web_host, web_port)
+    with telling(log):
+        start_worker(declared, bootstrap, data_dir, registry, web_host, web_port, log=log)

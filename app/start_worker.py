@@ -1,6 +1,5 @@
 """Start a worker: check what it needs, make what is missing, and run it."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from app.client.options import LOOPBACK
 from app.client.worker_topics import prepare_topics
 from app.streaming.data_folder import data_folder
 from app.streaming.extent import WHOLE, Extent
+from app.streaming.telling import LogForm, tell
 from app.streaming.topology import Topology, require_one_worker
 from app.web.address import listen
 from app.web.announcement import announced
@@ -23,6 +23,7 @@ def start_worker(
     web_host: str = LOOPBACK,
     web_port: int | None = None,
     extent: Extent = WHOLE,
+    log: LogForm = LogForm.TEXT,
 ) -> None:
     """Run a worker of `topologies`, which share a group and a source, until SIGINT or SIGTERM.
 
@@ -42,21 +43,20 @@ def start_worker(
         for topology in topologies:
             # Measuring loads every kernel: better now than in the group, which takes a worker that
             # is silent for too long for dead.
-            _tell(
-                f"{topology.name}: loading kernels; the first time they are compiled, for a minute"
+            tell(
+                "loading kernels",
+                f"{topology.name}: loading kernels; the first time they are compiled, for a minute",
+                topology=topology.name,
             )
-            _tell(footprint_line(topology))
+            tell("memory of a key", footprint_line(topology), topology=topology.name)
 
         # Faust takes a second to import.
         from app.streaming.worker import run_worker
+        from app.web.history import OutputHistory
         from app.web.server import QueryServer
 
-        _tell(f"{topologies[0].group_name}: answers at {address.url}")
+        group = topologies[0].group_name
+        tell("answers", f"{group}: answers at {address.url}", group=group, url=address.url)
         with announced(folder, address):
-            run_worker(
-                topologies, bootstrap, folder, partitions, QueryServer(address), registry, extent
-            )
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+            web = QueryServer(address, OutputHistory(bootstrap, registry))
+            run_worker(topologies, bootstrap, folder, partitions, web, registry, extent, log)

@@ -21,6 +21,7 @@ from app.streaming.records import RecordBatch
 from app.streaming.topology import Topology
 from app.streaming.worker import run_worker
 from app.web.address import listen
+from app.web.history import OutputHistory
 from app.web.server import QueryServer
 from benchmarks.cases import CaseName, make_topology
 from benchmarks.progress import Progress
@@ -68,5 +69,5 @@ if __name__ == "__main__":
     _topology = make_topology(CaseName(_case), _topic, _name, _every)
     load_kernels(_topology)
     note_events_taken_up(Progress(Path(_file)))
-    _web = QueryServer(listen(LOOPBACK, 0))
+    _web = QueryServer(listen(LOOPBACK, 0), OutputHistory(_bootstrap, ""))
     run_worker([_topology], _bootstrap, Path(_data_dir), int(_partitions), _web)

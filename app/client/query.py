@@ -39,7 +39,7 @@ def find_worker(topology: Topology, data_dir: Path | None = None) -> str:
     for announced in announcements([data_dir] if data_dir else sorted(own.glob("*"))):
         try:
             # Another server may have the port of a worker that was killed.
-            with _opener.open(f"{announced.url}/health", timeout=_PROBE_S) as response:
+            with _opener.open(f"{announced.url}/healthz", timeout=_PROBE_S) as response:
                 if response.headers.get(WORKER_HEADER) == announced.worker:
                     return announced.url
         except (OSError, http.client.HTTPException, ValueError):

@@ -1,7 +1,7 @@
 """Read a topic's emissions as they come, or those that are there."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import cast
@@ -49,7 +49,7 @@ class Letters:
 
 @dataclass
 class EmissionReader:
-    """Reads the emissions of a topic, of all its partitions, without joining a consumer group.
+    """Reads the emissions of a topic's `partitions`, without joining a consumer group.
 
     `once` ends at the records that were there at the start. `read` counts the emissions, those of
     other keys too, `letters` dead letters by their reason, and `skipped` the records that are
@@ -58,7 +58,7 @@ class EmissionReader:
 
     bootstrap: str
     topic: str
-    partitions: int
+    partitions: Collection[int]
     key_glob: str | None = None
     from_beginning: bool = False
     once: bool = False
@@ -109,7 +109,7 @@ class EmissionReader:
         """Start each partition where it is to be read from; once: the ends still to be reached."""
         ends: dict[int, int] = {}
         starts = []
-        for number in range(self.partitions):
+        for number in self.partitions:
             partition = TopicPartition(self.topic, number)
             partition.offset = OFFSET_BEGINNING if self.from_beginning else OFFSET_END
             if self.once:

@@ -166,7 +166,7 @@ def _written(consumer: Consumer, topic: str) -> int:
 
 def _outputs(topology: Topology, address: str) -> list[Record]:
     reader = EmissionReader(
-        address, topology.output_topic, _PARTITIONS, from_beginning=True, once=True
+        address, topology.output_topic, range(_PARTITIONS), from_beginning=True, once=True
     )
     records = (record for batch in reader.batches() for record in batch)
     # A provisional emission is replaced by the one that counts.

@@ -8,6 +8,7 @@ from typing import Protocol
 from app.streaming.checkpoint import NO_TIME
 from app.streaming.first_keys import first_keys
 from app.streaming.key_state import KeyState, decode_key_state
+from app.streaming.partition_work import PartitionWork
 
 NEW_KEY = KeyState(NO_TIME, -1, NO_TIME, 0, ())
 
@@ -28,9 +29,14 @@ class PartitionStore(Protocol):
 class KeyCache:
     """Changed states until they are written, and the most recently touched of the others."""
 
-    def __init__(self, store: PartitionStore, limit: int) -> None:
+    def __init__(
+        self, store: PartitionStore, limit: int, work: PartitionWork | None = None
+    ) -> None:
         self._store = store
         self._limit = limit
+        self._work = work or PartitionWork()
+        # How many keys have a state, here or in the store; None until somebody has counted them.
+        self.keys_held: int | None = None
         # None for a key that is deleted here and may still be in the store.
         self._states: dict[str, bytes | None] = {}
         self._dirty: set[str] = set()
@@ -67,6 +73,7 @@ class KeyCache:
     def copy(self) -> "KeyCache":
         """The same states; what is put there stays there."""
         other = KeyCache(self._store, self._limit)
+        other.keys_held = self.keys_held
         other._states = dict(self._states)
         return other
 
@@ -75,7 +82,10 @@ class KeyCache:
         states = self._states
         missing = [key for key in keys if key not in states]
         found = dict(zip(missing, self._store.get_many(missing), strict=True)) if missing else {}
+        self._work.cache_hits += len(keys) - len(missing)
+        self._work.cache_misses += len(missing)
         loaded = []
+        new = 0
         for key in keys:
             if key in states:
                 state = states[key] = states.pop(key)
@@ -83,7 +93,9 @@ class KeyCache:
                 states[key] = state
             if state is None:
                 self._new.add(key)
+                new += 1
             loaded.append(NEW_KEY if state is None else decode_key_state(state))
+        self._count(new)
         return loaded
 
     def read(self, keys: list[str]) -> list[KeyState]:
@@ -101,9 +113,15 @@ class KeyCache:
 
     def delete(self, keys: Iterable[str]) -> None:
         """The keys' states go, here and with the next write."""
+        keys = list(keys)
+        self._count(-len(keys))
         for key in keys:
             self._states[key] = None
             self._dirty.add(key)
+
+    def _count(self, more: int) -> None:
+        if self.keys_held is not None:
+            self.keys_held += more
 
     @property
     def is_dirty(self) -> bool:

@@ -1,9 +1,27 @@
 """A topology's live state in this worker: which partitions can be asked, and how they are now."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
+from typing import Protocol
 
 from app.streaming.live_query import PartitionView
+from app.streaming.observed import Observed
 from app.streaming.topology import Topology
+from schemas.query import PartitionStatus
+
+
+class Held(Protocol):
+    """The partitions of a topology that are in this process."""
+
+    observed: Observed
+
+    def view(self, partition: int) -> PartitionView:
+        """Its keys as they are now."""
+
+    def status(self, partition: int) -> PartitionStatus:
+        """How far it has come."""
+
+    def changelog_written(self) -> tuple[int, int]:
+        """Records and bytes written to the changelog since the process began."""
 
 
 class LiveTopology:
@@ -12,10 +30,10 @@ class LiveTopology:
     They can be asked from the end of a recovery to the next rebalance; `epoch` changes with both.
     """
 
-    def __init__(self, topology: Topology, view: Callable[[int], PartitionView]) -> None:
+    def __init__(self, topology: Topology, held: Held) -> None:
         self.topology = topology
         self.epoch = 0
-        self._view = view
+        self.held = held
         self._partitions: tuple[int, ...] | None = None
 
     @property
@@ -38,4 +56,11 @@ class LiveTopology:
 
         Raises SlidestatError for a stored state of another topology.
         """
-        return [self._view(partition) for partition in self._partitions or ()]
+        return [self.held.view(partition) for partition in self._partitions or ()]
+
+    def status(self) -> list[PartitionStatus]:
+        """How far the partitions have come; none while it is not ready.
+
+        Raises SlidestatError for a stored state of another topology.
+        """
+        return [self.held.status(partition) for partition in self._partitions or ()]

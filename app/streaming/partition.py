@@ -23,6 +23,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import attrgetter
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
@@ -47,6 +48,7 @@ from app.streaming.key_timers import DueSlice, KeyTimers, Place, due_slices
 from app.streaming.ledger import COUNTED, DEAD, LATE, Ledger
 from app.streaming.live_query import PartitionView
 from app.streaming.output_codec import EmissionCodec, JsonCodec
+from app.streaming.partition_work import PartitionWork
 from app.streaming.records import RecordBatch
 from app.streaming.runners import Answered, ItemColumn, Runner, Work
 from app.streaming.topology import Topology
@@ -116,8 +118,10 @@ class PartitionProcessor:
         store: PartitionStore,
         decoder: EventDecoder | None = None,
         codec: EmissionCodec | None = None,
+        work: PartitionWork | None = None,
     ) -> None:
         self._partition = partition
+        self._observed = work or PartitionWork()
         self._every = topology.every_ms
         self._lateness = topology.lateness_ms
         self._ahead = topology.ahead_ms
@@ -136,7 +140,7 @@ class PartitionProcessor:
         self._max_time = self._checkpoint.max_time
         self._ledger = Ledger(self._checkpoint)
         self._waiting = ReorderBuffer(self._columns)
-        self._cache = KeyCache(store, self.CACHED_KEYS)
+        self._cache = KeyCache(store, self.CACHED_KEYS, self._observed)
         # Keys whose newest event is in no emission yet; keys whose last emission is to come; and
         # keys that had it, with the offset up to which they have absorbed.
         self._open = KeyTimers()
@@ -289,7 +293,9 @@ class PartitionProcessor:
         A state may be ahead of the checkpoint, also in events that will not be read again: it is
         asked for the ticks of its own newest event, not for the checkpoint's next tick.
         """
+        keys = 0
         for key, state in store.scan():
+            keys += 1
             clock = read_clock(state)
             passed = max(self.watermark, clock.watermark)
             tick = (clock.last_time // self._every + 1) * self._every
@@ -302,6 +308,7 @@ class PartitionProcessor:
                 self._closing.arm(key, closing)
             elif self._forgets_keys:
                 self._closed[key] = clock.offset
+        self._cache.keys_held = keys
 
     def _delete_closed(self) -> None:
         """Delete the states of closed keys that a restarted worker would not come upon again: one
@@ -560,6 +567,7 @@ class PartitionProcessor:
         )
 
     def _answer(self, runner: Runner, states: list[bytes | None], work: Work) -> Answered:
+        started = perf_counter()
         try:
             return runner.run(states, work)
         except WindowTooLargeError as error:
@@ -572,6 +580,8 @@ class PartitionProcessor:
                 f"A stored state is not that of the {runner.meaning}: {error}.",
                 "Delete the worker's data folder; it is restored from the changelog.",
             ) from error
+        finally:
+            self._observed.kernel_s += perf_counter() - started
 
     def _written(
         self,

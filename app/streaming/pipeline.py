@@ -14,18 +14,21 @@ from faust.types import TP
 from msgspec.structs import astuple
 
 from app.errors import SlidestatError
-from app.streaming.checkpoint import Counters, decode_checkpoint
+from app.streaming.checkpoint import NO_TIME, Checkpoint, Counters, decode_checkpoint
 from app.streaming.decoding import EventDecoder
 from app.streaming.emission import OutputRecord
 from app.streaming.live_query import PartitionView, stored_view
+from app.streaming.observed import Observed
 from app.streaming.output_codec import EmissionCodec, JsonCodec
 from app.streaming.partition import Letter, PartitionProcessor, Snapshot
 from app.streaming.producer import BulkProducer
 from app.streaming.progress import Progress
 from app.streaming.records import RecordBatch
 from app.streaming.table import StateTable, TablePartition
+from app.streaming.telling import tell
 from app.streaming.topology import Topology
 from schemas.dead_letter import DeadLetterHeaders, dead_letter_key
+from schemas.query import PartitionStatus
 
 
 class SourceOffsets(Protocol):
@@ -61,6 +64,7 @@ class Pipeline:
         self._outputs = outputs
         self._offsets = offsets
         self.progress = progress
+        self.observed = Observed(topology.name)
         self._decoder = EventDecoder(topology)
         self._processors: dict[int, PartitionProcessor] = {}
         self._stores: dict[int, TablePartition] = {}
@@ -71,8 +75,7 @@ class Pipeline:
 
         Raises SlidestatError for a state of another topology.
         """
-        stored = self._table.partition(partition).checkpoint()
-        return decode_checkpoint(stored, self._topology.state_meaning).next_offset
+        return self._stored(self._table.partition(partition)).next_offset
 
     def next_offset(self, partition: int) -> int:
         """Up to where a partition has been taken in."""
@@ -122,9 +125,13 @@ class Pipeline:
         if partition not in processors:
             self._open(partition)
         processor = processors[partition]
+        started = time.monotonic()
+        new_records = len(batch.since(processor.next_offset))
+        letters: list[Letter] = []
         try:
             for effects in processor.steps(batch):
-                self._emit(effects.emissions, partition)
+                self._emit(effects.emissions, partition, started)
+                letters += (*effects.dead_letters, *effects.late)
                 for letter in effects.dead_letters:
                     self._send(letter, batch, self._topology.dead_letter_topic)
                 for letter in effects.late:
@@ -136,6 +143,7 @@ class Pipeline:
             # Half of a batch must not be written as if it were all.
             processors.pop(partition, None)
             raise
+        self.observed.processed(batch, letters, new_records, started)
         self._arrived[partition] = time.monotonic()
         self.progress.read(len(batch))
         return True
@@ -168,7 +176,7 @@ class Pipeline:
             now = int(time.time() * 1000)  # Event times are those of the real world.
             for emissions in processor.provisional(now):
                 has_emitted = True
-                self._emit(emissions, partition)
+                self._emit(emissions, partition, None)
                 await self._outputs.room()
                 if processors is not self._processors:
                     break
@@ -214,9 +222,37 @@ class Pipeline:
             return processor.view()
         return stored_view(self._topology, partition, self._table.partition(partition))
 
+    def status(self, partition: int) -> PartitionStatus:
+        """How far a partition that this worker holds has come; counters as of the last flush."""
+        table = self._table.partition(partition)
+        processor = self._processors.get(partition)
+        checkpoint = processor.checkpoint if processor is not None else self._stored(table)
+        counters = checkpoint.counters
+        view = self.view(partition)
+        return PartitionStatus(
+            partition,
+            view.next_offset,
+            self._offsets.end(partition),
+            None if view.watermark <= NO_TIME else view.watermark,
+            counters.read,
+            counters.counted,
+            counters.dead,
+            counters.late,
+            self.observed.partition(partition).emissions,
+            view.cache.keys_held,
+            table.size(),
+        )
+
+    def changelog_written(self) -> tuple[int, int]:
+        """Records and bytes written to the changelog since the process began."""
+        return self._table.changelog_records, self._table.changelog_bytes
+
     def forget(self) -> None:
         """Drop what is in memory: partitions may move, and will be read again where they go."""
         self._processors, self._stores = {}, {}
+
+    def _stored(self, table: TablePartition) -> Checkpoint:
+        return decode_checkpoint(table.checkpoint(), self._topology.state_meaning)
 
     def _tell(self, processors: Iterable[PartitionProcessor]) -> None:
         checkpoints = [processor.checkpoint for processor in processors]
@@ -228,19 +264,35 @@ class Pipeline:
     def _open(self, partition: int) -> None:
         store = self._table.partition(partition)
         source = self._topology.source
-        self._processors[partition] = PartitionProcessor(
-            self._topology, source, partition, store, self._decoder, self._codec
+        processor = self._processors[partition] = PartitionProcessor(
+            self._topology,
+            source,
+            partition,
+            store,
+            self._decoder,
+            self._codec,
+            self.observed.partition(partition),
         )
         self._stores[partition] = store
         self._arrived[partition] = time.monotonic()
+        tell(
+            "partition opened",
+            topology=self._topology.name,
+            topic=source,
+            partition=partition,
+            offset=processor.next_offset,
+        )
 
-    def _emit(self, emissions: Iterable[OutputRecord], partition: int) -> None:
+    def _emit(
+        self, emissions: Sequence[OutputRecord], partition: int, started: float | None
+    ) -> None:
         produce, topic = self._outputs.produce, self._topology.output_topic
         silent_until = self._silent_until.get(partition)
         if silent_until is not None:
             emissions = [emission for emission in emissions if emission[2] > silent_until]
         for key, value, timestamp in emissions:
             produce(topic, partition, key, value, timestamp)
+        self.observed.emitted(partition, emissions, started)
 
     def _send(self, letter: Letter, batch: RecordBatch, topic: str) -> None:
         headers = DeadLetterHeaders(
@@ -277,6 +329,8 @@ async def flush_all(
                 durable[tp] = min(offset, durable.get(tp, offset))
         if any(snapshots):
             await outputs.flush()
+            for pipeline in pipelines:
+                pipeline.observed.acknowledged()
     for pipeline, changed in zip(pipelines, snapshots, strict=True):
         await pipeline.write(changed)
     # Of what has never brought anything there is nothing to commit.

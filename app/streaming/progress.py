@@ -1,18 +1,20 @@
-"""What a worker tells the person who runs it: a line when it is ready, and one now and then."""
+"""What a worker tells of its way: when it is ready, and how far it is now and then."""
 
 import asyncio
-import sys
 import time
 from collections.abc import Collection
 from datetime import UTC, datetime
 
+from msgspec.structs import asdict
+
 from app.streaming.checkpoint import NO_TIME, Counters
+from app.streaming.telling import tell
 
 _EVERY_S = 5.0
 
 
 class Progress:
-    """Lines on standard error."""
+    """The progress of one topology."""
 
     def __init__(self, topology: str) -> None:
         self._topology = topology
@@ -26,7 +28,7 @@ class Progress:
     def ready(self, partitions: Collection[int]) -> None:
         """The group gave this worker these partitions."""
         held = ", ".join(map(str, sorted(partitions))) or "none (the others hold them all)"
-        self._say(f"ready, partitions: {held}")
+        self._say("ready", f"ready, partitions: {held}", partitions=sorted(partitions))
 
     def read(self, records: int) -> None:
         """Records were taken in."""
@@ -53,10 +55,14 @@ class Progress:
         if max_time != NO_TIME:
             newest = f"{datetime.fromtimestamp(max_time / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
         self._say(
+            "progress",
             f"{counters.read:,} records read of its partitions, {rate:,.0f}/s now;"
             f" {counters.counted:,} counted, {counters.dead:,} dead, {counters.late:,} late;"
-            f" newest event {newest}"
+            f" newest event {newest}",
+            records_per_second=round(rate),
+            newest_event_ms=None if max_time == NO_TIME else max_time,
+            **asdict(counters),
         )
 
-    def _say(self, text: str) -> None:
-        print(f"{self._topology}: {text}", file=sys.stderr, flush=True)
+    def _say(self, event: str, text: str, **fields: object) -> None:
+        tell(event, f"{self._topology}: {text}", topology=self._topology, **fields)

@@ -20,6 +20,7 @@ from app.streaming.producer import BulkProducer
 from app.streaming.topology import Topology
 
 _KEY = b"k"
+_SIZES = ("rocksdb.total-sst-files-size", "rocksdb.cur-size-all-mem-tables")
 
 # Faust's defaults are made for one large database, not for one a partition: a 2 GiB cache each.
 _ROCKSDB_OPTIONS = {
@@ -36,6 +37,9 @@ class StateTable:
         self, app: faust.App, topology: Topology, partitions: int, changelog: BulkProducer
     ) -> None:
         self._changelog = changelog
+        # Written to the changelog since the process began.
+        self.changelog_records = 0
+        self.changelog_bytes = 0
         self._table = app.Table(
             topology.table_name,
             partitions=partitions,
@@ -62,8 +66,12 @@ class StateTable:
         """
         topic = self.changelog_topic
         for store, snapshot in snapshots.items():
+            size = 0
             for key, state in _rows(snapshot):
                 self._changelog.produce(topic, store.partition, key, state)
+                size += len(key) + len(state or b"")
+            self.changelog_records += len(snapshot.states) + 1
+            self.changelog_bytes += size
         await self._changelog.flush()
         loop = asyncio.get_running_loop()
         for store, snapshot in snapshots.items():
@@ -101,6 +109,11 @@ class TablePartition:
             if key[:1] != _KEY:
                 break
             yield key[1:].decode(), state
+
+    def size(self) -> int:
+        """Bytes that the states take, in files and in what RocksDB has yet to write there."""
+        sizes = map(self.database.property_int_value, _SIZES)
+        return sum(size for size in sizes if size is not None)
 
     def checkpoint(self) -> bytes | None:
         """The partition's checkpoint, None for a partition never seen."""

@@ -27,6 +27,7 @@ from app.streaming.producer import BulkProducer
 from app.streaming.progress import Progress
 from app.streaming.records import RecordBatch
 from app.streaming.table import StateTable
+from app.streaming.telling import LogForm, json_logging, tell, tell_failure
 from app.streaming.topology import Topology, require_one_worker
 
 # Batches that may wait for the agent; each holds up to a fetch (FETCH_BYTES) of one partition.
@@ -110,7 +111,7 @@ def create_app(
     sending = asyncio.Lock()
     looking_ahead = asyncio.Lock()
     live = {
-        topology.name: LiveTopology(topology, pipeline.view)
+        topology.name: LiveTopology(topology, pipeline)
         for topology, pipeline in zip(topologies, pipelines, strict=True)
     }
     app.make_web = lambda: web.server(app, live)
@@ -166,6 +167,13 @@ def create_app(
                             break
             except Exception as error:
                 # A restarted agent would go on with the next batch and lose this one.
+                tell_failure(
+                    "batch failed",
+                    topic=batch.topic,
+                    partition=batch.partition,
+                    offset=int(batch.offsets[0]),
+                    last_offset=int(batch.offsets[-1]),
+                )
                 await crash(error)
                 raise
 
@@ -196,6 +204,7 @@ def create_app(
 
     @app.on_partitions_revoked.connect
     async def revoked(*_args: Any, **_kwargs: Any) -> None:
+        tell("partitions given up", topics=[source_topic])
         for topology in live.values():
             topology.not_ready()
         # A flush under way must end before another worker may read what it writes.
@@ -258,22 +267,25 @@ def run_worker(
     web: WebSide,
     registry: str = "",
     extent: Extent = WHOLE,
+    log: LogForm = LogForm.TEXT,
 ) -> None:
     """Run a worker until SIGINT or SIGTERM, or to the end of `extent`; then flush, commit and leave
     the group.
 
-    The topologies share a group and a source. `data_dir` is this worker's alone; its log is in it.
-    `registry` is the address of the schema registry that an output in Avro needs. Raises
-    SlidestatError for what the user can mend, other exceptions as they are.
+    The topologies share a group and a source. `data_dir` is this worker's alone; its log is in it,
+    or in JSON on standard error. `registry` is the address of the schema registry that an output in
+    Avro needs. Raises SlidestatError for what the user can mend, other exceptions as they are.
     """
     app = create_app(topologies, bootstrap_servers, data_dir, partitions, web, registry, extent)
     _calm_garbage_collector()
-    # The terminal shows what Progress says; what Faust has to say is for whoever looks into it.
+    # The terminal shows what we tell; what Faust has to say is for whoever looks into it.
+    is_json = log is LogForm.JSON
     worker = faust.Worker(
         app,
         quiet=True,
         loglevel="WARNING",
-        logfile=str(data_dir / "worker.log"),
+        logfile=None if is_json else str(data_dir / "worker.log"),
+        logging_config=json_logging() if is_json else None,
         redirect_stdouts=False,
     )
     worker.spinner = None

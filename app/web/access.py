@@ -8,9 +8,10 @@ from yarl import URL
 
 from app.web.address import ip_of
 from app.web.faults import HttpError
+from app.web.page import is_page
 
 # For probes, which carry no token; they say nothing of the data.
-_OPEN_PATHS = frozenset(("/health", "/ready"))
+_OPEN_PATHS = frozenset(("/healthz", "/readyz"))
 
 
 def guard(token: str | None) -> Middleware:
@@ -21,7 +22,7 @@ def guard(token: str | None) -> Middleware:
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         if expected is None:
             _check_host(request)
-        elif request.path not in _OPEN_PATHS:
+        elif request.path not in _OPEN_PATHS and not is_page(request.path):
             _check_token(request, expected)
         return await handler(request)
 

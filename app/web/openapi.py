@@ -12,12 +12,23 @@ from schemas.query import (
     Fault,
     Health,
     KeyAnswer,
+    KeyHistory,
     KeyPage,
     TopologyDescription,
     TopologyList,
+    TopologyStatus,
 )
 
-_STRUCTS = (KeyAnswer, KeyPage, TopologyDescription, TopologyList, Health, Fault)
+_STRUCTS = (
+    KeyAnswer,
+    KeyHistory,
+    KeyPage,
+    TopologyDescription,
+    TopologyList,
+    TopologyStatus,
+    Health,
+    Fault,
+)
 
 _FAULTS = {
     400: "A parameter cannot be.",
@@ -60,8 +71,8 @@ def openapi_document() -> dict[str, Any]:
         "servers": [{"url": "/"}],
         "security": [{}, {"token": []}],
         "paths": {
-            "/health": _get("health", "Whether the worker runs", Health, (400,), is_open=True),
-            "/ready": _get(
+            "/healthz": _get("health", "Whether the worker runs", Health, (400,), is_open=True),
+            "/readyz": _get(
                 "ready", "Whether it has its partitions", Health, (400, 503), is_open=True
             ),
             "/openapi.json": {
@@ -74,11 +85,31 @@ def openapi_document() -> dict[str, Any]:
                     },
                 }
             },
+            "/metrics": {
+                "get": {
+                    "operationId": "metrics",
+                    "summary": "Metrics of this worker, for Prometheus",
+                    "responses": {
+                        "200": {
+                            "description": "In the text format of Prometheus, or OpenMetrics.",
+                            "content": {"text/plain": {"schema": {"type": "string"}}},
+                        },
+                        **_faults((401, 403)),
+                    },
+                }
+            },
             "/topologies": _get(
                 "listTopologies", "The topologies of the worker", TopologyList, (400, 401, 403)
             ),
             "/topologies/{name}": _get(
                 "showTopology", "One topology", TopologyDescription, _OF_A_TOPOLOGY, name
+            ),
+            "/topologies/{name}/status": _get(
+                "showStatus",
+                "How far the partitions of all workers have come",
+                TopologyStatus,
+                (*_OF_A_TOPOLOGY, 421, 500),
+                name,
             ),
             "/topologies/{name}/keys": _get(
                 "listKeys",
@@ -96,6 +127,14 @@ def openapi_document() -> dict[str, Any]:
                 name,
                 key,
                 *_key_parameters(),
+            ),
+            "/topologies/{name}/keys/{key}/history": _get(
+                "showHistory",
+                "What was emitted of a key lately",
+                KeyHistory,
+                (*_OF_KEYS, 409),
+                name,
+                key,
             ),
         },
         "components": {

@@ -4,6 +4,7 @@ A request that names this worker in the header `Slidestat-Worker` comes from ano
 answered from what is here alone: that is what ends the search for a key.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from heapq import merge
 from itertools import groupby, islice
@@ -11,47 +12,69 @@ from typing import TypeVar
 
 import msgspec
 from aiohttp import web
+from prometheus_client.exposition import choose_encoder
 
 from app.errors import SlidestatError
 from app.streaming.live import LiveTopology
+from app.web.address import WebAddress
 from app.web.faults import HttpError, bad_request, json_response, unavailable
+from app.web.history import History
+from app.web.metrics import worker_registry
 from app.web.openapi import openapi_document
 from app.web.parameters import key_of, key_query, no_query, page_query
 from app.web.peers import WORKER_HEADER, Peers, Reply
 from schemas.query import (
     Health,
+    KeyHistory,
     KeyPage,
     StatisticDescription,
     TopologyDescription,
     TopologyList,
+    TopologyStatus,
     WorkerDescription,
+    WorkerStatus,
 )
 
 Parsed = TypeVar("Parsed")
 
 _page_decoder = msgspec.json.Decoder(KeyPage)
+_status_decoder = msgspec.json.Decoder(TopologyStatus)
 
 
 class Routes:
     """The handlers, over the topologies of one worker."""
 
-    def __init__(self, topologies: Mapping[str, LiveTopology], peers: Peers, worker: str) -> None:
+    def __init__(
+        self,
+        topologies: Mapping[str, LiveTopology],
+        peers: Peers,
+        address: WebAddress,
+        remaining: Callable[[], int],
+        history: History,
+    ) -> None:
+        self._history = history
         self._topologies = topologies
         self._peers = peers
-        self._worker = worker
+        self._worker = address.worker
+        self._url = address.url
+        self._remaining = remaining
+        self._metrics = worker_registry(topologies, remaining)
         self._openapi = msgspec.json.encode(openapi_document())
 
     def add_to(self, app: web.Application) -> None:
         """Route to the handlers."""
         app.add_routes(
             [
-                web.get("/health", self.health),
-                web.get("/ready", self.ready),
+                web.get("/healthz", self.health),
+                web.get("/readyz", self.ready),
                 web.get("/openapi.json", self.openapi),
+                web.get("/metrics", self.metrics),
                 web.get("/topologies", self.list_topologies),
                 web.get("/topologies/{name:[^/]+}", self.show_topology),
+                web.get("/topologies/{name:[^/]+}/status", self.show_status),
                 web.get("/topologies/{name:[^/]+}/keys", self.list_keys),
                 web.get("/topologies/{name:[^/]+}/keys/{key:[^/]+}", self.show_key),
+                web.get("/topologies/{name:[^/]+}/keys/{key:[^/]+}/history", self.show_history),
             ]
         )
 
@@ -72,6 +95,11 @@ class Routes:
         _checked(no_query, request)
         return web.Response(body=self._openapi, content_type="application/json")
 
+    async def metrics(self, request: web.Request) -> web.Response:
+        """What Prometheus scrapes."""
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        return web.Response(body=encode(self._metrics), headers={"Content-Type": content_type})
+
     async def list_topologies(self, request: web.Request) -> web.Response:
         """The topologies of this worker."""
         _checked(no_query, request)
@@ -83,6 +111,20 @@ class Routes:
         live = self._topology(request)
         _checked(no_query, request)
         return json_response(self._describe(live))
+
+    async def show_status(self, request: web.Request) -> web.Response:
+        """How its workers are, also those that cannot be reached."""
+        live = self._topology(request)
+        _checked(no_query, request)
+        workers = [self._status(live)]
+        if not self._is_for_here(request):
+            for reply in await self._peers.ask(live.topology.source, request.rel_url.raw_path_qs):
+                if reply.status == 200:
+                    workers += _status_decoder.decode(reply.body).workers
+                else:
+                    workers.append(WorkerStatus(reply.worker.url, "unreachable", 0, []))
+        workers.sort(key=lambda worker: worker.url)
+        return json_response(TopologyStatus(live.topology.name, int(time.time() * 1000), workers))
 
     async def list_keys(self, request: web.Request) -> web.Response:
         """A page of the keys of all workers."""
@@ -119,6 +161,30 @@ class Routes:
             return json_response(answers[0])
         if answers:
             raise _in_two_places(key, places)
+        return await self._answered_elsewhere(live, request, key, is_for_here=is_for_here)
+
+    async def show_history(self, request: web.Request) -> web.Response:
+        """What was emitted of a key, as far as the end of the output topic has it."""
+        live = self._topology(request)
+        try:
+            key = key_of(request.rel_url.raw_path.split("/")[-2])
+        except SlidestatError as error:
+            raise bad_request(error) from error
+        _checked(no_query, request)
+        is_for_here = self._is_for_here(request)
+        _require_ready(live)
+        held = [view.partition for view in live.views() if view.state(key) is not None]
+        if len(held) > 1:
+            raise _in_two_places(key, [f"partition {partition}" for partition in held])
+        if held:
+            emissions = await self._history(live.topology, held[0], key)
+            return json_response(KeyHistory(live.topology.name, key, emissions))
+        return await self._answered_elsewhere(live, request, key, is_for_here=is_for_here)
+
+    async def _answered_elsewhere(
+        self, live: LiveTopology, request: web.Request, key: str, *, is_for_here: bool
+    ) -> web.Response:
+        """The answer of the worker that has the key."""
         found = [] if is_for_here else await self._found_elsewhere(live, request)
         if len(found) > 1:
             raise _in_two_places(key, [f"worker {reply.worker.url}" for reply in found])
@@ -175,13 +241,24 @@ class Routes:
             raise unavailable("Partitions moved between the workers meanwhile.")
         return replies
 
+    def _status(self, live: LiveTopology) -> WorkerStatus:
+        """How this worker is."""
+        if not live.is_ready:
+            return WorkerStatus(self._url, "restoring", self._remaining(), [])
+        return WorkerStatus(self._url, "ready", 0, live.status())
+
     def _describe(self, live: LiveTopology) -> TopologyDescription:
         topology = live.topology
         return TopologyDescription(
             topology.name,
             topology.source,
             topology.output_topic,
+            topology.late_topic,
+            topology.dead_letter_topic,
+            topology.table_name,
             topology.span,
+            None if topology.span_length.of_events else topology.span_length.length,
+            topology.span_length.length if topology.span_length.of_events else None,
             list(topology.windows or (topology.span,)),
             topology.every,
             topology.lateness,

@@ -5,12 +5,13 @@ them.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
 from aiohttp import web
 from faust.assignor.partition_assignor import PartitionAssignor
+from faust.tables.manager import TableManager
 from faust.web.drivers.aiohttp import Web
 
 from app.streaming.delivery import BatchApp
@@ -18,6 +19,8 @@ from app.streaming.live import LiveTopology
 from app.web.access import guard
 from app.web.address import WebAddress
 from app.web.faults import tell_faults
+from app.web.history import History
+from app.web.page import Page
 from app.web.peers import WORKER_HEADER, Peers
 from app.web.routes import Routes
 
@@ -36,6 +39,7 @@ class QueryServer:
     """What serves at an address."""
 
     address: WebAddress
+    history: History
 
     @property
     def canonical_url(self) -> str:
@@ -44,7 +48,7 @@ class QueryServer:
 
     def server(self, app: BatchApp, topologies: Mapping[str, LiveTopology]) -> Web:
         """The server of these topologies, by name."""
-        return _Server(app, self.address, topologies)
+        return _Server(app, self.address, topologies, self.history)
 
 
 class _Server(Web):
@@ -57,7 +61,11 @@ class _Server(Web):
     optional_blueprints = ()
 
     def __init__(
-        self, app: BatchApp, address: WebAddress, topologies: Mapping[str, LiveTopology]
+        self,
+        app: BatchApp,
+        address: WebAddress,
+        topologies: Mapping[str, LiveTopology],
+        history: History,
     ) -> None:
         super().__init__(app)
         self._address = address
@@ -66,7 +74,13 @@ class _Server(Web):
             lambda: cast(PartitionAssignor, app.assignor).external_topic_distribution,
             lambda: app.http_client,
         )
-        self.web_app = application(topologies, peers, address)
+        self.web_app = application(
+            topologies,
+            peers,
+            address,
+            lambda: cast(TableManager, app.tables).recovery.active_remaining_total(),
+            history,
+        )
         self._runner = runner(self.web_app)
 
     def _create_site(self) -> web.BaseSite:
@@ -74,16 +88,23 @@ class _Server(Web):
 
 
 def application(
-    topologies: Mapping[str, LiveTopology], peers: Peers, address: WebAddress
+    topologies: Mapping[str, LiveTopology],
+    peers: Peers,
+    address: WebAddress,
+    remaining: Callable[[], int],
+    history: History,
 ) -> web.Application:
-    """The routes, who may ask, and how faults are told."""
+    """The routes, the page, who may ask, and how faults are told. `remaining` tells how many
+    changelog records the worker still has to read, `history` what was emitted of a key.
+    """
 
     async def sign(_request: web.Request, response: web.StreamResponse) -> None:
         response.headers[WORKER_HEADER] = address.worker
 
     made = web.Application(middlewares=[tell_faults, guard(address.token)])
     made.on_response_prepare.append(sign)
-    Routes(topologies, peers, address.worker).add_to(made)
+    Routes(topologies, peers, address, remaining, history).add_to(made)
+    Page().add_to(made)
     return made
 
 

@@ -91,7 +91,7 @@ class Worker:
     @property
     def url(self) -> str:
         """Where it answers questions."""
-        found = re.search(r"answers at (http://\S+)", self.said())
+        found = re.search(r"answers at (http://[^\s\"]+)", self.said())
         assert found, self.said()
         return found[1]
 

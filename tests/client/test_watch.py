@@ -173,12 +173,12 @@ def test_nothing_in_the_tail_of_a_long_topic(
 
 def test_watching_as_they_come(bootstrap_servers: str, output_topic: str) -> None:
     """A reader from the end gives what comes after it, from the beginning all of it."""
-    reader = EmissionReader(bootstrap_servers, output_topic, 3, from_beginning=True)
+    reader = EmissionReader(bootstrap_servers, output_topic, range(3), from_beginning=True)
     batches = reader.batches()
     assert len(list(islice(chain.from_iterable(batches), 30))) == 30
     batches.close()
 
-    reader = EmissionReader(bootstrap_servers, output_topic, 3)
+    reader = EmissionReader(bootstrap_servers, output_topic, range(3))
     batches = reader.batches()
     next(batches)  # Assigned, and asked for the ends.
     send_until_read = []
@@ -222,7 +222,7 @@ def test_table_on_a_terminal(
     screen = StringIO()
     console = Console(file=screen, force_terminal=True, width=120, highlight=False)
     monkeypatch.setattr("app.client.watch_display.Console", lambda **_: console)
-    reader = EmissionReader(bootstrap_servers, output_topic, 3, key_glob="K7", once=True)
+    reader = EmissionReader(bootstrap_servers, output_topic, range(3), key_glob="K7", once=True)
     watch(reader, 20, None, as_json=False)
     assert "2001-01-01T08:00:00Z" in screen.getvalue()
     for cell in ("K7", "700", "693", "707", "1.00", "quantile 0.5", "1,000 events"):

@@ -1,9 +1,10 @@
 """Workers' web sides without Kafka: real servers on real sockets, over partitions in memory."""
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import aiohttp
@@ -11,15 +12,20 @@ from aiohttp import web
 from yarl import URL
 
 from app.client.options import LOOPBACK
+from app.streaming.checkpoint import NO_TIME
 from app.streaming.live import LiveTopology
 from app.streaming.live_query import PartitionView
+from app.streaming.observed import Observed
+from app.streaming.output_codec import JsonCodec
 from app.streaming.partition import PartitionProcessor
 from app.streaming.statistics import Count, Quantiles
 from app.streaming.topology import Topology
 from app.web.address import WebAddress, listen
 from app.web.peers import Peers
 from app.web.server import application, runner
-from tests.streaming.memory import MemoryStore, batch_of
+from schemas.emission import Emission
+from schemas.query import PartitionStatus
+from tests.streaming.memory import MemoryStore, batch_of, rows_of
 from tests.streaming.model import Record
 from tests.streaming.streams import START_MS, encode
 
@@ -46,6 +52,71 @@ class Served:
         return self.address.url
 
 
+class Held:
+    """Partitions in memory, as a pipeline holds them."""
+
+    def __init__(self, topology: Topology, partitions: Collection[int]) -> None:
+        self.topology = topology
+        self.observed = Observed(topology.name)
+        self.output: list[Emission] = []
+        self._stores = {number: MemoryStore() for number in partitions}
+        self.processors = {
+            number: PartitionProcessor(
+                topology,
+                topology.source,
+                number,
+                store,
+                work=self.observed.partition(number),
+            )
+            for number, store in self._stores.items()
+        }
+
+    def take(self, partition: int, records: Sequence[Record]) -> None:
+        """What one fetch brings."""
+        processor = self.processors[partition]
+        batch = replace(batch_of(records), topic=self.topology.source, partition=partition)
+        started = time.monotonic()
+        new_records = len(batch.since(processor.next_offset))
+        effects = processor.process(batch)
+        self.observed.processed(batch, (*effects.dead_letters, *effects.late), new_records, started)
+        self.observed.emitted(partition, effects.emissions, started)
+        self.output += [JsonCodec().decode(value) for _, value, _ in effects.emissions]
+
+    async def history(self, _topology: Topology, _partition: int, key: str) -> list[Emission]:
+        """What the output topic has of a key."""
+        return [emission for emission in self.output if emission.key == key]
+
+    def flush(self) -> None:
+        """As each second."""
+        self.observed.acknowledged()
+        for number, processor in self.processors.items():
+            snapshot = processor.snapshot()
+            if snapshot is not None:
+                self._stores[number].write(rows_of(snapshot))
+                processor.written()
+
+    def view(self, partition: int) -> PartitionView:
+        view = self.processors[partition].view()
+        return PartitionView(partition, view.watermark, view.next_offset, view.cache)
+
+    def status(self, partition: int) -> PartitionStatus:
+        processor, view = self.processors[partition], self.view(partition)
+        counters = processor.checkpoint.counters
+        return PartitionStatus(
+            partition,
+            view.next_offset,
+            view.next_offset,
+            None if view.watermark <= NO_TIME else view.watermark,
+            *(counters.read, counters.counted, counters.dead, counters.late),
+            self.observed.partition(partition).emissions,
+            view.cache.keys_held,
+            0,
+        )
+
+    def changelog_written(self) -> tuple[int, int]:
+        return 7, 700
+
+
 @dataclass(frozen=True)
 class Answer:
     """A response."""
@@ -59,13 +130,9 @@ class Answer:
         return json.loads(self.body)
 
 
-def partition(keys: Sequence[str]) -> PartitionProcessor:
-    """A partition with one event of each key."""
-    processor = PartitionProcessor(TOPOLOGY, TOPOLOGY.source, 0, MemoryStore())
-    records = [Record(i, None, encode(key, START_MS + i, i), 0) for i, key in enumerate(keys)]
-    if records:
-        processor.process(batch_of(records))
-    return processor
+def one_event_each(keys: Sequence[str]) -> list[Record]:
+    """An event of each key."""
+    return [Record(i, None, encode(key, START_MS + i, i), 0) for i, key in enumerate(keys)]
 
 
 @asynccontextmanager
@@ -75,15 +142,11 @@ async def serving(*workers: Mapping[int, Sequence[str]]) -> AsyncIterator[list[S
     distribution: dict[str, dict[str, list[int]]] = {}
     async with aiohttp.ClientSession() as session:
         for held in workers:
-            processors = {number: partition(keys) for number, keys in held.items()}
-
-            def view(
-                number: int, processors: Mapping[int, PartitionProcessor] = processors
-            ) -> PartitionView:
-                view = processors[number].view()
-                return PartitionView(number, view.watermark, view.next_offset, view.cache)
-
-            live = LiveTopology(TOPOLOGY, view)
+            partitions = Held(TOPOLOGY, held)
+            for number, keys in held.items():
+                if keys:
+                    partitions.take(number, one_event_each(keys))
+            live = LiveTopology(TOPOLOGY, partitions)
             live.ready(list(held))
             address = listen(LOOPBACK, 0)
             peers = Peers(address, lambda: distribution, lambda: session)
@@ -98,7 +161,10 @@ async def serving(*workers: Mapping[int, Sequence[str]]) -> AsyncIterator[list[S
 
 async def start(address: WebAddress, live: LiveTopology, peers: Peers) -> Served:
     """Serve at an address."""
-    served = Served(address, live, runner(application({TOPOLOGY.name: live}, peers, address)))
+    held = live.held
+    assert isinstance(held, Held)
+    made = application({live.topology.name: live}, peers, address, lambda: 0, held.history)
+    served = Served(address, live, runner(made))
     await served.runner.setup()
     await web.SockSite(served.runner, address.listener).start()
     return served

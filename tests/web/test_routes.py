@@ -12,8 +12,9 @@ from app.streaming.live_query import PartitionView
 from app.web.address import listen
 from app.web.parameters import MOST_PAIRS, MOST_VALUES
 from app.web.peers import WORKER_HEADER, Peers
-from tests.streaming.streams import START_MS
-from tests.web.serving import Answer, get, serving, start
+from tests.streaming.model import Record
+from tests.streaming.streams import START_MS, encode
+from tests.web.serving import Answer, Held, get, serving, start
 
 KEYS = "/topologies/orders/keys"
 AWKWARD = ["a/b", "\0", "..", ".", "%", "%2F", "+", " ", "?x=1&y=2", "#", "ключ", "\U0001f600" * 64]
@@ -114,15 +115,35 @@ async def test_one_worker_asks_another_only_once() -> None:
         assert answer.headers[WORKER_HEADER] == one.address.worker
 
 
+async def test_the_history_of_a_key() -> None:
+    """What was emitted of it, in order, from whichever worker has the key; 404 for others."""
+    async with serving({0: ["a"]}, {1: ["b"]}) as [one, other]:
+        held = other.live.held
+        assert isinstance(held, Held)
+        later = [Record(i, None, encode("b", START_MS + i * 60_000, 1), 0) for i in (1, 2, 3)]
+        held.take(1, later)
+        for worker in (one, other):
+            body = (await get(worker.url, f"{KEYS}/b/history")).json
+            assert (body["topology"], body["key"]) == ("orders", "b")
+            ends = [emission["window_end_ms"] for emission in body["emissions"]]
+            assert len(ends) == 3
+            assert ends == sorted(ends)
+            assert {emission["key"] for emission in body["emissions"]} == {"b"}
+            assert (await get(worker.url, f"{KEYS}/a/history")).json["emissions"] == []
+            assert is_fault(await get(worker.url, f"{KEYS}/c/history"), 404)
+        assert is_fault(await get(one.url, f"{KEYS}/a/history?limit=1"), 400)
+        assert is_fault(await get(one.url, f"{KEYS}/%FF/history"), 400)
+
+
 async def test_partitions_that_are_being_restored() -> None:
     """503 until they are there: from the worker itself, and from one that needs its answer."""
     async with serving({0: ["a"]}, {1: ["b"]}) as [one, other]:
         other.live.not_ready()
-        for path in (f"{KEYS}/a", KEYS, "/ready"):
+        for path in (f"{KEYS}/a", KEYS, "/readyz"):
             answer = await get(other.url, path)
             assert is_fault(answer, 503)
             assert answer.headers["Retry-After"] == "1"
-        assert (await get(other.url, "/health")).status == 200
+        assert (await get(other.url, "/healthz")).status == 200
         assert (await get(one.url, f"{KEYS}/a")).status == 200
         assert is_fault(await get(one.url, f"{KEYS}/b"), 503)
         assert is_fault(await get(one.url, KEYS), 503)
@@ -220,7 +241,7 @@ async def test_a_damaged_state_is_told_without_a_trace() -> None:
         (f"{KEYS}?after=" + "a" * 257, "after"),
         (f"{KEYS}?window=5m", "window"),
         ("/topologies?limit=1", "limit"),
-        ("/health?verbose=1", "verbose"),
+        ("/healthz?verbose=1", "verbose"),
     ],
 )
 async def test_bad_parameters(path: str, says: str) -> None:
@@ -244,7 +265,7 @@ async def test_as_many_windows_and_quantiles_as_the_document_says() -> None:
 async def test_nothing_is_written() -> None:
     """Every method but GET and HEAD is 405, and says which there are."""
     async with serving({0: ["a"]}) as [worker]:
-        for path in ("/health", "/topologies", KEYS, f"{KEYS}/a"):
+        for path in ("/healthz", "/topologies", KEYS, f"{KEYS}/a"):
             for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
                 answer = await get(worker.url, path, method=method)
                 assert is_fault(answer, 405)
@@ -255,7 +276,7 @@ async def test_nothing_is_written() -> None:
 async def test_unknown_places() -> None:
     """404 for topologies and paths that are not there; Faust's own pages are not either."""
     async with serving({0: ["a"]}) as [worker]:
-        for path in ("/", "/table/", "/router/", "/stats/", f"{KEYS}/", "/topologies/other/keys"):
+        for path in ("/table/", "/router/", "/stats/", f"{KEYS}/", "/topologies/other/keys"):
             assert is_fault(await get(worker.url, path), 404)
 
 
@@ -282,7 +303,7 @@ async def test_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
             answer = await get(worker.url, KEYS, headers={"Authorization": shown} if shown else {})
             assert is_fault(answer, 401)
             assert answer.headers["WWW-Authenticate"].startswith("Bearer")
-        assert (await get(worker.url, "/ready")).status == 200
+        assert (await get(worker.url, "/readyz")).status == 200
         assert is_fault(await get(worker.url, "/nowhere"), 401)
         for shown in ("Bearer s3cret-Token==", "bearer  s3cret-Token=="):
             for key in "ab":

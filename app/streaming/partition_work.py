@@ -1,0 +1,23 @@
+"""What was done for one partition, added up batch by batch."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class PartitionWork:
+    """Counts and seconds since the process began. Records are counted once each: they were counted,
+    dead or late as their letters say, or had been read before (repeated).
+    """
+
+    batches: int = 0
+    counted: int = 0
+    dead: int = 0
+    late: int = 0
+    repeated: int = 0
+    emissions: int = 0
+    # In batches as a whole, and inside the synopses' kernels.
+    processing_s: float = 0.0
+    kernel_s: float = 0.0
+    # Look-ups of keys' states in memory: found there, and not.
+    cache_hits: int = 0
+    cache_misses: int = 0

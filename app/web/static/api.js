@@ -1,0 +1,54 @@
+// Questions to the worker that served this page; it asks the others of its group by itself.
+
+const TOKEN = "slidestat-token";
+
+/** No answer, with what to do; status 0 if the worker did not answer at all. */
+export class Fault extends Error {
+  constructor(status, error, advice = "") {
+    super(error);
+    this.status = status;
+    this.advice = advice;
+  }
+}
+
+/** Keep the token for as long as the tab is open. */
+export const keepToken = (token) => sessionStorage.setItem(TOKEN, token);
+
+async function get(path) {
+  const token = sessionStorage.getItem(TOKEN);
+  let response;
+  try {
+    response = await fetch(path, {
+      headers: token ? { Authorization: `Bearer ${token}` } : {},
+      signal: AbortSignal.timeout(10_000),
+    });
+  } catch {
+    throw new Fault(0, "The worker does not answer.", "Is it running? The page asks again.");
+  }
+  let body;
+  try {
+    body = await response.json();
+  } catch {
+    throw new Fault(response.status, "The answer cannot be read.");
+  }
+  if (!response.ok) throw new Fault(response.status, body.error, body.advice);
+  return body;
+}
+
+const of = (topology) => `/topologies/${encodeURIComponent(topology)}`;
+
+function query(parameters) {
+  const pairs = new URLSearchParams();
+  for (const [name, values] of Object.entries(parameters)) {
+    for (const value of [values].flat()) pairs.append(name, value);
+  }
+  return pairs.size ? `?${pairs}` : "";
+}
+
+export const topologies = async () => (await get("/topologies")).topologies;
+export const status = (topology) => get(`${of(topology)}/status`);
+export const keys = (topology, parameters) => get(`${of(topology)}/keys${query(parameters)}`);
+export const history = async (topology, key) =>
+  (await get(`${of(topology)}/keys/${encodeURIComponent(key)}/history`)).emissions;
+export const figures = (topology, key, parameters) =>
+  get(`${of(topology)}/keys/${encodeURIComponent(key)}${query(parameters)}`);

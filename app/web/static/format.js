@@ -1,0 +1,104 @@
+// Numbers, lengths and times as people read them. Times are UTC, as the command line shows them.
+
+const UNITS = [["d", 86_400_000], ["h", 3_600_000], ["m", 60_000], ["s", 1_000], ["ms", 1]];
+const WORDS = { d: "day", h: "hour", m: "minute", s: "second", ms: "millisecond" };
+
+const six = new Intl.NumberFormat("en", { maximumSignificantDigits: 6 });
+const three = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
+
+/** Six digits, or a dash for a figure that does not exist. */
+export const number = (value) =>
+  value === null || value === undefined ? "–" : Number.isInteger(value) ? whole.format(value) : six.format(value);
+
+/** For axes: 1.2M. */
+export const compact = (value) => short.format(value);
+
+/** A rate: 12,300/s. */
+export const perSecond = (value) =>
+  value === null ? "–" : `${value >= 100 ? whole.format(value) : three.format(value)}/s`;
+
+/** Bytes in powers of 1,024. */
+export function bytes(value) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let power = 0;
+  while (value >= 1024 && power < units.length - 1) {
+    value /= 1024;
+    power += 1;
+  }
+  return `${three.format(value)} ${units[power]}`;
+}
+
+/** How many keys; at least so many, while no record has come to some of the partitions. */
+export const keysText = ({ keys, keysAreAll }) => `${keysAreAll || keys === null ? "" : "≥ "}${number(keys)}`;
+
+/** A duration that the API takes as well: the largest unit that fits without a rest. */
+export function duration(ms) {
+  const [unit, size] = UNITS.find(([, size]) => ms % size === 0 && ms >= size) ?? ["ms", 1];
+  return `${ms / size}${unit}`;
+}
+
+/** About how long, in at most two units: 3 d 4 h. */
+export function howLong(ms) {
+  const at = UNITS.findIndex(([, size]) => ms >= size);
+  if (at < 0) return "0 s";
+  if (at >= 3) return `${three.format(ms / 1000)} s`;
+  const [[unit, size], [lower, part]] = [UNITS[at], UNITS[at + 1]];
+  const rest = Math.floor((ms % size) / part);
+  return `${whole.format(Math.floor(ms / size))} ${unit}${rest ? ` ${rest} ${lower}` : ""}`;
+}
+
+/** A window's length as the API takes it: 36h, or 500 events. */
+export const lengthText = (length, ofEvents) => (ofEvents ? `${length} events` : duration(length));
+
+/** The same, to be read aloud: 36 hours. */
+export function lengthWords(length, ofEvents) {
+  if (ofEvents) return `${whole.format(length)} ${length === 1 ? "event" : "events"}`;
+  const [, count, unit] = /^(\d+)(\D+)$/.exec(duration(length));
+  return `${whole.format(Number(count))} ${WORDS[unit]}${count === "1" ? "" : "s"}`;
+}
+
+/** The length that such a text means, or null. */
+export function parseLength(text, ofEvents) {
+  const match = ofEvents
+    ? /^\s*(\d[\d_,]*)\s*(?:events?)?\s*$/.exec(text)
+    : /^\s*(\d+)\s*(ms|s|m|h|d)\s*$/.exec(text);
+  if (!match) return null;
+  const count = Number(match[1].replace(/[_,]/g, ""));
+  return ofEvents ? count : count * UNITS.find(([unit]) => unit === match[2])[1];
+}
+
+/** 2001-02-06 16:00:00 */
+export const utc = (ms) => new Date(ms).toISOString().replace("T", " ").replace(/\.\d+Z$/, "");
+
+/** What tells a figure from the others of its window: quantile 0.99, histogram [0, 10). */
+export function figureName(figure) {
+  let name = figure.statistic;
+  if (figure.quantile !== undefined) name += ` ${figure.quantile}`;
+  if (figure.at_least !== undefined || figure.below !== undefined) {
+    const left = figure.at_least === undefined ? "(−∞" : `[${figure.at_least}`;
+    name += ` ${left}, ${figure.below === undefined ? "∞" : figure.below})`;
+  }
+  return figure.item === undefined ? name : `${name} ${figure.item}`;
+}
+
+const percent = (share) => `${three.format(share * 100)} %`;
+
+// Below it, a relative error is that of floating-point numbers.
+const ROUNDING = 1e-9;
+
+/** What is promised of a figure's error. */
+export function promise(figure) {
+  const terms = [];
+  if (figure.relative_error > ROUNDING) terms.push(percent(figure.relative_error));
+  if (figure.absolute_error) terms.push(three.format(figure.absolute_error));
+  if (figure.share_error) {
+    const what = figure.quantile === undefined ? "of the events" : "of rank";
+    terms.push(`${percent(figure.share_error)} ${what}`);
+  }
+  if (figure.deviation_error) terms.push(`${percent(figure.deviation_error)} of a deviation`);
+  if (!terms.length) return "exact";
+  const sure = figure.confidence === undefined ? "" : `, in ${percent(figure.confidence)} of cases`;
+  return `± ${terms.join(" + ")}${sure}`;
+}

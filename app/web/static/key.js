@@ -1,0 +1,236 @@
+// One key: its figures for the window on the slider, the chosen one over time and over all windows,
+// its quantiles as a curve, and its items and ranges as bars.
+
+import * as api from "./api.js";
+import { bars } from "./bars.js";
+import { alongLengths, alongShares, alongTime, BandChart } from "./charts.js";
+import { byId, h, say } from "./dom.js";
+import { figureName, lengthText, number, promise, utc } from "./format.js";
+import { Window } from "./window.js";
+
+// Half an hour of answers, one every two seconds.
+const MOST_POINTS = 900;
+const WINDOWS_ASKED = 40;
+const SHARES = [0, 0.01, 0.02, 0.05, ...Array.from({ length: 17 }, (_, i) => (i + 2) / 20), 0.95, 0.98, 0.99, 1]
+  .filter((share, i, all) => all.indexOf(share) === i);
+
+const isListed = (figure) => figure.item !== undefined;
+const isRange = (figure) => figure.at_least !== undefined || figure.below !== undefined;
+const pointOf = (x, figure) => [x, figure.lower, figure.upper, figure.estimate];
+
+/** Shows a key; calls `moved()` when another window or statistic is chosen, `fault(error)` for what
+ * concerns the whole page.
+ */
+export class Key {
+  constructor(moved, fault) {
+    this.fault = fault;
+    this.moved = moved;
+    this.window = new Window(() => {
+      this.forget();
+      moved();
+      this.refresh();
+    });
+    this.overTime = new BandChart(byId("over-time"), alongTime);
+    this.asked = 0;
+  }
+
+  /** Show `key` of a topology; `window` and `series` are texts, or null for the first there is. */
+  open(topology, key, window, series) {
+    const isOther = topology.name !== this.topology?.name;
+    this.topology = topology;
+    this.key = key;
+    this.series = series ?? this.series;
+    this.asked += 1;
+    this.window.of(topology, window);
+    if (isOther) this.makeCharts();
+    this.forget();
+    say(byId("key-title"), key);
+    say(byId("key-place"), "");
+    this.tell("");
+    byId("figures").replaceChildren();
+    byId("lists").replaceChildren();
+    this.emitted = null; // Not asked for yet: a key that is not there has no history either.
+  }
+
+  /** What was written out before: without it, or where it cannot be had, time begins now. */
+  async readHistory() {
+    const { topology, key } = this;
+    this.emitted = [];
+    try {
+      const emitted = await api.history(topology.name, key);
+      if (topology === this.topology && key === this.key) this.emitted = emitted;
+    } catch (error) {
+      if (!(error instanceof api.Fault)) throw error;
+    }
+    this.showOverTime();
+  }
+
+  /** The series over windows of the length on the slider, if such windows are written out. */
+  emittedPoints() {
+    return (this.emitted ?? []).flatMap(({ window_end_ms: end, figures }) =>
+      figures
+        .filter((figure) => (figure.window_ms ?? figure.window_events ?? this.window.length) === this.window.length)
+        .filter((figure) => !isListed(figure) && figureName(figure) === this.series)
+        .map((figure) => pointOf(end / 1000, figure)),
+    );
+  }
+
+  close() {
+    this.key = undefined;
+    this.asked += 1;
+    byId("key-body").hidden = true;
+    say(byId("key-title"), "Choose a key");
+    this.tell("");
+  }
+
+  makeCharts() {
+    byId("over-windows").replaceChildren();
+    this.overWindows = new BandChart(byId("over-windows"), alongLengths(this.window.ofEvents));
+    this.curves = new Map();
+    byId("distributions").replaceChildren();
+  }
+
+  /** Points over time are of one window: another one begins anew. */
+  forget() {
+    this.points = new Map();
+  }
+
+  async refresh() {
+    if (this.key === undefined) return;
+    const asked = (this.asked += 1);
+    const { name, statistics } = this.topology;
+    const window = this.window.asText;
+    const isCurrent = () => asked === this.asked;
+    try {
+      const answer = await api.figures(name, this.key, { window });
+      if (!isCurrent()) return;
+      this.tell("");
+      byId("key-body").hidden = false;
+      this.overTime.fit();
+      this.overWindows.fit();
+      this.show(answer);
+      await this.refreshOverWindows(isCurrent);
+      for (const { name: statistic, kind } of statistics) {
+        if (kind === "quantile") await this.refreshCurve(statistic, window, isCurrent);
+      }
+    } catch (error) {
+      if (!isCurrent()) return;
+      this.tell(`${error.message} ${error.advice ?? ""}`);
+      if (error.status === 404) byId("key-body").hidden = true;
+      else this.fault(error);
+    }
+  }
+
+  tell(text) {
+    say(byId("key-fault"), text);
+    byId("key-fault").hidden = !text;
+  }
+
+  show(answer) {
+    const { figures, window_end_ms: end, source_topic: topic, source_partition: partition } = answer;
+    say(byId("key-place"), `partition ${partition} of ${topic}; windows end at ${utc(end)} UTC, the watermark`);
+    const single = figures.filter((figure) => !isListed(figure));
+    if (!single.some((figure) => figureName(figure) === this.series)) {
+      this.series = single.length ? figureName(single[0]) : undefined;
+    }
+    for (const figure of single) this.remember(figureName(figure), pointOf(end / 1000, figure));
+    this.showFigures(single);
+    this.showOverTime();
+    if (this.emitted === null) this.readHistory();
+    this.showLists(figures);
+  }
+
+  /** A window that ended where the last one did replaces it: event time stood still. */
+  remember(series, point) {
+    const points = this.points.get(series) ?? [];
+    if (points.length && points[points.length - 1][0] >= point[0]) points.pop();
+    this.points.set(series, [...points, point].slice(-MOST_POINTS));
+  }
+
+  showFigures(figures) {
+    const body = byId("figures");
+    while (body.rows.length > figures.length) body.deleteRow(-1);
+    figures.forEach((figure, i) => {
+      const name = figureName(figure);
+      const row = body.rows[i] ?? body.appendChild(this.figureRow());
+      const [radio, text] = row.cells[0].firstChild.children;
+      radio.value = name;
+      radio.checked = name === this.series;
+      say(text, name);
+      [figure.estimate, figure.lower, figure.upper].forEach((value, j) => say(row.cells[j + 1], number(value)));
+      say(row.cells[4], promise(figure));
+    });
+  }
+
+  figureRow() {
+    const choose = (event) => {
+      this.series = event.currentTarget.value;
+      this.moved();
+      this.showOverTime();
+      this.refresh();
+    };
+    const radio = h("input", { type: "radio", name: "series", change: choose });
+    const header = h("th", { scope: "row" }, h("label", {}, radio, h("span")));
+    return h("tr", {}, header, h("td"), h("td"), h("td"), h("td", { class: "promised" }));
+  }
+
+  showOverTime() {
+    if (this.series === undefined) return;
+    const written = this.emittedPoints();
+    const last = written.length ? written[written.length - 1][0] : -Infinity;
+    const seen = (this.points.get(this.series) ?? []).filter(([end]) => end > last);
+    const name = `${this.series}, ${this.window.asText}`;
+    say(byId("over-time-name"), name);
+    say(byId("over-time-hint"), hintOf(written.length, seen.length));
+    this.overTime.show([...written, ...seen], `${name}, over time`);
+  }
+
+  async refreshOverWindows(isCurrent) {
+    const [statistic] = (this.series ?? "").split(" ");
+    if (!this.topology.statistics.some(({ name }) => name === statistic)) return;
+    const window = this.window.along(WINDOWS_ASKED).map((length) => lengthText(length, this.window.ofEvents));
+    const { figures } = await api.figures(this.topology.name, this.key, { window, statistic });
+    if (!isCurrent()) return;
+    const points = figures
+      .filter((figure) => figureName(figure) === this.series)
+      .map((figure) => pointOf(Math.log2(figure.window_ms ?? figure.window_events ?? NaN), figure));
+    say(byId("over-windows-name"), this.series);
+    this.overWindows.show(points.filter(([x]) => !Number.isNaN(x)), `${this.series}, by the length of the window`);
+  }
+
+  async refreshCurve(statistic, window, isCurrent) {
+    const { figures } = await api.figures(this.topology.name, this.key, { window, statistic, quantile: SHARES });
+    if (!isCurrent()) return;
+    if (!this.curves.has(statistic)) {
+      const place = h("div", { role: "img" });
+      const name = h("b");
+      byId("distributions").append(h("figure", {}, h("figcaption", {}, name, " of the window's events"), place));
+      this.curves.set(statistic, { name, chart: new BandChart(place, alongShares) });
+    }
+    const { name, chart } = this.curves.get(statistic);
+    say(name, `${statistic}, ${window}`);
+    chart.show(figures.map((figure) => pointOf(figure.quantile, figure)), `${statistic}, over all shares`);
+  }
+
+  /** Items and ranges, a picture for each statistic that has them. */
+  showLists(figures) {
+    const listed = Map.groupBy(
+      figures.filter((figure) => isListed(figure) || isRange(figure)),
+      (figure) => figure.statistic,
+    );
+    const pictures = [...listed].map(([statistic, found]) =>
+      bars(`${statistic}, ${this.window.asText}`, found.map((figure) => [nameInList(figure), figure])),
+    );
+    for (const { name, kind } of this.topology.statistics) {
+      if (kind === "top" && !listed.has(name)) pictures.push(bars(`${name}, ${this.window.asText}`, []));
+    }
+    byId("lists").replaceChildren(...pictures);
+  }
+}
+
+function hintOf(written, seen) {
+  if (written) return "as written out, and live since this key was opened";
+  return seen < 2 ? "from now on, as event time goes on" : "since this key was opened";
+}
+
+const nameInList = (figure) => (isListed(figure) ? figure.item : figureName(figure).slice(figure.statistic.length + 1));

@@ -1,0 +1,163 @@
+// The page: what is shown stands in the address behind the #, and is asked again every two seconds.
+
+import * as api from "./api.js";
+import { byId, h, say } from "./dom.js";
+import { Flow } from "./flow.js";
+import { Key } from "./key.js";
+import { Keys } from "./keys.js";
+import { Status } from "./status.js";
+
+const EVERY_MS = 2_000;
+// Keys come and go more slowly than figures.
+const KEYS_EVERY = 5;
+
+let topologies = [];
+let topology;
+let rounds = 0;
+
+const flow = new Flow();
+const status = new Status(flow);
+const keys = new Keys((key) => goTo(topology.name, key), fault);
+const key = new Key(remember, fault);
+
+/** #/TOPOLOGY/KEY?window=5m&series=count */
+function address(name, chosen, window, series) {
+  const parameters = new URLSearchParams();
+  if (window) parameters.set("window", window);
+  if (series) parameters.set("series", series);
+  const path = [name, chosen].filter((part) => part !== undefined).map(encodeURIComponent);
+  return `#/${path.join("/")}${parameters.size ? `?${parameters}` : ""}`;
+}
+
+function place() {
+  const [path, parameters] = location.hash.replace(/^#\/?/, "").split("?");
+  const [name, chosen] = path.split("/").map(decoded);
+  const asked = new URLSearchParams(parameters ?? "");
+  return { name, chosen, window: asked.get("window"), series: asked.get("series") };
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function goTo(name, chosen) {
+  location.hash = address(name, chosen, name === topology.name && key.key !== undefined ? key.window.asText : null, key.series);
+}
+
+/** What was chosen inside of a key goes into the address, but is no step to go back to. */
+function remember() {
+  history.replaceState(null, "", address(topology.name, key.key, key.window.asText, key.series));
+}
+
+/** Show what the address says. */
+async function follow() {
+  if (!topologies.length) return;
+  const asked = place();
+  const found = topologies.find(({ name }) => name === asked.name) ?? topologies[0];
+  if (found !== topology) {
+    topology = found;
+    byId("topology").value = topology.name;
+    status.clear();
+    flow.of(topology);
+    keys.of(topology.name);
+  }
+  const chosen = found.name === asked.name ? asked.chosen : undefined;
+  keys.mark(chosen);
+  document.title = chosen === undefined ? `${topology.name} · slidestat` : `${chosen} · ${topology.name} · slidestat`;
+  if (chosen === undefined) {
+    key.close();
+  } else {
+    const isClick = document.activeElement?.closest("#keys");
+    key.open(topology, chosen, asked.window, asked.series);
+    if (isClick) byId("key-title").focus();
+  }
+  await round();
+}
+
+/** Ask for all that is shown. */
+async function round() {
+  try {
+    if (!topologies.length) {
+      topologies = await api.topologies();
+      byId("topology").replaceChildren(...topologies.map(({ name }) => h("option", { value: name }, name)));
+      connected();
+      await follow();
+      return;
+    }
+    const found = await api.status(topology.name);
+    if (found.topology !== topology.name) return;
+    status.show(found);
+    connected(found);
+    rounds += 1;
+    if (rounds % KEYS_EVERY === 0) keys.refresh();
+    await key.refresh();
+  } catch (error) {
+    fault(error);
+  }
+}
+
+function connected(found) {
+  const restoring = found?.workers.filter(({ state }) => state !== "ready").length ?? 0;
+  connection(restoring ? "restoring" : "ready", restoring ? `${restoring} of the workers not ready` : "live");
+}
+
+function connection(state, text) {
+  byId("connection").dataset.state = state;
+  say(byId("connection"), text);
+}
+
+function fault(error) {
+  if (!(error instanceof api.Fault)) throw error;
+  if (error.status === 401) {
+    const dialog = byId("token-dialog");
+    if (!dialog.open) dialog.showModal();
+    connection("fault", "needs the token");
+  } else if (error.status === 503) {
+    connection("restoring", "restoring");
+  } else {
+    connection("fault", error.message);
+  }
+}
+
+byId("token-form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  api.keepToken(byId("token").value.trim());
+  try {
+    await api.topologies();
+  } catch (error) {
+    const text = error.status === 401 ? "This is not its token." : error.message;
+    say(byId("token-fault"), text);
+    byId("token-fault").hidden = false;
+    byId("token").select();
+    return;
+  }
+  byId("token-fault").hidden = true;
+  byId("token-dialog").close();
+  await round();
+});
+
+byId("topology").addEventListener("change", (event) => goTo(event.target.value));
+byId("pause").addEventListener("click", (event) => {
+  const paused = event.target.getAttribute("aria-pressed") !== "true";
+  event.target.setAttribute("aria-pressed", String(paused));
+  say(event.target, paused ? "Go on" : "Pause");
+  if (!paused) round();
+});
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  byId("prefix").focus();
+});
+addEventListener("hashchange", follow);
+
+async function forever() {
+  for (;;) {
+    const isPaused = byId("pause").getAttribute("aria-pressed") === "true";
+    if (!isPaused && !document.hidden && !byId("token-dialog").open) await round();
+    await new Promise((resume) => setTimeout(resume, EVERY_MS));
+  }
+}
+forever();

@@ -1,0 +1,105 @@
+// How the workers are: totals, rates from one answer to the next, and a row for each partition.
+
+import { byId, fillRows, h, say } from "./dom.js";
+import { bytes, howLong, keysText, number, perSecond, utc } from "./format.js";
+
+// Rates are over so many answers back.
+const BACK = 5;
+
+/** Shows the answers to `status`, and hands totals and rates to the picture. */
+export class Status {
+  constructor(flow) {
+    this.flow = flow;
+    this.clear();
+  }
+
+  clear() {
+    this.history = [];
+  }
+
+  show(status) {
+    const partitions = status.workers.flatMap((worker) =>
+      worker.partitions.map((partition) => ({ ...partition, url: worker.url })),
+    );
+    partitions.sort((a, b) => a.partition - b.partition);
+    const totals = sums(partitions);
+    const rates = this.rates(partitions);
+    this.flow.show({ rates, totals, workers: status.workers.length });
+    this.showTotals(totals, rates, status.now_ms);
+    showWorkers(status.workers);
+    fillRows(
+      byId("partitions"),
+      partitions.map((p) => [
+        String(p.partition),
+        p.url.replace(/^https?:\/\//, ""),
+        number(p.next_offset),
+        number(lagOf(p)),
+        p.watermark_ms === null ? "–" : utc(p.watermark_ms),
+        number(p.counted),
+        number(p.late),
+        number(p.dead),
+        number(p.keys),
+        bytes(p.state_bytes),
+      ]),
+    );
+  }
+
+  /** Per second, over the last answers that had the same partitions in the same places. */
+  rates(partitions) {
+    const at = performance.now() / 1000;
+    const held = partitions.map((p) => `${p.partition}@${p.url}`).join();
+    this.history = this.history.filter((earlier) => earlier.held === held).slice(-BACK);
+    const now = { at, held, ...sums(partitions) };
+    this.history.push(now);
+    const [first] = this.history;
+    const rate = (name) => (now === first ? null : Math.max(0, (now[name] - first[name]) / (at - first.at)));
+    return Object.fromEntries(["read", "counted", "emitted", "late", "dead"].map((name) => [name, rate(name)]));
+  }
+
+  showTotals(totals, rates, now) {
+    say(byId("total-read"), perSecond(rates.read));
+    say(byId("total-lag"), totals.lag === null ? "–" : `${number(totals.lag)} records`);
+    say(byId("total-watermark"), totals.watermark === null ? "–" : utc(totals.watermark));
+    const delay = totals.watermark === null ? null : now - totals.watermark;
+    say(byId("total-delay"), delay === null ? "–" : howLong(Math.max(0, delay)));
+    say(byId("total-late"), number(totals.late));
+    say(byId("total-dead"), number(totals.dead));
+    say(byId("total-keys"), keysText(totals));
+    say(byId("total-state"), bytes(totals.state));
+  }
+}
+
+const lagOf = (p) => (p.end_offset === null ? null : Math.max(0, p.end_offset - p.next_offset));
+
+/** Of what is known; null where nothing is. The watermark is that of the partition furthest back. */
+function sums(partitions) {
+  const sum = (values) => values.reduce((total, value) => total + value, 0);
+  const known = (values) => values.filter((value) => value !== null);
+  const all = (name) => sum(partitions.map((p) => p[name]));
+  const some = (values) => (known(values).length ? sum(known(values)) : null);
+  const marks = known(partitions.map((p) => p.watermark_ms));
+  return {
+    read: all("next_offset"),
+    counted: all("counted"),
+    emitted: all("emissions"),
+    late: all("late"),
+    dead: all("dead"),
+    state: all("state_bytes"),
+    lag: some(partitions.map(lagOf)),
+    keys: some(partitions.map((p) => p.keys)),
+    keysAreAll: partitions.every((p) => p.keys !== null),
+    watermark: marks.length ? Math.min(...marks) : null,
+  };
+}
+
+function showWorkers(workers) {
+  const list = byId("workers");
+  while (list.children.length > workers.length) list.lastChild.remove();
+  workers.forEach((worker, i) => {
+    const item = list.children[i] ?? list.appendChild(h("li"));
+    const rest = worker.remaining ? `, ${number(worker.remaining)} changelog records to go` : "";
+    const held = worker.state === "ready" ? `, ${worker.partitions.length} partitions` : "";
+    item.dataset.state = worker.state;
+    say(item, `${worker.url}: ${worker.state}${rest}${held}`);
+  });
+}

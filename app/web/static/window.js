@@ -1,0 +1,88 @@
+// The length of the window: a slider over all lengths up to the span, a text, and those written out.
+
+import { byId, h, say } from "./dom.js";
+import { lengthText, lengthWords, parseLength } from "./format.js";
+
+const STEPS = 300;
+// Rounded to a unit below these lengths: what a slider says is easy to read, and to say again.
+const ROUND = [[600_000, 1_000], [36_000_000, 60_000], [864_000_000, 3_600_000], [Infinity, 86_400_000]];
+
+/** Calls `changed()` when another length is chosen. */
+export class Window {
+  constructor(changed) {
+    this.changed = changed;
+    this.slider = byId("window-slider");
+    this.text = byId("window-text");
+    this.slider.addEventListener("input", () => this.choose(this.lengths[this.slider.value]));
+    this.text.addEventListener("change", () => this.read());
+  }
+
+  /** Lengths up to a topology's span; `chosen` is a text, or null for the shortest written out. */
+  of(topology, chosen) {
+    this.ofEvents = topology.span_ms === null;
+    this.most = topology.span_events ?? topology.span_ms;
+    this.least = this.ofEvents ? 1 : Math.min(1_000, this.most);
+    // Each step of the slider is another length.
+    this.lengths = this.along(STEPS);
+    this.slider.max = this.lengths.length - 1;
+    const presets = topology.windows.map((text) => parseLength(text, this.ofEvents));
+    byId("window-presets").replaceChildren(
+      ...presets.map((length) =>
+        h("button", { type: "button", click: () => this.choose(length) }, lengthText(length, this.ofEvents)),
+      ),
+    );
+    const length = chosen === null ? null : parseLength(chosen, this.ofEvents);
+    this.set(length && length <= this.most ? length : presets[0]);
+  }
+
+  /** The length at a share of the way from the shortest to the longest, by its logarithm. */
+  at(share) {
+    const length = this.least * (this.most / this.least) ** share;
+    const [, unit] = this.ofEvents ? [0, 1] : ROUND.find(([below]) => length < below);
+    const rounded = Math.round(length / unit) * unit;
+    return Math.min(this.most, Math.max(this.least, share === 1 ? this.most : rounded));
+  }
+
+  /** Lengths from the shortest to the longest, evenly along that way, each once. */
+  along(count) {
+    const lengths = Array.from({ length: count }, (_, i) => this.at(i / (count - 1)));
+    return [...new Set(lengths)];
+  }
+
+  read() {
+    const length = parseLength(this.text.value, this.ofEvents);
+    if (length && length <= this.most) {
+      this.choose(length);
+      return;
+    }
+    const example = this.ofEvents ? "500 events" : "36h";
+    this.tell(`Write a length up to ${lengthText(this.most, this.ofEvents)}, such as ${example}.`);
+  }
+
+  choose(length) {
+    if (length === this.length) return;
+    this.set(length);
+    this.changed();
+  }
+
+  set(length) {
+    this.length = length;
+    this.tell("");
+    this.text.value = lengthText(length, this.ofEvents);
+    this.slider.value = Math.max(0, this.lengths.findLastIndex((shorter) => shorter <= length));
+    this.slider.setAttribute("aria-valuetext", lengthWords(length, this.ofEvents));
+    for (const button of byId("window-presets").children) {
+      button.setAttribute("aria-pressed", String(button.textContent === this.text.value));
+    }
+  }
+
+  tell(text) {
+    say(byId("window-fault"), text);
+    byId("window-fault").hidden = !text;
+    this.text.setAttribute("aria-invalid", String(Boolean(text)));
+  }
+
+  get asText() {
+    return lengthText(this.length, this.ofEvents);
+  }
+}

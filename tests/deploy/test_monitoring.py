@@ -1,0 +1,163 @@
+"""Grafana dashboard and alert rules: they ask only for metrics and labels that there are."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import promql_parser
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.streaming.model import Record
+from tests.streaming.streams import START_MS, encode
+from tests.web.serving import Held, get, serving
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+RULES = DEPLOY / "prometheus" / "alerts.yml"
+DASHBOARD = DEPLOY / "grafana" / "slidestat.json"
+
+# Grafana puts these in; and labels that Prometheus gives by itself.
+VARIABLES = {"$__rate_interval": "1m", "$topology": ".*"}
+SCRAPED = {"instance", "job"}
+
+
+def rules() -> list[dict[str, Any]]:
+    (group,) = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+    found: list[dict[str, Any]] = group["rules"]
+    return found
+
+
+def panels() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
+    return found
+
+
+def expressions() -> Iterator[str]:
+    """All that is asked of Prometheus."""
+    for rule in rules():
+        yield rule["expr"]
+    for panel in panels():
+        for target in panel.get("targets", ()):
+            expression = target["expr"]
+            for name, value in VARIABLES.items():
+                expression = expression.replace(name, value)
+            yield expression
+
+
+def selectors(node: Any) -> Iterator[Any]:
+    """The metrics that a parsed expression selects."""
+    if isinstance(node, promql_parser.VectorSelector):
+        yield node
+    for part in ("lhs", "rhs", "expr", "vector_selector", "args", "param"):
+        child = getattr(node, part, None)
+        for each in child if isinstance(child, list) else [child]:
+            if each is not None:
+                yield from selectors(each)
+
+
+@pytest.mark.asyncio
+async def test_every_metric_that_is_asked_for_exists() -> None:
+    """Each expression is PromQL, and what it selects is what a worker that has read, refused and
+    emitted records tells, with its labels and their values.
+    """
+    async with serving({0: []}) as [worker]:
+        held = worker.live.held
+        assert isinstance(held, Held)
+        times = (START_MS, START_MS + 61_000, START_MS)
+        records = [Record(i, None, encode("a", time, 1), 0) for i, time in enumerate(times)]
+        held.take(0, [*records, Record(3, None, b"no json", 0)])
+        held.flush()
+        text = (await get(worker.url, "/metrics")).body.decode()
+    told: dict[str, dict[str, set[str]]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            for label, value in sample.labels.items():
+                told.setdefault(sample.name, {}).setdefault(label, set()).add(value)
+            told.setdefault(sample.name, {})
+    asked = list(expressions())
+    assert len(asked) > 25
+    for expression in asked:
+        found = list(selectors(promql_parser.parse(expression)))
+        assert found, expression
+        for selector in found:
+            assert selector.name in told, (selector.name, expression)
+            for matcher in selector.matchers.matchers:
+                values = told[selector.name][matcher.name]
+                assert matcher.value in values or matcher.value == ".*", (expression, values)
+        for grouping in re.findall(r"(?:by|on) \(([^)]*)\)", expression):
+            labels = set().union(*(told[selector.name] for selector in found)) | SCRAPED
+            assert {label.strip() for label in grouping.split(",")} <= labels, expression
+
+
+def test_a_faulty_expression_is_no_promql() -> None:
+    """The parser is one that refuses."""
+    for faulty in ("sum(rate(x[5m])", "rate(x)", "x ==", "sum by (a (x)"):
+        with pytest.raises(ValueError, match=r"."):
+            promql_parser.parse(faulty)
+
+
+def test_alerts_say_what_is_wrong_and_what_to_do() -> None:
+    """Every rule has a name of its own, a delay, a severity and two sentences; labels in them are
+    those that are left after the aggregation.
+    """
+    names = [rule["alert"] for rule in rules()]
+    assert len(set(names)) == len(names)
+    for rule in rules():
+        assert set(rule) == {"alert", "expr", "for", "labels", "annotations"}
+        assert re.fullmatch(r"\d+m", rule["for"])
+        assert rule["labels"]["severity"] in ("warning", "critical")
+        assert set(rule["annotations"]) == {"summary", "description"}
+        kept = re.search(r"sum by \(([^)]*)\)", rule["expr"])
+        used = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+        if kept:
+            assert used <= {label.strip() for label in kept[1].split(",")}, rule["alert"]
+
+
+def test_the_dashboard_is_laid_out() -> None:
+    """Panels have ids and places of their own, a title, a description, and the data source that is
+    chosen above.
+    """
+    places = set()
+    for panel in panels():
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        for x in range(place["x"], place["x"] + place["w"]):
+            for y in range(place["y"], place["y"] + place["h"]):
+                assert (x, y) not in places, panel["title"]
+                places.add((x, y))
+        if panel["type"] != "row":
+            assert panel["title"]
+            assert panel["description"]
+            assert panel["datasource"]["uid"] == "${datasource}"
+    ids = [panel["id"] for panel in panels()]
+    assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.asyncio
+async def test_every_metric_is_described() -> None:
+    """The table of metrics has each that a worker tells, and no other."""
+    text = (DEPLOY / "README.md").read_text(encoding="utf-8")
+    described = set(re.findall(r"`(slidestat_\w+)`", text))
+    async with serving({0: ["a"]}) as [worker]:
+        told = text_string_to_metric_families((await get(worker.url, "/metrics")).body.decode())
+        names = {
+            family.name + ("_total" if family.type == "counter" else "")
+            for family in told
+            if family.name.startswith("slidestat")
+        }
+    assert described == names
+
+
+@pytest.mark.asyncio
+async def test_the_scrape_configuration_is_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it sends, and where it asks by default, is what a worker with a token answers to."""
+    (job,) = yaml.safe_load((DEPLOY / "prometheus" / "scrape.yml").read_text())["scrape_configs"]
+    monkeypatch.setenv("SLIDESTAT_WEB_TOKEN", "s3cret-Token==")
+    async with serving({0: ["a"]}) as [worker]:
+        shown = {"Authorization": f"{job['authorization']['type']} s3cret-Token=="}
+        path = job.get("metrics_path", "/metrics")
+        assert (await get(worker.url, path, headers=shown)).status == 200
+        assert (await get(worker.url, path)).status == 401

@@ -1,0 +1,116 @@
+"""A worker's web side in a thread of its own, for a browser; its partitions are in memory."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import aiohttp
+import msgspec
+
+from app.client.options import LOOPBACK
+from app.streaming.live import LiveTopology
+from app.streaming.statistics import Count, Distinct, Histogram, Mean, Quantiles, TopItems
+from app.streaming.topology import Topology
+from app.web.address import listen
+from app.web.peers import Peers
+from tests.streaming.model import Record
+from tests.streaming.streams import START_MS
+from tests.web.serving import Held, start
+
+Result = TypeVar("Result")
+
+SHOP = Topology(
+    name="shop",
+    source="requests",
+    span="1h",
+    every="10s",
+    windows=("1m", "1h"),
+    statistics=(
+        Count(),
+        Mean(),
+        Quantiles(epsilon=0.05),
+        Distinct(field="user", epsilon=0.3),
+        TopItems(field="page", limit=3),
+        Histogram(edges=(0, 10)),
+    ),
+)
+
+
+@dataclass
+class Shop:
+    """The worker that a browser looks at."""
+
+    url: str
+    held: Held
+    live: LiveTopology
+    loop: asyncio.AbstractEventLoop
+    now_ms: int = START_MS
+
+    def do(self, action: Callable[[], Result]) -> Result:
+        """Run something on the worker's event loop, as between two batches."""
+
+        async def run() -> Result:
+            return action()
+
+        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(30)
+
+    def sell(self, keys: Sequence[str], *, items: Sequence[str] = ("home",)) -> None:
+        """An event of each key, a second after the other, on both partitions by turns; flushed."""
+        values = []
+        for i, key in enumerate(keys):
+            self.now_ms += 1_000
+            item = items[i % len(items)]
+            event = {"key": key, "time": self.now_ms, "value": i % 20, "user": key, "page": item}
+            values.append((sum(key.encode()) % 2, msgspec.json.encode(event)))
+        for partition in (0, 1):
+            self.bring(partition, [value for place, value in values if place == partition])
+
+    def bring(self, partition: int, values: Sequence[bytes]) -> None:
+        """Records of any bytes."""
+
+        def take() -> None:
+            first = self.held.processors[partition].next_offset
+            records = [Record(first + i, None, value, 0) for i, value in enumerate(values)]
+            if records:
+                self.held.take(partition, records)
+            self.held.flush()
+
+        self.do(take)
+
+
+@contextmanager
+def shop() -> Iterator[Shop]:
+    """A worker of SHOP with two empty partitions."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="worker", daemon=True)
+    thread.start()
+    held = Held(SHOP, (0, 1))
+    live = LiveTopology(SHOP, held)
+    live.ready((0, 1))
+    address = listen(LOOPBACK, 0)
+    distribution = {address.canonical_url: {SHOP.source: [0, 1]}}
+    ended = asyncio.Event()
+    served = threading.Event()
+
+    async def serve() -> None:
+        async with aiohttp.ClientSession() as session:
+            worker = await start(
+                address, live, Peers(address, lambda: distribution, lambda: session)
+            )
+            served.set()
+            await ended.wait()
+            await worker.runner.cleanup()
+
+    serving = asyncio.run_coroutine_threadsafe(serve(), loop)
+    try:
+        assert served.wait(30), serving
+        yield Shop(address.url, held, live, loop)
+    finally:
+        loop.call_soon_threadsafe(ended.set)
+        serving.result(30)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(30)
+        loop.close()
