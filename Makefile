@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))
 LOCK := $(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --prerelease disallow \
-	--generate-hashes pyproject.toml
+	--generate-hashes
 
 # Nothing asks a question, neither here nor in CI.
 export PIP_NO_INPUT := 1
@@ -24,7 +24,7 @@ help: ## list these targets
 setup: $(INSTALLED) ## install everything into .venv (instant when nothing changed)
 
 # The stamp is made last: an installation that broke off is taken up again by the next run.
-$(INSTALLED): requirements-dev.lock pyproject.toml
+$(INSTALLED): requirements-build.lock requirements-dev.lock pyproject.toml
 	@$(BIN)/python -c 'import pip; $(SUPPORTED)' 2>/dev/null || { \
 	    for python in "$(PYTHON)" python3.13 python3.12 python3.11 python3.14; do \
 	        if "$$python" -c '$(SUPPORTED)' 2>/dev/null; then break; fi; python=; \
@@ -42,9 +42,12 @@ $(INSTALLED): requirements-dev.lock pyproject.toml
 	    }; \
 	}
 	@# Registries fail now and then: each try waits longer than the one before.
+	@# PySpark has no wheel: its archive is built by what is locked, not by what a registry has now.
 	@for pause in 5 20 60 0; do \
 	    $(BIN)/python -m pip install --only-binary :all: --require-hashes \
-	        -r requirements-dev.lock && exit 0; \
+	        -r requirements-build.lock && \
+	    $(BIN)/python -m pip install --only-binary :all: --no-binary pyspark \
+	        --no-build-isolation --require-hashes -r requirements-dev.lock && exit 0; \
 	    [ $$pause -eq 0 ] || echo "the installation failed; trying again in $$pause s" >&2; \
 	    sleep $$pause; \
 	done; \
@@ -87,8 +90,10 @@ hooks: setup ## run the same checks before each git commit
 	$(BIN)/pre-commit install
 
 lock: setup ## lock again after a change of pyproject.toml (delete the locks first to move them on)
-	$(LOCK) --output-file requirements.lock
-	$(LOCK) --group dev --extra avro --constraint requirements.lock --output-file requirements-dev.lock
+	$(LOCK) pyproject.toml --output-file requirements.lock
+	$(LOCK) pyproject.toml --group dev --extra avro --extra spark --constraint requirements.lock \
+	    --output-file requirements-dev.lock
+	$(LOCK) --group build --output-file requirements-build.lock
 
 clean: ## remove .venv, caches and what was built
 	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

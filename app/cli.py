@@ -11,6 +11,7 @@ import typer
 
 from app.cli_options import Bootstrap, Registry, TopologyArgument, TopologyOption
 from app.cli_run import run
+from app.cli_spark import app as spark_app
 from app.client.options import (
     BOOTSTRAP_VARIABLE,
     DEFAULT_BOOTSTRAP,
@@ -32,6 +33,7 @@ topics_app = typer.Typer(help="Create topics, and list them.", no_args_is_help=T
 app.add_typer(topics_app, name="topics")
 topology_app = typer.Typer(help="Look at what a topology means.", no_args_is_help=True)
 app.add_typer(topology_app, name="topology")
+app.add_typer(spark_app, name="spark")
 
 
 def _version(wanted: bool) -> None:

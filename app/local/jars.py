@@ -1,9 +1,9 @@
-"""Apache Kafka's own jars, fetched once into the user's cache folder and checked at every start.
+"""Locked jars, fetched once into the user's cache folder and checked at every start.
 
-`kafka-4.1.1.sha256` beside this file is the lock: one line for each jar of
-`org.apache.kafka:kafka_2.13:4.1.1` with its runtime dependencies, and of a log4j binding for
-SLF4J 1, as `SHA-256  group:artifact:version`. So nothing is resolved on a user's machine:
-exactly these files are fetched, and a file with any other content is refused.
+A lock is a file with one line for each jar, `SHA-256  group:artifact:version`. So nothing is
+resolved on a user's machine: exactly these files are fetched, and a file with any other content is
+refused. `kafka-4.1.1.sha256` beside this file has `org.apache.kafka:kafka_2.13:4.1.1` with its
+runtime dependencies, and a log4j binding for SLF4J 1.
 """
 
 import hashlib
@@ -59,27 +59,32 @@ class Jar:
             return False
 
 
-def locked_jars() -> list[Jar]:
-    """The jars that the lock file lists, in its order, which is also the class path's."""
-    lines = LOCK_FILE.read_text("ascii").splitlines()
+def locked_jars(lock_file: Path = LOCK_FILE) -> list[Jar]:
+    """The jars that a lock file lists, in its order, which is also the class path's."""
+    lines = lock_file.read_text("ascii").splitlines()
     return [Jar(coordinate, sha256) for sha256, coordinate in map(str.split, lines)]
 
 
 def kafka_classpath(show_progress: bool | None = None) -> list[Path]:
-    """Return the paths of Apache Kafka's jars, every one verified; fetch those not intact.
+    """Return the paths of Apache Kafka's jars; see `fetched_jars`. They have 48 MB."""
+    return fetched_jars(LOCK_FILE, f"Apache Kafka {KAFKA_VERSION}", show_progress)
 
-    With all jars intact this opens no connection and costs one hash of 48 MB (0.1 s).
+
+def fetched_jars(lock_file: Path, title: str, show_progress: bool | None = None) -> list[Path]:
+    """Return the paths of a lock's jars, every one verified; fetch those not intact.
+
+    With all jars intact this opens no connection and costs one hash of them (48 MB: 0.1 s).
     Two processes may call it at once: one fetches, the other waits. `show_progress` shows a bar
-    on standard error, by default if that is a terminal. Raises SlidestatError when a jar cannot
-    be had after several tries with growing pauses.
+    named by `title` on standard error, by default if that is a terminal. Raises SlidestatError when
+    a jar cannot be had after several tries with growing pauses.
     """
-    jars = locked_jars()
-    folder = cache_folder() / f"kafka-{KAFKA_VERSION}"
+    jars = locked_jars(lock_file)
+    folder = cache_folder() / lock_file.stem
     if _missing(jars, folder):
         folder.mkdir(exist_ok=True)
-        with FileLock(cache_folder() / f"kafka-{KAFKA_VERSION}.lock"):
+        with FileLock(cache_folder() / f"{lock_file.stem}.lock"):
             # another process may have fetched them while this one waited for the lock
-            _fetch_all(_missing(jars, folder), folder, show_progress)
+            _fetch_all(_missing(jars, folder), folder, title, show_progress)
     return [folder / jar.file_name for jar in jars]
 
 
@@ -87,12 +92,12 @@ def _missing(jars: Sequence[Jar], folder: Path) -> list[Jar]:
     return [jar for jar in jars if not jar.is_intact(folder / jar.file_name)]
 
 
-def _fetch_all(jars: Sequence[Jar], folder: Path, show_progress: bool | None) -> None:
+def _fetch_all(jars: Sequence[Jar], folder: Path, title: str, show_progress: bool | None) -> None:
     if not jars:
         return
     visible = sys.stderr.isatty() if show_progress is None else show_progress
     progress = Progress(
-        TextColumn("Fetching Apache Kafka " + KAFKA_VERSION),
+        TextColumn(f"Fetching {title}"),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("jars"),

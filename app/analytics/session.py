@@ -1,0 +1,100 @@
+"""A Spark session: on this machine by default, or the one that spark-submit has begun.
+
+Spark's own log goes to a file of its own, so that the terminal has what a job has to say. Its
+Python workers are of the running interpreter and import the running code.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import app as package
+from app.analytics.spark_java import find_spark_java
+from app.errors import SlidestatError
+from app.local.folders import log_folder
+from app.local.jars import fetched_jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Releases after it lack a companion artifact in some mirrors; it runs with every PySpark 4.0.
+CONNECTOR_VERSION = "4.0.0"
+CONNECTOR_LOCK = Path(__file__).with_name(f"spark-kafka-{CONNECTOR_VERSION}.sha256")
+LOCAL = "local[*]"
+# What spark-submit tells the program that it starts.
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+
+# Whatever the cluster's defaults are: what a job writes must not depend on them.
+_ALWAYS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+_ON_THIS_MACHINE = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.log.level": "WARN",
+    # A task costs more than a small partition: two for each core, not the 200 of a cluster.
+    "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
+}
+
+
+@contextmanager
+def spark_session(job: str, master: str | None = None) -> Iterator["SparkSession"]:
+    """A session for `job`, stopped when the context is left; inside spark-submit, its own.
+
+    `master` is where to run, `local[*]` by default; under spark-submit it is not asked. Costs 3 to
+    5 s for the JVM on this machine. Raises SlidestatError without PySpark, without a Java that
+    Spark runs on, or if Spark does not start.
+    """
+    try:
+        import pyspark  # noqa: F401 - whether it is there
+    except ModuleNotFoundError as error:
+        raise SlidestatError(
+            "PySpark is not installed.", "Install it: pip install 'slidestat[spark]'."
+        ) from error
+    session = _submitted(job) if _SUBMITTED in os.environ else _started(job, master or LOCAL)
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def _submitted(job: str) -> "SparkSession":
+    from pyspark.sql import SparkSession
+
+    session: SparkSession = SparkSession.builder.appName(f"slidestat {job}").getOrCreate()
+    for name, value in _ALWAYS.items():
+        session.conf.set(name, value)
+    return session
+
+
+def _started(job: str, master: str) -> "SparkSession":
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    os.environ["JAVA_HOME"] = str(find_spark_java().executable.parents[1])
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    jars = fetched_jars(CONNECTOR_LOCK, "Spark's Kafka connector")
+    conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(f"slidestat {job}")
+    conf.setAll([*_ALWAYS.items(), *_ON_THIS_MACHINE.items()])
+    conf.set("spark.jars", ",".join(map(str, jars)))
+    conf.set("spark.executorEnv.PYTHONPATH", str(Path(package.__path__[0]).parent))
+    log_path = log_folder() / f"spark-{job}-{os.getpid()}.log"
+    try:
+        if SparkContext._gateway is not None:  # A JVM that this process has started before.
+            return SparkSession(SparkContext(conf=conf))
+        with log_path.open("ab") as log:
+            gateway = launch_gateway(conf, {"stdout": log, "stderr": log})
+        return SparkSession(SparkContext(conf=conf, gateway=gateway))
+    except (PySparkException, OSError) as error:
+        raise SlidestatError(
+            f"Spark did not start: {str(error).splitlines()[0]}", f"Its log is {log_path}."
+        ) from error
