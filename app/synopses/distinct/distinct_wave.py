@@ -20,6 +20,7 @@ So the merged state is, byte for byte, that of one synopsis fed with both stream
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import ceil, floor
 from typing import NamedTuple
 
@@ -150,6 +151,13 @@ class DistinctWave(Stored[DistinctParameters]):
         level = self._level(kept, 0)
         return Retained(kept.items[kept.levels[:, 0] >= level], level)
 
+    def kept_items(self, n: int, now: int | None = None) -> Integers:
+        """Return all items that are kept of those last seen in [now - n, now), oldest first.
+
+        `n` and `now` as in `query`. Cost: O(bytes).
+        """
+        return self._window(n, now).items
+
     def kept(self) -> int:
         """Return how many items are kept."""
         return len(_read(self._data)[2].items)
@@ -200,6 +208,19 @@ def merge_distinct(states: Sequence[bytes]) -> bytes:
     parts = [_read(state) for state in states]
     head, polynomials = head_of(common([parameters for parameters, _, _ in parts]))
     return run_union(head, polynomials, [(now, kept) for _, now, kept in parts])
+
+
+def wave_of_items(parameters: DistinctParameters, items: Integers) -> bytes:
+    """Return a wave of span 1 that has come to 1 and has seen each item at 0, by rising item.
+
+    Cost: O(items log(items)), and the hashing of the items.
+    """
+    made_with = replace(parameters, span=1)
+    distinct = np.unique(items)
+    ends = [0, len(distinct)]
+    times = np.zeros(len(distinct), np.int64)
+    asked = ([0, 0], NO_QUERIES, [], np.array([1], np.int64))
+    return run_distinct_batch(made_with, [None], ends, times, distinct, *asked).states[0]
 
 
 def _read(data: bytes) -> tuple[DistinctParameters, int, Kept]:

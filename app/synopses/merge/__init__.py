@@ -9,17 +9,37 @@ from app.synopses.merge.quantile_union import UnionQuantiles, union_quantiles
 from app.synopses.merge.sample_union import UnionSample, party_seed, union_sample
 from app.synopses.merge.spreads import UnionSpreads, union_spreads
 from app.synopses.merge.totals import union_averages, union_totals
+from app.synopses.merge.window_distinct import WindowDistinct
+from app.synopses.merge.window_extremes import WindowExtreme
+from app.synopses.merge.window_form import SummaryAnswer, WindowSummary
+from app.synopses.merge.window_items import WindowItem, WindowItems
+from app.synopses.merge.window_quantiles import WindowQuantiles
+from app.synopses.merge.window_spreads import WindowSpread
+from app.synopses.merge.window_summary import merge_summaries, read_summary, take_summary
+from app.synopses.merge.window_totals import WindowTotals
 
 __all__ = [
     "Bundle",
     "MergedHistogram",
     "Part",
+    "SummaryAnswer",
     "UnionAnswers",
     "UnionItems",
     "UnionQuantiles",
     "UnionSample",
     "UnionSpreads",
+    "WindowDistinct",
+    "WindowExtreme",
+    "WindowItem",
+    "WindowItems",
+    "WindowQuantiles",
+    "WindowSpread",
+    "WindowSummary",
+    "WindowTotals",
+    "merge_summaries",
     "party_seed",
+    "read_summary",
+    "take_summary",
     "union_averages",
     "union_extremes",
     "union_items",

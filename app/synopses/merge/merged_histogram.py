@@ -124,7 +124,7 @@ class MergedHistogram:
                 return cls(wave, CountParameters(epsilon, span), 0, 0)
             return cls(wave, SumParameters(epsilon, span, 0), 0, 0)
         histogram = ExponentialHistogram.from_bytes(data)
-        return cls(histogram, histogram.parameters, 0, _strays(data))
+        return cls(histogram, histogram.parameters, 0, strays_of(data))
 
     @classmethod
     def _of_body(cls, body: bytes) -> "MergedHistogram":
@@ -145,7 +145,7 @@ class MergedHistogram:
         made_with = inner.parameters
         if not isinstance(made_with, SumParameters) or made_with.decimals != 0:
             raise damaged()
-        if _strays(body[at:]) or _inherited(made_with, depth) >= 1:
+        if strays_of(body[at:]) or _inherited(made_with, depth) >= 1:
             raise damaged()
         parameters: Parameters = (
             SumParameters(made_with.epsilon, made_with.span, decimals)
@@ -300,7 +300,7 @@ def _inherited(parameters: Parameters, depth: int) -> Fraction:
     return (1 + Fraction(1, 2 * parameters.buckets_per_level)) ** depth - 1
 
 
-def _strays(data: bytes) -> int:
+def strays_of(data: bytes) -> int:
     """Return 1 if a stored histogram, which has been read before, is inexact, else 0."""
     array = np.frombuffer(bytearray(data), np.uint8)
     head = np.empty(HEAD_SIZE, np.int64)

@@ -159,18 +159,14 @@ def union_quantiles(
             f"a window asked for must be from 1 to {asked.parameters.span}, the span kept"
         )
     parts = parts_of(quantiles)
-    head, shares = asked.parameters.head, asked.parameters.shares
     answers = np.empty((4, len(bundles), len(asked.spans), len(parts)), np.float64)
     for bundle, first in enumerate(asked.starts[:-1].tolist()):
         windows: list[list[Floats]] = [[] for _ in asked.spans]
         covered = np.zeros(len(asked.spans), np.int64)
         for part in range(first, int(asked.starts[bundle + 1])):
-            data = np.frombuffer(bytearray(asked.states[part]), np.uint8)
-            fault, a, b, steps, ends, events, extremes = _known(
-                head, shares, data, asked.times[part] - asked.spans
+            steps, ends, events, extremes = _steps(
+                asked.parameters, asked.states[part], asked.times[part] - asked.spans
             )
-            if fault != faults.OK:
-                raise summary_error(fault, int(a), int(b), -1)
             for k, window in enumerate(windows):
                 window.append(_united(steps[:, ends[k] : ends[k + 1]], events[k, 1], extremes[k]))
             covered += events[:, 0]
@@ -180,6 +176,29 @@ def union_quantiles(
             for j, asked_for in enumerate(parts.tolist()):
                 answers[:, bundle, k, j] = _answer(together, int(covered[k]), asked_for)
     return UnionQuantiles(*answers)
+
+
+def known_steps(
+    parameters: QuantileParameters, state: bytes, start: int
+) -> tuple[Floats, int, int, Floats]:
+    """Return what a state knows of its events from time `start` on.
+
+    Returns (steps, c, U, extremes): steps, float64[3, :], are values, not falling, the events that
+    each stands for, and the width that ends at it; extremes are the least and the largest value
+    that the U straddling events may have. Raises SynopsisError.
+    """
+    steps, _, events, extremes = _steps(parameters, state, np.array([start], np.int64))
+    return steps, int(events[0, 0]), int(events[0, 1]), extremes[0]
+
+
+def _steps(
+    parameters: QuantileParameters, state: bytes, starts: Integers
+) -> tuple[Floats, Integers, Integers, Floats]:
+    data = np.frombuffer(bytearray(state), np.uint8)
+    fault, a, b, *known = _known(parameters.head, parameters.shares, data, starts)
+    if fault != faults.OK:
+        raise summary_error(fault, int(a), int(b), -1)
+    return tuple(known)
 
 
 def _united(steps: Floats, straddling: int, extremes: Floats) -> Floats:

@@ -37,7 +37,7 @@ from app.synopses.merge.bundle import Bundle
 from app.synopses.merge.families import SPREAD
 from app.synopses.values.keyed import keyed_batch, split
 from app.synopses.values.moments import ABOVE, BELOW, COUNT, MAX_COUNT, MAX_MAGNITUDES, add
-from app.synopses.values.spread import SpreadParameters, run_spread_batch
+from app.synopses.values.spread import Spread, SpreadParameters, run_spread_batch
 from app.synopses.values.spread_codec import (
     BUCKET_ROWS,
     FIRST,
@@ -58,7 +58,8 @@ from app.synopses.wire import VERSION, Bytes
 
 # The pooled window as a stream of its own: events of A at times 0 and 1, those of K at 1, and the
 # window [1, 2).
-_BEFORE, _INSIDE, _AFTER = 0, 1, 2
+_INSIDE, _AFTER = 1, 2
+POOLED_NOW, POOLED_SPAN = _AFTER, _AFTER - _INSIDE
 
 
 @dataclass(frozen=True)
@@ -142,19 +143,54 @@ def union_spreads(
     for a union whose magnitudes come to more than 2^60 units or whose events to more than 2^50.
     """
     asked = ask(SpreadParameters, (SPREAD,), bundles, times, spans)
-    batch = keyed_batch(
-        asked.parameters.span,
-        asked.states,
-        asked.none,
+    states = _pool(asked.parameters, asked.states, asked.starts, asked.times, asked.spans)
+    windows = len(states)
+    result = run_spread_batch(
+        _pooled_parameters(asked.parameters),
+        states,
+        np.zeros(windows + 1, np.int64),
         [],
         [],
-        asked.each,
-        asked.times,
-        asked.spans,
-        None,
+        np.arange(windows + 1),
+        np.full(windows, POOLED_NOW),
+        [POOLED_SPAN],
     )
+    shape = (len(bundles), len(asked.spans))
+    return UnionSpreads(
+        *(_shaped(of, shape) for of in (result.mean, result.variance, result.deviation))
+    )
+
+
+def pooled(parameters: SpreadParameters, parts: Sequence[bytes], time: int, span: int) -> bytes:
+    """Return the pooled window [time - span, time) of states made with `parameters`, as a state.
+
+    All of its events are in its window [POOLED_NOW - POOLED_SPAN, POOLED_NOW), or cut by it. To
+    pool such states is to add up their moments, so order and grouping do not show. Raises
+    SynopsisError as `union_spreads`. Cost: O(bytes).
+    """
+    starts = np.array([0, len(parts)], np.int64)
+    times = np.full(len(parts), time, np.int64)
+    state = _pool(parameters, parts, starts, times, np.array([span], np.int64))[0]
+    return state or Spread.create(_pooled_parameters(parameters)).to_bytes()
+
+
+def _pooled_parameters(parameters: SpreadParameters) -> SpreadParameters:
+    return SpreadParameters(parameters.epsilon, POOLED_NOW, parameters.decimals)
+
+
+def _pool(
+    parameters: SpreadParameters,
+    parts: Sequence[bytes],
+    starts: Integers,
+    times: Integers,
+    spans: Integers,
+) -> list[bytes]:
+    """Return the state of each bundle's pooled window of each span; no bytes where it is empty."""
+    none = np.zeros(len(parts) + 1, np.int64)
+    each = np.arange(len(parts) + 1)
+    batch = keyed_batch(parameters.span, parts, none, [], [], each, times, spans, None)
     fault, number, out, ends = _pooled(
-        batch.arena, batch.offsets, asked.starts, batch.query_times, batch.spans
+        batch.arena, batch.offsets, starts, batch.query_times, batch.spans
     )
     if fault == faults.MOMENTS_TOO_LARGE:
         raise WindowTooLargeError(
@@ -163,21 +199,7 @@ def union_spreads(
         )
     if fault != faults.OK:
         raise faults.synopsis_error(fault, int(number), VERSION, -1)
-    windows = len(ends) - 1
-    pooled = run_spread_batch(
-        SpreadParameters(asked.parameters.epsilon, _AFTER, asked.parameters.decimals),
-        split(out, ends),
-        np.zeros(windows + 1, np.int64),
-        [],
-        [],
-        np.arange(windows + 1),
-        np.full(windows, _AFTER),
-        [_AFTER - _INSIDE],
-    )
-    shape = (len(bundles), len(asked.spans))
-    return UnionSpreads(
-        *(_shaped(of, shape) for of in (pooled.mean, pooled.variance, pooled.deviation))
-    )
+    return split(out, ends)
 
 
 def _shaped(of: BatchResult, shape: tuple[int, int]) -> UnionAnswers:
