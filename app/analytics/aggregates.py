@@ -20,6 +20,7 @@ from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from app.analytics.frames import SPAN, Column, FrameSynopsis, Int64s
@@ -34,6 +35,7 @@ from app.synopses.levels.quantile_batch import run_quantile_batch
 from app.synopses.parameters import MAX_DECIMALS
 
 A = TypeVar("A")
+Float64s = npt.NDArray[np.float64]
 
 _NO_TIME = np.iinfo(np.int64).min  # NaT
 
@@ -54,9 +56,11 @@ def basic_count() -> "FrameAggregate[float]":
         def run(
             state: bytes | None, rows: Int64s, values: Column, now: int, n: int
         ) -> tuple[bytes, float]:
-            bits = np.asarray(values, np.float64)
+            bits = _numbers("basic_count", values)
             if not np.isin(bits, (0.0, 1.0)).all():
-                raise _refused("basic_count counts bits, and one is neither 0 nor 1", "basic_sum")
+                raise SlidestatError(
+                    "basic_count counts bits, and one is neither 0 nor 1.", "Use basic_sum."
+                )
             ones = rows[bits == 1]
             asked = ([0, 1], [now], [n])
             result = run_batch(parameters, [state], [0, len(ones)], ones, None, *asked)
@@ -77,7 +81,7 @@ def basic_sum() -> "FrameAggregate[float]":
             state: bytes | None, rows: Int64s, values: Column, now: int, n: int
         ) -> tuple[bytes, float]:
             parameters = SumParameters(1 / k, SPAN, _decimals(values))
-            numbers = np.asarray(values, np.float64)
+            numbers = _numbers("basic_sum", values)
             asked = ([0, 1], [now], [n])
             result = run_batch(parameters, [state], [0, len(rows)], rows, numbers, *asked)
             return result.states[0], result.only().estimate
@@ -96,7 +100,7 @@ def basic_quantile() -> "FrameAggregate[float]":
         def run(
             state: bytes | None, rows: Int64s, values: Column, now: int, n: int
         ) -> tuple[bytes, float | None]:
-            numbers = np.asarray(values, np.float64)
+            numbers = _numbers("basic_quantile", values)
             asked = ([0, 1], [now], [n], [p])
             result = run_quantile_batch(parameters, [state], [0, len(rows)], rows, numbers, *asked)
             return result.states[0], _number(result.estimates[0, 0, 0])
@@ -184,13 +188,19 @@ class FrameAggregate(Generic[A]):
         if not len(v):
             return self._of_none
         constants = tuple(_constant(self._name, column) for column in rest[: self._constants])
+        if not constants[0] > 0:
+            raise SlidestatError(
+                f"{self._name}: k is {constants[0]:g}.", "Give one above 0: the error is 1/k."
+            )
         length = None
         if len(rest) > self._constants:
             length = _length(self._name, rest[-1], t)
         try:
             return self._answer(v, t, constants, length)
         except SynopsisError as error:
-            raise _refused(f"{self._name}: {error}", "") from error
+            raise SlidestatError(
+                f"{self._name}: {error}.", "Give other values, or another k."
+            ) from error
 
     def _answer(
         self, v: pd.Series, t: pd.Series, constants: tuple[float, ...], length: int | None
@@ -224,7 +234,10 @@ def _times(name: str, t: pd.Series) -> Int64s:
     elif column.dtype.kind in "iu":
         times = column.astype(np.int64, copy=False)
     else:
-        raise _refused(f"{name}: t is {t.dtype}, or NULL in some rows", "a timestamp")
+        raise SlidestatError(
+            f"{name}: t is of type {t.dtype}, or NULL in some rows.",
+            "Give a timestamp or a whole number, and add WHERE t IS NOT NULL.",
+        )
     if len(times) and (times[0] == _NO_TIME or times.min() == _NO_TIME):
         raise SlidestatError(f"{name}: t is NULL in some rows.", "Add WHERE t IS NOT NULL.")
     return times
@@ -246,9 +259,9 @@ def _length(name: str, interval: pd.Series, t: pd.Series) -> int:
 
 def _constant(name: str, column: pd.Series) -> float:
     first = column.iloc[0]
-    if first is None or pd.isna(first) or column.iloc[-1] != first:
+    if pd.isna(first) or column.iloc[-1] != first:
         raise SlidestatError(
-            f"{name}: k (and p) differ from row to row, or are NULL.", "Give them as literals."
+            f"{name}: k (or p) differ from row to row, or are NULL.", "Give them as literals."
         )
     return float(first)
 
@@ -279,5 +292,10 @@ def _number(figure: float) -> float | None:
     return None if math.isnan(figure) else float(figure)
 
 
-def _refused(what: str, instead: str) -> SlidestatError:
-    return SlidestatError(f"{what}.", f"Use {instead}." if instead else "See docs/spark.md.")
+def _numbers(name: str, values: Column) -> Float64s:
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise SlidestatError(
+            f"{name}: {values[0]!r} is no number.", "Give a column of numbers."
+        ) from error

@@ -110,7 +110,7 @@ class _Partition:
             self._flush()
 
     def close(self) -> Iterator[Out]:
-        """The synopses of the keys that a window can still see, as the end of history leaves them."""
+        """The synopses of the keys that a window still sees, as the end of history leaves them."""
         self._flush()
         topology, tick = self._topology, self._processor.watermark + 1
         party = party_name(topology.source, self.number)

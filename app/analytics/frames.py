@@ -33,7 +33,7 @@ ALWAYS_PASSED = 1_024
 SPAN = 1 << 53
 
 Run = Callable[[bytes | None, Int64s, Column, int, int], tuple[bytes, A]]
-"""(state, times, values, now, n) to the state with the events, and its answer for [now - n, now)."""
+"""(state, times, values, now, n) to the state with the events and the answer for [now - n, now)."""
 
 
 @dataclass

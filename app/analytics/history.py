@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import DateType, IntegralType, NumericType, TimestampNTZType, TimestampType
 
+from app.analytics.spark_errors import in_one_line
 from app.errors import SlidestatError
 from app.streaming.fields import FieldPath, field_text
 from app.streaming.topology import Topology
@@ -123,11 +124,8 @@ def _open(spark: SparkSession, files: Files) -> DataFrame:
     reader = spark.read
     if files.format == "csv":
         reader = reader.option("header", True).option("inferSchema", True)
-    try:
+    with in_one_line(files.path, "Check the path and the format."):
         return reader.format(files.format).load(files.path)
-    except Exception as error:  # noqa: BLE001 - Spark has one class for each of its formats
-        reason = str(error).splitlines()[0]
-        raise SlidestatError(f"{files.path} cannot be read: {reason}", "Check the path.") from error
 
 
 def _paths(topology: Topology) -> Iterator[FieldPath]:
