@@ -11,7 +11,8 @@ before the newest one, its start included, as with RANGE BETWEEN that INTERVAL P
     basic_distinct(v, t, k)     how many different v: off by at most 1/k, in 99 % of cases
     basic_top(v, t, k)          all v that 1/k of the rows have, with how often at least and at most
 
-Rows where v is NULL (or NaN) or t is NULL do not count, as in SQL's own aggregates.
+Rows where v is NULL (or NaN) do not count, as in SQL's own aggregates; of none, counts and sums are
+0, a quantile is NULL.
 """
 
 import math
@@ -88,7 +89,7 @@ def basic_sum() -> "FrameAggregate[float]":
 
         return run
 
-    return FrameAggregate("basic_sum", make, None)
+    return FrameAggregate("basic_sum", make, 0.0)
 
 
 def basic_quantile() -> "FrameAggregate[float]":

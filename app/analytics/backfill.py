@@ -11,9 +11,14 @@ from itertools import islice, pairwise
 
 import numpy as np
 import pyarrow as pa
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
 
 from app.analytics.key_states import KeyStates
+from app.analytics.lake import Dataset, Lake, rows_of
+from app.analytics.spark_errors import in_one_line
+from app.errors import SlidestatError
 from app.streaming.decoding import EventDecoder
 from app.streaming.event_time import closing_tick
 from app.streaming.key_state import decode_key_state
@@ -60,6 +65,45 @@ def backfill(topology: Topology, records: DataFrame) -> DataFrame:
         yield from _arrow(Backfill(topology).rows(batches))
 
     return records.mapInArrow(run, RECORD_SCHEMA)
+
+
+def fill_lake(topology: Topology, records: DataFrame, lake: Lake) -> dict[str, int]:
+    """Write what `backfill` gives into the folders of a topology in a lake, as an ingest of its
+    topics does; how many records each has got. Raises SlidestatError for folders that are not
+    empty, and for history that cannot be read or counted.
+    """
+    spark = records.sparkSession
+    topics = {
+        Dataset.STATISTICS: topology.output_topic,
+        Dataset.LATE: topology.late_topic,
+        Dataset.DEAD_LETTERS: topology.dead_letter_topic,
+        Dataset.SYNOPSES: _synopsis_topic(topology),
+    }
+    for dataset in topics:
+        if lake.has(spark, dataset):
+            raise SlidestatError(
+                f"{lake.data(dataset)} has records already.",
+                "Give another --lake: history and what a worker wrote would be there twice.",
+            )
+    written = backfill(topology, records).persist(StorageLevel.DISK_ONLY)
+    try:
+        with in_one_line(topology.name, "Spark's log says more."):
+            found = {
+                row["topic"]: row["count"] for row in written.groupBy("topic").count().collect()
+            }
+            for dataset, topic in topics.items():
+                if topic in found:
+                    rows = rows_of(dataset, written.where(f.col("topic") == topic))
+                    (
+                        rows.withColumn("batch", f.lit(0))
+                        .repartition("date")
+                        .write.partitionBy("date", "batch")
+                        .option("compression", "zstd")
+                        .parquet(lake.data(dataset))
+                    )
+    finally:
+        written.unpersist()
+    return {str(dataset): found.get(topic, 0) for dataset, topic in topics.items()}
 
 
 class Backfill:

@@ -103,11 +103,11 @@ def test_nulls_do_not_count() -> None:
 
 
 def test_a_frame_without_rows_has_no_answer() -> None:
-    """Counts of nothing are 0, a sum or a quantile of nothing is NULL, a list is empty."""
+    """Counts and sums of nothing are 0, a quantile of nothing is NULL, a list is empty."""
     none = pd.Series([], dtype=np.float64)
     assert aggregates.basic_count()(none, none, none) == 0
     assert aggregates.basic_distinct()(none, none, none) == 0
-    assert aggregates.basic_sum()(none, none, none) is None
+    assert aggregates.basic_sum()(none, none, none) == 0
     assert aggregates.basic_quantile()(none, none, none, none) is None
     assert aggregates.basic_top()(none, none, none) == []
 
