@@ -15,9 +15,9 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from app.analytics.faults import in_words
 from app.analytics.key_states import KeyStates
 from app.analytics.lake import Dataset, Lake, rows_of
-from app.analytics.spark_errors import in_one_line
 from app.errors import SlidestatError
 from app.streaming.decoding import EventDecoder
 from app.streaming.event_time import closing_tick
@@ -87,7 +87,7 @@ def fill_lake(topology: Topology, records: DataFrame, lake: Lake) -> dict[str, i
             )
     written = backfill(topology, records).persist(StorageLevel.DISK_ONLY)
     try:
-        with in_one_line(topology.name, "Spark's log says more."):
+        with in_words(f"The backfill of {topology.name}", "Spark's log says more."):
             found = {
                 row["topic"]: row["count"] for row in written.groupBy("topic").count().collect()
             }

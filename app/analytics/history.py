@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import DateType, IntegralType, NumericType, TimestampNTZType, TimestampType
 
-from app.analytics.spark_errors import in_one_line
+from app.analytics.faults import in_words
 from app.errors import SlidestatError
 from app.streaming.fields import FieldPath, field_text
 from app.streaming.topology import Topology
@@ -104,7 +104,8 @@ def read_topic(spark: SparkSession, topology: Topology, bootstrap: str) -> DataF
         .option("failOnDataLoss", "true")
         .load()
     )
-    partitions = records.agg(f.max("partition")).first()
+    with in_words(f"The reading of {topology.source}", f"Check that {bootstrap} has the topic."):
+        partitions = records.agg(f.max("partition")).first()
     if partitions is None or partitions[0] is None:
         raise SlidestatError(
             f"The topic {topology.source!r} has no records.", "Send events to it first."
@@ -124,7 +125,7 @@ def _open(spark: SparkSession, files: Files) -> DataFrame:
     reader = spark.read
     if files.format == "csv":
         reader = reader.option("header", True).option("inferSchema", True)
-    with in_one_line(files.path, "Check the path and the format."):
+    with in_words(f"The reading of {files.path}", "Check the path and the format."):
         return reader.format(files.format).load(files.path)
 
 

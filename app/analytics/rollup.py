@@ -22,6 +22,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.window import Window
 
+from app.analytics.faults import in_words
+from app.analytics.foreign import Foreign
+from app.analytics.functions import register_functions
 from app.errors import SlidestatError
 from app.synopses import wire
 from app.synopses.merge.window_distinct import WindowDistinct
@@ -70,6 +73,16 @@ class Rollup:
                 f"Windows of {self.by_ms} ms cut through ticks that are {self.every_ms} ms apart.",
                 "Take a multiple of the topology's `every`.",
             )
+
+
+def roll_up(records: DataFrame, rollup: Rollup, fails: bool) -> tuple[DataFrame, Foreign]:
+    """The figures of records of a synopsis topic or lake; and how many foreign values were left
+    out, known once the figures are, unless one `fails` the job. Raises SlidestatError for a group
+    that is no expression over the key.
+    """
+    foreign = register_functions(records.sparkSession, fail_on_foreign=fails)
+    with in_words("The rollup", "Give --group an SQL expression over `key`."):
+        return figures(merged(summaries(synopses_of(records), rollup)), rollup), foreign
 
 
 def synopses_of(records: DataFrame) -> DataFrame:
