@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from app.analytics.frames import SPAN, Column, FrameSynopsis, Int64s
+from app.analytics.frames import SPAN, Column, FrameSynopsis, Int64s, Run
 from app.errors import SlidestatError
 from app.synopses import CountParameters, SumParameters, run_batch
 from app.synopses.distinct import DistinctParameters, run_distinct_batch
@@ -45,6 +45,7 @@ DISTINCT_DELTA = 0.01
 FRACTION_DECIMALS = 6
 """To how many places basic_sum keeps floating-point values."""
 
+_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _MOST_KEPT = 8  # synopses of one function in one task: calls that differ in k, say
 
 
@@ -215,10 +216,10 @@ class FrameAggregate(Generic[A]):
         return synopsis.answer(v.to_numpy(), _times(self._name, t), length)
 
 
-def _without_nulls(run: Any) -> Any:
+def _without_nulls(run: Run[A]) -> Run[A]:
     def counted(
         state: bytes | None, rows: Int64s, values: Column, now: int, n: int
-    ) -> tuple[bytes, Any]:
+    ) -> tuple[bytes, A]:
         there = ~pd.isna(values)
         return run(state, rows[there], values[there], now, n)
 
@@ -249,7 +250,7 @@ def _length(name: str, interval: pd.Series, t: pd.Series) -> int:
     first = interval.iloc[0]
     if isinstance(first, pd.Timedelta) and t.dtype.kind in "MO":
         unit = np.datetime_data(t.dtype)[0] if t.dtype.kind == "M" else "ns"
-        return int(first.to_timedelta64() // np.timedelta64(1, unit))
+        return int(first.as_unit("ns").value) // _NANOSECONDS[unit]
     if isinstance(first, int | np.integer) and t.dtype.kind in "iu":
         return int(first)
     raise SlidestatError(

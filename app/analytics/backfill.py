@@ -61,7 +61,7 @@ def backfill(topology: Topology, records: DataFrame) -> DataFrame:
     the topics that they would be on.
     """
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         yield from _arrow(Backfill(topology).rows(batches))
 
     return records.mapInArrow(run, RECORD_SCHEMA)

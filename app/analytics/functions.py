@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from pyspark.sql.functions import pandas_udf
 
 from app.analytics import aggregates, readers
+from app.analytics.column_functions import column_function
 from app.analytics.foreign import Foreign
 
 if TYPE_CHECKING:
@@ -51,21 +51,21 @@ def _aggregate(function: Any, returns: str) -> Any:
     def aggregate(v: pd.Series, t: pd.Series, *rest: pd.Series) -> object:
         return function(v, t, *rest)
 
-    return pandas_udf(aggregate, returns)  # type: ignore[call-overload]
+    return column_function(aggregate, returns)
 
 
 def _merge(reader: readers.Reader) -> Any:
     def merge(data: pd.Series) -> bytes:
         return reader.merge(data)  # type: ignore[return-value]  # NULL of no rows.
 
-    return pandas_udf(merge, "binary")  # type: ignore[call-overload]
+    return column_function(merge, "binary")
 
 
 def _figures(reader: readers.Reader, answer: Callable[[Any], Any]) -> Any:
     def figures(data: pd.Series, n: pd.Series, *at: pd.Series) -> pd.DataFrame:
         return reader.figures(answer, data, n, *at)
 
-    return pandas_udf(figures, _FIGURE)  # type: ignore[call-overload]
+    return column_function(figures, _FIGURE)
 
 
 def _scalar(function: Any, kind: type, returns: str) -> Any:
@@ -74,4 +74,4 @@ def _scalar(function: Any, kind: type, returns: str) -> Any:
 
     # Spark tells what a function is by what it says that it returns.
     scalar.__annotations__["return"] = kind
-    return pandas_udf(scalar, returns)  # type: ignore[call-overload]
+    return column_function(scalar, returns)

@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import DateType, IntegralType, NumericType, TimestampNTZType, TimestampType
 
+from app.analytics.column_functions import column_function
 from app.analytics.faults import in_words
 from app.errors import SlidestatError
 from app.streaming.fields import FieldPath, field_text
@@ -173,11 +174,10 @@ def _nested(columns: Mapping[FieldPath, Column]) -> Column:
 def _partition_of(partitions: int) -> Any:
     """Kafka's default partitioner (murmur2), as a function of a column of keys."""
 
-    @f.pandas_udf("int")  # type: ignore[call-overload]
     def partition(keys: pd.Series) -> pd.Series:
         return keys.map(_placing(partitions), na_action=None)
 
-    return partition
+    return column_function(partition, "int")
 
 
 @lru_cache(maxsize=1)

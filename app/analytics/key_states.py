@@ -32,7 +32,8 @@ class KeyStates:
 
     def scan(self, start: str = "") -> Iterator[tuple[str, bytes]]:
         """The keys from `start` on and their states, in key order."""
-        for key, state in self._database.items(from_key=start.encode()):
+        items = cast(Iterator[tuple[bytes, bytes]], self._database.items(from_key=start.encode()))
+        for key, state in items:
             yield key.decode(), state
 
     def checkpoint(self) -> None:

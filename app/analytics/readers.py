@@ -62,9 +62,7 @@ class Reader:
     ) -> pd.DataFrame:
         """A quantile of each row."""
         rows = [
-            (None, None, None)
-            if found is None
-            else _figure(_asked(lambda one, share=share: one.quantile(share), found))
+            (None, None, None) if found is None else _figure(_asked(_quantile(float(share)), found))
             for found, share in zip(self._read(data, n, at), p, strict=True)
         ]
         return pd.DataFrame(rows, columns=list(FIGURE), dtype=object)
@@ -128,6 +126,10 @@ class Reader:
 def of_total(summary: AnySummary) -> Any:
     """Count, sum, extreme or distinct of a summary; of a spread its mean."""
     return summary.mean() if hasattr(summary, "mean") else summary.answer()  # type: ignore[union-attr]
+
+
+def _quantile(p: float) -> Callable[[Any], Any]:
+    return lambda summary: summary.quantile(p)
 
 
 def _asked(answer: Callable[[Any], Any], summary: AnySummary) -> Any:

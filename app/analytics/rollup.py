@@ -22,6 +22,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.window import Window
 
+from app.analytics.column_functions import column_function
 from app.analytics.faults import in_words
 from app.analytics.foreign import Foreign
 from app.analytics.functions import register_functions
@@ -141,11 +142,11 @@ def figures(summaries: DataFrame, rollup: Rollup) -> DataFrame:
     """
     quantiles, share = tuple(rollup.quantiles), rollup.share
 
-    @f.pandas_udf(f"array<struct<{_FIGURE}>>")  # type: ignore[call-overload]
     def found(data: pd.Series) -> pd.Series:
         return pd.Series([one and _figures(bytes(one), quantiles, share) for one in data])
 
-    return summaries.withColumn("found", f.explode(found("summary"))).select(
+    listed = column_function(found, f"array<struct<{_FIGURE}>>")
+    return summaries.withColumn("found", f.explode(listed("summary"))).select(
         *_OF_ONE, "found.*", "summary"
     )
 
