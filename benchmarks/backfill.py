@@ -11,9 +11,11 @@ has begun and workers that have their kernels, as the worker has; on one core an
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
+import psutil
 import typer
 from rich.console import Console
 
@@ -31,16 +33,29 @@ from benchmarks.workload import KeyDistribution, draw
 _PARTITIONS = 2
 
 
-def _time_backfill(topology: Topology, bootstrap: str, cores: int, folder: Path) -> float:
-    """Seconds for the second of two backfills: the first one loads the kernels."""
+def _time_backfill(
+    topology: Topology, bootstrap: str, cores: int, folder: Path
+) -> tuple[float, float]:
+    """Seconds and CPU seconds of the second of two backfills: the first one loads the kernels."""
     with spark_session("bench", f"local[{cores}]") as spark:
-        seconds = 0.0
+        seconds = cpu = 0.0
         for attempt in range(2):
-            began = time.monotonic()
+            began, cpu_before = time.monotonic(), _cpu_seconds()
             records = read_topic(spark, topology, bootstrap)
             backfill(topology, records).write.parquet(str(folder / f"{cores}-{attempt}"))
-            seconds = time.monotonic() - began
-        return seconds
+            seconds, cpu = time.monotonic() - began, _cpu_seconds() - cpu_before
+        return seconds, cpu
+
+
+def _cpu_seconds() -> float:
+    """CPU seconds of Spark's JVM and of its Python workers, those that have ended included."""
+    found = 0.0
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if "kafka.Kafka" not in process.cmdline():
+                times = process.cpu_times()
+                found += times.user + times.system + times.children_user + times.children_system
+    return found
 
 
 def compare(
@@ -67,14 +82,16 @@ def compare(
             topology = make_topology(workload, bench.topic, "history", every)
             console.print(
                 f"{events:,} events, {key_count:,} keys, {workload}: a worker {worker.seconds:.1f} "
-                f"s, {worker.events_per_s:,.0f} events a second, load {worker.load:.1f}"
+                f"s, {worker.events_per_s:,.0f} events a second, "
+                f"{events / worker.cpu_seconds:,.0f} a CPU second, load {worker.load:.1f}"
             )
             for cores in (1, 2):
-                seconds = _time_backfill(topology, bootstrap, cores, folder)
+                seconds, cpu = _time_backfill(topology, bootstrap, cores, folder)
                 console.print(
                     f"  a backfill on {cores} core{'s' if cores > 1 else ''} {seconds:.1f} s, "
-                    f"{events / seconds:,.0f} events a second, {worker.seconds / seconds:.1f} times"
-                    " the worker"
+                    f"{events / seconds:,.0f} events a second, {events / cpu:,.0f} a CPU second; "
+                    f"{worker.seconds / seconds:.1f} times the worker, "
+                    f"{worker.cpu_seconds / cpu:.2f} times a CPU second"
                 )
 
 
