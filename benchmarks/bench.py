@@ -55,6 +55,11 @@ class Bench:
         self._topic = f"{self._name}-events"
         self._runs = 0
 
+    @property
+    def topic(self) -> str:
+        """The topic that `fill_topic` fills."""
+        return self._topic
+
     def fill_topic(self) -> int:
         """Create the topic and send the events; the mean size of an event in bytes."""
         keep = {"retention.ms": "-1"}
