@@ -22,7 +22,7 @@ from app.streaming.statistics import DEFAULT, Count, Mean, Statistic, Sum
 from app.streaming.topology import Topology
 from app.testing.memory_store import MemoryStore
 from benchmarks.inside import batches
-from benchmarks.report import machine
+from benchmarks.results import machine
 from benchmarks.workload import Int64s, KeyDistribution, Workload, draw
 
 SETS: dict[str, Sequence[Statistic]] = {
