@@ -27,18 +27,20 @@ class Answers:
 
     `shape` is tumbling, hopping or sliding. Those of a sliding window end at an event and have it
     in: they are a millisecond longer. `wait_ms` after its end, by the times of its own key, a
-    window must have been answered; None: each window must be.
+    window must have been answered; None: each window must be. Some do not send what is left when
+    they are told to stop.
     """
 
     topic: str
     shape: str
     wait_ms: int | None
     is_table: bool = False
+    lost_when_stopped: bool = False
 
     @classmethod
     def of_table(cls, topic: str) -> "Answers":
         """Those of a Faust table's changelog, tumbling, up to date when it has stopped."""
-        return cls(topic, "tumbling", None, is_table=True)
+        return cls(topic, "tumbling", None, is_table=True, lost_when_stopped=True)
 
     @classmethod
     def updated(cls, shape: str) -> "Answers":
@@ -53,7 +55,7 @@ class Answers:
     @classmethod
     def waited(cls, shape: str) -> "Answers":
         """The same, a minute after the window's end."""
-        return cls("{group}-answers", shape, _MINUTE_MS)
+        return cls("{group}-answers", shape, _MINUTE_MS, lost_when_stopped=True)
 
     def check(self, workload: Workload, bootstrap: str, group: str) -> int:
         """Compare all; return how many windows there are. Raises SlidestatError if one is wrong or
@@ -128,20 +130,34 @@ def read_topic(bootstrap: str, topic: str) -> list[tuple[bytes, bytes]]:
     try:
         partitions = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
         consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
-        ended = 0
-        while ended < len(partitions):
+        ended: set[int | None] = set()
+        while len(ended) < len(partitions):
             messages = consumer.consume(_FETCH, timeout=0.5)
             for message in messages:
                 value = message.value()
                 if (error := message.error()) is not None:
                     if error.code() != KafkaError._PARTITION_EOF:
                         raise KafkaException(error)
-                    ended += 1
+                    ended.add(message.partition())
                 elif value is not None:
                     records.append((message.key() or b"", value))
     finally:
         consumer.close()
     return records
+
+
+def topic_end(bootstrap: str, topic: str) -> int:
+    """How many records a topic has had."""
+    consumer = Consumer({**client_config(bootstrap), "group.id": f"{topic}-check"})
+    try:
+        partitions = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
+        ends = (
+            consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=_TIMEOUT_S)
+            for p in partitions
+        )
+        return sum(high for _, high in ends)
+    finally:
+        consumer.close()
 
 
 def topic_bytes(bootstrap: str, topic: str) -> int:

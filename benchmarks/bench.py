@@ -1,6 +1,7 @@
 """One broker with one workload on it, and the systems that are run against them."""
 
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from secrets import token_hex
 
 from app.client.connection import admin_client
 from app.client.topics import create_topic, create_topology_topics
-from benchmarks.answers import topic_bytes
+from benchmarks.answers import topic_bytes, topic_end
 from benchmarks.cases import CaseName, make_topology
 from benchmarks.check import check_output
 from benchmarks.measure import GroupOffsets, Measurement, SubjectProcess, time_commits, time_loop
@@ -20,7 +21,7 @@ from benchmarks.workload import Workload, send
 
 # A loop is timed from here on: its start-up, and what a compiler does while it warms up, are not.
 _WARM_UP = 10
-_COMMIT_S = 60.0
+_QUIET_S, _PATIENCE_S = 3, 60.0
 _KEEP = {"retention.ms": "-1"}
 
 
@@ -135,20 +136,25 @@ class Bench:
         with self._start(command, topic, group, data, system.window) as (process, progress):
             until = len(workload)
             measurement = time_loop(process, progress, warm_up, until, self._broker_pid)
-            if system.answers is not None and system.answers.is_table:
-                self._wait_for_commits(process, topic, group, workload)
+            if system.answers is not None and system.answers.lost_when_stopped:
+                self._wait_until_quiet(process, system.answers.topic.format(group=group))
         # It has stopped: what it had to write is written.
         answers = 0
         if system.answers is not None:
             answers = system.answers.check(workload, self._bootstrap, group)
         return self._weighed(measurement, answers, (0.0, 0.0), group, data, workload)
 
-    def _wait_for_commits(
-        self, process: SubjectProcess, topic: str, group: str, workload: Workload
-    ) -> None:
-        """Faust leaves what it has not sent when it is stopped; before a commit it sends all."""
-        with closing(GroupOffsets(self._bootstrap, topic, group, workload.partitions)) as offsets:
-            process.wait_for(offsets.committed, len(workload), _COMMIT_S)
+    def _wait_until_quiet(self, process: SubjectProcess, topic: str) -> None:
+        """Wait until a topic has grown no longer for a while."""
+        end, moved = -1, time.monotonic()
+
+        def quiet_s() -> int:
+            nonlocal end, moved
+            if (now := topic_end(self._bootstrap, topic)) != end:
+                end, moved = now, time.monotonic()
+            return int(time.monotonic() - moved)
+
+        process.wait_for(quiet_s, _QUIET_S, _PATIENCE_S)
 
     def _run_ours(
         self, command: list[str], topic: str, workload: Workload, name: str, data: Path

@@ -50,6 +50,12 @@ class Outcome:
     rounds: list[dict[str, Run]] = field(default_factory=list)
     cannot: dict[str, str] = field(default_factory=dict)
 
+    def fail(self, name: str, why: str) -> None:
+        """Have a system cannot, whatever it did in earlier rounds."""
+        self.cannot[name] = why
+        for measured in self.rounds:
+            measured.pop(name, None)
+
     def systems(self) -> dict[str, object]:
         """Every system's figures with their spreads, or its 'cannot'."""
         found: dict[str, object] = {}

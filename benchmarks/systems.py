@@ -33,8 +33,8 @@ BARE = "bare_consumer"
 class System:
     """One way to go through a topic.
 
-    `command` starts it, without the common arguments; it raises UnavailableError where it cannot run.
-    `window` is its last argument. `most_events` bounds what it is timed on, so that a slow one
+    `command` starts it, without the common arguments; it raises UnavailableError where it cannot
+    run. `window` is its last argument. `most_events` bounds what it is timed on, so that a slow one
     takes seconds; None is the whole topic. `answers` says how its answers are read and which must
     be there; None where it has none, or, for ours, where they are checked by `check`. `cannot`
     names the workloads that it has no answer to, with why.
@@ -128,7 +128,7 @@ SYSTEMS = {
             "count, sliding 1m",
             _QUIX,
             "sliding",
-            30_000,
+            12_000,
             Answers.final("sliding"),
         ),
         System(
@@ -152,7 +152,7 @@ SYSTEMS = {
             "count, sliding 1m",
             _kafka_streams,
             "sliding",
-            60_000,
+            40_000,
             Answers.updated("sliding"),
         ),
         System(

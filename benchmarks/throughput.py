@@ -49,19 +49,26 @@ def compare(
     """
     outcome = Outcome(cannot=dict(cannot))
     for number in range(1, runs + 1):
-        measured: dict[str, Run] = {}
+        outcome.rounds.append({})
         for system in systems:
             if system.name in outcome.cannot:
                 continue
             try:
                 with console.status(f"run {number} of {runs}: {system.name}"):
-                    measured[system.name] = bench.run(system)
+                    run = bench.run(system)
             except UnavailableError as why:
                 outcome.cannot[system.name] = str(why)
                 continue
-            line = f"run {number}: {system.name}: {_said(measured[system.name])}"
+            except SlidestatError as fault:
+                if system.name == OURS:
+                    raise
+                # One that fails says so in the results, and the others go on.
+                outcome.fail(system.name, f"run {number} failed: {fault.message} {fault.advice}")
+                console.print(f"run {number}: {system.name}: {fault.message}", highlight=False)
+                continue
+            line = f"run {number}: {system.name}: {_said(run)}"
             console.print(line, highlight=False, soft_wrap=True)
-        outcome.rounds.append(measured)
+            outcome.rounds[-1][system.name] = run
     return outcome
 
 
@@ -142,7 +149,7 @@ def throughput(
     json: Annotated[Path | None, typer.Option(help="Write all figures there too.")] = None,
 ) -> None:
     """Compare slidestat with others on named workloads, one after another."""
-    console = Console()
+    console = Console(width=150)
     names = system or [BARE]
     if unknown := [name for name in names if name not in (*SYSTEMS, "all")]:
         raise SlidestatError(

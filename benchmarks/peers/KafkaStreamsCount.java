@@ -6,6 +6,7 @@ import java.time.Duration;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.common.config.TopicConfig;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.KeyValue;
@@ -49,6 +50,8 @@ public final class KafkaStreamsCount {
         settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, bootstrap);
         settings.put(StreamsConfig.STATE_DIR_CONFIG, args[4]);
         settings.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, 1);
+        // The events are older than the changelog would be kept by its own settings.
+        settings.put(StreamsConfig.topicPrefix(TopicConfig.RETENTION_MS_CONFIG), "-1");
         settings.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
 
         StreamsBuilder builder = new StreamsBuilder();
@@ -76,17 +79,16 @@ public final class KafkaStreamsCount {
                 .to(group + "-answers", Produced.with(Serdes.String(), Serdes.String()));
 
         CountDownLatch stopped = new CountDownLatch(1);
-        try (KafkaStreams streams = new KafkaStreams(builder.build(), settings)) {
-            Thread stop =
-                    new Thread(
-                            () -> {
-                                streams.close();
-                                stopped.countDown();
-                            });
-            Runtime.getRuntime().addShutdownHook(stop);
-            streams.start();
-            stopped.await();
-        }
+        KafkaStreams streams = new KafkaStreams(builder.build(), settings);
+        Thread stop =
+                new Thread(
+                        () -> {
+                            streams.close();
+                            stopped.countDown();
+                        });
+        Runtime.getRuntime().addShutdownHook(stop);
+        streams.start();
+        stopped.await();
     }
 
     private static String answer(Windowed<String> windowed, Long count) {
