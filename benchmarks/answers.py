@@ -146,20 +146,6 @@ def read_topic(bootstrap: str, topic: str) -> list[tuple[bytes, bytes]]:
     return records
 
 
-def topic_end(bootstrap: str, topic: str) -> int:
-    """How many records a topic has had."""
-    consumer = Consumer({**client_config(bootstrap), "group.id": f"{topic}-check"})
-    try:
-        partitions = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
-        ends = (
-            consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=_TIMEOUT_S)
-            for p in partitions
-        )
-        return sum(high for _, high in ends)
-    finally:
-        consumer.close()
-
-
 def topic_bytes(bootstrap: str, topic: str) -> int:
     """The bytes of all keys and values on a topic."""
     return sum(len(key) + len(value) for key, value in read_topic(bootstrap, topic))

@@ -4,13 +4,15 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
 
+import numpy as np
+
 from app.client.connection import admin_client
 from app.client.topics import create_topic, create_topology_topics
-from benchmarks.answers import topic_bytes, topic_end
+from benchmarks.answers import topic_bytes
 from benchmarks.cases import CaseName, make_topology
 from benchmarks.check import check_output
 from benchmarks.measure import GroupOffsets, Measurement, SubjectProcess, time_commits, time_loop
@@ -21,7 +23,7 @@ from benchmarks.workload import Workload, send
 
 # A loop is timed from here on: its start-up, and what a compiler does while it warms up, are not.
 _WARM_UP = 10
-_QUIET_S, _PATIENCE_S = 3, 60.0
+_SETTLE_S, _PATIENCE_S = 5, 120.0
 _KEEP = {"retention.ms": "-1"}
 
 
@@ -42,6 +44,17 @@ class Run:
     changelog_bytes: int
     events: int
     keys: int
+
+
+@dataclass(frozen=True)
+class Restart:
+    """Seconds from the start of a process to its first event, after `events`: with the data folder
+    that it left, and with an empty one.
+    """
+
+    events: int
+    kept_s: float
+    emptied_s: float
 
 
 class Bench:
@@ -106,6 +119,54 @@ class Bench:
         finally:
             shutil.rmtree(data, ignore_errors=True)
 
+    def restart(self, system: System, events: int) -> Restart:
+        """Fill a system's state with so many events, then start it again: with the folder that it
+        left, and with an empty one, which it fills from its changelog. Seconds up to the first
+        event taken in, all start-up included. Raises as `run` does.
+        """
+        command = system.command()
+        workload = self._workload.part(0, events)
+        self._runs += 1
+        group = f"{self._name}-{self._runs}"
+        data = self._folder / group
+        data.mkdir()
+        topic = f"{group}-events"
+        create_topic(self._bootstrap, topic, workload.partitions, _KEEP)
+        send(workload, self._bootstrap, topic)
+        if system.name == OURS:
+            topology = make_topology(self._case, topic, group, self._every)
+            create_topology_topics(self._bootstrap, topology, workload.partitions)
+            arguments: tuple[str, ...] = (self._every, self._case)
+        else:
+            create_topic(self._bootstrap, f"{group}-answers", workload.partitions, _KEEP)
+            arguments = (system.window,)
+        try:
+            with self._start(command, topic, group, data, *arguments) as (process, progress):
+                process.wait_for(progress.read, events, _PATIENCE_S)
+                time.sleep(_SETTLE_S)
+            seconds = []
+            for keep in (True, False):
+                if not keep:
+                    shutil.rmtree(data / "state")
+                send(self._last_of_each_partition(workload), self._bootstrap, topic)
+                start = time.monotonic()
+                with self._start(command, topic, group, data, *arguments) as (process, progress):
+                    process.wait_for(progress.read, 1, _PATIENCE_S)
+                    seconds.append(time.monotonic() - start)
+                    process.wait_for(progress.read, workload.partitions, _PATIENCE_S)
+                    time.sleep(_SETTLE_S)
+        finally:
+            shutil.rmtree(data, ignore_errors=True)
+        return Restart(events, *seconds)
+
+    @staticmethod
+    def _last_of_each_partition(workload: Workload) -> Workload:
+        of = workload.keys % workload.partitions
+        rows = [int(np.flatnonzero(of == p)[-1]) for p in range(workload.partitions)]
+        keys, times, cents = (c[rows] for c in (workload.keys, workload.times, workload.cents))
+        # All after what has been read: none is late.
+        return replace(workload, keys=keys, times=times * 0 + workload.times[-1], cents=cents)
+
     def clean_up(self) -> None:
         """Delete the topics and groups that this bench made."""
         admin = admin_client(self._bootstrap)
@@ -136,25 +197,24 @@ class Bench:
         with self._start(command, topic, group, data, system.window) as (process, progress):
             until = len(workload)
             measurement = time_loop(process, progress, warm_up, until, self._broker_pid)
-            if system.answers is not None and system.answers.lost_when_stopped:
-                self._wait_until_quiet(process, system.answers.topic.format(group=group))
+            self._settle(process, system, topic, group, until)
         # It has stopped: what it had to write is written.
         answers = 0
         if system.answers is not None:
             answers = system.answers.check(workload, self._bootstrap, group)
         return self._weighed(measurement, answers, (0.0, 0.0), group, data, workload)
 
-    def _wait_until_quiet(self, process: SubjectProcess, topic: str) -> None:
-        """Wait until a topic has grown no longer for a while."""
-        end, moved = -1, time.monotonic()
-
-        def quiet_s() -> int:
-            nonlocal end, moved
-            if (now := topic_end(self._bootstrap, topic)) != end:
-                end, moved = now, time.monotonic()
-            return int(time.monotonic() - moved)
-
-        process.wait_for(quiet_s, _QUIET_S, _PATIENCE_S)
+    def _settle(
+        self, process: SubjectProcess, system: System, topic: str, group: str, events: int
+    ) -> None:
+        """Let a system send what it has, where it would lose that when it is stopped."""
+        if system.answers is None or not system.answers.lost_when_stopped:
+            return
+        if system.answers.is_table:
+            partitions = self._workload.partitions
+            with closing(GroupOffsets(self._bootstrap, topic, group, partitions)) as offsets:
+                process.wait_for(offsets.committed, events, _PATIENCE_S)
+        time.sleep(_SETTLE_S)
 
     def _run_ours(
         self, command: list[str], topic: str, workload: Workload, name: str, data: Path

@@ -28,6 +28,10 @@ _JAVA_JARS = _PEERS / "kafka-streams-4.1.1.sha256"
 OURS = "slidestat"
 BARE = "bare_consumer"
 
+_NO_QUANTILES = {
+    CaseName.QUANTILES: "it has no quantile aggregation: its users keep all values of a window"
+}
+
 
 @dataclass(frozen=True)
 class System:
@@ -36,8 +40,9 @@ class System:
     `command` starts it, without the common arguments; it raises UnavailableError where it cannot
     run. `window` is its last argument. `most_events` bounds what it is timed on, so that a slow one
     takes seconds; None is the whole topic. `answers` says how its answers are read and which must
-    be there; None where it has none, or, for ours, where they are checked by `check`. `cannot`
-    names the workloads that it has no answer to, with why.
+    be there; None where it has none, or, for ours, where they are checked by `check`. With
+    `has_changelog` its state is on the broker too. `cannot` names the workloads that it has no
+    answer to, with why.
     """
 
     name: str
@@ -46,11 +51,8 @@ class System:
     window: str = ""
     most_events: int | None = None
     answers: Answers | None = None
+    has_changelog: bool = True
     cannot: Mapping[CaseName, str] = field(default_factory=dict)
-
-
-def _ours() -> list[str]:
-    return [sys.executable, "-m", "benchmarks.ours"]
 
 
 def _own(module: str) -> list[str]:
@@ -91,86 +93,77 @@ def _flink() -> list[str]:
     )
 
 
-_QUIX = partial(_peer, "quix", "quix")
-_BYTEWAX = partial(_peer, "bytewax", "bytewax_flow")
+_QUESTIONS = {
+    "tumbling": "count, tumbling 1m",
+    "hopping": "count, hopping 1m every 10s",
+    "sliding": "count, sliding 1m",
+}
+
+
+def _faust() -> System:
+    answers = Answers.of_table("{group}-counts-changelog")
+    return System(
+        "faust_tumbling_table",
+        _QUESTIONS["tumbling"],
+        partial(_own, "plain_faust"),
+        "tumbling",
+        40_000,
+        answers,
+        cannot=_NO_QUANTILES,
+    )
+
+
+def _quix(window: str, most_events: int) -> System:
+    return System(
+        f"quix_{window}",
+        _QUESTIONS[window],
+        partial(_peer, "quix", "quix"),
+        window,
+        most_events,
+        Answers.final(window),
+        cannot=_NO_QUANTILES,
+    )
+
+
+def _streams(window: str, most_events: int | None) -> System:
+    return System(
+        f"kafka_streams_{window}",
+        _QUESTIONS[window],
+        _kafka_streams,
+        window,
+        most_events,
+        Answers.updated(window),
+        cannot=_NO_QUANTILES,
+    )
+
+
+def _bytewax(window: str, most_events: int) -> System:
+    return System(
+        f"bytewax_{window}",
+        _QUESTIONS[window],
+        partial(_peer, "bytewax", "bytewax_flow"),
+        window,
+        most_events,
+        Answers.waited(window),
+        has_changelog=False,
+        cannot=_NO_QUANTILES,
+    )
+
 
 SYSTEMS = {
     system.name: system
     for system in (
-        System(OURS, "sliding 1m, 5m and 1h, with bounds", _ours),
-        System(BARE, "consumed and decoded, nothing else", partial(_own, "bare")),
-        System(
-            "faust_tumbling_table",
-            "count, tumbling 1m",
-            partial(_own, "plain_faust"),
-            "tumbling",
-            40_000,
-            Answers.of_table("{group}-counts-changelog"),
-        ),
-        System(
-            "quix_tumbling",
-            "count, tumbling 1m",
-            _QUIX,
-            "tumbling",
-            300_000,
-            Answers.final("tumbling"),
-        ),
-        System(
-            "quix_hopping",
-            "count, hopping 1m every 10s",
-            _QUIX,
-            "hopping",
-            60_000,
-            Answers.final("hopping"),
-        ),
-        System(
-            "quix_sliding",
-            "count, sliding 1m",
-            _QUIX,
-            "sliding",
-            12_000,
-            Answers.final("sliding"),
-        ),
-        System(
-            "kafka_streams_tumbling",
-            "count, tumbling 1m",
-            _kafka_streams,
-            "tumbling",
-            None,
-            Answers.updated("tumbling"),
-        ),
-        System(
-            "kafka_streams_hopping",
-            "count, hopping 1m every 10s",
-            _kafka_streams,
-            "hopping",
-            400_000,
-            Answers.updated("hopping"),
-        ),
-        System(
-            "kafka_streams_sliding",
-            "count, sliding 1m",
-            _kafka_streams,
-            "sliding",
-            40_000,
-            Answers.updated("sliding"),
-        ),
-        System(
-            "bytewax_tumbling",
-            "count, tumbling 1m",
-            _BYTEWAX,
-            "tumbling",
-            200_000,
-            Answers.waited("tumbling"),
-        ),
-        System(
-            "bytewax_hopping",
-            "count, hopping 1m every 10s",
-            _BYTEWAX,
-            "sliding",
-            60_000,
-            Answers.waited("hopping"),
-        ),
-        System("flink_tumbling", "count, tumbling 1m", _flink, "tumbling"),
+        System(OURS, "sliding, all windows, with bounds", partial(_own, "ours")),
+        System(BARE, "decoded, nothing else", partial(_own, "bare"), has_changelog=False),
+        _faust(),
+        _quix("tumbling", 300_000),
+        _quix("hopping", 60_000),
+        _quix("sliding", 12_000),
+        _streams("tumbling", None),
+        _streams("hopping", 400_000),
+        _streams("sliding", 40_000),
+        _bytewax("tumbling", 200_000),
+        _bytewax("hopping", 60_000),
+        System("flink_tumbling", _QUESTIONS["tumbling"], _flink, has_changelog=False),
     )
 }

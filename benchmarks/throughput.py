@@ -8,7 +8,7 @@ See README.md beside this file for what is compared and how to read it.
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -27,7 +27,7 @@ from benchmarks.peers.environments import UnavailableError
 from benchmarks.results import Outcome
 from benchmarks.systems import BARE, OURS, SYSTEMS, System
 
-_PARTITIONS = 2
+PARTITIONS = 2
 
 
 @contextmanager
@@ -100,7 +100,7 @@ def measure(
     keys, every = keys or what.keys, every or what.every
     # A wrong `every` is found before anything is started.
     make_topology(case, "events", "bench", every)
-    drawn = what.draw(events, keys, _PARTITIONS)
+    drawn = what.draw(events, keys, PARTITIONS)
     cannot = {system.name: system.cannot[case] for system in systems if case in system.cannot}
     with (
         tempfile.TemporaryDirectory(prefix="slidestat-bench-") as folder,
@@ -111,7 +111,7 @@ def measure(
             size = bench.fill_topic()
             console.print(
                 f"{case}: {len(drawn):,} events of {size} bytes, {drawn.key_count:,} keys"
-                f" ({what.distribution or 'real'}), {_PARTITIONS} partitions",
+                f" ({what.distribution or 'real'}), {PARTITIONS} partitions",
                 highlight=False,
             )
             outcome = compare(bench, systems, runs, console, cannot)
@@ -167,14 +167,14 @@ def throughput(
         results.write(json, found, {})
 
 
-def main() -> None:
-    """Run the command; a fault that a user can mend is two lines, and exit code 2."""
+def run_command(command: Callable[..., None]) -> None:
+    """Run a command; a fault that a user can mend is two lines, and exit code 2."""
     try:
-        typer.run(throughput)
+        typer.run(command)
     except SlidestatError as error:
         print(f"error: {error.message}\nwhat to do: {error.advice}", file=sys.stderr)
         sys.exit(2)
 
 
 if __name__ == "__main__":
-    main()
+    run_command(throughput)

@@ -3,10 +3,10 @@
     python -m benchmarks.peers.bytewax_flow \
         BOOTSTRAP TOPIC GROUP PROGRESS_FILE DATA_DIR PARTITIONS WINDOW
 
-WINDOW is tumbling or sliding, by which Bytewax means windows that overlap at a fixed step, here of
-10 seconds. State in memory, with a recovery store (SQLite) that is written every 10 seconds as it
-comes; a window goes to the topic GROUP-answers when it closes. Its clock runs on between events, so
-it waits for a minute: what is read faster than it happened would come late otherwise.
+WINDOW is tumbling or hopping, every 10 seconds, which Bytewax calls sliding. State in memory, with
+a recovery store (SQLite) that is written every 10 seconds as it comes; a window goes to the topic
+GROUP-answers when it closes. Its clock runs on between events, so it waits for a minute: what is
+read faster than it happened would come late otherwise.
 """
 
 import sys

@@ -64,9 +64,7 @@ def test_a_commit_writes_each_key_once_however_many_batches_touched_it() -> None
     """
     events = draw(20_000, 50, KeyDistribution.UNIFORM, 1)
     statistics = (Count(), Sum())
-    topology = Topology(
-        name="work", source="events", span="1h", every="1m", statistics=statistics
-    )
+    topology = Topology(name="work", source="events", span="1h", every="1m", statistics=statistics)
     processor = PartitionProcessor(topology, topology.source, 0, MemoryStore())
     records = 0
     for batch in batches(events, topology.source, 1_000):
