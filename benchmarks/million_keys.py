@@ -32,7 +32,7 @@ from benchmarks.progress import Progress
 from benchmarks.results import machine
 from benchmarks.stored import changelog_end, folder_bytes, read_changelog, read_table
 from benchmarks.systems import OURS, SYSTEMS
-from benchmarks.workload import Int64s, Workload, draw, send
+from benchmarks.workload import Int64s, Workload, send
 
 _CASE = CaseName.MILLION_KEYS
 _PARTITIONS = 2
@@ -44,7 +44,7 @@ _PATIENCE_S = 300.0
 def _draw(keys: int, events: int, silence_ms: int) -> Workload:
     """All keys once, then the load, then two events long after."""
     case = CASES[_CASE]
-    drawn = draw(keys + events, keys, case.distribution, _PARTITIONS, case.mean_gap_ms)
+    drawn = case.draw(keys + events, keys, _PARTITIONS)
     everyone: Int64s = np.random.default_rng(1).permutation(keys)
     last = np.arange(_PARTITIONS)
     return replace(

@@ -34,10 +34,10 @@ def environment_python(name: str) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     print(f"making the environment of {name}", file=sys.stderr, flush=True)
     # --only-binary: what would have to be compiled here is not what its users run.
-    install = [python, "-m", "pip", "install", "--quiet", "--only-binary", ":all:"]
+    install = [str(python), "-m", "pip", "install", "--quiet", "--only-binary", ":all:"]
     for command in (
-        [sys.executable, "-m", "venv", folder],
-        [*install, "--require-hashes", "-r", lock],
+        [sys.executable, "-m", "venv", str(folder)],
+        [*install, "--require-hashes", "-r", str(lock)],
     ):
         done = subprocess.run(  # noqa: S603 - our own commands
             command,
