@@ -44,7 +44,7 @@ def test_whatever_is_counted_is_written_down(measured: dict[str, float]) -> None
 def test_work_that_doubles_is_seen() -> None:
     """Lines are counted as they run, those of the package alone."""
     events = draw(400, 10, KeyDistribution.UNIFORM, 1)
-    topology = Topology(name="work", source="events", span="1h", statistics=(Count(),))
+    topology = Topology(name="work", source="events", span="1h", every="1m", statistics=(Count(),))
     (batch,) = batches(events, topology.source, len(events))
 
     def once() -> None:
