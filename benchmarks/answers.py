@@ -63,6 +63,8 @@ class Answers:
         """
         topic = self.topic.format(group=group)
         keys, starts, counts = self._last(workload, bootstrap, topic)
+        if not len(keys):
+            raise _impossible(f"there is no answer on {topic}")
         length = _MINUTE_MS + (self.shape == "sliding")
         exact, _ = Exact(workload).of(keys, starts, starts + length)
         wrong = np.flatnonzero(exact != counts)

@@ -20,17 +20,19 @@ from benchmarks import results
 from benchmarks.bench import Bench
 from benchmarks.cases import CASES, CaseName
 from benchmarks.demonstration import demonstrate
+from benchmarks.latency import measure_latency
 from benchmarks.peers.environments import UnavailableError
 from benchmarks.systems import BARE, OURS, SYSTEMS
 from benchmarks.throughput import PARTITIONS, broker, measure, run_command
 
+_RATE = 2_000
 _OWN = [SYSTEMS[OURS], SYSTEMS[BARE]]
 
 
 @dataclass(frozen=True)
 class Plan:
     """What is run: the events and rounds of the comparison; other workloads, beside a bare loop
-    alone; the events of a restart and of the demonstration.
+    alone; the events of a restart and of the demonstration; for how long latency is measured.
     """
 
     events: int
@@ -38,15 +40,17 @@ class Plan:
     others: tuple[CaseName, ...]
     restart_events: int
     demonstration_events: int
+    latency_s: int
 
 
-QUICK = Plan(600_000, 2, (CaseName.FLIGHTS,), 10_000, 10_000_000)
+QUICK = Plan(600_000, 2, (CaseName.FLIGHTS,), 10_000, 10_000_000, 20)
 FULL = Plan(
     3_000_000,
     5,
     tuple(case for case in CaseName if case is not CaseName.SUMS),
     40_000,
     100_000_000,
+    60,
 )
 
 
@@ -110,6 +114,13 @@ def everything(
         highlight=False,
     )
     more: dict[str, object] = {"demonstration": demonstration}
+    results.write(json, workloads, more)
+    more["latency"] = found = measure_latency(_RATE, plan.latency_s)
+    console.print(
+        f"latency at {_RATE:,} records a second: p50 {found['p50_ms']:.0f} ms,"
+        f" p99 {found['p99_ms']:.0f} ms",
+        highlight=False,
+    )
     results.write(json, workloads, more)
     more["restarts"] = restarts(plan.restart_events, console)
     results.write(json, workloads, more)

@@ -118,7 +118,7 @@ def _read(bootstrap: str, topic: str) -> list[tuple[tuple[int, int], int, bytes]
     """Place, timestamp and value of all records of a topic."""
     settings = {"group.id": f"{topic}-check", "enable.auto.commit": False}
     consumer = Consumer({**client_config(bootstrap), **settings})
-    found = []
+    found: list[tuple[tuple[int, int], int, bytes]] = []
     try:
         places = [TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)]
         wanted = sum(consumer.get_watermark_offsets(place)[1] for place in places)
