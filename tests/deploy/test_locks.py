@@ -10,6 +10,7 @@ from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
 LOCKS = ["requirements.lock", "requirements-dev.lock"]
+PEERS = [f"benchmarks/peers/requirements-{name}.lock" for name in ("bytewax", "plots", "quix")]
 
 
 def locked(name: str) -> dict[str, Version]:
@@ -50,7 +51,7 @@ def test_locked_versions_are_final(name: str) -> None:
     assert [pin for pin in locked(name).items() if pin[1].is_prerelease] == []
 
 
-@pytest.mark.parametrize("name", LOCKS)
+@pytest.mark.parametrize("name", LOCKS + PEERS)
 def test_lock_names_no_registry_and_hashes_every_file(name: str) -> None:
     """Any mirror may serve the files: the lock has no address, and a SHA-256 for each of them."""
     text = (ROOT / name).read_text(encoding="utf-8")
