@@ -25,9 +25,10 @@ from app.analytics.session import spark_session
 from app.errors import SlidestatError
 from app.local.broker import LocalBroker
 from app.streaming.topology import Topology
-from benchmarks import report
-from benchmarks.bench import Bench, Subject
+from benchmarks import results
+from benchmarks.bench import Bench
 from benchmarks.cases import CASES, CaseName, make_topology
+from benchmarks.systems import OURS, SYSTEMS
 from benchmarks.workload import KeyDistribution, draw
 
 _PARTITIONS = 2
@@ -66,7 +67,7 @@ def compare(
 ) -> None:
     """Compare a worker with a backfill on one core and on two."""
     console = Console(highlight=False, soft_wrap=True)
-    console.print(report.machine())
+    console.print(results.machine())
     for key_count in keys or [1_000]:
         gap = CASES[workload].mean_gap_ms
         drawn = draw(events, key_count, KeyDistribution.ZIPF, _PARTITIONS, gap)
@@ -76,9 +77,9 @@ def compare(
         ):
             folder = Path(name)
             bootstrap = broker.bootstrap_servers
-            bench = Bench(bootstrap, broker.pid, workload, drawn, every, 0, folder)
+            bench = Bench(bootstrap, broker.pid, workload, drawn, every, folder)
             bench.fill_topic()
-            worker, _ = bench.run(Subject.OURS)
+            worker = bench.run(SYSTEMS[OURS]).measurement
             topology = make_topology(workload, bench.topic, "history", every)
             console.print(
                 f"{events:,} events, {key_count:,} keys, {workload}: a worker {worker.seconds:.1f} "
