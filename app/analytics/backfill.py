@@ -6,7 +6,7 @@ the same records in the same order. One task takes one partition after another, 
 what it holds is the states of the partition's keys, and one batch.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 
 import numpy as np
@@ -20,6 +20,7 @@ from app.analytics.key_states import KeyStates
 from app.analytics.lake import Dataset, Lake, rows_of
 from app.errors import SlidestatError
 from app.streaming.decoding import EventDecoder
+from app.streaming.emission import OutputRecord
 from app.streaming.event_time import closing_tick
 from app.streaming.key_state import decode_key_state
 from app.streaming.partition import Letter, PartitionProcessor
@@ -62,7 +63,7 @@ def backfill(topology: Topology, records: DataFrame) -> DataFrame:
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        yield from _arrow(Backfill(topology).rows(batches))
+        yield from Backfill(topology).run(batches)
 
     return records.mapInArrow(run, RECORD_SCHEMA)
 
@@ -113,8 +114,10 @@ class Backfill:
         self._topology = topology
         self._decoder = EventDecoder(topology)
 
-    def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Out]:
-        """What the records lead to, in the order in which a worker would write it."""
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What the records lead to, those of one topic and partition in the order in which a worker
+        would write them.
+        """
         open_partition: _Partition | None = None
         for partition, part in _by_partition(batches):
             if open_partition is None or open_partition.number != partition:
@@ -138,24 +141,27 @@ class _Partition:
         )
         self._unflushed = 0
 
-    def take(self, part: pa.RecordBatch) -> Iterator[Out]:
+    def take(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take a batch in."""
         batch = self._record_batch(part)
-        effects = self._processor.process(batch)
         topology = self._topology
-        for key, value, timestamp in effects.emissions:
-            yield topology.output_topic, self.number, timestamp, key, value, []
-        for letter in effects.dead_letters:
-            yield self._letter(letter, topology.dead_letter_topic)
-        for letter in effects.late:
-            yield self._letter(letter, topology.late_topic)
+        for effects in self._processor.steps(batch):
+            if effects.emissions:
+                yield _emitted(topology.output_topic, self.number, effects.emissions)
+            letters = [self._letter(it, topology.dead_letter_topic) for it in effects.dead_letters]
+            letters += [self._letter(it, topology.late_topic) for it in effects.late]
+            yield from _arrow(letters)
         self._unflushed += len(batch)
         if self._unflushed >= FLUSH_RECORDS:
             self._flush()
 
-    def close(self) -> Iterator[Out]:
+    def close(self) -> Iterator[pa.RecordBatch]:
         """The synopses of the keys that a window still sees, as the end of history leaves them."""
         self._flush()
+        yield from _arrow(self._synopses())
+        self._states.close()
+
+    def _synopses(self) -> Iterator[Out]:
         topology, tick = self._topology, self._processor.watermark + 1
         party = party_name(topology.source, self.number)
         headers = [
@@ -170,7 +176,6 @@ class _Partition:
             for name, header, synopsis in zip(names, headers, state.synopses, strict=True):
                 place = encode_key(SynopsisKey(topology.name, name, key, party))
                 yield _synopsis_topic(topology), self.number, tick, place, synopsis, header
-        self._states.close()
 
     def _flush(self) -> None:
         snapshot = self._processor.snapshot()
@@ -251,6 +256,28 @@ def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             held, rows = [], 0
     if held:
         yield pa.concat_batches(held)
+
+
+def _emitted(topic: str, partition: int, emissions: Sequence[OutputRecord]) -> pa.RecordBatch:
+    """Emissions as rows: they are most of what comes out, and go by columns."""
+    keys, values, stamps = zip(*emissions, strict=True)
+    count = len(emissions)
+    no_headers = pa.ListArray.from_arrays(
+        pa.array(np.zeros(count + 1, np.int32)),
+        pa.nulls(0, _ARROW.field("headers").type.value_type),
+    )
+    return pa.record_batch(
+        [
+            pa.repeat(pa.scalar(topic, pa.string()), count),
+            pa.repeat(pa.scalar(partition, pa.int32()), count),
+            pa.nulls(count, pa.int64()),
+            pa.array(np.array(stamps, np.int64) * 1_000).cast(_ARROW.field("timestamp").type),
+            pa.array(keys, pa.binary()),
+            pa.array(values, pa.binary()),
+            no_headers,
+        ],
+        schema=_ARROW,
+    )
 
 
 def _arrow(rows: Iterable[Out]) -> Iterator[pa.RecordBatch]:
