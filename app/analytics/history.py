@@ -125,8 +125,8 @@ def read_topic(spark: SparkSession, topology: Topology, bootstrap: str) -> DataF
         "value",
         f.unix_millis("timestamp").alias("timestamp"),
     )
-    # Spark's source has a task for each partition, which reads it in the order of its offsets: there
-    # is nothing to gather and to sort.
+    # Spark's source has a task for each partition, which reads it in the order of its offsets:
+    # there is nothing to gather and to sort.
     return rows.select(*_COLUMNS)
 
 
