@@ -17,7 +17,6 @@ from confluent_kafka import (
 
 from app.client.connection import admin_client, client_config
 from app.client.groups import count_workers
-from app.client.scan import open_scanner, scan
 from app.errors import SlidestatError
 from app.streaming.checkpoint import (
     BEING_RESET,
@@ -25,6 +24,7 @@ from app.streaming.checkpoint import (
     Checkpoint,
     encode_checkpoint,
 )
+from app.streaming.scan import open_scanner, scan
 from app.streaming.topology import Topology
 
 _TIMEOUT_S = 30.0

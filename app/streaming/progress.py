@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from app.streaming.checkpoint import NO_TIME, Counters
 
 _EVERY_S = 5.0
+_RESTORE_EVERY_S = 2.0
 
 
 class Progress:
@@ -60,3 +61,27 @@ class Progress:
 
     def _say(self, text: str) -> None:
         print(f"{self._topology}: {text}", file=sys.stderr, flush=True)
+
+
+class RestoreProgress:
+    """How far the tables follow their changelogs, told when that takes longer than a moment."""
+
+    def __init__(self, records: int) -> None:
+        self._records = records
+        self._read = 0
+        self._started = self._told_at = time.monotonic()
+
+    def read(self, records: int) -> None:
+        """So many offsets further."""
+        self._read += records
+        if time.monotonic() >= self._told_at + _RESTORE_EVERY_S:
+            self._told_at = time.monotonic()
+            self._say(f"restoring states: {self._read:,} of {self._records:,} changelog records")
+
+    def done(self) -> None:
+        """All of them."""
+        seconds = time.monotonic() - self._started
+        self._say(f"restored states from {self._read:,} changelog records in {seconds:.1f} s")
+
+    def _say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)

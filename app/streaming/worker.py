@@ -22,10 +22,12 @@ from app.streaming.delivery import BatchApp
 from app.streaming.extent import WHOLE, Extent
 from app.streaming.live import LiveTopology
 from app.streaming.output_codec import emission_codec
+from app.streaming.ownership import SupersededError
 from app.streaming.pipeline import Pipeline, flush_all
 from app.streaming.producer import BulkProducer
 from app.streaming.progress import Progress
 from app.streaming.records import RecordBatch
+from app.streaming.restore import BulkRecovery
 from app.streaming.table import StateTable
 from app.streaming.topology import Topology, require_one_worker
 
@@ -93,18 +95,36 @@ def create_app(
     outputs = BulkProducer(bootstrap_servers)
     changelog = BulkProducer(bootstrap_servers, track_offsets=True)
     offsets = _ConsumerOffsets(app, source_topic)
+    tables = [
+        StateTable(app, topology, partitions, changelog, bootstrap_servers)
+        for topology in topologies
+    ]
     pipelines = [
         Pipeline(
             topology,
-            StateTable(app, topology, partitions, changelog),
+            table,
             outputs,
             offsets,
             Progress(topology.name),
             emission_codec(topology, registry),
             extent.silent_until,
         )
-        for topology in topologies
+        for topology, table in zip(topologies, tables, strict=True)
     ]
+
+    def owned(changelog: TP, last_offset: int, generation: int) -> None:
+        for table in tables:
+            if table.changelog_topic == changelog.topic:
+                table.owned(changelog.partition, last_offset, generation)
+
+    app.tables._recovery = BulkRecovery(
+        app,
+        app.tables,
+        bootstrap_servers=bootstrap_servers,
+        on_owned=owned,
+        beacon=app.tables.beacon,
+        loop=app.tables.loop,
+    )
     # Held while records are queued, and while a flush waits for them: it would wait for ever for a
     # queue that is filled meanwhile.
     sending = asyncio.Lock()
@@ -114,6 +134,8 @@ def create_app(
     }
     app.make_web = lambda: web.server(app, live)
     flushing = asyncio.Lock()
+    # Between the discovery that others have its partitions and the rebalance that says so.
+    superseded = asyncio.Event()
 
     def forget() -> None:
         for pipeline in pipelines:
@@ -128,6 +150,10 @@ def create_app(
         async with flushing:
             try:
                 return await flush_all(pipelines, outputs, sending)
+            except SupersededError:
+                superseded.set()
+                forget()
+                return {}
             except BaseException as error:
                 # What was taken for writing is not written: the next flush must not commit it.
                 forget()
@@ -156,6 +182,8 @@ def create_app(
                     continue
                 async with sending:
                     for pipeline in pipelines:
+                        if superseded.is_set():
+                            break
                         if await pipeline.check_order(within):
                             pipeline.process(within)
             except Exception as error:
@@ -189,6 +217,7 @@ def create_app(
         # A flush under way must end before another worker may read what it writes.
         async with flushing:
             forget()
+        superseded.clear()
 
     @app.on_rebalance_complete.connect
     async def ready(*_args: Any, **_kwargs: Any) -> None:

@@ -23,6 +23,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from app.streaming.checkpoint import Checkpoint, Counters, decode_checkpoint
+from app.streaming.key_state import decode_key_state
 from app.streaming.partition import Effects, PartitionProcessor
 from app.streaming.records import RecordBatch
 from app.streaming.topology import Topology
@@ -35,6 +36,8 @@ DRAIN_S = 60.0
 STOP_S = 30.0
 
 Records = dict[int, list["Record"]]
+# By partition and key: the time of its newest event, how many it took in, its synopses' bytes.
+Tables = dict[int, dict[str, tuple[int, int, tuple[bytes, ...]]]]
 
 
 class Record(NamedTuple):
@@ -192,6 +195,18 @@ class Stage:
             if b"p" in (newest := {record.key: record.value for record in records})
         }
 
+    def tables(self) -> Tables:
+        """What a worker without a folder restores from the changelog."""
+        tables: Tables = {}
+        for partition, records in self.read(self.changelog).items():
+            newest = {record.key: record.value for record in records}
+            tables[partition] = {
+                key[1:].decode(): table_row(value)
+                for key, value in newest.items()
+                if key is not None and key[:1] == b"k" and value is not None
+            }
+        return tables
+
     def counters(self) -> Counters:
         """Records read and what became of them, over all partitions."""
         counters = [checkpoint.counters for checkpoint in self.checkpoints().values()]
@@ -237,6 +252,7 @@ class Expected(NamedTuple):
     late: dict[bytes | None, bytes | None]
     counters: Counters
     next_offsets: dict[int, int]
+    tables: "Tables"
 
 
 class _EmptyStore:
@@ -258,6 +274,7 @@ def undisturbed(topology: Topology, source: Records) -> Expected:
     effects = Effects()
     counters = np.zeros(4, np.int64)
     next_offsets = dict.fromkeys(source, 0)
+    tables: Tables = {partition: {} for partition in source}
     for partition, records in source.items():
         if not records:
             continue
@@ -268,7 +285,11 @@ def undisturbed(topology: Topology, source: Records) -> Expected:
             letter._replace(detail=str(partition)) for letter in some.dead_letters
         ]
         effects.late += [letter._replace(detail=str(partition)) for letter in some.late]
-        processor.snapshot()
+        snapshot = processor.snapshot()
+        assert snapshot is not None
+        tables[partition] = {
+            key: table_row(state) for key, state in snapshot.states.items() if state is not None
+        }
         next_offsets[partition] = processor.checkpoint.next_offset
         c = processor.checkpoint.counters
         counters += (c.read, c.counted, c.dead, c.late)
@@ -285,7 +306,14 @@ def undisturbed(topology: Topology, source: Records) -> Expected:
         by_key(effects.late),
         Counters(*counters.tolist()),
         next_offsets,
+        tables,
     )
+
+
+def table_row(state: bytes) -> tuple[int, int, tuple[bytes, ...]]:
+    """What a state says that no batch boundary may show in."""
+    decoded = decode_key_state(state)
+    return decoded.last_time, decoded.number, decoded.synopses
 
 
 def as_batch(topic: str, partition: int, records: Sequence[Record]) -> RecordBatch:
