@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export UV_CUSTOM_COMPILE_COMMAND := make lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check lint format types test test-quick demo bench audit schemas hooks lock clean
+.PHONY: help setup check lint format types test test-quick chaos demo bench audit schemas hooks lock clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -72,7 +72,11 @@ test: setup check ## everything: lint, types and all tests, on a real broker
 	$(BIN)/python -m pytest
 
 test-quick: setup ## the tests that need no broker
-	$(BIN)/python -m pytest --ignore tests/broker --ignore tests/client --ignore tests/local
+	$(BIN)/python -m pytest --ignore tests/broker --ignore tests/client --ignore tests/local \
+		--ignore tests/chaos
+
+chaos: setup ## two million events, while workers, broker and network fail all the time
+	CHAOS_EVENTS=2000000 CHAOS_ROUNDS=20 $(BIN)/python -m pytest tests/chaos
 
 demo: setup ## real events through a real broker, every figure checked against the exact one
 	$(BIN)/slidestat demo

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-import faust
 from aiokafka import TopicPartition
 from faust.exceptions import ConsistencyError
 from faust.types import TP, StreamT
@@ -20,6 +19,7 @@ from app.security.settings import broker_security
 from app.streaming.credentials import faust_credentials
 from app.streaming.delivery import BatchApp
 from app.streaming.extent import WHOLE, Extent
+from app.streaming.leaving import LeavingWorker
 from app.streaming.live import LiveTopology
 from app.streaming.output_codec import emission_codec
 from app.streaming.ownership import SupersededError
@@ -41,6 +41,13 @@ _END_CHECK_S = 0.5
 # A killed worker's partitions stand still for as long, also when it is started again at once;
 # Faust would have them wait for a minute.
 _SESSION_TIMEOUT_S = 10.0
+
+# As long as a group may take to tell a worker that it was given up.
+_REBALANCE_S = 3 * _SESSION_TIMEOUT_S
+_SUPERSEDED = SlidestatError(
+    "Another worker writes to the changelog of this one, and is in no group with it.",
+    "Stop one of the two; this one committed nothing since.",
+)
 
 # rocksdict raises plain exceptions; RocksDB begins their text with the kind of fault.
 _ROCKSDB_FAULTS = ("Corruption", "IO error")
@@ -146,13 +153,18 @@ def create_app(
         forget()
         await app.crash(error)
 
+    def end_superseded() -> None:
+        if superseded.is_set():
+            app.add_future(crash(_SUPERSEDED))
+
     async def flush() -> dict[TP, int]:
         async with flushing:
             try:
                 return await flush_all(pipelines, outputs, sending)
             except SupersededError:
-                superseded.set()
                 forget()
+                superseded.set()
+                asyncio.get_running_loop().call_later(_REBALANCE_S, end_superseded)
                 return {}
             except BaseException as error:
                 # What was taken for writing is not written: the next flush must not commit it.
@@ -273,7 +285,7 @@ def run_worker(
     app = create_app(topologies, bootstrap_servers, data_dir, partitions, web, registry, extent)
     _calm_garbage_collector()
     # The terminal shows what Progress says; what Faust has to say is for whoever looks into it.
-    worker = faust.Worker(
+    worker = LeavingWorker(
         app,
         quiet=True,
         loglevel="WARNING",

@@ -1,6 +1,7 @@
 """Real workers on a real broker: start and stop them, feed them, and read what they wrote."""
 
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -119,6 +120,10 @@ class Worker:
         """SIGTERM; its exit code."""
         self._process.terminate()
         return self._process.wait(timeout_s)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
 
     def kill(self) -> None:
         """SIGKILL."""

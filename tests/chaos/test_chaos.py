@@ -22,8 +22,8 @@ from tests.broker.workers import Stage, events, produce
 from tests.chaos.faults import Group, series
 from tests.chaos.network import Network
 
-EVENTS = int(os.environ.get("CHAOS_EVENTS", "240000"))
-ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "2"))
+EVENTS = int(os.environ.get("CHAOS_EVENTS", "120000"))
+ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "1"))
 SEED = int(os.environ.get("CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 2**31)
 PARTITIONS = 6
 CHUNK = 4_000
