@@ -41,7 +41,7 @@ def _leave_unfinished() -> NoReturn:
         "what to do: Check that the broker is up; nothing is lost, the next worker reads again what"
         " was not committed."
     )
-    os._exit(1)
+    os._exit(2)
 
 
 def _tell(text: str) -> None:

@@ -120,6 +120,8 @@ class BulkRecovery(Recovery):
     async def _build_offsets(
         self, consumer: Any, tps: set[TP], destination: "Counter[TP]", title: str
     ) -> None:
+        if title == "active":
+            self._require_all_states(await consumer.earliest_offsets(*tps), destination)
         await super()._build_offsets(consumer, tps, destination, title)
         if title != "active":
             return
@@ -136,6 +138,22 @@ class BulkRecovery(Recovery):
             if destination[tp] <= self.active_highwaters[tp]:
                 destination[tp] = max(behind.get(tp, -1), self.active_highwaters[tp])
                 self._on_owned(tp, destination[tp], generation)
+
+    def _require_all_states(self, earliest: dict[TP, int], persisted: "Counter[TP]") -> None:
+        """Raise SlidestatError where states were deleted that the table does not have.
+
+        A partition without any record is new to all: its source is read from the beginning, or
+        from where the table ends.
+        """
+        for tp, first in earliest.items():
+            have = persisted[tp] if persisted[tp] is not None else -1
+            if have + 1 < first <= self.active_highwaters[tp]:
+                raise SlidestatError(
+                    f"The changelog {tp.topic!r} has lost the first {first} records of partition"
+                    f" {tp.partition}, which this worker's tables do not have: states are missing.",
+                    "Set its cleanup.policy to compact, and read the source again with"
+                    " `slidestat replay`, or give the topology another name.",
+                )
 
     async def _restore(self, last: dict[TP, int]) -> None:
         """Follow the changelogs from behind these offsets to their ends; `last` is moved on."""

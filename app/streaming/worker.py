@@ -1,8 +1,10 @@
 """A worker: one process of a consumer group, which computes one or more topologies of a topic."""
 
 import asyncio
+import errno
 import gc
 import logging
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -51,6 +53,7 @@ _SUPERSEDED = SlidestatError(
 
 # rocksdict raises plain exceptions; RocksDB begins their text with the kind of fault.
 _ROCKSDB_FAULTS = ("Corruption", "IO error")
+_NO_ROOM = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT), os.strerror(errno.EFBIG))
 
 
 class WebSide(Protocol):
@@ -310,6 +313,11 @@ def _raise_for_the_user(reason: BaseException, data_dir: Path) -> NoReturn:
             f"The tables in {data_dir} are ahead of their changelog: it was made anew.",
             "Give the topology another name to count from the start of its source, or delete the"
             " folder to go on with empty tables.",
+        ) from reason
+    if str(reason).startswith(_ROCKSDB_FAULTS) and str(reason).endswith(_NO_ROOM):
+        raise SlidestatError(
+            f"There is no room for the tables in {data_dir}.",
+            "Make room, and start the worker again: nothing is lost.",
         ) from reason
     if str(reason).startswith(_ROCKSDB_FAULTS):
         fault = str(reason).rstrip(".")
