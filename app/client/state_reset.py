@@ -125,7 +125,7 @@ class ChangelogWriter:
         headers = epoch_header(epoch) if epoch else []
         while True:
             try:
-                self._producer.produce(self._topic, value, key, partition, headers=headers)
+                self._producer.produce(self._topic, value, key, partition, headers=dict(headers))
             except BufferError:
                 self._producer.poll(0.1)
             else:

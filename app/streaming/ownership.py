@@ -20,7 +20,10 @@ sleeper itself.
 Records without the header, of a version before it or of a replay, are restored wherever they stand.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+
+# As clients give them, and take them.
+Headers = Sequence[tuple[str, str | bytes | None]] | Mapping[str, str | bytes | None] | None
 
 _HEADER = "epoch"
 NO_EPOCH = 0
@@ -40,12 +43,10 @@ def epoch_header(epoch: int) -> list[tuple[str, bytes]]:
     return [(_HEADER, b"%d" % epoch)]
 
 
-def epoch_of(headers: Iterable[tuple[str, bytes | None]] | None) -> int:
+def epoch_of(headers: Headers) -> int:
     """The epoch of a record's writer; NO_EPOCH if it does not say."""
-    for name, value in headers or ():
-        if name == _HEADER and value and value.isdigit():
-            return int(value)
-    return NO_EPOCH
+    value = dict(headers or ()).get(_HEADER)
+    return int(value) if value and value.isdigit() else NO_EPOCH
 
 
 class Restored:
@@ -55,7 +56,7 @@ class Restored:
         self.newest = newest
         """The largest epoch so far."""
 
-    def counts(self, headers: Sequence[tuple[str, bytes | None]] | None) -> bool:
+    def counts(self, headers: Headers) -> bool:
         """Whether the next record is one of an owner."""
         epoch = epoch_of(headers)
         if epoch == NO_EPOCH:

@@ -7,6 +7,7 @@ partition is read until the broker says that this is its end.
 
 import asyncio
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,7 @@ from faust.tables.recovery import Recovery
 from faust.types import TP
 
 from app.errors import SlidestatError
-from app.streaming.ownership import NO_EPOCH, Restored
+from app.streaming.ownership import NO_EPOCH, Headers, Restored
 from app.streaming.progress import RestoreProgress
 from app.streaming.scan import open_scanner, scan
 
@@ -42,7 +43,7 @@ _PASSING = frozenset(
     }
 )
 
-Row = tuple[int, bytes, bytes | None, Any]
+Row = tuple[int, bytes, bytes | None, Headers]
 """(offset, key, value, headers) of a changelog's record."""
 
 
@@ -87,9 +88,7 @@ class StateStore(Store):
         rows: dict[int, list[Row]] = {}
         for event in batch:
             message = event.message
-            # Faust makes a mapping of them.
-            headers = list(dict(message.headers or {}).items())
-            row = (message.offset, message.key, message.value, headers)
+            row = (message.offset, message.key, message.value, message.headers)
             rows.setdefault(message.partition, []).append(row)
         for partition, some in rows.items():
             self.restore(partition, some)
@@ -174,16 +173,12 @@ class BulkRecovery(Recovery):
         consumer = open_scanner(self._bootstrap_servers)
         try:
             for topic in {tp.topic for tp in last}:
-                store = self.tables._changelogs[topic].data
+                store = cast(Any, self.tables._changelogs[topic]).data
                 while not stop.is_set():
                     try:
                         self._follow_topic(consumer, topic, store, last, told, stop)
                     except KafkaException as error:
-                        if error.args[0].code() not in _PASSING:
-                            raise SlidestatError(
-                                f"The changelog {topic!r} cannot be read: {error.args[0].str()}.",
-                                "Check the broker and what this user may read.",
-                            ) from error
+                        _raise_unless_passing(topic, error)
                         stop.wait(_RETRY_S)
                     else:
                         break
@@ -214,16 +209,30 @@ class BulkRecovery(Recovery):
 def read_rows(
     bootstrap_servers: str, topic: str, partition: int, start: int, end: int
 ) -> list[Row]:
-    """The records of a changelog at offsets start <= offset < end. Raises KafkaException."""
+    """The records of a changelog at offsets start <= offset < end, as soon as the broker answers.
+
+    Raises SlidestatError if it refuses.
+    """
     consumer = open_scanner(bootstrap_servers)
     try:
-        return [
-            row
-            for row in map(_row, scan(consumer, topic, {partition: start}))
-            if start <= row[0] < end
-        ]
+        while True:
+            try:
+                rows = [_row(message) for message in scan(consumer, topic, {partition: start})]
+            except KafkaException as error:
+                _raise_unless_passing(topic, error)
+                time.sleep(_RETRY_S)
+            else:
+                return [row for row in rows if start <= row[0] < end]
     finally:
         consumer.close()
+
+
+def _raise_unless_passing(topic: str, error: KafkaException) -> None:
+    if error.args[0].code() not in _PASSING:
+        raise SlidestatError(
+            f"The changelog {topic!r} cannot be read: {error.args[0].str()}.",
+            "Check the broker and what this user may read.",
+        ) from error
 
 
 def _by_partition(messages: Iterable[Message]) -> dict[int, list[Row]]:
@@ -235,5 +244,4 @@ def _by_partition(messages: Iterable[Message]) -> dict[int, list[Row]]:
 
 def _row(message: Message) -> Row:
     key = cast(bytes, message.key())
-    value = cast(bytes | None, message.value())
-    return cast(int, message.offset()), key, value, message.headers()
+    return cast(int, message.offset()), key, message.value(), message.headers()

@@ -10,7 +10,7 @@ the changelog and the database as it would have written them.
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import faust
 import rocksdict
@@ -46,13 +46,11 @@ class StateTable:
         self._changelog = changelog
         self._bootstrap_servers = bootstrap_servers
         self._owned: dict[int, _Owned] = {}
-        self._table = app.Table(
-            topology.table_name,
-            partitions=partitions,
-            key_type=bytes,
-            value_type=bytes,
+        self._table = cast(
+            Any,
+            app.Table(topology.table_name, partitions=partitions, key_type=bytes, value_type=bytes),
         )
-        self._store = self._table._data = StateStore(
+        self._table._data = self._store = StateStore(
             "rocksdb://",
             app,
             self._table,

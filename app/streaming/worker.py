@@ -127,7 +127,8 @@ def create_app(
             if table.changelog_topic == changelog.topic:
                 table.owned(changelog.partition, last_offset, generation)
 
-    app.tables._recovery = BulkRecovery(
+    tables_of_faust: Any = app.tables
+    tables_of_faust._recovery = BulkRecovery(
         app,
         app.tables,
         bootstrap_servers=bootstrap_servers,

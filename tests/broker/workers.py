@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -205,11 +205,14 @@ class Stage:
         tables: Tables = {}
         for partition, records in self.read(self.changelog).items():
             newest = {record.key: record.value for record in records}
-            tables[partition] = {
-                key[1:].decode(): table_row(value)
-                for key, value in newest.items()
-                if key is not None and key[:1] == b"k" and value is not None
-            }
+            tables[partition] = table(
+                self.topology,
+                {
+                    key[1:].decode(): value
+                    for key, value in newest.items()
+                    if key is not None and key[:1] == b"k" and value is not None
+                },
+            )
         return tables
 
     def counters(self) -> Counters:
@@ -292,9 +295,7 @@ def undisturbed(topology: Topology, source: Records) -> Expected:
         effects.late += [letter._replace(detail=str(partition)) for letter in some.late]
         snapshot = processor.snapshot()
         assert snapshot is not None
-        tables[partition] = {
-            key: table_row(state) for key, state in snapshot.states.items() if state is not None
-        }
+        tables[partition] = table(topology, snapshot.states)
         next_offsets[partition] = processor.checkpoint.next_offset
         c = processor.checkpoint.counters
         counters += (c.read, c.counted, c.dead, c.late)
@@ -315,10 +316,19 @@ def undisturbed(topology: Topology, source: Records) -> Expected:
     )
 
 
-def table_row(state: bytes) -> tuple[int, int, tuple[bytes, ...]]:
-    """What a state says that no batch boundary may show in."""
-    decoded = decode_key_state(state)
-    return decoded.last_time, decoded.number, decoded.synopses
+def table(
+    topology: Topology, states: Mapping[str, bytes | None]
+) -> dict[str, tuple[int, int, tuple[bytes, ...]]]:
+    """What the states of a partition say that no batch boundary may show in: without those of keys
+    that have left the span, which may be deleted at any time.
+    """
+    decoded = {key: decode_key_state(state) for key, state in states.items() if state is not None}
+    newest = max((state.last_time for state in decoded.values()), default=0)
+    return {
+        key: (state.last_time, state.number, state.synopses)
+        for key, state in decoded.items()
+        if state.last_time > newest - topology.span_length.length
+    }
 
 
 def as_batch(topic: str, partition: int, records: Sequence[Record]) -> RecordBatch:
