@@ -58,13 +58,14 @@ def largest_state(topology: Topology) -> int:
     """The bytes of the state of a key with FORESEEN_EVENTS events in the span, or with as many as a
     span of events holds: what is measured, carried on.
 
-    Sizes grow with the logarithm of the events, as fast as between the last two measured ones.
+    Sizes grow with the logarithm of the events: here half as fast again as between the last two
+    measured ones, since they go up and down on the way.
     """
     span = topology.span_length
     events = min(span.length, FORESEEN_EVENTS) if span.of_events else FORESEEN_EVENTS
     *_, before, last = [Footprint(1, 0, {}), *measure(topology)]
     growth = (last.state_bytes - before.state_bytes) / max(log(last.events / before.events), 1.0)
-    return last.state_bytes + max(0, round(growth * log(events / last.events)))
+    return last.state_bytes + max(0, round(1.5 * growth * log(events / last.events)))
 
 
 def _measure(topology: Topology, count: int) -> Footprint:
