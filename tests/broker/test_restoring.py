@@ -174,3 +174,24 @@ def test_a_disk_that_is_full(make_stage: MakeStage) -> None:
     assert "nothing is lost" in said
     stage.drain()
     stage.check()
+
+
+def test_each_worker_stands_by_for_the_other(make_stage: MakeStage) -> None:
+    """Of two workers, each also follows the changelog of the other's partitions: the one that is
+    left when the other is killed has nothing to restore.
+    """
+    stage = make_stage(partitions=2)
+    with stage.worker("a").await_ready() as one, stage.worker("b").await_ready() as other:
+        produce(stage.bootstrap, stage.topology.source, events(10_000))
+        stage.await_settled([one, other])
+        other.kill()
+
+        def took_over() -> bool:
+            return one.said().rpartition("ready, partitions:")[2].startswith(" 0, 1")
+
+        wait_until(took_over, "the other's partition is taken over", 60)
+        assert "restored states" not in one.said()
+        produce(stage.bootstrap, stage.topology.source, events(5_000, start=10_000))
+        stage.await_settled([one])
+        assert one.terminate() == 0, one.said()
+    stage.check()
