@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export UV_CUSTOM_COMPILE_COMMAND := make lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check lint format types test test-quick demo bench bench-full plots audit schemas \
+.PHONY: help setup check lint format types test test-quick chaos demo bench bench-full plots audit schemas \
 	hooks lock lock-peers clean
 
 help: ## list these targets
@@ -81,7 +81,10 @@ test: setup check ## everything: lint, types and all tests, on a real broker
 
 test-quick: setup ## the tests that need no broker
 	$(BIN)/python -m pytest --ignore tests/broker --ignore tests/client --ignore tests/local \
-	    --ignore tests/spark
+	    --ignore tests/spark --ignore tests/chaos
+
+chaos: setup ## two million events, while workers, broker and network fail all the time
+	CHAOS_EVENTS=2000000 CHAOS_ROUNDS=20 $(BIN)/python -m pytest tests/chaos
 
 demo: setup ## real events through a real broker, every figure checked against the exact one
 	$(BIN)/slidestat demo

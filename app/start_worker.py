@@ -6,6 +6,7 @@ from pathlib import Path
 from app.client.connection import require_broker
 from app.client.footprint_text import footprint_line
 from app.client.options import LOOPBACK
+from app.client.size_limits import check_sizes
 from app.client.worker_topics import prepare_topics
 from app.streaming.data_folder import data_folder
 from app.streaming.extent import WHOLE, Extent
@@ -49,6 +50,7 @@ def start_worker(
                 topology=topology.name,
             )
             tell("memory of a key", footprint_line(topology), topology=topology.name)
+            check_sizes(bootstrap, topology)
 
         # Faust takes a second to import.
         from app.streaming.worker import run_worker

@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaException, TopicPartition
 
-from app.client.scan import open_scanner, scan
 from app.client.worker_topics import require_events
 from app.errors import SlidestatError
 from app.streaming.extent import Extent
+from app.streaming.scan import open_scanner, scan
 from app.streaming.topology import Topology
 
 EARLIEST = "earliest"

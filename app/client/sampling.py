@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException, TopicPartition
 
 from app.client.connection import require_topic
-from app.client.scan import open_scanner, scan
 from app.errors import SlidestatError
+from app.streaming.scan import open_scanner, scan
 
 _TIMEOUT_S = 30.0
 

@@ -5,7 +5,7 @@ its start, so that every copy of the tables, wherever it is, follows when it res
 whole, a checkpoint that no topology has made stands there: a worker started meanwhile is refused.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
@@ -17,7 +17,6 @@ from confluent_kafka import (
 
 from app.client.connection import admin_client, client_config
 from app.client.groups import count_workers
-from app.client.scan import open_scanner, scan
 from app.errors import SlidestatError
 from app.streaming.checkpoint import (
     BEING_RESET,
@@ -25,9 +24,13 @@ from app.streaming.checkpoint import (
     Checkpoint,
     encode_checkpoint,
 )
+from app.streaming.ownership import NO_EPOCH, epoch_header, epoch_of
+from app.streaming.scan import open_scanner, scan
 from app.streaming.topology import Topology
 
 _TIMEOUT_S = 30.0
+# What a worker writes that sleeps through a reset is older than it, in whatever generation.
+_BEYOND_ALL_GENERATIONS = 2**32
 
 
 def require_no_workers(bootstrap: str, topology: Topology) -> None:
@@ -54,14 +57,17 @@ def reset_state(bootstrap: str, topology: Topology, starts: Mapping[int, int]) -
         sender.send(partition, CHECKPOINT_KEY, under_way)
     sender.flush()
     keys = 0
-    for partition, key in _live_keys(bootstrap, topology.changelog_topic, len(starts)):
-        if key != CHECKPOINT_KEY:
-            sender.send(partition, key, None)
+    epochs = {}
+    for partition in starts:
+        live, newest = _live_keys(bootstrap, topology.changelog_topic, partition)
+        epochs[partition] = newest + _BEYOND_ALL_GENERATIONS
+        for key in live - {CHECKPOINT_KEY}:
+            sender.send(partition, key, None, epochs[partition])
             keys += 1
     sender.flush()
     for partition, start in starts.items():
         checkpoint = encode_checkpoint(Checkpoint(start), topology.state_label)
-        sender.send(partition, CHECKPOINT_KEY, checkpoint)
+        sender.send(partition, CHECKPOINT_KEY, checkpoint, epochs[partition])
     sender.flush()
     _set_offsets(bootstrap, topology, starts)
     return keys
@@ -78,26 +84,26 @@ def _set_offsets(bootstrap: str, topology: Topology, starts: Mapping[int, int]) 
         raise _refused(error) from error
 
 
-def _live_keys(bootstrap: str, topic: str, partitions: int) -> Iterator[tuple[int, bytes]]:
-    """(partition, key) of the records that compaction would keep. Memory: a partition's keys."""
+def _live_keys(bootstrap: str, topic: str, partition: int) -> tuple[set[bytes], int]:
+    """The keys of the records that compaction would keep, and the largest epoch."""
+    live: set[bytes] = set()
+    newest = NO_EPOCH
     consumer = open_scanner(bootstrap)
     try:
-        for partition in range(partitions):
-            live: set[bytes] = set()
-            for message in scan(consumer, topic, {partition: 0}):
-                key = message.key()
-                if not isinstance(key, bytes):
-                    continue
-                if message.value() is None:
-                    live.discard(key)
-                else:
-                    live.add(key)
-            for key in live:
-                yield partition, key
+        for message in scan(consumer, topic, {partition: 0}):
+            newest = max(newest, epoch_of(message.headers()))
+            key = message.key()
+            if not isinstance(key, bytes):
+                continue
+            if message.value() is None:
+                live.discard(key)
+            else:
+                live.add(key)
     except KafkaException as error:
         raise _refused(error) from error
     finally:
         consumer.close()
+    return live, newest
 
 
 class ChangelogWriter:
@@ -115,10 +121,11 @@ class ChangelogWriter:
             }
         )
 
-    def send(self, partition: int, key: bytes, value: bytes | None) -> None:
+    def send(self, partition: int, key: bytes, value: bytes | None, epoch: int = NO_EPOCH) -> None:
+        headers = epoch_header(epoch) if epoch else []
         while True:
             try:
-                self._producer.produce(self._topic, value, key, partition)
+                self._producer.produce(self._topic, value, key, partition, headers=dict(headers))
             except BufferError:
                 self._producer.poll(0.1)
             else:

@@ -6,6 +6,7 @@ from app.client.connection import admin_client, require_broker, require_topic
 from app.client.other_groups import check_no_other_group
 from app.client.topics import create_topic, topic_configs, written_topics
 from app.errors import SlidestatError
+from app.streaming.producer import MAX_MESSAGE_BYTES
 from app.streaming.topology import Topology
 
 _COMPACT = "compact"
@@ -22,7 +23,10 @@ def prepare_topics(bootstrap: str, topology: Topology) -> int:
     partitions = require_events(bootstrap, source)
     wanted = written_topics(topology)
     # Faust would make it with a single replica, whatever the cluster's default.
-    wanted[topology.changelog_topic] = {"cleanup.policy": _COMPACT}
+    wanted[topology.changelog_topic] = {
+        "cleanup.policy": _COMPACT,
+        "max.message.bytes": str(MAX_MESSAGE_BYTES),
+    }
     cluster = require_broker(bootstrap)
     check_no_other_group(bootstrap, topology, cluster)
     found = {

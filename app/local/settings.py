@@ -78,7 +78,6 @@ def server_properties(
     )
     settings = {
         **SETTINGS,
-        **secured_settings,
         "listeners": f"{listeners},CONTROLLER://{HOST}:{controller_port}",
         "advertised.listeners": listeners,
         # given one further protocol, Kafka no longer assumes the controller's
@@ -93,6 +92,8 @@ def server_properties(
         "controller.quorum.voters": f"{SETTINGS['node.id']}@{HOST}:{controller_port}",
         # JSON's escapes are also those of a properties file
         "log.dirs": json.dumps(str(log_dir))[1:-1],
+        # last: clients may be told another address than the one listened at
+        **secured_settings,
     }
     return "".join(f"{name}={value}\n" for name, value in settings.items())
 

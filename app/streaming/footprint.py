@@ -6,6 +6,7 @@ the span, so that is what is varied.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from math import log
 from typing import Any
 
 import msgspec
@@ -22,6 +23,7 @@ from app.streaming.topology import Topology
 from schemas.event import LATEST_TIME_MS
 
 EVENTS = (5, 1_000, 100_000)
+FORESEEN_EVENTS = 10**9
 
 _START_MS = 1_700_000_000_000
 _MEDIAN = 100.0
@@ -50,6 +52,20 @@ def measure(topology: Topology) -> list[Footprint]:
     span = topology.span_length
     counts = dict.fromkeys(min(n, span.length) if span.of_events else n for n in EVENTS)
     return [_measure(topology, count) for count in counts]
+
+
+def largest_state(topology: Topology) -> int:
+    """The bytes of the state of a key with FORESEEN_EVENTS events in the span, or with as many as a
+    span of events holds: what is measured, carried on.
+
+    Sizes grow with the logarithm of the events: here half as fast again as between the last two
+    measured ones, since they go up and down on the way.
+    """
+    span = topology.span_length
+    events = min(span.length, FORESEEN_EVENTS) if span.of_events else FORESEEN_EVENTS
+    *_, before, last = [Footprint(1, 0, {}), *measure(topology)]
+    growth = (last.state_bytes - before.state_bytes) / max(log(last.events / before.events), 1.0)
+    return last.state_bytes + max(0, round(1.5 * growth * log(events / last.events)))
 
 
 def _measure(topology: Topology, count: int) -> Footprint:

@@ -11,6 +11,7 @@ from app.streaming.checkpoint import NO_TIME, Counters
 from app.streaming.telling import tell
 
 _EVERY_S = 5.0
+_RESTORE_EVERY_S = 2.0
 
 
 class Progress:
@@ -66,3 +67,34 @@ class Progress:
 
     def _say(self, event: str, text: str, **fields: object) -> None:
         tell(event, f"{self._topology}: {text}", topology=self._topology, **fields)
+
+
+class RestoreProgress:
+    """How far the tables follow their changelogs, told when that takes longer than a moment."""
+
+    def __init__(self, records: int) -> None:
+        self._records = records
+        self._read = 0
+        self._started = self._told_at = time.monotonic()
+
+    def read(self, records: int) -> None:
+        """So many offsets further."""
+        self._read += records
+        if time.monotonic() >= self._told_at + _RESTORE_EVERY_S:
+            self._told_at = time.monotonic()
+            tell(
+                "restoring states",
+                f"restoring states: {self._read:,} of {self._records:,} changelog records",
+                read=self._read,
+                records=self._records,
+            )
+
+    def done(self) -> None:
+        """All of them."""
+        seconds = time.monotonic() - self._started
+        tell(
+            "restored states",
+            f"restored states from {self._read:,} changelog records in {seconds:.1f} s",
+            records=self._read,
+            seconds=seconds,
+        )

@@ -8,15 +8,18 @@ the changelog and the database as it would have written them.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 import faust
 import rocksdict
 
 from app.streaming.checkpoint import CHECKPOINT_KEY
+from app.streaming.ownership import SupersededError, epoch_header, epoch_of, next_epoch
 from app.streaming.partition import Snapshot
 from app.streaming.producer import BulkProducer
+from app.streaming.restore import StateStore, read_rows
 from app.streaming.topology import Topology
 
 _KEY = b"k"
@@ -34,15 +37,28 @@ class StateTable:
     """The table `NAME-state` of a topology, partitioned as its source."""
 
     def __init__(
-        self, app: faust.App, topology: Topology, partitions: int, changelog: BulkProducer
+        self,
+        app: faust.App,
+        topology: Topology,
+        partitions: int,
+        changelog: BulkProducer,
+        bootstrap_servers: str,
     ) -> None:
         self._changelog = changelog
         # Written to the changelog since the process began.
         self.changelog_records = 0
         self.changelog_bytes = 0
-        self._table = app.Table(
-            topology.table_name,
-            partitions=partitions,
+        self._bootstrap_servers = bootstrap_servers
+        self._owned: dict[int, _Owned] = {}
+        self._table = cast(
+            Any,
+            app.Table(topology.table_name, partitions=partitions, key_type=bytes, value_type=bytes),
+        )
+        self._table._data = self._store = StateStore(
+            "rocksdb://",
+            app,
+            self._table,
+            table_name=self._table.name,
             key_type=bytes,
             value_type=bytes,
             options=dict(_ROCKSDB_OPTIONS),
@@ -58,22 +74,28 @@ class StateTable:
         name: str = self._table.changelog_topic.get_topic_name()
         return name
 
+    def owned(self, partition: int, last_offset: int, generation: int) -> None:
+        """A partition is this worker's, and restored up to an offset, since a generation."""
+        epoch = next_epoch(self._store.newest_epoch(partition), generation)
+        self._owned[partition] = _Owned(epoch, last_offset)
+
     async def write(self, snapshots: Mapping["TablePartition", Snapshot]) -> None:
         """Make the snapshots of partitions durable: changelog first, acknowledged; then RocksDB.
 
         Databases are written by the handles that are read by: Faust lets go of its own when it
         stops, before the last flush, and one that is held cannot be opened again.
+        Raises SupersededError, with nothing in RocksDB, if another worker has taken one over.
         """
-        topic = self.changelog_topic
-        for store, snapshot in snapshots.items():
-            size = 0
-            for key, state in _rows(snapshot):
-                self._changelog.produce(topic, store.partition, key, state)
-                size += len(key) + len(state or b"")
-            self.changelog_records += len(snapshot.states) + 1
-            self.changelog_bytes += size
-        await self._changelog.flush()
         loop = asyncio.get_running_loop()
+        written = {}
+        for store, snapshot in snapshots.items():
+            owned = self._owned[store.partition]
+            written[store] = owned, self._produce(store.partition, owned, _rows(snapshot))
+        await self._changelog.flush()
+        strangers = {
+            store: await loop.run_in_executor(None, self._strangers, store.partition, owned, count)
+            for store, (owned, count) in written.items()
+        }
         for store, snapshot in snapshots.items():
             batch = rocksdict.WriteBatch(raw_mode=True)
             for key, state in _rows(snapshot):
@@ -81,13 +103,69 @@ class StateTable:
                     batch.delete(key)
                 else:
                     batch.put(key, state)
-            offset = self._changelog.last_offset(topic, store.partition)
-            batch.put(self._store.offset_key, str(offset).encode())
+            owned, _ = written[store]
+            self._store.note_position(batch, owned.last_offset, owned.epoch)
+            await loop.run_in_executor(None, store.database.write, batch)
+        for store, keys in strangers.items():
+            await self._write_again(store, keys)
+
+    def _produce(
+        self, partition: int, owned: "_Owned", rows: Iterable[tuple[bytes, bytes | None]]
+    ) -> int:
+        headers = epoch_header(owned.epoch)
+        count = size = 0
+        for key, state in rows:
+            self._changelog.produce(self.changelog_topic, partition, key, state, headers=headers)
+            count += 1
+            size += len(key) + len(state or b"")
+        self.changelog_records += count
+        self.changelog_bytes += size
+        return count
+
+    def _strangers(self, partition: int, owned: "_Owned", written: int) -> set[bytes]:
+        """The keys that others have written since the last time, beside `written` of one's own.
+
+        Raises SupersededError if one of them owns the partition.
+        """
+        before = owned.last_offset
+        owned.last_offset = self._changelog.last_offset(self.changelog_topic, partition)
+        if owned.last_offset - before == written:
+            return set()
+        keys = set()
+        for _, key, _, headers in read_rows(
+            self._bootstrap_servers,
+            self.changelog_topic,
+            partition,
+            before + 1,
+            owned.last_offset + 1,
+        ):
+            epoch = epoch_of(headers)
+            if epoch > owned.epoch:
+                raise SupersededError
+            if epoch < owned.epoch:
+                keys.add(key)
+        return keys
+
+    async def _write_again(self, store: "TablePartition", keys: set[bytes]) -> None:
+        """Put the own states of keys behind what others wrote for them."""
+        loop = asyncio.get_running_loop()
+        owned = self._owned[store.partition]
+        while keys:
+            rows = [(key, store.database.get(key)) for key in keys]
+            count = self._produce(store.partition, owned, rows)
+            await self._changelog.flush()
+            keys = await loop.run_in_executor(None, self._strangers, store.partition, owned, count)
+            batch = rocksdict.WriteBatch(raw_mode=True)
+            self._store.note_position(batch, owned.last_offset, owned.epoch)
             await loop.run_in_executor(None, store.database.write, batch)
 
-    @property
-    def _store(self) -> Any:
-        return self._table.data  # Faust types it as a mapping; it is its RocksDB store
+
+@dataclass
+class _Owned:
+    """This worker's epoch of a partition, and up to where it knows the changelog."""
+
+    epoch: int
+    last_offset: int
 
 
 class TablePartition:

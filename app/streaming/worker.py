@@ -1,15 +1,16 @@
 """A worker: one process of a consumer group, which computes one or more topologies of a topic."""
 
 import asyncio
+import errno
 import gc
 import logging
+import os
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, cast
 
-import faust
 from aiokafka import TopicPartition
 from faust.exceptions import ConsistencyError
 from faust.types import TP, StreamT
@@ -20,12 +21,15 @@ from app.security.settings import broker_security
 from app.streaming.credentials import faust_credentials
 from app.streaming.delivery import BatchApp, BatchConsumer
 from app.streaming.extent import WHOLE, Extent
+from app.streaming.leaving import LeavingWorker
 from app.streaming.live import LiveTopology
 from app.streaming.output_codec import emission_codec
+from app.streaming.ownership import SupersededError
 from app.streaming.pipeline import Pipeline, flush_all
 from app.streaming.producer import BulkProducer
 from app.streaming.progress import Progress
 from app.streaming.records import RecordBatch
+from app.streaming.restore import BulkRecovery
 from app.streaming.table import StateTable
 from app.streaming.telling import LogForm, json_logging, tell, tell_failure
 from app.streaming.topology import Topology, require_one_worker
@@ -41,8 +45,16 @@ _END_CHECK_S = 0.5
 # Faust would have them wait for a minute.
 _SESSION_TIMEOUT_S = 10.0
 
+# As long as a group may take to tell a worker that it was given up.
+_REBALANCE_S = 3 * _SESSION_TIMEOUT_S
+_SUPERSEDED = SlidestatError(
+    "Another worker writes to the changelog of this one, and is in no group with it.",
+    "Stop one of the two; this one committed nothing since.",
+)
+
 # rocksdict raises plain exceptions; RocksDB begins their text with the kind of fault.
 _ROCKSDB_FAULTS = ("Corruption", "IO error")
+_NO_ROOM = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT), os.strerror(errno.EFBIG))
 
 
 class WebSide(Protocol):
@@ -94,18 +106,37 @@ def create_app(
     outputs = BulkProducer(bootstrap_servers)
     changelog = BulkProducer(bootstrap_servers, track_offsets=True)
     offsets = _ConsumerOffsets(app, source_topic)
+    tables = [
+        StateTable(app, topology, partitions, changelog, bootstrap_servers)
+        for topology in topologies
+    ]
     pipelines = [
         Pipeline(
             topology,
-            StateTable(app, topology, partitions, changelog),
+            table,
             outputs,
             offsets,
             Progress(topology.name),
             emission_codec(topology, registry),
             extent.silent_until,
         )
-        for topology in topologies
+        for topology, table in zip(topologies, tables, strict=True)
     ]
+
+    def owned(changelog: TP, last_offset: int, generation: int) -> None:
+        for table in tables:
+            if table.changelog_topic == changelog.topic:
+                table.owned(changelog.partition, last_offset, generation)
+
+    tables_of_faust: Any = app.tables
+    tables_of_faust._recovery = BulkRecovery(
+        app,
+        app.tables,
+        bootstrap_servers=bootstrap_servers,
+        on_owned=owned,
+        beacon=app.tables.beacon,
+        loop=app.tables.loop,
+    )
     # Held while records are queued, and while a flush waits for them: it would wait for ever for a
     # queue that is filled meanwhile.
     sending = asyncio.Lock()
@@ -116,6 +147,8 @@ def create_app(
     }
     app.make_web = lambda: web.server(app, live)
     flushing = asyncio.Lock()
+    # Between the discovery that others have its partitions and the rebalance that says so.
+    superseded = asyncio.Event()
 
     def forget() -> None:
         for pipeline in pipelines:
@@ -126,10 +159,19 @@ def create_app(
         forget()
         await app.crash(error)
 
+    def end_superseded() -> None:
+        if superseded.is_set():
+            app.add_future(crash(_SUPERSEDED))
+
     async def flush() -> dict[TP, int]:
         async with flushing:
             try:
                 return await flush_all(pipelines, outputs, sending)
+            except SupersededError:
+                forget()
+                superseded.set()
+                asyncio.get_running_loop().call_later(_REBALANCE_S, end_superseded)
+                return {}
             except BaseException as error:
                 # What was taken for writing is not written: the next flush must not commit it.
                 forget()
@@ -161,6 +203,8 @@ def create_app(
                     if app.rebalancing or app.rebalancing_count != rebalances:
                         continue  # It is read again, here or by another worker.
                     for pipeline in pipelines:
+                        if superseded.is_set():
+                            break
                         if not await pipeline.check_order(within):
                             break
                         if not await pipeline.process(within):
@@ -210,6 +254,7 @@ def create_app(
         # A flush under way must end before another worker may read what it writes.
         async with flushing:
             forget()
+        superseded.clear()
         # So must provisional emissions: they would replace those of the next worker.
         async with looking_ahead:
             pass
@@ -280,7 +325,7 @@ def run_worker(
     _calm_garbage_collector()
     # The terminal shows what we tell; what Faust has to say is for whoever looks into it.
     is_json = log is LogForm.JSON
-    worker = faust.Worker(
+    worker = LeavingWorker(
         app,
         quiet=True,
         loglevel="WARNING",
@@ -306,6 +351,11 @@ def _raise_for_the_user(reason: BaseException, data_dir: Path) -> NoReturn:
             f"The tables in {data_dir} are ahead of their changelog: it was made anew.",
             "Give the topology another name to count from the start of its source, or delete the"
             " folder to go on with empty tables.",
+        ) from reason
+    if str(reason).startswith(_ROCKSDB_FAULTS) and str(reason).endswith(_NO_ROOM):
+        raise SlidestatError(
+            f"There is no room for the tables in {data_dir}.",
+            "Make room, and start the worker again: nothing is lost.",
         ) from reason
     if str(reason).startswith(_ROCKSDB_FAULTS):
         fault = str(reason).rstrip(".")

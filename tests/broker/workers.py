@@ -1,10 +1,11 @@
 """Real workers on a real broker: start and stop them, feed them, and read what they wrote."""
 
 import re
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +24,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from app.streaming.checkpoint import Checkpoint, Counters, decode_checkpoint
+from app.streaming.key_state import decode_key_state
 from app.streaming.partition import Effects, PartitionProcessor
 from app.streaming.records import RecordBatch
 from app.streaming.topology import Topology
@@ -35,6 +37,8 @@ DRAIN_S = 60.0
 STOP_S = 30.0
 
 Records = dict[int, list["Record"]]
+# By partition and key: the time of its newest event, how many it took in, its synopses' bytes.
+Tables = dict[int, dict[str, tuple[int, int, tuple[bytes, ...]]]]
 
 
 class Record(NamedTuple):
@@ -117,6 +121,10 @@ class Worker:
         self._process.terminate()
         return self._process.wait(timeout_s)
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
     def kill(self) -> None:
         """SIGKILL."""
         self._process.kill()
@@ -192,6 +200,21 @@ class Stage:
             if b"p" in (newest := {record.key: record.value for record in records})
         }
 
+    def tables(self) -> Tables:
+        """What a worker without a folder restores from the changelog."""
+        tables: Tables = {}
+        for partition, records in self.read(self.changelog).items():
+            newest = {record.key: record.value for record in records}
+            tables[partition] = table(
+                self.topology,
+                {
+                    key[1:].decode(): value
+                    for key, value in newest.items()
+                    if key is not None and key[:1] == b"k" and value is not None
+                },
+            )
+        return tables
+
     def counters(self) -> Counters:
         """Records read and what became of them, over all partitions."""
         counters = [checkpoint.counters for checkpoint in self.checkpoints().values()]
@@ -237,6 +260,7 @@ class Expected(NamedTuple):
     late: dict[bytes | None, bytes | None]
     counters: Counters
     next_offsets: dict[int, int]
+    tables: "Tables"
 
 
 class _EmptyStore:
@@ -258,6 +282,7 @@ def undisturbed(topology: Topology, source: Records) -> Expected:
     effects = Effects()
     counters = np.zeros(4, np.int64)
     next_offsets = dict.fromkeys(source, 0)
+    tables: Tables = {partition: {} for partition in source}
     for partition, records in source.items():
         if not records:
             continue
@@ -268,7 +293,9 @@ def undisturbed(topology: Topology, source: Records) -> Expected:
             letter._replace(detail=str(partition)) for letter in some.dead_letters
         ]
         effects.late += [letter._replace(detail=str(partition)) for letter in some.late]
-        processor.snapshot()
+        snapshot = processor.snapshot()
+        assert snapshot is not None
+        tables[partition] = table(topology, snapshot.states)
         next_offsets[partition] = processor.checkpoint.next_offset
         c = processor.checkpoint.counters
         counters += (c.read, c.counted, c.dead, c.late)
@@ -285,7 +312,23 @@ def undisturbed(topology: Topology, source: Records) -> Expected:
         by_key(effects.late),
         Counters(*counters.tolist()),
         next_offsets,
+        tables,
     )
+
+
+def table(
+    topology: Topology, states: Mapping[str, bytes | None]
+) -> dict[str, tuple[int, int, tuple[bytes, ...]]]:
+    """What the states of a partition say that no batch boundary may show in: without those of keys
+    that have left the span, which may be deleted at any time.
+    """
+    decoded = {key: decode_key_state(state) for key, state in states.items() if state is not None}
+    newest = max((state.last_time for state in decoded.values()), default=0)
+    return {
+        key: (state.last_time, state.number, state.synopses)
+        for key, state in decoded.items()
+        if state.last_time > newest - topology.span_length.length
+    }
 
 
 def as_batch(topic: str, partition: int, records: Sequence[Record]) -> RecordBatch:

@@ -5,8 +5,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from app.streaming import footprint as footprint_module
 from app.streaming.footprint import EVENTS, measure
-from app.streaming.statistics import KINDS, Count, Deviation, Mean, Rate, Sum
+from app.streaming.statistics import (
+    KINDS,
+    Count,
+    Deviation,
+    Mean,
+    Quantiles,
+    Rate,
+    Sum,
+    TopItems,
+)
+from app.streaming.statistics.base import Statistic
 from app.streaming.topology import Topology
 from app.synopses.exponential_histogram import ExponentialHistogram
 from app.synopses.parameters import CountParameters
@@ -82,3 +93,14 @@ def test_any_topology_is_measured(changes: dict[str, Any]) -> None:
     """Also at the limits of spans, ticks and values, and with fields anywhere."""
     footprints = measure(declare(**{"statistics": [Count(), Sum()], **changes}))
     assert [footprint.events for footprint in footprints] == list(EVENTS)
+
+
+@pytest.mark.parametrize("statistic", [Count(epsilon=0.01), Quantiles(), TopItems(field="item")])
+def test_the_largest_state_is_foreseen(
+    statistic: Statistic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is foreseen for a million events is what a million events take, or more."""
+    topology = declare(statistics=[statistic])
+    monkeypatch.setattr(footprint_module, "FORESEEN_EVENTS", 1_000_000)
+    measured = footprint_module._measure(topology, 1_000_000)
+    assert footprint_module.largest_state(topology) >= measured.state_bytes

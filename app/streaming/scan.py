@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from app.client.connection import client_config
+from app.security.clients import client_config
 
 _FETCH_RECORDS = 10_000
 _WAIT_S = 0.05

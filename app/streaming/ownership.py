@@ -1,0 +1,67 @@
+"""Who may write to a partition of a changelog: what a worker writes that has lost it is known.
+
+A worker that was frozen for longer than its session does not know, when it wakes, that its
+partitions have gone to others; what it then writes stands in the changelog behind their records.
+So every record has the epoch of its writer in a header, and what an older epoch writes behind a
+newer one is passed over by whoever restores:
+
+    offset  0  1  2  3  4  5  6  7
+    epoch   1  1  1  3  3  1  1  3      5 and 6 are a sleeper's
+
+An epoch is the largest one in the partition plus the group's generation at the assignment. Of two
+owners, the later one has the larger generation, which the group gives once, and has seen at least
+as large an epoch: so its own is larger, also when a group is deleted and counts generations anew.
+
+A broker that compacts knows no epochs, and could keep a sleeper's record instead of the owner's.
+So an owner counts: what it wrote must lie at consecutive offsets. Where it does not, it looks at
+who wrote between. Older epochs: it writes the states of their keys again. A newer one: it is the
+sleeper itself.
+
+Records without the header, of a version before it or of a replay, are restored wherever they stand.
+"""
+
+from collections.abc import Mapping, Sequence
+
+# As clients give them, and take them.
+Headers = Sequence[tuple[str, str | bytes | None]] | Mapping[str, str | bytes | None] | None
+
+_HEADER = "epoch"
+NO_EPOCH = 0
+
+
+class SupersededError(Exception):
+    """Another worker has taken a partition over; nothing more may be written for it."""
+
+
+def next_epoch(newest: int, generation: int) -> int:
+    """That of an owner since `generation` of a partition whose largest epoch is `newest`."""
+    return newest + generation
+
+
+def epoch_header(epoch: int) -> list[tuple[str, bytes]]:
+    """The headers of a record that is written in an epoch."""
+    return [(_HEADER, b"%d" % epoch)]
+
+
+def epoch_of(headers: Headers) -> int:
+    """The epoch of a record's writer; NO_EPOCH if it does not say."""
+    value = dict(headers or ()).get(_HEADER)
+    return int(value) if value and value.isdigit() else NO_EPOCH
+
+
+class Restored:
+    """Which records of a partition count, in the order of their offsets."""
+
+    def __init__(self, newest: int) -> None:
+        self.newest = newest
+        """The largest epoch so far."""
+
+    def counts(self, headers: Headers) -> bool:
+        """Whether the next record is one of an owner."""
+        epoch = epoch_of(headers)
+        if epoch == NO_EPOCH:
+            return True
+        if epoch < self.newest:
+            return False
+        self.newest = epoch
+        return True

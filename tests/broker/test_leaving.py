@@ -1,0 +1,50 @@
+"""A worker leaves when it is told to, whatever the broker does, and nothing is lost."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from app.local.broker import LocalBroker
+from app.streaming.leaving import LEAVE_S
+from tests.broker.conftest import BODY
+from tests.broker.workers import Stage, events, produce, wait_until
+
+
+@pytest.fixture
+def own_broker() -> Iterator[LocalBroker]:
+    """A broker that a test may kill."""
+    with LocalBroker() as broker:
+        yield broker
+
+
+def test_a_worker_leaves_a_broker_that_is_down(
+    own_broker: LocalBroker, tmp_path: Path, topic_name: str
+) -> None:
+    """With the broker down, SIGTERM ends a worker within LEAVE_S with what to do, and a second
+    SIGTERM ends it at once. Workers that are started again count everything once.
+    """
+    bootstrap = own_broker.bootstrap_servers
+    source = f"{topic_name}-source"
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.create_topics([NewTopic(source, 2, 1)])[source].result()
+    stage = Stage(bootstrap, tmp_path, topic_name, source, BODY)
+    with stage.worker("a").await_ready() as patient, stage.worker("b").await_ready() as hurried:
+        produce(bootstrap, source, events(60_000))
+        stage.await_commit_after(0)
+        own_broker.kill()
+        patient.signal(signal.SIGTERM)
+        hurried.signal(signal.SIGTERM)
+        wait_until(lambda: "stopping" in hurried.said(), "the first signal is taken", LEAVE_S)
+        hurried.signal(signal.SIGTERM)
+        assert hurried.await_end(LEAVE_S / 2) == 128 + signal.SIGTERM
+        assert "read again by the next worker" in hurried.said()
+        # Half as long again for a machine that does other things.
+        assert patient.await_end(1.5 * LEAVE_S) == 2, patient.said()
+        assert "nothing is lost" in patient.said()
+        assert "Traceback" not in patient.said()
+    own_broker.restart()
+    stage.drain()
+    stage.check()

@@ -1,0 +1,108 @@
+"""Whatever happens to workers, broker and network: the results are those of an undisturbed run.
+
+`make chaos` runs the long form. A failure is repeated, as far as time allows, with the seed that
+was printed: CHAOS_SEED=... CHAOS_EVENTS=... CHAOS_ROUNDS=...
+"""
+
+import os
+import random
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Event
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from app.local.broker import LocalBroker
+from app.local.ports import pick_free_ports
+from tests.broker.workers import Stage, events, produce
+from tests.chaos.faults import Group, series
+from tests.chaos.network import Network
+
+EVENTS = int(os.environ.get("CHAOS_EVENTS", "120000"))
+ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "1"))
+SEED = int(os.environ.get("CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 2**31)
+PARTITIONS = 6
+CHUNK = 4_000
+BODY = (
+    'span="10m", every="20s", windows=("1m", "10m"), lateness="5s", '
+    "statistics=(Count(epsilon=0.1), Sum(epsilon=0.1, decimals=1))"
+)
+
+
+@pytest.fixture
+def network() -> Iterator[tuple[LocalBroker, Network]]:
+    """A broker whose clients reach it through a network that can be reset."""
+    ours, brokers = pick_free_ports(2)
+    with (
+        Network(ours, brokers) as network,
+        LocalBroker(
+            port=brokers, secured_settings={"advertised.listeners": f"PLAINTEXT://127.0.0.1:{ours}"}
+        ) as broker,
+    ):
+        yield broker, network
+
+
+@pytest.mark.timeout(3600)
+def test_chaos_does_not_show(
+    network: tuple[LocalBroker, Network],
+    tmp_path: Path,
+    topic_name: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """While events flow, three workers are killed, lose their folders, and freeze for longer than
+    their session; the broker ends and crashes, and connections are reset. Then emissions, letters,
+    counters and tables equal those of one undisturbed run.
+    """
+
+    def tell(text: str) -> None:
+        with capsys.disabled():
+            print(f"\n{time.strftime('%X')} {text}", end="")
+
+    chance = random.Random(SEED)
+    tell(f"CHAOS_SEED={SEED} CHAOS_EVENTS={EVENTS} CHAOS_ROUNDS={ROUNDS}")
+    broker, lines = network
+    bootstrap = broker.bootstrap_servers
+    source = f"{topic_name}-source"
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.create_topics([NewTopic(source, PARTITIONS, 1)])[source].result()
+    stage = Stage(bootstrap, tmp_path, topic_name, source, BODY)
+    done = Event()
+    pause_s = 20 * ROUNDS * CHUNK / EVENTS
+
+    def feed() -> None:
+        for start in range(0, EVENTS, CHUNK):
+            some = events(CHUNK, start=start, keys=200, late_share=0.001, jitter_ms=400)
+            some[CHUNK // 2] = (b"k0", b"no event")
+            produce(bootstrap, source, some)
+            done.wait(pause_s)
+
+    with ExitStack() as cleanup, ThreadPoolExecutor(1) as feeder:
+        group = Group(stage, 3, chance, cleanup)
+        for worker in group.workers:
+            worker.await_ready()
+        feeding = feeder.submit(feed)
+        cleanup.callback(done.set)
+        for fault in series(group, broker, lines, ROUNDS, chance):
+            tell(fault())
+            time.sleep(chance.uniform(1.0, 6.0))
+            for said in group.start_ended():
+                tell(said)
+        feeding.result()
+        tell("all is fed")
+        stage.await_settled(timeout_s=300)
+        for said in group.start_ended():
+            tell(said)
+        for worker in group.workers:
+            worker.await_ready()
+        stage.await_settled(group.workers, timeout_s=300)
+        for worker in group.workers:
+            assert worker.terminate(60) == 0, worker.said()
+    expected = stage.check()
+    assert expected.counters.dead == EVENTS // CHUNK
+    assert expected.late
+    assert stage.tables() == expected.tables
+    tell(f"{expected.counters}, {len(expected.emissions)} emissions\n")

@@ -1,0 +1,102 @@
+"""States and letters that would not fit their topics are found out before a worker starts."""
+
+import pytest
+
+from app.client.size_limits import check_sizes
+from app.client.topics import create_topic
+from app.client.worker_topics import prepare_topics
+from app.errors import SlidestatError
+from app.streaming.footprint import largest_state, measure
+from app.streaming.producer import MAX_MESSAGE_BYTES
+from app.streaming.statistics import Count, Quantiles, Sum
+from app.streaming.topology import Topology
+from tests.conftest import MakeTopic
+
+
+@pytest.fixture
+def topology(topic_name: str) -> Topology:
+    return Topology(
+        name=topic_name,
+        source=f"{topic_name}-source",
+        span="1h",
+        every="1m",
+        statistics=(Count(epsilon=0.01), Sum(epsilon=0.01)),
+    )
+
+
+def test_what_a_topology_makes_fits(
+    bootstrap_servers: str, make_topic: MakeTopic, topology: Topology
+) -> None:
+    """Topics that the worker makes itself are large enough for its states and letters."""
+    make_topic("source")
+    prepare_topics(bootstrap_servers, topology)
+    check_sizes(bootstrap_servers, topology)
+
+
+def test_a_state_larger_than_the_changelog_takes(
+    bootstrap_servers: str, make_topic: MakeTopic, topology: Topology
+) -> None:
+    """It is foreseen from the statistics' parameters, larger than what 100,000 events make, and
+    the advice names the command that lets it in.
+    """
+    make_topic("source")
+    limit = 8 * 2**10 + measure(topology)[-1].state_bytes
+    assert largest_state(topology) > limit - 8 * 2**10
+    create_topic(
+        bootstrap_servers,
+        topology.changelog_topic,
+        1,
+        {"cleanup.policy": "compact", "max.message.bytes": str(limit)},
+    )
+    prepare_topics(bootstrap_servers, topology)
+    with pytest.raises(SlidestatError, match="changelog") as raised:
+        check_sizes(bootstrap_servers, topology)
+    assert f"max.message.bytes={MAX_MESSAGE_BYTES}" in raised.value.advice
+
+
+def test_a_state_larger_than_any_record(
+    bootstrap_servers: str, make_topic: MakeTopic, topic_name: str
+) -> None:
+    """Quantiles of eight fields: larger errors are advised, no setting
+    of a topic.
+    """
+    topology = Topology(
+        name=topic_name,
+        source=f"{topic_name}-source",
+        span="1h",
+        every="1m",
+        statistics=tuple(
+            Quantiles(field=f"f{i}", quantiles=(0.5,), epsilon=0.002) for i in range(8)
+        ),
+    )
+    make_topic("source")
+    prepare_topics(bootstrap_servers, topology)
+    with pytest.raises(SlidestatError, match="foreseen") as raised:
+        check_sizes(bootstrap_servers, topology)
+    assert "larger errors" in raised.value.advice
+    assert "kafka-configs" not in raised.value.advice
+
+
+def test_a_source_whose_records_do_not_fit_a_letter(
+    bootstrap_servers: str, make_topic: MakeTopic, topology: Topology
+) -> None:
+    """A source that takes larger records than a producer sends, and a letter topic that takes
+    smaller ones than the source, are refused with the command that mends it.
+    """
+    make_topic("source", config={"max.message.bytes": str(16 * 2**20)})
+    prepare_topics(bootstrap_servers, topology)
+    with pytest.raises(SlidestatError, match="letter") as raised:
+        check_sizes(bootstrap_servers, topology)
+    assert f"--entity-name {topology.source}" in raised.value.advice
+
+
+def test_a_letter_topic_smaller_than_its_source(
+    bootstrap_servers: str, make_topic: MakeTopic, topology: Topology
+) -> None:
+    """The same for a letter topic that was there before, with a limit of its own."""
+    make_topic("source")
+    create_topic(bootstrap_servers, topology.dead_letter_topic, 1, {"max.message.bytes": "1000"})
+    prepare_topics(bootstrap_servers, topology)
+    with pytest.raises(SlidestatError, match="might not fit") as raised:
+        check_sizes(bootstrap_servers, topology)
+    assert f"--entity-name {topology.dead_letter_topic}" in raised.value.advice
