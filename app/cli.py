@@ -269,9 +269,9 @@ def watch(
         )
     create_command = None
     if topology is not None:
-        from app.topology_files import load_topology
+        from app.topology_files import load_declaration
 
-        topic = load_topology(topology).output_topic
+        topic = load_declaration(topology).output_topic
         create_command = f"slidestat topics create --topology {topology}"
     assert topic is not None  # noqa: S101  # The check above.
     partitions = require_topic(bootstrap, topic, create_command)

@@ -9,13 +9,16 @@ from app.client.footprint_text import footprint_line
 from app.client.options import LOOPBACK
 from app.client.worker_topics import prepare_topics
 from app.streaming.data_folder import data_folder
+from app.streaming.output_codec import JsonCodec
+from app.streaming.referee import Referee
+from app.streaming.referee_answers import RefereeAnswers
 from app.streaming.topology import Topology, require_one_worker
 from app.web.address import listen
 from app.web.announcement import announced
 
 
 def start_worker(
-    topologies: Sequence[Topology],
+    topologies: Sequence[Topology | Referee],
     bootstrap: str,
     data_dir: Path | None = None,
     registry: str = "",
@@ -42,7 +45,10 @@ def start_worker(
             _tell(
                 f"{topology.name}: loading kernels; the first time they are compiled, for a minute"
             )
-            _tell(footprint_line(topology))
+            if isinstance(topology, Referee):
+                RefereeAnswers(topology, 0, JsonCodec()).warm()
+            else:
+                _tell(footprint_line(topology))
 
         # Faust takes a second to import.
         from app.streaming.worker import run_worker

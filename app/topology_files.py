@@ -8,6 +8,7 @@ from pathlib import Path
 
 from app.declared.toml_file import topology_of_toml
 from app.errors import SlidestatError
+from app.streaming.referee import Referee
 from app.streaming.topology import Topology
 
 _VARIABLE = "topology"
@@ -21,7 +22,21 @@ def list_topologies() -> list[str]:
 
 
 def load_topology(name_or_path: str) -> Topology:
-    """The topology of a shipped name, or of a file, a path that ends in ".py" or ".toml".
+    """The topology of a shipped name, or of a file; raises SlidestatError as `load_declaration`,
+    and for a referee.
+    """
+    declared = load_declaration(name_or_path)
+    if isinstance(declared, Referee):
+        raise SlidestatError(
+            f"{name_or_path!r} is a referee, which has no events of its own.",
+            "`slidestat run` and `slidestat watch` take it; name the topology that it is of.",
+        )
+    return declared
+
+
+def load_declaration(name_or_path: str) -> Topology | Referee:
+    """The topology or the referee of a shipped name, or of a file, whose path ends in ".py" or
+    ".toml".
 
     A Python file is run: give only one that you trust. Raises SlidestatError for an unknown name, a
     missing file, one that fails, and one that declares no topology.
@@ -41,10 +56,10 @@ def load_topology(name_or_path: str) -> Topology:
         return _from_file(file)
 
 
-def _from_file(file: Path) -> Topology:
+def _from_file(file: Path) -> Topology | Referee:
     variables = _run(file)
     topology = variables.get(_VARIABLE)
-    if isinstance(topology, Topology):
+    if isinstance(topology, Topology | Referee):
         return topology
     others = [name for name, value in variables.items() if isinstance(value, Topology)]
     if len(others) > 1:

@@ -1,21 +1,34 @@
 """The topics of a worker: those that exist are checked before it starts, the others are made."""
 
 from app.client.connection import admin_client, require_broker, require_topic
-from app.client.topics import create_topic, topic_configs, written_topics
+from app.client.topics import (
+    create_synopsis_topic,
+    create_topic,
+    topic_configs,
+    written_topics,
+)
 from app.errors import SlidestatError
+from app.streaming.referee import Referee
 from app.streaming.topology import Topology
 
 _COMPACT = "compact"
 
 
-def prepare_topics(bootstrap: str, topology: Topology) -> int:
+def prepare_topics(bootstrap: str, topology: Topology | Referee) -> int:
     """Make what is missing of the topics that a worker writes; the partition count of its source.
+
+    That of a referee is made too, if the topic of its parties is there.
 
     Raises SlidestatError for a source that is missing or compacted, for a written topic with fewer
     partitions than the source, and for a changelog that is not one of this source's states.
     """
     source = topology.source
+    if isinstance(topology, Referee):
+        parties = require_topic(bootstrap, topology.of.source)
+        create_synopsis_topic(bootstrap, topology.of, parties)
     partitions = require_topic(bootstrap, source)
+    if isinstance(topology, Topology) and topology.publish:
+        create_synopsis_topic(bootstrap, topology, partitions)
     wanted = written_topics(topology)
     # Faust would make it with a single replica, whatever the cluster's default.
     wanted[topology.changelog_topic] = {"cleanup.policy": _COMPACT}
@@ -28,7 +41,7 @@ def prepare_topics(bootstrap: str, topology: Topology) -> int:
         name: {policy.strip() for policy in config["cleanup.policy"].split(",")}
         for name, config in topic_configs(admin_client(bootstrap), found).items()
     }
-    if _COMPACT in cleanup[source]:
+    if isinstance(topology, Topology) and _COMPACT in cleanup[source]:
         raise SlidestatError(
             f"The source {source!r} is compacted: events that are not the newest of their key are"
             " deleted before they are counted.",
@@ -51,7 +64,7 @@ def prepare_topics(bootstrap: str, topology: Topology) -> int:
 
 def _check_changelog(
     bootstrap: str,
-    topology: Topology,
+    topology: Topology | Referee,
     partitions: int,
     found: dict[str, int],
     cleanup: dict[str, set[str]],

@@ -52,7 +52,9 @@ class EventDecoder:
     def __init__(self, topology: Topology) -> None:
         record = record_type(topology)
         self._decode = msgspec.json.Decoder(record).decode
-        self._key = reader(record, topology.key_path)
+        self._key = _no_key
+        if not topology.publishes_partitions:
+            self._key = reader(record, topology.key_path)
         self._time = reader(record, topology.time_path)
         self._numbers = [reader(record, column.path) for column in topology.columns.numbers]
         self._items = [reader(record, column.path) for column in topology.columns.items]
@@ -141,6 +143,10 @@ def refuse_future(columns: EventColumns, timestamps: Sequence[int], ahead: int) 
         items=tuple([column[place] for place in kept] for column in columns.items),
         refusals=sorted([*columns.refusals, *refusals], key=lambda refusal: refusal.row),
     )
+
+
+def _no_key(_event: object) -> str:
+    return ""
 
 
 def _name(column: Column) -> str:

@@ -43,6 +43,7 @@ from app.streaming.key_timers import KeyTimers
 from app.streaming.ledger import COUNTED, DEAD, LATE, Ledger
 from app.streaming.live_query import PartitionView
 from app.streaming.output_codec import EmissionCodec, JsonCodec
+from app.streaming.publishing import Clock, Publication, Publisher
 from app.streaming.records import RecordBatch
 from app.streaming.runners import Answered, ItemColumn, Runner, Work
 from app.streaming.topology import Topology
@@ -71,6 +72,7 @@ class Effects:
     emissions: list[OutputRecord] = field(default_factory=list)
     dead_letters: list[Letter] = field(default_factory=list)
     late: list[Letter] = field(default_factory=list)
+    published: list[Publication | Clock] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,7 @@ class PartitionProcessor:
         self._decoder = decoder or EventDecoder(topology)
         self._figures = FigureTable(topology, topology.window_lengths)
         self._encoder = EmissionEncoder(topology, topic, partition, codec or JsonCodec())
+        self._publisher = Publisher(topology, topic, partition) if topology.publish else None
         stored = store.checkpoint()
         self._has_checkpoint = stored is not None
         self._checkpoint = decode_checkpoint(stored, self._meaning)
@@ -174,9 +177,10 @@ class PartitionProcessor:
         outcomes[rows] = np.where(on_time, COUNTED, LATE)
         self._ledger.append(batch.offsets, max_times, outcomes)
 
-        events = Events(
-            batch.offsets[rows], columns.times, columns.keys, columns.numbers, columns.items
-        )
+        keys = columns.keys
+        if self._publisher is not None and self._publisher.whole_key is not None:
+            keys = [self._publisher.whole_key] * len(keys)
+        events = Events(batch.offsets[rows], columns.times, keys, columns.numbers, columns.items)
         if not on_time.all():
             events = events.take(np.flatnonzero(on_time))
         self._looked_ahead = NO_TIME
@@ -185,8 +189,36 @@ class PartitionProcessor:
         self._max_time = int(max_times[-1])
         if self._lateness:
             events = self._waiting.release(events, self.watermark)
-        self._absorb(events, before, batch.offsets, max_times - self._lateness, effects)
+        watermarks = max_times - self._lateness
+        if self._publisher is None:
+            self._absorb(events, before, batch.offsets, watermarks, effects)
+        else:
+            self._publish(self._publisher, events, before, batch.offsets, watermarks, effects)
         return effects
+
+    def _publish(
+        self,
+        publisher: Publisher,
+        events: Events,
+        before: int,
+        offsets: Int64s,
+        watermarks: Int64s,
+        effects: Effects,
+    ) -> None:
+        """Absorb events as `_absorb` does, but tick by tick, and publish the states between."""
+        published: list[Publication | Clock] = [*publisher.clocks(before, offsets, watermarks)]
+        done = 0
+        for tick in publisher.ticks(events, self._cache, before, int(watermarks[-1])):
+            end = int(np.searchsorted(events.times, tick))
+            passed = int(offsets[np.searchsorted(watermarks, tick)])
+            earlier = np.minimum(watermarks, tick - 1)
+            self._absorb(events.between(done, end), before, offsets, earlier, effects)
+            published += publisher.at(tick, self._cache, passed)
+            done, before = end, tick - 1
+        self._absorb(events.between(done, len(events)), before, offsets, watermarks, effects)
+        # Of one tick the synopses come first: the clock says that there are no more.
+        published.sort(key=lambda item: (item.tick, isinstance(item, Clock)))
+        effects.published += published
 
     def provisional(self, now: int) -> list[OutputRecord]:
         """Emissions to come, as they would be if nothing else came before the time `now`: for a

@@ -22,7 +22,10 @@ from app.streaming.output_codec import EmissionCodec, JsonCodec
 from app.streaming.partition import Letter, PartitionProcessor, Snapshot
 from app.streaming.producer import BulkProducer
 from app.streaming.progress import Progress
+from app.streaming.publishing import SynopsisTopic
 from app.streaming.records import RecordBatch
+from app.streaming.referee import Referee
+from app.streaming.referee_partition import RefereeProcessor
 from app.streaming.table import StateTable, TablePartition
 from app.streaming.topology import Topology
 from schemas.dead_letter import DeadLetterHeaders, dead_letter_key
@@ -43,12 +46,13 @@ class Pipeline:
 
     def __init__(
         self,
-        topology: Topology,
+        topology: Topology | Referee,
         table: StateTable,
         outputs: BulkProducer,
         offsets: SourceOffsets,
         progress: Progress,
         codec: EmissionCodec | None = None,
+        partitions: int = 1,
     ) -> None:
         self._topology = topology
         self._codec = codec or JsonCodec()
@@ -56,8 +60,10 @@ class Pipeline:
         self._outputs = outputs
         self._offsets = offsets
         self.progress = progress
-        self._decoder = EventDecoder(topology)
-        self._processors: dict[int, PartitionProcessor] = {}
+        if isinstance(topology, Topology):
+            self._decoder = EventDecoder(topology)
+            self._synopses = SynopsisTopic(topology, partitions)
+        self._processors: dict[int, PartitionProcessor | RefereeProcessor] = {}
         self._stores: dict[int, TablePartition] = {}
         self._arrived: dict[int, float] = {}
 
@@ -104,6 +110,9 @@ class Pipeline:
         self._arrived[batch.partition] = time.monotonic()
         self.progress.read(len(batch))
         self._emit(effects.emissions, batch.partition)
+        if effects.published:
+            for record in self._synopses.records(effects.published, batch.partition):
+                self._outputs.produce(self._synopses.name, *record)
         for letter in effects.dead_letters:
             self._send(letter, batch, self._topology.dead_letter_topic)
         for letter in effects.late:
@@ -156,31 +165,34 @@ class Pipeline:
     def view(self, partition: int) -> PartitionView:
         """The keys of a partition that this worker holds, as they are now."""
         processor = self._processors.get(partition)
-        if processor is not None:
+        if isinstance(processor, PartitionProcessor):
             return processor.view()
+        if isinstance(self._topology, Referee):
+            raise TypeError("a referee keeps no keys that can be asked for")
         return stored_view(self._topology, partition, self._table.partition(partition))
 
     def forget(self) -> None:
         """Drop what is in memory: partitions may move, and will be read again where they go."""
         self._processors, self._stores = {}, {}
 
-    def _tell(self, processors: Iterable[PartitionProcessor]) -> None:
+    def _tell(self, processors: Iterable[PartitionProcessor | RefereeProcessor]) -> None:
         checkpoints = [processor.checkpoint for processor in processors]
         counters = Counters(
             *map(sum, zip(*(astuple(c.counters) for c in checkpoints), strict=True))
         )
         self.progress.flushed(counters, max(c.max_time for c in checkpoints))
 
-    def _open(self, batch: RecordBatch) -> PartitionProcessor:
+    def _open(self, batch: RecordBatch) -> PartitionProcessor | RefereeProcessor:
         store = self._stores[batch.partition] = self._table.partition(batch.partition)
-        processor = PartitionProcessor(
-            self._topology,
-            batch.topic,
-            batch.partition,
-            store,
-            self._decoder,
-            self._codec,
-        )
+        processor: PartitionProcessor | RefereeProcessor
+        if isinstance(self._topology, Referee):
+            processor = RefereeProcessor(
+                self._topology, batch.topic, batch.partition, store, self._codec
+            )
+        else:
+            processor = PartitionProcessor(
+                self._topology, batch.topic, batch.partition, store, self._decoder, self._codec
+            )
         end = self._offsets.end(batch.partition)
         if end is not None and processor.next_offset > end:
             raise SlidestatError(

@@ -35,7 +35,8 @@ def record_type(topology: Topology) -> type[msgspec.Struct]:
         if column.limits is not None:
             types[column.path] = _number(column.limits, also_item=column.path in types)
     types[topology.time_path] = _TIME
-    types[topology.key_path] = _KEY
+    if not topology.publishes_partitions:
+        types[topology.key_path] = _KEY
     tree: _Tree = {}
     for path, leaf in types.items():
         _plant(tree, path, leaf)

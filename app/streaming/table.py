@@ -16,6 +16,7 @@ import rocksdict
 
 from app.streaming.partition import Snapshot
 from app.streaming.producer import BulkProducer
+from app.streaming.referee import Referee
 from app.streaming.topology import Topology
 
 _KEY = b"k"
@@ -33,7 +34,7 @@ class StateTable:
     """The table `NAME-state` of a topology, partitioned as its source."""
 
     def __init__(
-        self, app: faust.App, topology: Topology, partitions: int, changelog: BulkProducer
+        self, app: faust.App, topology: Topology | Referee, partitions: int, changelog: BulkProducer
     ) -> None:
         self._changelog = changelog
         self._table = app.Table(

@@ -22,6 +22,7 @@ from app.streaming.pipeline import Pipeline, flush_all
 from app.streaming.producer import BulkProducer
 from app.streaming.progress import Progress
 from app.streaming.records import RecordBatch
+from app.streaming.referee import Referee
 from app.streaming.table import StateTable
 from app.streaming.topology import Topology, require_one_worker
 
@@ -51,7 +52,7 @@ class WebSide(Protocol):
 
 
 def create_app(
-    topologies: Sequence[Topology],
+    topologies: Sequence[Topology | Referee],
     bootstrap_servers: str,
     data_dir: Path,
     partitions: int,
@@ -94,6 +95,7 @@ def create_app(
             offsets,
             Progress(topology.name),
             emission_codec(topology, registry),
+            partitions,
         )
         for topology in topologies
     ]
@@ -103,6 +105,7 @@ def create_app(
     live = {
         topology.name: LiveTopology(topology, pipeline.view)
         for topology, pipeline in zip(topologies, pipelines, strict=True)
+        if isinstance(topology, Topology)
     }
     app.make_web = lambda: web.server(app, live)
     flushing = asyncio.Lock()
@@ -204,7 +207,7 @@ def _calm_garbage_collector() -> None:
 
 
 def run_worker(
-    topologies: Sequence[Topology],
+    topologies: Sequence[Topology | Referee],
     bootstrap_servers: str,
     data_dir: Path,
     partitions: int,

@@ -44,7 +44,14 @@ def test_shipped_topologies(name: str) -> None:
 
 def test_what_ships() -> None:
     """The names are those of the files."""
-    assert list_topologies() == ["events", "flights", "landings", "web"]
+    assert list_topologies() == [
+        "events",
+        "flights",
+        "flights_global",
+        "flights_parties",
+        "landings",
+        "web",
+    ]
 
 
 def test_a_file_of_ones_own(tmp_path: Path) -> None:

@@ -54,10 +54,12 @@ class Emission(NamedTuple):
     values: dict[int, list[Fraction]]
 
 
-def read(record: bytes | None) -> Event | None:
+def read(record: bytes | None, topology: Topology) -> Event | None:
     """The event of a record whose value is to be summed; None for what cannot be read as one."""
     try:
         fields = json.loads(record or b"", parse_constant=lambda _: None)
+        if topology.publishes_partitions:  # which has one key, whatever the events have
+            fields = {**fields, "key": f"{topology.source}/3"}
         key, time, value = fields["key"], fields["time"], fields["value"]
     except (ValueError, KeyError, TypeError):
         return None
@@ -73,7 +75,7 @@ class Model:
 
     def __init__(self, topology: Topology, records: Sequence[Record]) -> None:
         self.records = records
-        self.events = [read(record.value) for record in records]
+        self.events = [read(record.value, topology) for record in records]
         self.fates: list[Fate] = []
         self.late_by: dict[int, int] = {}
         self.watermarks: list[float] = []

@@ -35,14 +35,16 @@ _CUT = "…".encode()
 class NamedBatch:
     """What a batch left: the new state of each group, and a list for each query and span.
 
-    The list of query q and span k is names[at:to] with lowers[at:to] and uppers[at:to], in no order
-    to rely on, where at, to = ends[q * spans + k], ends[q * spans + k + 1]. unlisted[q, k] is what
-    any other item's count may be at most; events_low and events_high bound the window's events.
+    The list of query q and span k is names[at:to] with items (their ids), lowers and uppers alike,
+    in no order to rely on, where at, to = ends[q * spans + k], ends[q * spans + k + 1].
+    unlisted[q, k] is what any other item's count may be at most; events_low and events_high bound
+    the window's events.
     """
 
     states: list[bytes]
     ends: Integers
     names: list[str]
+    items: Integers
     lowers: Integers
     uppers: Integers
     unlisted: Integers
@@ -194,4 +196,4 @@ def run_named_items_batch(
         else stored[column[-1 - place]].decode("utf-8", "surrogatepass")
         for place in listed.tolist()
     ]
-    return NamedBatch(split(out, offsets), ran.ends, names, ran.lists[1], ran.lists[2], *ran.facts)
+    return NamedBatch(split(out, offsets), ran.ends, names, *ran.lists[:3], *ran.facts)
