@@ -6,7 +6,7 @@ import traceback
 from importlib import resources
 from pathlib import Path
 
-from app.declared.toml_file import topology_of_toml
+from app.declared.toml_file import declared_in_toml
 from app.errors import SlidestatError
 from app.streaming.referee import Referee
 from app.streaming.topology import Topology
@@ -45,7 +45,7 @@ def load_declaration(name_or_path: str) -> Topology | Referee:
         file = Path(name_or_path)
         if not file.is_file():
             raise SlidestatError(f"There is no file {file}.", "Check the path of the topology.")
-        return topology_of_toml(file) if file.suffix == ".toml" else _from_file(file)
+        return declared_in_toml(file, load_topology) if file.suffix == ".toml" else _from_file(file)
     shipped = list_topologies()
     if name_or_path not in shipped:
         raise SlidestatError(
@@ -83,7 +83,9 @@ def _run(file: Path) -> dict[str, object]:
     if spec is None or spec.loader is None:
         raise SlidestatError(f"{file} is not a Python file.", "Give a .py file.")
     module = importlib.util.module_from_spec(spec)
-    # Dataclasses and annotations in the file look their module up by name.
+    # Dataclasses and annotations in the file look their module up by name. A referee's file loads
+    # that of its topology.
+    loading = sys.modules.get(spec.name)
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
@@ -100,6 +102,8 @@ def _run(file: Path) -> dict[str, object]:
         ) from error
     finally:
         del sys.modules[spec.name]
+        if loading is not None:
+            sys.modules[spec.name] = loading
     return vars(module)
 
 
