@@ -14,14 +14,18 @@ Run it, beside the workers of flights_parties:
     slidestat run flights_global
     slidestat watch --topology flights_global --from-beginning
 
-Out, when all four partitions have come to 6 o'clock (two of its eighteen figures):
+Out, when all four partitions have come to 6 o'clock (four of its twenty-six figures):
 
     {"topology": "flights_global", "key": "flights", "window_end_ms": 978328800000,
      "figures": [
-        {"statistic": "quantile", "estimate": 4.0, "lower": 4.0, "upper": 4.0,
+        {"statistic": "count", "estimate": 221.5, "lower": 221.0, "upper": 222.0,
+         "window_ms": 86400000, "relative_error": 0.01},
+        {"statistic": "quantile", "estimate": 9.0, "lower": 9.0, "upper": 9.0,
          "window_ms": 86400000, "quantile": 0.5, "share_error": 0.00956732058057598},
-        {"statistic": "distinct_destination", "estimate": 101.0, "lower": 101.0, "upper": 101.0,
-         "window_ms": 86400000, "relative_error": 0.05, "confidence": 0.99}],
+        {"statistic": "distinct_destination", "estimate": 74.0, "lower": 74.0, "upper": 74.0,
+         "window_ms": 86400000, "relative_error": 0.05, "confidence": 0.99},
+        {"statistic": "top_destination", "estimate": 17.0, "lower": 17.0, "upper": 17.0,
+         "window_ms": 86400000, "item": "ATL", "share_error": 0.004642017665475395}],
      "source_topic": "flights_parties-synopses", "source_partition": 0, "source_offset": 31,
      "parties": ["flights/0", "flights/1", "flights/2", "flights/3"]}
 

@@ -23,13 +23,18 @@ In:
 
     {"key": "ATL", "time": 978307260000, "value": 19, "destination": "MCO"}
 
-Out, on flights_parties-synopses, when a flight of the partition has left after 6 o'clock:
+Out, on flights_parties-synopses, when one of the partition's flights has left after 6 o'clock:
 
     key        ["flights_parties","distinct_destination","flights","flights/3"]
     timestamp  978328800000
-    headers    meaning = distinct, epsilon 0.05, delta 0.01, seed 2001, of destination
-               source_offset = 1
-    value      the synopsis, as app.synopses reads it
+    headers    meaning        distinct, epsilon 0.05, delta 0.01, seed 2001, of destination
+               source_offset  1
+    value      the synopsis, as app.synopses.distinct.DistinctWave.from_bytes reads it
+
+and after those of all statistics:
+
+    key        ["flights_parties","flights/3"]
+    value      {"tick_ms":978328800000,"parties":4,"source_offset":1}
 """
 
 from app.streaming.statistics import Count, Deviation, Distinct, Maximum, Mean, Quantiles, TopItems
