@@ -162,6 +162,14 @@ def produce(
     raw: Annotated[
         bool, typer.Option("--raw", help="Send the lines of a JSON lines file unread.")
     ] = False,
+    spread: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY",
+            help="Send this key's events to all partitions in turn, for a topology that publishes "
+            "the key; repeat it.",
+        ),
+    ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Send a file's events to a topic.
@@ -184,6 +192,7 @@ def produce(
             compression=compression,
             skip_bad=skip_bad,
             raw=raw,
+            spread=spread or (),
             on_progress=on_progress,
         )
     for line in report_lines(report):

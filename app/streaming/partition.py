@@ -116,6 +116,10 @@ class PartitionProcessor:
         self._figures = FigureTable(topology, topology.window_lengths)
         self._encoder = EmissionEncoder(topology, topic, partition, codec or JsonCodec())
         self._publisher = Publisher(topology, topic, partition) if topology.publish else None
+        # They may be spread over partitions: what one of them knows is no answer.
+        self._answered_by_referee = frozenset(
+            () if topology.publishes_partitions else topology.publish
+        )
         stored = store.checkpoint()
         self._has_checkpoint = stored is not None
         self._checkpoint = decode_checkpoint(stored, self._meaning)
@@ -491,6 +495,7 @@ class PartitionProcessor:
         order = sorted(
             (tick, keys[group], query)
             for query, (group, tick) in enumerate(zip(groups.tolist(), ticks.tolist(), strict=True))
+            if keys[group] not in self._answered_by_referee
         )
         for tick, key, query in order:
             effects.emissions.append(

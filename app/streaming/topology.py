@@ -38,9 +38,10 @@ class Topology(Named):
     "0s" never does so. Fields are paths into the JSON records. `group` is the consumer group
     of the workers, the topology's name by default: topologies of one source and group share a
     worker. `output_format` is that of the emissions, "json" or "avro". `publish` has the partitions
-    publish their synopses at each emission, for a referee: those of the keys that it lists; or,
-    with "partition", one state a partition over all of its events, which need no key. Raises
-    SlidestatError, naming the field, for a topology that cannot be.
+    publish their synopses at each tick, for a referee: those of the keys that it lists, which may
+    be spread over partitions because they are too hot for one, and are not emitted but by the
+    referee; or, with "partition", one state a partition over all of its events, which need no key.
+    Raises SlidestatError, naming the field, for a topology that cannot be.
     """
 
     name: str

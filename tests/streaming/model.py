@@ -123,6 +123,8 @@ class Model:
     def _emissions(self, topology: Topology) -> list[Emission]:
         found = []
         for key, events in self.of_key().items():
+            if key in topology.publish and not topology.publishes_partitions:
+                continue  # its answers are the referee's
             times = [event.time for event in events]
             for tick in sorted(_ticks(topology, times)):
                 passed = bisect_left(self.watermarks, tick)
