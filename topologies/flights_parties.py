@@ -37,7 +37,7 @@ and after those of all statistics:
     value      {"tick_ms":978328800000,"parties":4,"source_offset":1}
 """
 
-from app.streaming.statistics import Count, Deviation, Distinct, Maximum, Mean, Quantiles, TopItems
+from app.streaming.statistics import Count, Deviation, Distinct, Maximum, Mean, Quantiles
 from app.streaming.topology import Topology
 
 topology = Topology(
@@ -55,6 +55,5 @@ topology = Topology(
         Quantiles(quantiles=(0.5, 0.9, 0.99)),
         # All parties toss the same coins: those of this seed.
         Distinct(field="destination", epsilon=0.05, seed=2001),
-        TopItems(field="destination", limit=5),
     ),
 )

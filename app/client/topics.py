@@ -106,6 +106,9 @@ def create_synopsis_topic(bootstrap: str, topology: "Topology", partitions: int)
         "cleanup.policy": "compact",
         # A synopsis has its tick there, whatever the broker's default.
         "message.timestamp.type": "CreateTime",
+        # Ticks may jump by weeks: a segment ends by its size alone, soon enough to be compacted.
+        "segment.ms": str(2**63 - 1),
+        "segment.bytes": str(64 << 20),
         "max.message.bytes": str(_LETTER_BYTES),
     }
     count = synopsis_partitions(topology, partitions)

@@ -52,9 +52,8 @@ class EventDecoder:
     def __init__(self, topology: Topology) -> None:
         record = record_type(topology)
         self._decode = msgspec.json.Decoder(record).decode
-        self._key = _no_key
-        if not topology.publishes_partitions:
-            self._key = reader(record, topology.key_path)
+        needs_no_key = topology.publishes_partitions
+        self._key = _no_key if needs_no_key else reader(record, topology.key_path)
         self._time = reader(record, topology.time_path)
         self._numbers = [reader(record, column.path) for column in topology.columns.numbers]
         self._items = [reader(record, column.path) for column in topology.columns.items]

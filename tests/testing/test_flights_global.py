@@ -3,7 +3,6 @@
 import ast
 import json
 from bisect import bisect_left
-from collections import Counter
 from fractions import Fraction
 from importlib import resources
 from pathlib import Path
@@ -30,7 +29,7 @@ from tests.streaming.exact import root, variance
 
 PARTIES = load_topology("flights_parties")
 REFEREE = load_declaration("flights_global")
-ROWS = 40_000
+ROWS = 20_000
 
 
 def document(name: str) -> str:
@@ -66,7 +65,7 @@ def test_answers_over_all_partitions_are_right(
     """Each final figure holds for the flights of all airports together, as a recount has them."""
     times = [flight["time"] for flight in flights]
     final = [emission for emission in driver.emissions if not emission.provisional]
-    assert len(final) >= 8
+    assert len(final) >= 4
     assert not driver.dead_letters
     kind_of = dict(zip(PARTIES.labels, PARTIES.statistics, strict=True))
     for emission in final:
@@ -77,13 +76,7 @@ def test_answers_over_all_partitions_are_right(
             values = [Fraction(flight["value"]) for flight in window]
             destinations = [flight["destination"] for flight in window]
             exact = right(figure, values, destinations)
-            if figure.item is None:
-                check_figure(kind_of[figure.statistic], figure, exact, values)
-                continue
-            assert exact is not None
-            assert figure.lower <= exact <= figure.upper
-            off = abs(Fraction(figure.estimate) - exact)
-            assert off <= Fraction(figure.share_error) * len(values)
+            check_figure(kind_of[figure.statistic], figure, exact, values)
 
 
 def right(figure: Figure, values: list[Fraction], destinations: list[str]) -> Fraction | None:
@@ -93,8 +86,6 @@ def right(figure: Figure, values: list[Fraction], destinations: list[str]) -> Fr
             return Fraction(len(values))
         case "distinct_destination":
             return Fraction(len(set(destinations)))
-        case "top_destination":
-            return Fraction(Counter(destinations)[figure.item or ""])
     if not values:
         return None
     mean = sum(values) / len(values)
@@ -115,7 +106,7 @@ def test_the_referee_is_told_as_it_is(driver: RefereeDriver) -> None:
     shown, _ = json.JSONDecoder().raw_decode(text, text.index("{", text.index("\nOut,")))
     expected = msgspec.convert(shown, Emission)
     emission = next(e for e in driver.emissions if not e.provisional)
-    assert len(emission.figures) == 26
+    assert len(emission.figures) == 16
     assert msgspec.structs.replace(emission, figures=expected.figures) == expected
     places = [emission.figures.index(figure) for figure in expected.figures]
     assert places == sorted(places)
