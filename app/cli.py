@@ -278,10 +278,13 @@ def watch(
         )
     create_command = None
     if topology is not None:
+        from app.streaming.topology import Topology
         from app.topology_files import load_declaration
 
-        topic = load_declaration(topology).output_topic
-        create_command = f"slidestat topics create --topology {topology}"
+        declared = load_declaration(topology)
+        topic = declared.output_topic
+        verb = "topics create --topology" if isinstance(declared, Topology) else "run"
+        create_command = f"slidestat {verb} {topology}"
     assert topic is not None  # noqa: S101  # The check above.
     partitions = require_topic(bootstrap, topic, create_command)
     reader = EmissionReader(bootstrap, topic, partitions, key, from_beginning, once, registry)
