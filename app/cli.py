@@ -223,7 +223,7 @@ def topology_show(topology: TopologyArgument) -> None:
 def schema(
     record: Annotated[
         str | None,
-        typer.Argument(metavar="event|emission|dead-letter-headers", help="Which record's."),
+        typer.Argument(metavar="event|emission|dead-letter-headers|...", help="Which record's."),
     ] = None,
     form: Annotated[
         SchemaForm, typer.Option("--format", help="JSON Schema, or Avro's.")

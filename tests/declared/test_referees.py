@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from app.declared.flags import topology_of_flags
 from app.errors import SlidestatError
 from app.streaming.referee import Referee
 from app.topology_files import load_declaration, load_topology
@@ -33,6 +34,25 @@ def test_a_referee_in_toml_is_that_in_python(tmp_path: Path) -> None:
     assert found == Referee(of=parties, patience="1m", windows=("5m",))
     shipped = load_declaration(write(tmp_path, 'of = "flights_parties"\npatience = "1d"\n'))
     assert shipped == Referee(of=load_topology("flights_parties"), patience="1d")
+
+
+@pytest.mark.parametrize(
+    ("toml", "flag", "publish"),
+    [
+        ('"partition"', "partition", "partition"),
+        ('["a", "b"]', "a,b", ("a", "b")),
+        ('["partition"]', None, ("partition",)),
+    ],
+)
+def test_what_is_published_in_toml_and_flags(
+    tmp_path: Path, toml: str, flag: str | None, publish: str | tuple[str, ...]
+) -> None:
+    """Whole partitions, or keys, with commas between them in a flag."""
+    found = load_topology(write(tmp_path, PARTIES.replace('"partition"', toml), "requests.toml"))
+    assert found.publish == publish
+    if flag is not None:
+        needed = {"name": "requests_parties", "source": "requests", "span": "1h", "every": "10s"}
+        assert topology_of_flags({**needed, "publish": flag}) == found
 
 
 def test_a_referee_in_python_may_load_its_topology(tmp_path: Path) -> None:
