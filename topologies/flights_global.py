@@ -24,7 +24,7 @@ Out, when all four partitions have come to 6 o'clock (three of its sixteen figur
          "window_ms": 86400000, "quantile": 0.5, "share_error": 0.00956732058057598},
         {"statistic": "distinct_destination", "estimate": 74.0, "lower": 74.0, "upper": 74.0,
          "window_ms": 86400000, "relative_error": 0.05, "confidence": 0.99}],
-     "source_topic": "flights_parties-synopses", "source_partition": 0, "source_offset": 31,
+     "source_topic": "flights_parties-synopses", "source_partition": 0, "source_offset": 27,
      "parties": ["flights/0", "flights/1", "flights/2", "flights/3"]}
 
 When a partition is a day of flights behind the furthest one, the answer comes without it, marked
