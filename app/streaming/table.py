@@ -17,6 +17,7 @@ import rocksdict
 from app.streaming.checkpoint import CHECKPOINT_KEY
 from app.streaming.partition import Snapshot
 from app.streaming.producer import BulkProducer
+from app.streaming.referee import Referee
 from app.streaming.topology import Topology
 
 _KEY = b"k"
@@ -34,7 +35,7 @@ class StateTable:
     """The table `NAME-state` of a topology, partitioned as its source."""
 
     def __init__(
-        self, app: faust.App, topology: Topology, partitions: int, changelog: BulkProducer
+        self, app: faust.App, topology: Topology | Referee, partitions: int, changelog: BulkProducer
     ) -> None:
         self._changelog = changelog
         # Written to the changelog since the process began.

@@ -26,6 +26,7 @@ from app.streaming.pipeline import Pipeline, flush_all
 from app.streaming.producer import BulkProducer
 from app.streaming.progress import Progress
 from app.streaming.records import RecordBatch
+from app.streaming.referee import Referee
 from app.streaming.table import StateTable
 from app.streaming.telling import LogForm, json_logging, tell, tell_failure
 from app.streaming.topology import Topology, require_one_worker
@@ -57,7 +58,7 @@ class WebSide(Protocol):
 
 
 def create_app(
-    topologies: Sequence[Topology],
+    topologies: Sequence[Topology | Referee],
     bootstrap_servers: str,
     data_dir: Path,
     partitions: int,
@@ -103,6 +104,7 @@ def create_app(
             Progress(topology.name),
             emission_codec(topology, registry),
             extent.silent_until,
+            partitions,
         )
         for topology in topologies
     ]
@@ -113,6 +115,7 @@ def create_app(
     live = {
         topology.name: LiveTopology(topology, pipeline)
         for topology, pipeline in zip(topologies, pipelines, strict=True)
+        if isinstance(topology, Topology)
     }
     app.make_web = lambda: web.server(app, live)
     flushing = asyncio.Lock()
@@ -260,7 +263,7 @@ def _calm_garbage_collector() -> None:
 
 
 def run_worker(
-    topologies: Sequence[Topology],
+    topologies: Sequence[Topology | Referee],
     bootstrap_servers: str,
     data_dir: Path,
     partitions: int,
