@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.client.replay_plan import plan_replay
+from app.declared.resolved import resolved
 from app.errors import SlidestatError
+from app.streaming.decoding import EventDecoder
 from app.streaming.publishing import SynopsisRecord, SynopsisTopic, published_statistics
 from app.streaming.runners import Work
 from app.streaming.statistics import Count, LandmarkCount, Mean, Norm, Sum, Variance
@@ -159,6 +162,7 @@ def test_a_clock_follows_all_that_it_vouches_for(case: Case) -> None:
         ({"publish": "partition", "statistics": (LandmarkCount(),)}, "landmark_count"),
         ({"publish": "partition", "statistics": (Norm(),)}, "norm"),
         ({"source": "t-synopses", "publish": ("a",)}, "which this topology writes"),
+        ({"source": "u-synopses", "publish": ("a",), "output": "u"}, "which this topology writes"),
     ],
 )
 def test_what_cannot_be_published_is_refused(fields: dict, said: str) -> None:
@@ -172,3 +176,33 @@ def test_statistics_of_one_synopsis_are_published_once() -> None:
     """Under the name of the first of them."""
     declared = topology(statistics=(Sum(), Mean(), Count(), Variance()), publish="partition")
     assert published_statistics(declared) == ["sum", "mean", "count"]
+
+
+@pytest.mark.parametrize("key_field", ["key", "kafka:key"])
+def test_whole_partitions_need_no_key(key_field: str) -> None:
+    """Neither in the record nor beside it, and what is there may be of any kind."""
+    declared = Topology(
+        name="t",
+        source="events",
+        span="1s",
+        every="100ms",
+        statistics=(Count(),),
+        key_field=key_field,
+        publish="partition",
+    )
+    columns = EventDecoder(declared).decode(
+        [b'{"time": 1000000000000}', b'{"time": 1000000000001, "key": []}'], [None, b"\xff"], [1, 1]
+    )
+    assert (columns.times.tolist(), columns.refusals) == ([10**12, 10**12 + 1], [])
+
+
+@pytest.mark.parametrize("publish", ["partition", ("a",)])
+def test_what_reads_figures_of_keys_refuses_one_that_publishes(
+    publish: str | tuple[str, ...],
+) -> None:
+    """An audit, and a replay whose first windows lack events, before anything is read."""
+    declared = topology(publish=publish)
+    with pytest.raises(SlidestatError, match="cannot be recomputed key by key"):
+        resolved(declared)
+    with pytest.raises(SlidestatError, match="publishes its synopses"):
+        plan_replay("127.0.0.1:1", declared, "2026-05-01T12:00:00Z", "latest", "again")
