@@ -16,7 +16,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export UV_CUSTOM_COMPILE_COMMAND := make lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check lint format types test test-quick demo bench audit schemas hooks lock clean
+.PHONY: help setup check lint format types test test-quick demo bench bench-full plots audit schemas \
+	hooks lock lock-peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -85,8 +86,14 @@ test-quick: setup ## the tests that need no broker
 demo: setup ## real events through a real broker, every figure checked against the exact one
 	$(BIN)/slidestat demo
 
-bench: setup ## events per second, beside a bare client and plain Faust
-	$(BIN)/python -m benchmarks.throughput
+bench: setup ## ours and other libraries side by side, every answer checked; about ten minutes
+	$(BIN)/python -m benchmarks.everything
+
+bench-full: setup ## the same with more events, workloads and runs; an hour or two
+	$(BIN)/python -m benchmarks.everything --full
+
+plots: setup ## measure and draw space, errors and cost against span
+	$(BIN)/python -m benchmarks.plots 1e9
 
 audit: setup ## known vulnerabilities of what is locked, as PyPI tells them; needs the internet
 	$(BIN)/uv tool run pip-audit --requirement requirements.lock --disable-pip --no-deps --strict
@@ -102,6 +109,14 @@ lock: setup ## lock again after a change of pyproject.toml (delete the locks fir
 	$(LOCK) pyproject.toml --group dev --extra avro --extra spark --constraint requirements.lock \
 	    --output-file requirements-dev.lock
 	$(LOCK) --group build --output-file requirements-build.lock
+
+lock-peers: export UV_CUSTOM_COMPILE_COMMAND := make lock-peers
+lock-peers: setup ## lock the environments of the benchmarks' peers again
+	for name in quix bytewax plots; do \
+	    $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	        benchmarks/peers/requirements-$$name.in \
+	        --output-file benchmarks/peers/requirements-$$name.lock || exit 1; \
+	done
 
 clean: ## remove .venv, caches and what was built
 	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli_options import Bootstrap, TopologyArgument
+from app.cli_spark_history import backfill, rollup
 from app.client.options import DEFAULT_BOOTSTRAP
 from app.errors import SlidestatError
 
@@ -167,7 +168,7 @@ def report(
 
 
 # A job is a function with typer's annotations; its name is the command's.
-JOBS: tuple[Callable[..., None], ...] = (ingest, audit, report)
+JOBS: tuple[Callable[..., None], ...] = (ingest, audit, report, backfill, rollup)
 
 for _job in JOBS:
     app.command()(_job)

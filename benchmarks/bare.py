@@ -1,6 +1,6 @@
 """The floor: a consumer that decodes every record and does nothing with it.
 
-python -m benchmarks.bare BOOTSTRAP TOPIC GROUP PROGRESS_FILE
+python -m benchmarks.bare BOOTSTRAP TOPIC GROUP PROGRESS_FILE ...
 """
 
 import signal
@@ -49,5 +49,5 @@ def read(bootstrap: str, topic: str, group: str, progress: Progress) -> None:
 
 
 if __name__ == "__main__":
-    _bootstrap, _topic, _group, _file = sys.argv[1:]
+    _bootstrap, _topic, _group, _file = sys.argv[1:5]
     read(_bootstrap, _topic, _group, Progress(Path(_file)))

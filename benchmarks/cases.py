@@ -1,46 +1,66 @@
-"""What is measured: named topologies, each with the topic that it is measured on."""
+"""What is measured: named workloads, each a topology and the topic that it is measured on."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.streaming.statistics import DEFAULT, Count, Mean, Statistic, Sum
+from app.streaming.statistics import DEFAULT, Count, Mean, Quantiles, Statistic, Sum
 from app.streaming.topology import Topology
-from benchmarks.workload import KeyDistribution
+from benchmarks.workload import KeyDistribution, Workload, draw, flights
 
 
 class CaseName(StrEnum):
-    """The name of a case."""
+    """The name of a workload."""
 
-    COMPARE = "compare"
     SUMS = "sums"
     DEFAULT = "default"
     MILLION_KEYS = "million-keys"
+    ONE_KEY = "one-key"
+    UNIFORM = "uniform"
+    WIDE = "wide"
+    QUANTILES = "quantiles"
+    FLIGHTS = "flights"
 
 
 @dataclass(frozen=True)
 class Case:
-    """Statistics of three windows up to an hour, and the events that they are of.
+    """Statistics of three windows, and the events that they are of.
 
-    `mean_gap_ms` lies between two events; `wanted` is how many events a second a worker is to do,
-    None where it is compared with plain Faust instead.
+    `mean_gap_ms` lies between two events, so that the longest window holds its length / mean_gap_ms
+    of them; `note_bytes` are in each record for nothing; without a `distribution` the events are
+    real flights. `wanted` is how many events a second a worker is to do, if that is said.
     """
 
     statistics: Sequence[Statistic]
-    wanted: int | None
+    wanted: int | None = None
     keys: int = 1_000
-    distribution: KeyDistribution = KeyDistribution.ZIPF
+    distribution: KeyDistribution | None = KeyDistribution.ZIPF
     mean_gap_ms: float = 10.0
+    note_bytes: int = 0
+    windows: tuple[str, ...] = ("1m", "5m", "1h")
+    every: str = "1m"
+
+    def draw(self, events: int, keys: int, partitions: int) -> Workload:
+        """Draw so many events, or as many flights as there are."""
+        if self.distribution is None:
+            return flights(partitions).part(0, events)
+        gap, note = self.mean_gap_ms, self.note_bytes
+        return draw(events, keys, self.distribution, partitions, gap, note)
 
 
-_SUMS = (Count(epsilon=0.01), Sum(epsilon=0.01, decimals=3))
+_SUMS = (Count(epsilon=0.01), Sum(epsilon=0.01, decimals=3), Mean())
+_UNIFORM, _STEEP = KeyDistribution.UNIFORM, KeyDistribution.ZIPF_STEEP
 
 CASES = {
-    CaseName.COMPARE: Case(_SUMS, None),
-    CaseName.SUMS: Case((*_SUMS, Mean()), 250_000),
+    CaseName.SUMS: Case(_SUMS, 250_000),
     CaseName.DEFAULT: Case(DEFAULT, 120_000),
     # A million keys bring more events a second than a thousand do.
-    CaseName.MILLION_KEYS: Case(DEFAULT, 50_000, 1_000_000, KeyDistribution.ZIPF_STEEP, 0.1),
+    CaseName.MILLION_KEYS: Case(DEFAULT, 50_000, 1_000_000, _STEEP, 0.1),
+    CaseName.ONE_KEY: Case(_SUMS, keys=1, mean_gap_ms=0.36),
+    CaseName.UNIFORM: Case(_SUMS, keys=100_000, distribution=_UNIFORM, mean_gap_ms=0.1),
+    CaseName.WIDE: Case(_SUMS, note_bytes=434),
+    CaseName.QUANTILES: Case((Quantiles(),)),
+    CaseName.FLIGHTS: Case(_SUMS, distribution=None, windows=("1d", "7d"), every="6h"),
 }
 
 
@@ -49,8 +69,8 @@ def make_topology(case: CaseName, topic: str, name: str, every: str) -> Topology
     return Topology(
         name=name,
         source=topic,
-        span="1h",
+        span=CASES[case].windows[-1],
         every=every,
-        windows=("1m", "5m", "1h"),
+        windows=CASES[case].windows,
         statistics=CASES[case].statistics,
     )

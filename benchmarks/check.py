@@ -14,7 +14,7 @@ from app.errors import SlidestatError
 from app.streaming.topology import Topology
 from benchmarks.exact import Exact
 from benchmarks.figures import Figure, fault_of
-from benchmarks.workload import Int64s, Workload, key_number
+from benchmarks.workload import Int64s, Workload
 
 _FETCH = 50_000
 _TIMEOUT_S = 30.0
@@ -65,7 +65,7 @@ def check_output(workload: Workload, topology: Topology, bootstrap: str) -> Chec
     keys, ends, emissions = np.empty(wanted, np.int64), np.empty(wanted, np.int64), []
     for place, value in enumerate(_read(bootstrap, topology.output_topic, wanted, workload)):
         head = decode(value) if place % step == 0 else decode_head(value)
-        keys[place], ends[place] = key_number(head.key), head.window_end_ms
+        keys[place], ends[place] = workload.key_number(head.key), head.window_end_ms
         if isinstance(head, _Emission):
             emissions.append(head)
     _check_complete(workload, topology, keys, ends)

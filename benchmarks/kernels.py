@@ -29,7 +29,7 @@ from benchmarks.kernel_subjects import (
     kll,
     total,
 )
-from benchmarks.report import machine
+from benchmarks.results import machine
 
 _GAP_MS = 2
 _BATCH, _BATCHES = 10_000, 100

@@ -10,7 +10,6 @@ are acknowledged: the stricter of the two.
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,6 +24,7 @@ from app.errors import SlidestatError
 from benchmarks.progress import Progress
 
 _LOOK_S = 0.02
+_WEIGH_S = 0.2
 _START_S = 180.0
 _STALLED_S = 120.0
 _STOP_S = 60.0
@@ -33,9 +33,9 @@ _LOG_END = 2000
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a subject did between the two looks at the clock; CPU seconds are its process's, and the
-    broker's where the broker is ours. `load` is the machine's before it; `peak_rss` the most memory
-    that its process was seen with, in bytes.
+    """What a subject did between the two looks at the clock; CPU seconds are its processes', and
+    the broker's where the broker is ours. `load` is the machine's before it; `peak_rss` the most
+    memory that its processes were seen with, in bytes.
     """
 
     events: int
@@ -57,11 +57,10 @@ class Measurement:
 class SubjectProcess:
     """A subject in a process of its own; leaving the context ends it, by its id."""
 
-    def __init__(self, module: str, arguments: list[str], log: Path) -> None:
+    def __init__(self, command: list[str], log: Path) -> None:
         self._log = log
-        command = [sys.executable, "-m", f"benchmarks.{module}", *arguments]
         with log.open("wb") as file:
-            self._process = subprocess.Popen(  # noqa: S603 - our own modules
+            self._process = subprocess.Popen(  # noqa: S603 - our own commands
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=file,
@@ -71,7 +70,6 @@ class SubjectProcess:
         self.pid = self._process.pid
         self.load = os.getloadavg()[0]
         self.peak_rss = 0
-        self._memory = psutil.Process(self.pid)
 
     def __enter__(self) -> "SubjectProcess":
         return self
@@ -92,7 +90,7 @@ class SubjectProcess:
         shows nothing new for `patience_s`.
         """
         last = -1
-        moved = time.monotonic()
+        moved = weighed = time.monotonic()
         while (shown := look()) < wanted:
             if self._process.poll() is not None:
                 raise self._fault(f"ended with status {self._process.returncode}")
@@ -100,14 +98,16 @@ class SubjectProcess:
                 last, moved = shown, time.monotonic()
             elif time.monotonic() - moved > patience_s:
                 raise self._fault(f"made no progress for {patience_s:.0f} s")
-            with suppress(psutil.NoSuchProcess):
-                self.peak_rss = max(self.peak_rss, self.rss())
+            if (now := time.monotonic()) - weighed > _WEIGH_S:
+                with suppress(psutil.NoSuchProcess):
+                    self.peak_rss = max(self.peak_rss, self.rss())
+                weighed = now
             time.sleep(_LOOK_S)
         return shown
 
     def rss(self) -> int:
-        """The resident memory of its process, in bytes."""
-        return int(self._memory.memory_info().rss)
+        """The resident memory of its processes, in bytes."""
+        return sum(int(process.memory_info().rss) for process in _family(self.pid))
 
     def _fault(self, what: str) -> SlidestatError:
         text = self._log.read_text(errors="replace")[-_LOG_END:].strip()
@@ -189,5 +189,10 @@ class _Look:
 
 
 def _cpu_seconds(pid: int) -> float:
-    times = psutil.Process(pid).cpu_times()
-    return float(times.user + times.system)
+    return sum(process.cpu_times().user + process.cpu_times().system for process in _family(pid))
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    """A process and what it started: Spark's work is done by a JVM beside its Python."""
+    process = psutil.Process(pid)
+    return [process, *process.children(recursive=True)]

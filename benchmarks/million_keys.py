@@ -29,9 +29,10 @@ from benchmarks.cases import CASES, CaseName, make_topology
 from benchmarks.check import check_output
 from benchmarks.measure import GroupOffsets, Measurement, SubjectProcess, time_commits
 from benchmarks.progress import Progress
-from benchmarks.report import machine
+from benchmarks.results import machine
 from benchmarks.stored import changelog_end, folder_bytes, read_changelog, read_table
-from benchmarks.workload import Int64s, Workload, draw, send
+from benchmarks.systems import OURS, SYSTEMS
+from benchmarks.workload import Int64s, Workload, send
 
 _CASE = CaseName.MILLION_KEYS
 _PARTITIONS = 2
@@ -43,7 +44,7 @@ _PATIENCE_S = 300.0
 def _draw(keys: int, events: int, silence_ms: int) -> Workload:
     """All keys once, then the load, then two events long after."""
     case = CASES[_CASE]
-    drawn = draw(keys + events, keys, case.distribution, _PARTITIONS, case.mean_gap_ms)
+    drawn = case.draw(keys + events, keys, _PARTITIONS)
     everyone: Int64s = np.random.default_rng(1).permutation(keys)
     last = np.arange(_PARTITIONS)
     return replace(
@@ -51,16 +52,6 @@ def _draw(keys: int, events: int, silence_ms: int) -> Workload:
         keys=np.concatenate((everyone, drawn.keys[keys:], last)),
         times=np.concatenate((drawn.times, drawn.times[-1] + silence_ms + last)),
         cents=np.concatenate((drawn.cents, last + 1)),
-    )
-
-
-def _part(workload: Workload, start: int, end: int) -> Workload:
-    rows = slice(start, end)
-    return replace(
-        workload,
-        keys=workload.keys[rows],
-        times=workload.times[rows],
-        cents=workload.cents[rows],
     )
 
 
@@ -146,13 +137,14 @@ class _Run:
         )
 
     def _send(self, start: int, end: int) -> None:
-        send(_part(self._workload, start, end), self._bootstrap, self._topology.source)
+        send(self._workload.part(start, end), self._bootstrap, self._topology.source)
 
     def _start(self) -> "_Worker":
         arguments = (str(self._data), str(_PARTITIONS), _EVERY, _CASE)
         topology = self._topology
         file = self._data.parent / "progress"
-        command = [self._bootstrap, topology.source, topology.name, str(file), *arguments]
+        command = [*SYSTEMS[OURS].command(), self._bootstrap, topology.source, topology.name]
+        command += [str(file), *arguments]
         return _Worker(command, file, self._log)
 
 
@@ -161,7 +153,7 @@ class _Worker:
 
     def __init__(self, command: list[str], file: Path, log: Path) -> None:
         self._progress = Progress.create(file)
-        self._process = SubjectProcess("ours", command, log)
+        self._process = SubjectProcess(command, log)
 
     def __enter__(self) -> tuple[SubjectProcess, Progress]:
         return self._process.__enter__(), self._progress

@@ -1,137 +1,106 @@
-"""What was measured, as tables for people and as JSON for programs."""
+"""What was measured, as tables for people."""
 
-import os
-import platform
-from collections.abc import Sequence
-from dataclasses import asdict
-from pathlib import Path
 from statistics import median
 
-import msgspec
-import psutil
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.bench import Subject
-from benchmarks.measure import Measurement
+from benchmarks.results import Outcome, Spread
+from benchmarks.systems import OURS, SYSTEMS
 
-WANTED_RATIO = 40.0
-
-_TITLES = {
-    Subject.BARE: "(a)  bare loop",
-    Subject.FAUST_COUNT: "(b)  plain Faust",
-    Subject.FAUST_COUNT_SUM: "(b2) Faust + sum",
-    Subject.OURS: "(c)  slidestat",
+# Ours by theirs on the workload `sums`, in events a second.
+WANTED_RATIOS = {
+    "faust_tumbling_table": 75,
+    "quix_tumbling": 6,
+    "quix_sliding": 60,
+    "kafka_streams_sliding": 35,
+    "kafka_streams_tumbling": 1,
 }
-_RATIOS = (
-    ("(c) / (b)", Subject.FAUST_COUNT),
-    ("(c) / (b2)", Subject.FAUST_COUNT_SUM),
-    ("(c) / (a)", Subject.BARE),
-)
-
-# One entry a round: what each subject did in it.
-Rounds = Sequence[dict[Subject, Measurement]]
 
 
-def machine() -> str:
-    """The machine in one line."""
-    memory_gib = psutil.virtual_memory().total / 2**30
-    load = os.getloadavg()[0]
-    return (
-        f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, {memory_gib:.0f} GiB, "
-        f"load {load:.1f}, Python {platform.python_version()}"
-    )
-
-
-def wall_ratios(rounds: Rounds, other: Subject) -> list[float]:
-    """Ours by another subject in events a second, one ratio a round."""
-    return [r[Subject.OURS].events_per_s / r[other].events_per_s for r in rounds]
-
-
-def cpu_ratios(rounds: Rounds, other: Subject) -> list[float]:
-    """The same in events a CPU second of the subject's process."""
-    return [r[Subject.OURS].events_per_cpu_s / r[other].events_per_cpu_s for r in rounds]
-
-
-def print_report(console: Console, rounds: Rounds, wanted: int | None) -> None:
-    """Print speeds, ratios, and whether ours is as fast as it has to be: as `wanted` events a
-    second, or as so many times plain Faust.
+def print_report(
+    console: Console, outcome: Outcome, wanted: int | None, wanted_ratios: dict[str, int]
+) -> None:
+    """Print ratios, speeds and what they cost; whether ours is as fast as it has to be, as `wanted`
+    events a second and as so many times the others.
     """
-    console.print(_speeds(rounds))
-    console.print(_ratios(rounds))
+    console.print(_ratios(outcome, wanted_ratios))
+    console.print(_speeds(outcome))
+    console.print(_costs(outcome))
+    for name, why in outcome.cannot.items():
+        console.print(f"{name} cannot: {why}", highlight=False, soft_wrap=True)
     if wanted is not None:
-        speeds = [measured[Subject.OURS].events_per_s for measured in rounds]
+        speeds = [measured[OURS].measurement.events_per_s for measured in outcome.rounds]
         verdict = "does at least" if median(speeds) >= wanted else "does NOT do"
         console.print(
-            f"(c) {verdict} {wanted:,} events a second: median {median(speeds):,.0f},"
+            f"{OURS} {verdict} {wanted:,} events a second: median {median(speeds):,.0f},"
             f" {min(speeds):,.0f} to {max(speeds):,.0f} over {len(speeds)} runs.",
             highlight=False,
         )
-        return
-    ratios = wall_ratios(rounds, Subject.FAUST_COUNT)
-    middle = median(ratios)
-    verdict = "at least" if middle >= WANTED_RATIO else "NOT"
-    console.print(
-        f"(c) is {verdict} {WANTED_RATIO:.0f} times (b): median {middle:.1f}, "
-        f"{min(ratios):.1f} to {max(ratios):.1f} over {len(ratios)} runs.",
-        highlight=False,
+
+
+def _ratios(outcome: Outcome, wanted_ratios: dict[str, int]) -> Table:
+    table = _table(
+        f"{OURS} is so many times as fast, each ratio of one round",
+        ("median", "min - max", "by CPU s", "min - max", "wanted"),
     )
+    wall, cpu = outcome.ratios("events_per_s"), outcome.ratios("events_per_cpu_s")
+    for name, ratio in wall.items():
+        wanted = wanted_ratios.get(name)
+        short = wanted is not None and ratio.median < wanted
+        goal = "" if wanted is None else f"{wanted}{', NOT reached' if short else ''}"
+        table.add_row(name, *_cells(ratio, ".2f"), *_cells(cpu[name], ".2f"), goal)
+    return table
 
 
-def write_json(path: Path, rounds: Rounds, settings: dict[str, object]) -> None:
-    """Write settings, machine, every measurement and every ratio."""
-    contents = {
-        "machine": machine(),
-        "settings": settings,
-        "rounds": [
-            {
-                subject: {**asdict(m), "events_per_s": m.events_per_s}
-                for subject, m in measurements.items()
-            }
-            for measurements in rounds
-        ],
-        "ratios": {name: wall_ratios(rounds, other) for name, other in _compared(rounds)},
-        "cpu_ratios": {name: cpu_ratios(rounds, other) for name, other in _compared(rounds)},
-    }
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(contents)) + b"\n")
-
-
-def _compared(rounds: Rounds) -> list[tuple[str, Subject]]:
-    return [(name, other) for name, other in _RATIOS if other in rounds[0]]
-
-
-def _speeds(rounds: Rounds) -> Table:
-    table = Table(title="Events per second")
-    table.add_column("", no_wrap=True)
-    for heading in ("median", "min - max", "a CPU s", "broker"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for subject in rounds[0]:
-        title = _TITLES[subject]
-        runs = [measurements[subject] for measurements in rounds]
-        speeds = [run.events_per_s for run in runs]
+def _speeds(outcome: Outcome) -> Table:
+    headings = ("what", "events", "a second", "min - max", "a CPU s", "broker", "answers checked")
+    table = _table("Events per second", headings)
+    for name in outcome.rounds[0]:
+        runs = [measured[name] for measured in outcome.rounds]
         shares = [
-            run.broker_cpu_seconds / run.seconds
+            run.measurement.broker_cpu_seconds / run.measurement.seconds
             for run in runs
-            if run.broker_cpu_seconds is not None
+            if run.measurement.broker_cpu_seconds is not None
         ]
         table.add_row(
-            title,
-            f"{median(speeds):,.0f}",
-            f"{min(speeds):,.0f} - {max(speeds):,.0f}",
-            f"{median(run.events_per_cpu_s for run in runs):,.0f}",
+            name,
+            SYSTEMS[name].question,
+            f"{runs[0].events:,}",
+            *_cells(Spread.of([run.measurement.events_per_s for run in runs]), ",.0f"),
+            f"{median(run.measurement.events_per_cpu_s for run in runs):,.0f}",
             f"{median(shares):.0%}" if shares else "-",
+            f"{runs[0].answers:,}" if runs[0].answers else "-",
         )
     return table
 
 
-def _ratios(rounds: Rounds) -> Table:
-    table = Table(title="Ratios, each of one round")
-    table.add_column("", no_wrap=True)
-    for heading in ("median", "min - max", "by CPU s", "min - max"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for name, other in _compared(rounds):
-        cells = []
-        for ratios in (wall_ratios(rounds, other), cpu_ratios(rounds, other)):
-            cells += [f"{median(ratios):.2f}", f"{min(ratios):.2f} - {max(ratios):.2f}"]
-        table.add_row(name, *cells)
+def _costs(outcome: Outcome) -> Table:
+    headings = ("peak MiB", "disk bytes a key", "changelog bytes an event", "largest error")
+    table = _table("What it costs, medians", headings)
+    for name in outcome.rounds[0]:
+        runs = [measured[name] for measured in outcome.rounds]
+        error, promised = (
+            median(run.largest_error for run in runs),
+            median(run.promised_error for run in runs),
+        )
+        table.add_row(
+            name,
+            f"{median(run.measurement.peak_rss for run in runs) / 2**20:,.0f}",
+            f"{median(run.disk_bytes / run.keys for run in runs):,.0f}",
+            f"{median(run.changelog_bytes / run.events for run in runs):,.0f}",
+            f"{error:.4f} of {promised:.4f}" if promised else "0" if runs[0].answers else "-",
+        )
     return table
+
+
+def _table(title: str, headings: tuple[str, ...]) -> Table:
+    table = Table(title=title)
+    table.add_column("", no_wrap=True)
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading == "what" else "right", no_wrap=True)
+    return table
+
+
+def _cells(spread: Spread, how: str) -> tuple[str, str]:
+    return f"{spread.median:{how}}", f"{spread.least:{how}} - {spread.most:{how}}"

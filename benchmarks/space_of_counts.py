@@ -8,6 +8,8 @@ theorem 3.1: (k/16) log2^2(N/k) bits for a window of N = N' elements, k = 1/epsi
 """
 
 import sys
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +17,18 @@ from app.synopses import CountParameters, ExponentialHistogram
 
 EPSILONS = (0.1, 0.01, 0.001)
 CHUNK = 5_000_000
+
+
+class Row(NamedTuple):
+    """Stored bytes with one event a tick and one a second, and the lower bound, where there is
+    one.
+    """
+
+    events: int
+    epsilon: float
+    ticks: int
+    seconds: int
+    lower_bound: float | None
 
 
 def lower_bound_bytes(epsilon: float, events: int) -> float | None:
@@ -44,19 +58,27 @@ def stored_bytes(events: int, longest_gap: int) -> list[int]:
     return [len(histogram.to_bytes()) for histogram in histograms]
 
 
-def main(largest: int) -> None:
-    """Print one row for each number of events and epsilon, as a Markdown table."""
-    print("| N' | epsilon | one a tick, bytes | one a second, bytes | lower bound, bytes |")
-    print("|---|---|---|---|---|")
+def rows(largest: int) -> Iterator[Row]:
+    """A row for each number of events up to `largest` and epsilon."""
     events = 1_000
     while events <= largest:
         columns = zip(EPSILONS, stored_bytes(events, 1), stored_bytes(events, 2_000), strict=True)
         for epsilon, ticks, seconds in columns:
-            bound = lower_bound_bytes(epsilon, events)
-            least = "-" if bound is None else f"{bound:,.0f}"
-            exponent = len(str(events)) - 1
-            print(f"| 10^{exponent} | {epsilon} | {ticks:,} | {seconds:,} | {least} |", flush=True)
+            yield Row(events, epsilon, ticks, seconds, lower_bound_bytes(epsilon, events))
         events *= 10
+
+
+def main(largest: int) -> None:
+    """Print one row for each number of events and epsilon, as a Markdown table."""
+    print("| N' | epsilon | one a tick, bytes | one a second, bytes | lower bound, bytes |")
+    print("|---|---|---|---|---|")
+    for row in rows(largest):
+        least = "-" if row.lower_bound is None else f"{row.lower_bound:,.0f}"
+        exponent = len(str(row.events)) - 1
+        print(
+            f"| 10^{exponent} | {row.epsilon} | {row.ticks:,} | {row.seconds:,} | {least} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

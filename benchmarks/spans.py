@@ -11,8 +11,9 @@ the machine's moods are the same for all. A flat or a logarithmic line is what i
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from app.streaming.statistics import DEFAULT, Count, Mean, Statistic, Sum
 from app.streaming.topology import Topology
 from app.testing.memory_store import MemoryStore
 from benchmarks.inside import batches
-from benchmarks.report import machine
+from benchmarks.results import machine
 from benchmarks.workload import Int64s, KeyDistribution, Workload, draw
 
 SETS: dict[str, Sequence[Statistic]] = {
@@ -72,9 +73,20 @@ def _events(count: int) -> Workload:
     return Workload(1, 1, drawn.keys, times, drawn.cents)
 
 
-def main(largest: int) -> None:
-    """Print a row for each set of statistics and span, as a Markdown table."""
-    print(machine(), flush=True)
+class Row(NamedTuple):
+    """Median and middle half of ns an event, its cost by that of 10^3 events, bytes at the end."""
+
+    name: str
+    exponent: int
+    ns: float
+    low_ns: float
+    high_ns: float
+    ratio: float
+    state_bytes: int
+
+
+def rows(largest: int) -> Iterator[Row]:
+    """A row for each set of statistics and span, all measured on the same batches."""
     subjects = [Subject(name, e) for name in SETS for e in range(_SMALLEST, largest + 1)]
     full = 10**largest // _BATCH
     for place, batch in enumerate(batches(_events((full + _TIMED) * _BATCH), "events", _BATCH)):
@@ -83,17 +95,25 @@ def main(largest: int) -> None:
             # Those of short spans begin later, with a batch more than their span holds.
             if left <= 10**subject.exponent + _BATCH:
                 subject.take(batch, timed=left <= 0)
+    for subject in subjects:
+        first = next(s for s in subjects if s.name == subject.name)
+        ratio = median(a / b for a, b in zip(subject.costs, first.costs, strict=True))
+        low, high = np.percentile(subject.costs, (25, 75)).tolist()
+        middle = median(subject.costs)
+        yield Row(subject.name, subject.exponent, middle, low, high, ratio, subject.state_bytes)
+
+
+def main(largest: int) -> None:
+    """Print a row for each set of statistics and span, as a Markdown table."""
+    print(machine(), flush=True)
     print(
         "| statistics | events in the span | ns an event | middle half | of 10^3 | state, bytes |"
     )
     print("|---|---|---|---|---|---|")
-    for subject in subjects:
-        first = next(s for s in subjects if s.name == subject.name)
-        ratio = median(a / b for a, b in zip(subject.costs, first.costs, strict=True))
-        low, high = np.percentile(subject.costs, (25, 75))
+    for row in rows(largest):
         print(
-            f"| {subject.name} | 10^{subject.exponent} | {median(subject.costs):,.0f} |"
-            f" {low:,.0f} - {high:,.0f} | {ratio:.2f} | {subject.state_bytes:,} |"
+            f"| {row.name} | 10^{row.exponent} | {row.ns:,.0f} |"
+            f" {row.low_ns:,.0f} - {row.high_ns:,.0f} | {row.ratio:.2f} | {row.state_bytes:,} |"
         )
     print(f"load at the end {os.getloadavg()[0]:.1f}")
 

@@ -1,7 +1,6 @@
-"""Events per second of three ways to count one topic, on one broker, in one run; or of what a
-worker is to be able to do, beside a bare consumer.
+"""Events per second of slidestat and of others on one topic, on one broker, in one run.
 
-    python -m benchmarks.throughput [--workload sums|default|million-keys] [--quick]
+    python -m benchmarks.throughput [--workload sums]... [--system quix_tumbling]... [--quick]
 
 See README.md beside this file for what is compared and how to read it.
 """
@@ -9,7 +8,7 @@ See README.md beside this file for what is compared and how to read it.
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -21,134 +20,161 @@ from app.client.connection import require_broker
 from app.client.options import BOOTSTRAP_VARIABLE
 from app.errors import SlidestatError
 from app.local.broker import LocalBroker
-from benchmarks import report
-from benchmarks.bench import Bench, Subject
+from benchmarks import report, results
+from benchmarks.bench import Bench, Run
 from benchmarks.cases import CASES, CaseName, make_topology
-from benchmarks.check import Check
-from benchmarks.measure import Measurement
-from benchmarks.workload import KeyDistribution, draw
+from benchmarks.peers.environments import UnavailableError
+from benchmarks.results import Outcome
+from benchmarks.systems import BARE, OURS, SYSTEMS, System
 
-_PARTITIONS = 2
-_FAUST_EVENTS = 40_000
-_QUICK_FAUST_EVENTS, _QUICK_RUNS = 15_000, 1
+PARTITIONS = 2
 
 
 @contextmanager
-def _broker() -> Iterator[tuple[str, int | None]]:
+def broker() -> Iterator[tuple[str, int | None]]:
     """Bootstrap address and, for a broker of our own, its process id."""
     if given := os.environ.get(BOOTSTRAP_VARIABLE):
         require_broker(given)
         yield given, None
     else:
-        with LocalBroker() as broker:
-            yield broker.bootstrap_servers, broker.pid
-
-
-def _compare(
-    bench: Bench, subjects: Sequence[Subject], runs: int, console: Console
-) -> list[dict[Subject, Measurement]]:
-    """Run subjects in turn, `runs` times, saying what each did."""
-    rounds = []
-    for number in range(1, runs + 1):
-        measured: dict[Subject, Measurement] = {}
-        for subject in subjects:
-            with console.status(f"run {number} of {runs}: {subject}"):
-                measured[subject], check = bench.run(subject)
-            line = f"run {number}: {subject}: {_said(measured[subject], check)}"
-            console.print(line, highlight=False, soft_wrap=True)
-        rounds.append(measured)
-    return rounds
-
-
-def _said(measurement: Measurement, check: Check | None) -> str:
-    said = (
-        f"{measurement.events:,} events in {measurement.seconds:.1f} s, "
-        f"{measurement.events_per_s:,.0f} a second, CPU {measurement.cpu_seconds:.1f} s, "
-        f"load {measurement.load:.1f}"
-    )
-    if check is not None:
-        said += (
-            f"; {check.records:,} output records, {check.records / measurement.events:.2f} an "
-            f"event; {check.figures:,} figures in them checked, largest relative error "
-            f"{check.largest_relative_error:.4f} of {check.promised_relative_error:.4f} promised; "
-            f"{measurement.peak_rss / 2**20:,.0f} MiB of memory at the most"
-        )
-    return said
+        with LocalBroker() as local:
+            yield local.bootstrap_servers, local.pid
 
 
 def compare(
-    workload: Annotated[
-        CaseName, typer.Option(help="What is computed of which topic.")
-    ] = CaseName.COMPARE,
-    events: Annotated[int, typer.Option(min=200_000, help="Events on the topic.")] = 2_000_000,
-    keys: Annotated[
-        int | None, typer.Option(min=1, help="Different keys; 1,000, or the workload's.")
-    ] = None,
-    distribution: Annotated[
-        KeyDistribution | None,
-        typer.Option(help="How often each key comes; as Zipf has it, or the workload's."),
-    ] = None,
-    every: Annotated[str, typer.Option(help="How often ours emits, in event time.")] = "1m",
-    runs: Annotated[int, typer.Option(min=1, help="Runs of each subject.")] = 3,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick", help="One round, plain Faust timed on fewer events: a rough figure."
-        ),
-    ] = False,
-    json: Annotated[Path | None, typer.Option(help="Write all figures there too.")] = None,
-) -> None:
-    """Compare a bare consumer, plain Faust and slidestat on one topic; or show what slidestat does
-    beside the consumer alone, on a workload that it is to do so many events a second of.
+    bench: Bench, systems: Sequence[System], runs: int, console: Console, cannot: dict[str, str]
+) -> Outcome:
+    """Run systems in turn, `runs` times, saying what each did. `cannot` names those that have
+    no answer to the question, with why; others join them when they turn out not to run here.
     """
-    console = Console()
-    case = CASES[workload]
-    keys = keys or case.keys
-    distribution = distribution or case.distribution
-    subjects = list(Subject) if case.wanted is None else [Subject.BARE, Subject.OURS]
-    faust_events = _FAUST_EVENTS
-    if quick:
-        faust_events, runs = _QUICK_FAUST_EVENTS, _QUICK_RUNS
-    console.print(report.machine(), highlight=False)
-    make_topology(
-        workload, "events", "bench", every
-    )  # a wrong `every` is found before anything is started
-    drawn = draw(events, keys, distribution, _PARTITIONS, case.mean_gap_ms)
+    outcome = Outcome(cannot=dict(cannot))
+    for number in range(1, runs + 1):
+        outcome.rounds.append({})
+        for system in systems:
+            if system.name in outcome.cannot:
+                continue
+            try:
+                with console.status(f"run {number} of {runs}: {system.name}"):
+                    run = bench.run(system)
+            except UnavailableError as why:
+                outcome.cannot[system.name] = str(why)
+                continue
+            except SlidestatError as fault:
+                if system.name == OURS:
+                    raise
+                # One that fails says so in the results, and the others go on.
+                outcome.fail(system.name, f"run {number} failed: {fault.message} {fault.advice}")
+                console.print(f"run {number}: {system.name}: {fault.message}", highlight=False)
+                continue
+            line = f"run {number}: {system.name}: {_said(run)}"
+            console.print(line, highlight=False, soft_wrap=True)
+            outcome.rounds[-1][system.name] = run
+    return outcome
+
+
+def _said(run: Run) -> str:
+    measurement = run.measurement
+    said = (
+        f"{measurement.events:,} events in {measurement.seconds:.1f} s, "
+        f"{measurement.events_per_s:,.0f} a second, CPU {measurement.cpu_seconds:.1f} s, "
+        f"{measurement.peak_rss / 2**20:,.0f} MiB at the most, load {measurement.load:.1f}"
+    )
+    if run.answers:
+        said += f"; {run.answers:,} answers checked"
+    if run.promised_error:
+        said += f", largest relative error {run.largest_error:.4f} of {run.promised_error:.4f}"
+    return said
+
+
+def measure(
+    case: CaseName,
+    systems: Sequence[System],
+    events: int,
+    keys: int | None,
+    every: str | None,
+    runs: int,
+    console: Console,
+) -> dict[str, object]:
+    """Run one workload, print its report, and return it as data."""
+    what = CASES[case]
+    keys, every = keys or what.keys, every or what.every
+    # A wrong `every` is found before anything is started.
+    make_topology(case, "events", "bench", every)
+    drawn = what.draw(events, keys, PARTITIONS)
+    cannot = {system.name: system.cannot[case] for system in systems if case in system.cannot}
     with (
         tempfile.TemporaryDirectory(prefix="slidestat-bench-") as folder,
-        _broker() as (bootstrap, broker_pid),
+        broker() as (bootstrap, broker_pid),
     ):
-        bench = Bench(bootstrap, broker_pid, workload, drawn, every, faust_events, Path(folder))
+        bench = Bench(bootstrap, broker_pid, case, drawn, every, Path(folder))
         try:
             size = bench.fill_topic()
             console.print(
-                f"{events:,} events of {size} bytes, {keys:,} keys ({distribution}), "
-                f"{_PARTITIONS} partitions",
+                f"{case}: {len(drawn):,} events of {size} bytes, {drawn.key_count:,} keys"
+                f" ({what.distribution or 'real'}), {PARTITIONS} partitions",
                 highlight=False,
             )
-            rounds = _compare(bench, subjects, runs, console)
+            outcome = compare(bench, systems, runs, console, cannot)
         finally:
             bench.clean_up()
-    report.print_report(console, rounds, case.wanted)
+    wanted_ratios = report.WANTED_RATIOS if case is CaseName.SUMS else {}
+    report.print_report(console, outcome, what.wanted, wanted_ratios)
+    settings = {
+        "events": len(drawn),
+        "bytes_per_event": size,
+        "keys": drawn.key_count,
+        "distribution": what.distribution or "real",
+        "every": every,
+        "runs": runs,
+    }
+    return results.as_data(outcome, settings)
+
+
+def throughput(
+    workload: Annotated[
+        list[CaseName] | None, typer.Option(help="What is computed of which topic; several.")
+    ] = None,
+    system: Annotated[
+        list[str] | None,
+        typer.Option(help=f"Who runs beside {OURS}; several, or all: {', '.join(SYSTEMS)}."),
+    ] = None,
+    events: Annotated[int, typer.Option(min=1_000, help="Events on the topic.")] = 2_000_000,
+    keys: Annotated[
+        int | None, typer.Option(min=1, help="Different keys, or the workload's.")
+    ] = None,
+    every: Annotated[
+        str | None, typer.Option(help="How often ours emits, in event time, or the workload's.")
+    ] = None,
+    runs: Annotated[int, typer.Option(min=1, help="Runs of each system.")] = 3,
+    json: Annotated[Path | None, typer.Option(help="Write all figures there too.")] = None,
+) -> None:
+    """Compare slidestat with others on named workloads, one after another."""
+    console = Console(width=150)
+    names = system or [BARE]
+    if unknown := [name for name in names if name not in (*SYSTEMS, "all")]:
+        raise SlidestatError(
+            f"There is no system {unknown[0]}.", f"One of: {', '.join(SYSTEMS)}, all."
+        )
+    chosen = [
+        each for name, each in SYSTEMS.items() if name == OURS or name in names or "all" in names
+    ]
+    console.print(results.machine(), highlight=False)
+    found = {
+        case: measure(case, chosen, events, keys, every, runs, console)
+        for case in workload or [CaseName.SUMS]
+    }
     if json is not None:
-        settings = {
-            "workload": workload,
-            "events": events,
-            "keys": keys,
-            "distribution": distribution,
-            "every": every,
-        }
-        report.write_json(json, rounds, settings)
+        results.write(json, found, {})
 
 
-def main() -> None:
-    """Run the command; a fault that a user can mend is two lines, and exit code 2."""
+def run_command(command: Callable[..., None]) -> None:
+    """Run a command; a fault that a user can mend is two lines, and exit code 2."""
     try:
-        typer.run(compare)
+        typer.run(command)
     except SlidestatError as error:
         print(f"error: {error.message}\nwhat to do: {error.advice}", file=sys.stderr)
         sys.exit(2)
 
 
 if __name__ == "__main__":
-    main()
+    run_command(throughput)

@@ -4,11 +4,16 @@ Drawn from a seed, so that every run and every machine counts the same topic. Ev
 back; the gaps are exponential, as arrivals of independent sources are.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.parquet as pq
 from confluent_kafka import Producer
 
 from app.client.connection import client_config
@@ -20,6 +25,7 @@ _KEY = "key-"
 _SEED = 20020106
 _START_MS = 1_700_000_040_000  # a whole minute in November 2023
 _LARGEST_CENTS = 100_00
+_FLIGHTS = Path(__file__).parents[1] / "app" / "demo_data" / "flights-2001.parquet"
 
 
 class KeyDistribution(StrEnum):
@@ -33,12 +39,23 @@ class KeyDistribution(StrEnum):
 _EXPONENTS = {KeyDistribution.ZIPF: 1.0, KeyDistribution.ZIPF_STEEP: 1.1}
 
 
+class Record(NamedTuple):
+    """An event on the wire, its time and the partition that it goes to."""
+
+    key: bytes
+    value: bytes
+    time_ms: int
+    partition: int
+
+
 @dataclass(frozen=True)
 class Workload:
     """Events in the order of their times.
 
     keys: int64[n], numbers of keys in [0, key_count). times: int64[n], milliseconds, not falling.
-    cents: int64[n], 100 times the values. An event goes to partition key % partitions.
+    cents: int64[n], 100 times the values. An event goes to partition key % partitions. `names` are
+    the texts of the keys, made from their numbers where there are none. `note_bytes` is the length
+    of a text that each record carries and nobody asks for.
     """
 
     key_count: int
@@ -46,24 +63,40 @@ class Workload:
     keys: Int64s
     times: Int64s
     cents: Int64s
+    names: tuple[str, ...] = ()
+    note_bytes: int = 0
 
     def __len__(self) -> int:
         return len(self.keys)
 
+    def part(self, start: int, end: int) -> "Workload":
+        """Its events from `start` up to `end`."""
+        rows = slice(start, end)
+        keys, times, cents = self.keys[rows], self.times[rows], self.cents[rows]
+        return replace(self, keys=keys, times=times, cents=cents)
 
-def key_text(key: int) -> str:
-    """The text of a key's number, as it stands on the wire."""
-    return f"{_KEY}{key:06d}"
+    def key_text(self, key: int) -> str:
+        """The text of a key's number, as it stands on the wire."""
+        return self.names[key] if self.names else f"{_KEY}{key:06d}"
 
+    def key_number(self, text: str) -> int:
+        """The number of a key's text."""
+        return self._numbers[text] if self.names else int(text.removeprefix(_KEY))
 
-def key_number(text: str) -> int:
-    """The number of a key's text."""
-    return int(text.removeprefix(_KEY))
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.names)}
 
-
-def record(key: bytes, time_ms: int, cents: int) -> bytes:
-    """An event as it stands on the wire."""
-    return b'{"key":"%b","time":%d,"value":%d.%02d}' % (key, time_ms, cents // 100, cents % 100)
+    def records(self, start: int = 0, end: int | None = None) -> Iterator[Record]:
+        """Events as they stand on the wire."""
+        part = self.part(start, len(self) if end is None else end)
+        encoded = {key: self.key_text(key).encode() for key in np.unique(part.keys).tolist()}
+        note = b',"note":"%b"' % (b"x" * self.note_bytes) if self.note_bytes else b""
+        columns = (column.tolist() for column in (part.keys, part.times, part.cents))
+        for key, time_ms, cents in zip(*columns, strict=True):
+            fields = (encoded[key], time_ms, cents // 100, cents % 100, note)
+            value = b'{"key":"%b","time":%d,"value":%d.%02d%b}' % fields
+            yield Record(encoded[key], value, time_ms, key % self.partitions)
 
 
 def draw(
@@ -72,6 +105,7 @@ def draw(
     distribution: KeyDistribution,
     partitions: int,
     mean_gap_ms: float = 10.0,
+    note_bytes: int = 0,
 ) -> Workload:
     """Draw a workload; the same arguments give the same one."""
     rng = np.random.default_rng(_SEED)
@@ -84,7 +118,19 @@ def draw(
         keys = rng.integers(0, key_count, events)
     gaps = rng.exponential(mean_gap_ms, events)
     times = _START_MS + np.cumsum(gaps).astype(np.int64)
-    return Workload(key_count, partitions, keys, times, rng.integers(1, _LARGEST_CENTS, events))
+    cents = rng.integers(1, _LARGEST_CENTS, events)
+    return Workload(key_count, partitions, keys, times, cents, note_bytes=note_bytes)
+
+
+def flights(partitions: int) -> Workload:
+    """600,000 real departures by airport, with the miles to fly as values; see app/demo_data."""
+    table = pq.read_table(_FLIGHTS, columns=["date", "origin", "distance"])
+    origins = table["origin"].combine_chunks().dictionary_encode()
+    times = table["date"].cast("int64").to_numpy()
+    cents = table["distance"].to_numpy().astype(np.int64) * 100
+    names = tuple(origins.dictionary.to_pylist())
+    keys = origins.indices.to_numpy().astype(np.int64)
+    return Workload(len(names), partitions, keys, times, cents, names)
 
 
 def send(workload: Workload, bootstrap: str, topic: str) -> int:
@@ -111,18 +157,12 @@ def send(workload: Workload, bootstrap: str, topic: str) -> int:
             "on_delivery": delivered,
         }
     )
-    texts = [key_text(key) for key in range(workload.key_count)]
-    encoded = [text.encode() for text in texts]
-    partitions = workload.partitions
     size = 0
-    for key, time_ms, cents in zip(
-        workload.keys.tolist(), workload.times.tolist(), workload.cents.tolist(), strict=True
-    ):
-        value = record(encoded[key], time_ms, cents)
+    for key, value, time_ms, partition in workload.records():
         size += len(value)
         while True:
             try:
-                producer.produce(topic, value, encoded[key], key % partitions, timestamp=time_ms)
+                producer.produce(topic, value, key, partition, timestamp=time_ms)
                 break
             except BufferError:
                 producer.poll(0.05)

@@ -1,5 +1,6 @@
 """Spark's faults as one line for a person; the whole of it is in Spark's log."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -7,12 +8,20 @@ from pyspark.errors import PySparkException
 
 from app.errors import SlidestatError
 
+# How the traceback of a Python worker ends where the fault is one of ours.
+_OURS = re.compile(r"^app\.(?:errors|synopses\.errors)\.\w+: (?P<text>.+)$", re.MULTILINE)
+
 
 @contextmanager
 def in_words(what: str, advice: str) -> Iterator[None]:
-    """Raise SlidestatError with the first line of what Spark says if `what` breaks off."""
+    """Raise SlidestatError if `what` breaks off: with our own words where the fault is one of ours,
+    else with the first line of what Spark says.
+    """
     try:
         yield
     except PySparkException as error:
-        first = str(error).strip().splitlines()[0]
-        raise SlidestatError(f"{what} broke off: {first}", advice) from error
+        told = str(error).strip()
+        ours = _OURS.search(told)
+        if ours is not None:
+            raise SlidestatError(f"{what} broke off: {ours['text']}") from error
+        raise SlidestatError(f"{what} broke off: {told.splitlines()[0]}", advice) from error

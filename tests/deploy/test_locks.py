@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 LOCKS = ["requirements.lock", "requirements-dev.lock"]
 # What builds the packages that have no wheel; installed before the others.
 BUILD_LOCK = "requirements-build.lock"
+PEERS = [f"benchmarks/peers/requirements-{name}.lock" for name in ("bytewax", "plots", "quix")]
 
 
 def locked(name: str) -> dict[str, Version]:
@@ -52,7 +53,7 @@ def test_locked_versions_are_final(name: str) -> None:
     assert [pin for pin in locked(name).items() if pin[1].is_prerelease] == []
 
 
-@pytest.mark.parametrize("name", [*LOCKS, BUILD_LOCK])
+@pytest.mark.parametrize("name", [*LOCKS, BUILD_LOCK, *PEERS])
 def test_lock_names_no_registry_and_hashes_every_file(name: str) -> None:
     """Any mirror may serve the files: the lock has no address, and a SHA-256 for each of them."""
     text = (ROOT / name).read_text(encoding="utf-8")

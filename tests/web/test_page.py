@@ -313,6 +313,8 @@ def test_a_worker_that_goes_and_comes_back(browser: Browser, worker: Shop) -> No
     browser.until(lambda: "not ready" in browser.text("#connection"), "restoring")
     worker.do(lambda: worker.live.ready((0, 1)))
     browser.until(lambda: browser.text("#connection") == "live", "live again")
+    # Keys are asked for less often than the status.
+    browser.until(lambda: browser.texts("#keys button") == ["a"], "keys")
     browser.find("#pause").click()
     asked = "return performance.getEntriesByType('resource').length"
     before = browser.script(asked)

@@ -1,0 +1,15 @@
+"""Functions of pandas columns as Spark's."""
+
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql.pandas.functions import pandas_udf
+
+_untyped: Any = pandas_udf  # its overloads want annotations that tell the kind of function
+
+
+def column_function(function: Callable[..., Any], returns: str) -> Any:
+    """The function as one of Spark, of the SQL type `returns`. Its own annotations say which kind
+    it is: columns to a column or a table, or columns to one value, an aggregate.
+    """
+    return _untyped(function, returns)

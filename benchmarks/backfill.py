@@ -1,0 +1,104 @@
+"""A backfill on Spark beside one streaming worker, on one topic, in one run.
+
+    python -m benchmarks.backfill [--events 2000000] [--keys 1000] [--keys 100000]
+
+Both read the topic, compute the same statistics and write them: the worker to its output topic and
+its tables, the backfill to Parquet. The worker is timed as in `measure.py`, from its first batch to
+its last commit. The backfill is timed from the start of its query to its end, with a session that
+has begun and workers that have their kernels, as the worker has; on one core and on all.
+"""
+
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import psutil
+import typer
+from rich.console import Console
+
+from app.analytics.backfill import backfill
+from app.analytics.history import read_topic
+from app.analytics.session import spark_session
+from app.errors import SlidestatError
+from app.local.broker import LocalBroker
+from app.streaming.topology import Topology
+from benchmarks import results
+from benchmarks.bench import Bench
+from benchmarks.cases import CASES, CaseName, make_topology
+from benchmarks.systems import OURS, SYSTEMS
+from benchmarks.workload import KeyDistribution, draw
+
+_PARTITIONS = 2
+
+
+def _time_backfill(
+    topology: Topology, bootstrap: str, cores: int, folder: Path
+) -> tuple[float, float]:
+    """Seconds and CPU seconds of the second of two backfills: the first one loads the kernels."""
+    with spark_session("bench", f"local[{cores}]") as spark:
+        seconds = cpu = 0.0
+        for attempt in range(2):
+            began, cpu_before = time.monotonic(), _cpu_seconds()
+            records = read_topic(spark, topology, bootstrap)
+            backfill(topology, records).write.parquet(str(folder / f"{cores}-{attempt}"))
+            seconds, cpu = time.monotonic() - began, _cpu_seconds() - cpu_before
+        return seconds, cpu
+
+
+def _cpu_seconds() -> float:
+    """CPU seconds of Spark's JVM and of its Python workers, those that have ended included."""
+    found = 0.0
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if "kafka.Kafka" not in process.cmdline():
+                times = process.cpu_times()
+                found += times.user + times.system + times.children_user + times.children_system
+    return found
+
+
+def compare(
+    events: Annotated[int, typer.Option(min=200_000, help="Events on the topic.")] = 2_000_000,
+    keys: Annotated[list[int] | None, typer.Option(help="Different keys; may be repeated.")] = None,
+    workload: Annotated[CaseName, typer.Option(help="What is computed.")] = CaseName.SUMS,
+    every: Annotated[str, typer.Option(help="How often is emitted, in event time.")] = "1m",
+) -> None:
+    """Compare a worker with a backfill on one core and on two."""
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(results.machine())
+    for key_count in keys or [1_000]:
+        gap = CASES[workload].mean_gap_ms
+        drawn = draw(events, key_count, KeyDistribution.ZIPF, _PARTITIONS, gap)
+        with (
+            tempfile.TemporaryDirectory(prefix="slidestat-bench-") as name,
+            LocalBroker() as broker,
+        ):
+            folder = Path(name)
+            bootstrap = broker.bootstrap_servers
+            bench = Bench(bootstrap, broker.pid, workload, drawn, every, folder)
+            bench.fill_topic()
+            worker = bench.run(SYSTEMS[OURS]).measurement
+            topology = make_topology(workload, bench.topic, "history", every)
+            console.print(
+                f"{events:,} events, {key_count:,} keys, {workload}: a worker {worker.seconds:.1f} "
+                f"s, {worker.events_per_s:,.0f} events a second, "
+                f"{events / worker.cpu_seconds:,.0f} a CPU second, load {worker.load:.1f}"
+            )
+            for cores in (1, 2):
+                seconds, cpu = _time_backfill(topology, bootstrap, cores, folder)
+                console.print(
+                    f"  a backfill on {cores} core{'s' if cores > 1 else ''} {seconds:.1f} s, "
+                    f"{events / seconds:,.0f} events a second, {events / cpu:,.0f} a CPU second; "
+                    f"{worker.seconds / seconds:.1f} times the worker, "
+                    f"{worker.cpu_seconds / cpu:.2f} times a CPU second"
+                )
+
+
+if __name__ == "__main__":
+    try:
+        typer.run(compare)
+    except SlidestatError as error:
+        print(f"error: {error.message}\nwhat to do: {error.advice}", file=sys.stderr)
+        sys.exit(2)

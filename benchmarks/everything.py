@@ -1,0 +1,131 @@
+"""All benchmarks in one run, and results/latest.json of them.
+
+    python -m benchmarks.everything             # quick: about ten minutes on two quiet cores
+    python -m benchmarks.everything --full      # more events, workloads and runs: an hour or two
+
+`ratios` of results/latest.json is how many times as fast ours is on the workload `sums`, the median
+over the rounds; a text where a system cannot, with why.
+"""
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from app.errors import SlidestatError
+from benchmarks import results
+from benchmarks.bench import Bench
+from benchmarks.cases import CASES, CaseName
+from benchmarks.demonstration import demonstrate
+from benchmarks.latency import measure_latency
+from benchmarks.peers.environments import UnavailableError
+from benchmarks.systems import BARE, OURS, SYSTEMS
+from benchmarks.throughput import PARTITIONS, broker, measure, run_command
+
+_RATE = 2_000
+_OWN = [SYSTEMS[OURS], SYSTEMS[BARE]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is run: the events and rounds of the comparison; other workloads, beside a bare loop
+    alone; the events of a restart and of the demonstration; for how long latency is measured.
+    """
+
+    events: int
+    runs: int
+    others: tuple[CaseName, ...]
+    restart_events: int
+    demonstration_events: int
+    latency_s: int
+
+
+QUICK = Plan(600_000, 2, (CaseName.FLIGHTS,), 10_000, 10_000_000, 20)
+FULL = Plan(
+    3_000_000,
+    5,
+    tuple(case for case in CaseName if case is not CaseName.SUMS),
+    40_000,
+    100_000_000,
+    60,
+)
+
+
+def restarts(events: int, console: Console) -> dict[str, object]:
+    """Start systems again after so many events, with their data folders and without."""
+    case = CaseName.SUMS
+    what = CASES[case]
+    found: dict[str, object] = {}
+    with (
+        tempfile.TemporaryDirectory(prefix="slidestat-bench-") as folder,
+        broker() as (bootstrap, broker_pid),
+    ):
+        drawn = what.draw(events, what.keys, PARTITIONS)
+        bench = Bench(bootstrap, broker_pid, case, drawn, what.every, Path(folder))
+        try:
+            for system in SYSTEMS.values():
+                if not system.has_changelog:
+                    found[system.name] = {"cannot": "it has no state on the broker"}
+                    continue
+                size = min(events, system.most_events or events)
+                try:
+                    found[system.name] = restart = bench.restart(system, size)
+                except UnavailableError as why:
+                    found[system.name] = {"cannot": str(why)}
+                    continue
+                except SlidestatError as fault:
+                    if system.name == OURS:
+                        raise
+                    found[system.name] = {"cannot": f"it failed: {fault.message}"}
+                    continue
+                console.print(
+                    f"{system.name}: {restart.kept_s:.1f} s to the first event after a restart,"
+                    f" {restart.emptied_s:.1f} s with an empty folder, {size:,} events before",
+                    highlight=False,
+                )
+        finally:
+            bench.clean_up()
+    return found
+
+
+def everything(
+    full: Annotated[bool, typer.Option("--full", help="More of all of it.")] = False,
+    json: Annotated[Path, typer.Option(help="Where the results go.")] = results.LATEST,
+) -> None:
+    """Run all benchmarks, printing what each came to, and write the results."""
+    plan = FULL if full else QUICK
+    console = Console(width=150)
+    console.print(results.machine(), highlight=False)
+    everyone = list(SYSTEMS.values())
+    workloads = {
+        CaseName.SUMS: measure(CaseName.SUMS, everyone, plan.events, None, None, plan.runs, console)
+    }
+    results.write(json, workloads, {})
+    for case in plan.others:
+        workloads[case] = measure(case, _OWN, plan.events, None, None, plan.runs, console)
+        results.write(json, workloads, {})
+    demonstration = demonstrate(plan.demonstration_events)
+    console.print(
+        f"demonstration: {demonstration['events_per_cpu_s']:,.0f} events a CPU second; the article"
+        ' of 2013: "a few hundred thousand events per second"',
+        highlight=False,
+    )
+    more: dict[str, object] = {"demonstration": demonstration}
+    results.write(json, workloads, more)
+    more["latency"] = found = measure_latency(_RATE, plan.latency_s)
+    console.print(
+        f"latency at {_RATE:,} records a second: p50 {found['p50_ms']:.0f} ms,"
+        f" p99 {found['p99_ms']:.0f} ms",
+        highlight=False,
+    )
+    results.write(json, workloads, more)
+    more["restarts"] = restarts(plan.restart_events, console)
+    results.write(json, workloads, more)
+    console.print(f"written: {json}", highlight=False)
+
+
+if __name__ == "__main__":
+    run_command(everything)

@@ -1,0 +1,98 @@
+import java.io.RandomAccessFile;
+import java.nio.ByteOrder;
+import java.nio.MappedByteBuffer;
+import java.nio.channels.FileChannel;
+import java.time.Duration;
+import java.util.Properties;
+import java.util.concurrent.CountDownLatch;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.common.config.TopicConfig;
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.streams.KafkaStreams;
+import org.apache.kafka.streams.KeyValue;
+import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.KGroupedStream;
+import org.apache.kafka.streams.kstream.KTable;
+import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.SlidingWindows;
+import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.Windowed;
+
+/**
+ * Counts of a minute as a user of Kafka Streams writes them from its documentation: one thread,
+ * RocksDB, changelog and record cache as they come.
+ *
+ * <p>Arguments: BOOTSTRAP TOPIC GROUP PROGRESS_FILE DATA_DIR PARTITIONS WINDOW. WINDOW is tumbling,
+ * hopping (every 10 seconds) or sliding. A count needs no field of the event, so nothing is decoded:
+ * that is in its favour. Counts go to the topic GROUP-answers whenever the cache lets them go.
+ */
+public final class KafkaStreamsCount {
+    private static final Duration MINUTE = Duration.ofMinutes(1);
+    private static final Duration STEP = Duration.ofSeconds(10);
+
+    private KafkaStreamsCount() {}
+
+    public static void main(String[] args) throws Exception {
+        String bootstrap = args[0];
+        String topic = args[1];
+        String group = args[2];
+        String window = args[6];
+        MappedByteBuffer progress;
+        try (RandomAccessFile file = new RandomAccessFile(args[3], "rw")) {
+            progress = file.getChannel().map(FileChannel.MapMode.READ_WRITE, 0, Long.BYTES);
+        }
+        progress.order(ByteOrder.LITTLE_ENDIAN);
+
+        Properties settings = new Properties();
+        settings.put(StreamsConfig.APPLICATION_ID_CONFIG, group);
+        settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, bootstrap);
+        settings.put(StreamsConfig.STATE_DIR_CONFIG, args[4]);
+        settings.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, 1);
+        // The events are older than the changelog would be kept by its own settings.
+        settings.put(StreamsConfig.topicPrefix(TopicConfig.RETENTION_MS_CONFIG), "-1");
+        settings.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
+
+        StreamsBuilder builder = new StreamsBuilder();
+        long[] done = new long[1];
+        KGroupedStream<String, byte[]> events =
+                builder.stream(topic, Consumed.with(Serdes.String(), Serdes.ByteArray()))
+                        .peek((key, value) -> progress.putLong(0, ++done[0]))
+                        .groupByKey();
+        KTable<Windowed<String>, Long> counts =
+                switch (window) {
+                    case "tumbling" ->
+                            events.windowedBy(TimeWindows.ofSizeWithNoGrace(MINUTE)).count();
+                    case "hopping" ->
+                            events.windowedBy(
+                                            TimeWindows.ofSizeWithNoGrace(MINUTE).advanceBy(STEP))
+                                    .count();
+                    case "sliding" ->
+                            events.windowedBy(
+                                            SlidingWindows.ofTimeDifferenceWithNoGrace(MINUTE))
+                                    .count();
+                    default -> throw new IllegalArgumentException(window);
+                };
+        counts.toStream()
+                .map((windowed, count) -> KeyValue.pair(windowed.key(), answer(windowed, count)))
+                .to(group + "-answers", Produced.with(Serdes.String(), Serdes.String()));
+
+        CountDownLatch stopped = new CountDownLatch(1);
+        KafkaStreams streams = new KafkaStreams(builder.build(), settings);
+        Thread stop =
+                new Thread(
+                        () -> {
+                            streams.close();
+                            stopped.countDown();
+                        });
+        Runtime.getRuntime().addShutdownHook(stop);
+        streams.start();
+        stopped.await();
+    }
+
+    private static String answer(Windowed<String> windowed, Long count) {
+        return "{\"start\":%d,\"end\":%d,\"value\":%d}"
+                .formatted(windowed.window().start(), windowed.window().end(), count);
+    }
+}

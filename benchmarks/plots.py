@@ -1,0 +1,44 @@
+"""Space, errors and cost against span: measured, and drawn as benchmarks/results/*.svg.
+
+    python -m benchmarks.plots              # windows of up to 10^7 events: some minutes
+    python -m benchmarks.plots 1e9          # as in the README: an hour
+
+The figures are in results/plots.json; matplotlib has an environment of its own.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from benchmarks import errors, space_of_counts, spans
+from benchmarks.peers.environments import environment_python
+from benchmarks.results import machine
+
+_RESULTS = Path(__file__).with_name("results")
+_DATA = _RESULTS / "plots.json"
+_LARGEST = 10**7
+_LARGEST_SPAN = 7
+
+
+def main(largest: int) -> None:
+    """Measure, write the figures and draw them."""
+    data = {
+        "machine": machine(),
+        "space": [row._asdict() for row in space_of_counts.rows(largest)],
+        "errors": [row._asdict() for row in errors.rows(errors.EVENTS)],
+        "spans": [row._asdict() for row in spans.rows(min(len(str(largest)) - 1, _LARGEST_SPAN))],
+    }
+    _DATA.write_bytes(msgspec.json.format(msgspec.json.encode(data)) + b"\n")
+    python = environment_python("plots")
+    subprocess.run(  # noqa: S603 - our own module
+        [python, "-m", "benchmarks.peers.draw_plots", _DATA, _RESULTS],
+        cwd=Path(__file__).parents[1],
+        check=True,
+    )
+    print(f"written: {_DATA} and three plots beside it")
+
+
+if __name__ == "__main__":
+    main(int(float(sys.argv[1])) if len(sys.argv) > 1 else _LARGEST)

@@ -1,0 +1,168 @@
+"""Who answers: slidestat, a bare loop, and other libraries, each as its own users write it.
+
+A system is a process with the arguments BOOTSTRAP TOPIC GROUP PROGRESS_FILE DATA_DIR PARTITIONS
+and what else it needs; it says how many events it has taken in `Progress`. What it counts it leaves
+on a topic: that is compared with the exact answer before its speed is believed.
+"""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from app.errors import SlidestatError
+from app.local.folders import cache_folder
+from app.local.jars import fetched_jars, kafka_classpath
+from app.local.java import find_java
+from benchmarks.answers import Answers
+from benchmarks.cases import CaseName
+from benchmarks.peers.environments import UnavailableError, environment_python
+
+_PEERS = Path(__file__).with_name("peers")
+_JAVA_SOURCE = _PEERS / "KafkaStreamsCount.java"
+_JAVA_JARS = _PEERS / "kafka-streams-4.1.1.sha256"
+OURS = "slidestat"
+BARE = "bare_consumer"
+
+_NO_QUANTILES = {
+    CaseName.QUANTILES: "it has no quantile aggregation: its users keep all values of a window"
+}
+
+
+@dataclass(frozen=True)
+class System:
+    """One way to go through a topic.
+
+    `command` starts it, without the common arguments; it raises UnavailableError where it cannot
+    run. `window` is its last argument. `most_events` bounds what it is timed on, so that a slow one
+    takes seconds; None is the whole topic. `answers` says how its answers are read and which must
+    be there; None where it has none, or, for ours, where they are checked by `check`. With
+    `has_changelog` its state is on the broker too. `cannot` names the workloads that it has no
+    answer to, with why.
+    """
+
+    name: str
+    question: str
+    command: Callable[[], list[str]]
+    window: str = ""
+    most_events: int | None = None
+    answers: Answers | None = None
+    has_changelog: bool = True
+    cannot: Mapping[CaseName, str] = field(default_factory=dict)
+
+
+def _own(module: str) -> list[str]:
+    return [sys.executable, "-m", f"benchmarks.{module}"]
+
+
+def _peer(environment: str, module: str) -> list[str]:
+    return [str(environment_python(environment)), "-m", f"benchmarks.peers.{module}"]
+
+
+def _kafka_streams() -> list[str]:
+    java = find_java().executable
+    compiler = java.with_name("javac")
+    if not compiler.is_file():
+        raise UnavailableError(f"{java} has no compiler beside it: it is a JRE, not a JDK")
+    try:
+        jars = [*kafka_classpath(), *fetched_jars(_JAVA_JARS, "Kafka Streams")]
+    except SlidestatError as error:
+        raise UnavailableError(error.message) from error
+    classes = cache_folder() / "kafka-streams-count"
+    shutil.rmtree(classes, ignore_errors=True)
+    classpath = ":".join(map(str, jars))
+    compiled = subprocess.run(  # noqa: S603 - our own source
+        [compiler, "-d", classes, "-cp", classpath, _JAVA_SOURCE],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if compiled.returncode:
+        raise UnavailableError(f"its source does not compile: {compiled.stderr.strip()[-300:]}")
+    return [str(java), "-cp", f"{classes}:{classpath}", _JAVA_SOURCE.stem]
+
+
+def _flink() -> list[str]:
+    raise UnavailableError(
+        "apache-flink 2.3 needs apache-beam 2.61, whose dependency crcmod 1.7 comes as source "
+        "alone: without a C compiler and Python's headers it does not install"
+    )
+
+
+_QUESTIONS = {
+    "tumbling": "count, tumbling 1m",
+    "hopping": "count, hopping 1m every 10s",
+    "sliding": "count, sliding 1m",
+}
+
+
+def _faust() -> System:
+    answers = Answers.of_table("{group}-counts-changelog")
+    return System(
+        "faust_tumbling_table",
+        _QUESTIONS["tumbling"],
+        partial(_own, "plain_faust"),
+        "tumbling",
+        40_000,
+        answers,
+        cannot=_NO_QUANTILES,
+    )
+
+
+def _quix(window: str, most_events: int) -> System:
+    return System(
+        f"quix_{window}",
+        _QUESTIONS[window],
+        partial(_peer, "quix", "quix"),
+        window,
+        most_events,
+        Answers.final(window),
+        cannot=_NO_QUANTILES,
+    )
+
+
+def _streams(window: str, most_events: int | None) -> System:
+    return System(
+        f"kafka_streams_{window}",
+        _QUESTIONS[window],
+        _kafka_streams,
+        window,
+        most_events,
+        Answers.updated(window),
+        cannot=_NO_QUANTILES,
+    )
+
+
+def _bytewax(window: str, most_events: int) -> System:
+    return System(
+        f"bytewax_{window}",
+        _QUESTIONS[window],
+        partial(_peer, "bytewax", "bytewax_flow"),
+        window,
+        most_events,
+        Answers.waited(window),
+        has_changelog=False,
+        cannot=_NO_QUANTILES,
+    )
+
+
+SYSTEMS = {
+    system.name: system
+    for system in (
+        System(OURS, "sliding, all windows, with bounds", partial(_own, "ours")),
+        System(BARE, "decoded, nothing else", partial(_own, "bare"), has_changelog=False),
+        _faust(),
+        _quix("tumbling", 300_000),
+        _quix("hopping", 60_000),
+        _quix("sliding", 12_000),
+        _streams("tumbling", None),
+        _streams("hopping", 400_000),
+        _streams("sliding", 40_000),
+        _bytewax("tumbling", 200_000),
+        _bytewax("hopping", 60_000),
+        System("flink_tumbling", _QUESTIONS["tumbling"], _flink, has_changelog=False),
+    )
+}

@@ -1,0 +1,124 @@
+"""The benchmarks' check of peers: a peer that is right passes, one that is not does not."""
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from app.errors import SlidestatError
+from benchmarks import answers
+from benchmarks.answers import Answers
+from benchmarks.bench import Run
+from benchmarks.cases import CaseName
+from benchmarks.exact import Exact
+from benchmarks.measure import Measurement
+from benchmarks.results import Outcome, as_data, write
+from benchmarks.systems import BARE, OURS
+from benchmarks.workload import KeyDistribution, Workload, draw
+
+MINUTE_MS = 60_000
+Records = list[tuple[bytes, bytes]]
+
+
+@pytest.fixture(scope="module")
+def workload() -> Workload:
+    return draw(3_000, 5, KeyDistribution.ZIPF, 2, mean_gap_ms=100.0)
+
+
+def windows(workload: Workload, starts: set[tuple[int, int]], length: int) -> Records:
+    """Right answers for windows, given as key and start."""
+    exact = Exact(workload)
+    keys, begins = map(np.array, zip(*sorted(starts), strict=True))
+    counts, _ = exact.of(keys, begins, begins + length)
+    return [
+        (workload.key_text(key).encode(), b'{"start":%d,"end":0,"value":%d}' % (start, count))
+        for key, start, count in zip(keys.tolist(), begins.tolist(), counts.tolist(), strict=True)
+    ]
+
+
+def tumbling(workload: Workload) -> Records:
+    starts = workload.times // MINUTE_MS * MINUTE_MS
+    return windows(
+        workload, set(zip(workload.keys.tolist(), starts.tolist(), strict=True)), MINUTE_MS
+    )
+
+
+def sliding(workload: Workload) -> Records:
+    starts = workload.times - MINUTE_MS
+    pairs = set(zip(workload.keys.tolist(), starts.tolist(), strict=True))
+    return windows(workload, pairs, MINUTE_MS + 1)
+
+
+def check(
+    monkeypatch: pytest.MonkeyPatch, workload: Workload, what: Answers, records: Records
+) -> int:
+    monkeypatch.setattr(answers, "read_topic", lambda *_: records)
+    return what.check(workload, "", "group")
+
+
+def test_exact_windows_pass(monkeypatch: pytest.MonkeyPatch, workload: Workload) -> None:
+    """Right windows pass, tumbling and sliding; of a window that was updated, the last answer."""
+    right = tumbling(workload)
+    early = [(right[0][0], b'{"start":%d,"value":1}' % (workload.times[0] // 60_000 * 60_000))]
+    assert check(monkeypatch, workload, Answers.updated("tumbling"), early + right) == len(right)
+    right = sliding(workload)
+    assert check(monkeypatch, workload, Answers.updated("sliding"), right) == len(right)
+
+
+def test_a_wrong_count_is_no_answer(monkeypatch: pytest.MonkeyPatch, workload: Workload) -> None:
+    """One count that is one too high, or one event that a sliding window's end leaves out."""
+    records = tumbling(workload)
+    key, value = records[3]
+    records[3] = (key, value.replace(b'"value":', b'"value":1'))
+    with pytest.raises(SlidestatError, match=r"^The speed is worth nothing: 1 of \d+ windows"):
+        check(monkeypatch, workload, Answers.updated("tumbling"), records)
+    starts = workload.times - MINUTE_MS
+    pairs = set(zip(workload.keys.tolist(), starts.tolist(), strict=True))
+    short = windows(workload, pairs, MINUTE_MS)
+    with pytest.raises(SlidestatError, match="are wrong"):
+        check(monkeypatch, workload, Answers.updated("sliding"), short)
+
+
+def test_a_missing_window_is_no_answer(monkeypatch: pytest.MonkeyPatch, workload: Workload) -> None:
+    """Without one window the peer has lost events; those still open need not be there."""
+    records = tumbling(workload)
+    with pytest.raises(SlidestatError, match=r"1 of \d+ windows of \S+ are missing"):
+        check(monkeypatch, workload, Answers.updated("tumbling"), records[1:])
+    newest = dict(records)
+    closed = [record for record in records if newest[record[0]] != record[1]]
+    assert check(monkeypatch, workload, Answers.final("tumbling"), closed) == len(closed)
+    with pytest.raises(SlidestatError, match="missing"):
+        check(monkeypatch, workload, Answers.final("tumbling"), closed[1:])
+
+
+def run(events_per_s: float) -> Run:
+    measurement = Measurement(1_000, 1_000 / events_per_s, 1.0, None, 0.0, 2**20)
+    return Run(measurement, 10, 0.0, 0.0, 0, 0, 1_000, 10)
+
+
+def test_ratios_are_medians_of_rounds_and_cannot_is_a_value(tmp_path: Path) -> None:
+    """Ours by theirs, round by round; a system that cannot stands among them with why."""
+    outcome = Outcome(
+        [
+            {OURS: run(100), BARE: run(50)},
+            {OURS: run(90), BARE: run(30)},
+            {OURS: run(80), BARE: run(80)},
+        ]
+    )
+    outcome.fail("quix_sliding", "no wheel for this machine")
+    data = as_data(outcome, {})
+    assert data["ratios"] == {BARE: 2.0, "quix_sliding": "cannot: no wheel for this machine"}
+    file = tmp_path / "latest.json"
+    write(file, {CaseName.SUMS: data}, {})
+    written = msgspec.json.decode(file.read_bytes())
+    assert written["ratios"] == data["ratios"]
+    spread = written["workloads"]["sums"]["systems"][OURS]["events_per_s"]
+    assert (spread["least"], spread["median"], spread["most"]) == (80, 90, 100)
+
+
+def test_a_system_that_fails_once_is_in_no_round() -> None:
+    """What it did in earlier rounds is not set against ours."""
+    outcome = Outcome([{OURS: run(100), BARE: run(50)}, {OURS: run(100)}])
+    outcome.fail(BARE, "died")
+    assert outcome.ratios("events_per_s") == {}

@@ -1,0 +1,265 @@
+"""Backfill against what the streaming side writes for the same records: the same bytes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from app.analytics.backfill import backfill, fill_lake
+from app.analytics.history import Files, read_files, read_topic
+from app.analytics.lake import Lake
+from app.client.events import Columns
+from app.client.produce import produce_file
+from app.errors import SlidestatError
+from app.streaming.emission import OutputRecord
+from app.streaming.output_codec import JsonCodec
+from app.streaming.partition import PartitionProcessor
+from app.streaming.records import RecordBatch
+from app.streaming.statistics import Count, Distinct, Mean, Quantiles, Sum, TopItems
+from app.streaming.topology import Topology
+from app.testing import TopologyDriver
+from app.testing.memory_store import MemoryStore
+
+SECOND = 1_000
+NOON = 1_764_072_000_000
+TOPOLOGY = Topology(
+    name="filled",
+    source="requests",
+    span="2m",
+    windows=("20s", "2m"),
+    every="10s",
+    lateness="3s",
+    statistics=(
+        Count(epsilon=0.05),
+        Mean(epsilon=0.1),
+        Quantiles(quantiles=(0.5, 0.9), epsilon=0.1),
+        TopItems(field="path", epsilon=0.1),
+    ),
+)
+Record = tuple[bytes | None, bytes | None, int]
+
+
+def _requests(events: int, seed: int) -> list[Record]:
+    """Records of one partition: some late, some bad, some of the future."""
+    chance = Random(seed)
+    found: list[Record] = []
+    now = NOON
+    for _ in range(events):
+        now += chance.choice([0, 7, 40, 150])
+        event = {
+            "key": f"k{int(20 * chance.random() ** 2)}",
+            "time": now - chance.choice([0, 0, 0, 500, 2_500, 4_000]),
+            "value": chance.choice([1.5, 20, -3, 0.125]),
+            "path": chance.choice(["/", "/a", "/b/c"]),
+        }
+        value: bytes | None = msgspec.json.encode(event)
+        match chance.randrange(60):
+            case 0:
+                value = b'{"key": "k1", "time'
+            case 1:
+                value = None
+            case 2:
+                value = msgspec.json.encode(event | {"time": now + 7_200_000})
+        found.append((event["key"].encode(), value, now))
+    return found
+
+
+def _streamed(records: Sequence[Record], partition: int) -> tuple[list[OutputRecord], MemoryStore]:
+    """What a worker emits for the records of a partition, and the states that it then has."""
+    store = MemoryStore()
+    processor = PartitionProcessor(TOPOLOGY, TOPOLOGY.source, partition, store)
+    emissions = []
+    for first in range(0, len(records), 173):
+        keys, values, stamps = (list(c) for c in zip(*records[first : first + 173], strict=True))
+        offsets = np.arange(first, first + len(keys), dtype=np.int64)
+        batch = RecordBatch(TOPOLOGY.source, partition, offsets, keys, values, stamps, first)
+        emissions += processor.process(batch).emissions
+    snapshot = processor.snapshot()
+    assert snapshot is not None
+    store.write([*snapshot.states.items(), (None, snapshot.checkpoint)])
+    return emissions, store
+
+
+def _frame(spark: SparkSession, partitions: Sequence[Sequence[Record]]) -> DataFrame:
+    rows = [
+        (number, offset, key, value, timestamp)
+        for number, records in enumerate(partitions)
+        for offset, (key, value, timestamp) in enumerate(records)
+    ]
+    schema = "partition int, offset bigint, key binary, value binary, timestamp bigint"
+    frame = spark.createDataFrame(rows, schema)
+    return frame.repartition(2, "partition").sortWithinPartitions("partition", "offset")
+
+
+def _bytes(rows: Sequence[Row]) -> list[tuple[bytes, bytes]]:
+    return [(bytes(row.key), bytes(row.value)) for row in rows]
+
+
+def test_emissions_letters_and_synopses_are_those_of_a_worker(spark: SparkSession) -> None:
+    """Of three partitions with late, bad and future records: the same emissions in the same order,
+    byte for byte, the same letters, and the same synopses of each key.
+    """
+    parts = [_requests(2_000, seed) for seed in range(3)]
+    rows = backfill(TOPOLOGY, _frame(spark, parts)).collect()
+    for number, records in enumerate(parts):
+        of_this = [row for row in rows if row.partition == number]
+        emissions, store = _streamed(records, number)
+        written = [row for row in of_this if row.topic == TOPOLOGY.output_topic]
+        assert _bytes(written) == [(key, value) for key, value, _ in emissions]
+        stamps = [round(row.timestamp.timestamp() * 1000) for row in written]
+        assert stamps == [timestamp for _, _, timestamp in emissions]
+
+        driver = TopologyDriver(TOPOLOGY, partitions=3)
+        for key, value, timestamp in records:
+            driver.send_bytes(value, key=key, partition=number, timestamp=timestamp)
+        for topic, letters in (
+            (TOPOLOGY.dead_letter_topic, driver.dead_letters),
+            (TOPOLOGY.late_topic, driver.late),
+        ):
+            assert letters
+            found = [row for row in of_this if row.topic == topic]
+            assert [row.value for row in found] == [letter.value for letter in letters]
+            heads = [{h["key"]: bytes(h["value"]) for h in row.headers} for row in found]
+            assert [(h["reason"], h["detail"], h["offset"]) for h in heads] == [
+                (one.reason.encode(), one.detail.encode(), str(one.offset).encode())
+                for one in letters
+            ]
+
+        synopses = {
+            tuple(msgspec.json.decode(bytes(row.key))): bytes(row.value)
+            for row in of_this
+            if row.topic == "filled-synopses"
+        }
+        assert len({key for _, _, key, _ in synopses}) > 10
+        states = dict(store.scan())
+        for (topology, statistic, key, party), synopsis in synopses.items():
+            assert (topology, party) == ("filled", f"requests/{number}")
+            assert statistic in ("count", "mean", "quantile", "top_path")
+            assert synopsis in states[key]  # the state has the bytes of each of its synopses
+
+
+def _write(file: Path, rows: int) -> tuple[pa.Table, Path]:
+    chance = np.random.default_rng(11)
+    times = NOON + np.sort(chance.integers(0, 3_600_000, rows))
+    table = pa.table(
+        {
+            "at": pa.array(times, pa.timestamp("ms")),
+            "airport": [f"A{n}" for n in chance.integers(0, 40, rows)],
+            "delay": chance.integers(-20, 300, rows).astype(np.int16),
+            "destination": [f"D{n}" for n in chance.integers(0, 9, rows)],
+        }
+    )
+    if file.suffix == ".csv":
+        pa.csv.write_csv(table, file)
+    else:
+        pq.write_table(table, file)
+    return table, file
+
+
+FLIGHTS = Topology(
+    name="flown",
+    source="flights",
+    span="30m",
+    windows=("10m", "30m"),
+    every="5m",
+    statistics=(Count(), Mean(epsilon=0.1), Distinct(field="destination")),
+)
+NAMES = {"key": "airport", "time": "at", "value": "delay"}
+
+
+@pytest.mark.parametrize("name", ["flights.parquet", "flights.csv"])
+def test_rows_of_files_become_the_events_that_would_have_been_sent(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    """A file's rows, each under its key in the partition where Kafka's clients put it, give the
+    emissions that the same events give when they are sent.
+    """
+    table, file = _write(tmp_path / name, 3_000)
+    files = Files(str(file), file.suffix[1:], NAMES, partitions=4)
+    rows = backfill(FLIGHTS, read_files(spark, FLIGHTS, files)).collect()
+    driver = TopologyDriver(FLIGHTS, partitions=4)
+    for row in table.to_pylist():
+        time = int(row["at"].timestamp() * 1000)
+        driver.send(
+            {
+                "key": row["airport"],
+                "time": time,
+                "value": row["delay"],
+                "destination": row["destination"],
+            },
+            timestamp=time,
+        )
+    assert not driver.dead_letters
+    encode = JsonCodec().encode
+    written = [bytes(row.value) for row in rows if row.topic == FLIGHTS.output_topic]
+    assert len(written) > 400
+    assert sorted(written) == sorted(map(encode, driver.emissions))
+    assert {row.topic for row in rows} == {"flown-statistics", "flown-synopses"}
+    assert len({row.partition for row in rows}) == 4
+
+
+def test_a_topic_gives_what_its_records_give(
+    spark: SparkSession, bootstrap_servers: str, make_topic, tmp_path: Path
+) -> None:  # type: ignore[no-untyped-def]
+    """Records that `slidestat produce` sent to three partitions of a real topic."""
+    table, file = _write(tmp_path / "flights.parquet", 2_000)
+    topology = Topology(
+        name="flown",
+        source=make_topic(partitions=3),
+        span="30m",
+        every="5m",
+        statistics=(Count(), Sum(field="shifted")),
+    )
+    shifted = pa.array(table["delay"].to_numpy() + 20)
+    pq.write_table(table.append_column("shifted", shifted), file)
+    columns = Columns("airport", "at", "delay", more=("shifted",))
+    produce_file(file, bootstrap_servers, topology.source, columns=columns)
+
+    rows = backfill(topology, read_topic(spark, topology, bootstrap_servers)).collect()
+    driver = TopologyDriver(topology, partitions=3)
+    for row in table.append_column("shifted", shifted).to_pylist():
+        time = int(row["at"].timestamp() * 1000)
+        event = {"key": row["airport"], "time": time, "shifted": row["shifted"]}
+        driver.send(event, timestamp=time)
+    written = [bytes(row.value) for row in rows if row.topic == topology.output_topic]
+    assert sorted(written) == sorted(map(JsonCodec().encode, driver.emissions))
+
+
+def test_a_lake_is_filled_once(spark: SparkSession, tmp_path: Path) -> None:
+    """What a backfill writes is read as a lake that was ingested; a second one is refused."""
+    parts = [_requests(1_500, 1)]
+    lake = Lake(str(tmp_path / "lake"), TOPOLOGY.name)
+    counts = fill_lake(TOPOLOGY, _frame(spark, parts), lake)
+    emissions, _ = _streamed(parts[0], 0)
+    assert counts["statistics"] == len(emissions)
+    assert min(counts.values()) > 0
+    statistics = lake.read(spark, "statistics")
+    assert sorted(_bytes(statistics.collect())) == sorted((k, v) for k, v, _ in emissions)
+    assert statistics.where("event_key IS NULL OR size(figures) = 0").count() == 0
+    with pytest.raises(SlidestatError, match="has records already"):
+        fill_lake(TOPOLOGY, _frame(spark, parts), lake)
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        (Files("no-such-folder"), "no-such-folder"),
+        (Files("flights.parquet", columns={"key": "nowhere"}), "no column 'nowhere'"),
+    ],
+)
+def test_files_that_will_not_do_are_refused(
+    spark: SparkSession, tmp_path: Path, files: Files, told: str
+) -> None:
+    """A path without files, and a column that is not there, each get one clear error."""
+    _, file = _write(tmp_path / "flights.parquet", 10)
+    path = file if files.path == file.name else tmp_path / files.path
+    with pytest.raises(SlidestatError, match=told) as caught:
+        read_files(spark, FLIGHTS, Files(str(path), columns=NAMES | dict(files.columns)))
+    assert caught.value.advice

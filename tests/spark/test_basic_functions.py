@@ -1,0 +1,163 @@
+"""basic_count and its relatives in real SQL, against what SQL itself says exactly."""
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.errors import PythonException
+from pyspark.sql import Row, SparkSession
+
+from app.analytics.functions import register_functions
+
+# The stream of the Stream Mill example: s(v Int, t Timestamp), bits at 0 to 3 of a second.
+BITS = """
+    SELECT id % 3 AS g, CAST(rand(7) < 0.6 AS INT) AS v,
+           timestamp_seconds(1000000000 + id * 2) AS t,
+           concat('item-', CAST(floor(40 * rand(3) * rand(4)) AS INT)) AS item,
+           CAST(round(100 * rand(5), 2) AS DOUBLE) AS x
+    FROM range(6000)
+"""
+
+
+@pytest.fixture(scope="module")
+def sql(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session with the functions, and the stream as the view `s`."""
+    register_functions(spark)
+    frame = spark.sql(BITS).cache()
+    frame.createOrReplaceTempView("s")
+    yield spark
+    spark.catalog.dropTempView("s")
+    frame.unpersist()
+
+
+def _rows(sql: SparkSession, query: str) -> list[Row]:
+    rows = sql.sql(query).collect()
+    assert rows
+    return rows
+
+
+def test_the_form_with_a_window(sql: SparkSession) -> None:
+    """SELECT basicCount(v, t, 2) OVER (RANGE 10 MINUTE) FROM s: each figure is off by half of the
+    exact count at most, as k = 2 promises, and by a hundredth with k = 100.
+    """
+    rows = _rows(
+        sql,
+        """
+        SELECT basic_count(v, t, 2) OVER w AS half, basic_count(v, t, 100) OVER w AS hundredth,
+               sum(v) OVER w AS exact
+        FROM s WINDOW w AS (PARTITION BY g ORDER BY t
+                            RANGE BETWEEN INTERVAL 10 MINUTES PRECEDING AND CURRENT ROW)
+        """,
+    )
+    assert len(rows) == 6_000
+    assert all(abs(row.half - row.exact) <= row.exact / 2 for row in rows)
+    assert all(abs(row.hundredth - row.exact) <= row.exact / 100 for row in rows)
+    assert any(row.half != row.exact for row in rows)
+
+
+def test_the_form_without_a_window(sql: SparkSession) -> None:
+    """SELECT basicCount(v, t, 2) FROM s, the aggregate deleting by itself what is older than T: a
+    figure after each event, over an unbounded frame, and one after the last.
+    """
+    rows = _rows(
+        sql,
+        """
+        SELECT basic_count(v, t, 2, INTERVAL 10 MINUTES) OVER (PARTITION BY g ORDER BY t) AS found,
+               sum(v) OVER (PARTITION BY g ORDER BY t RANGE BETWEEN INTERVAL 10 MINUTES PRECEDING
+                            AND CURRENT ROW) AS exact
+        FROM s
+        """,
+    )
+    assert len(rows) == 6_000
+    assert all(abs(row.found - row.exact) <= row.exact / 2 for row in rows)
+
+    last = _rows(sql, "SELECT g, basic_count(v, t, 2, INTERVAL 10 MINUTES) AS n FROM s GROUP BY g")
+    exact = _rows(
+        sql,
+        """
+        SELECT g, sum(v) AS n FROM (SELECT *, max(t) OVER (PARTITION BY g) AS now FROM s)
+        WHERE t >= now - INTERVAL 10 MINUTES GROUP BY g
+        """,
+    )
+    counts = {row.g: row.n for row in exact}
+    assert {row.g for row in last} == {0, 1, 2}
+    assert all(abs(row.n - counts[row.g]) <= counts[row.g] / 2 for row in last)
+
+
+def test_relatives_as_plain_aggregates(sql: SparkSession) -> None:
+    """Sum, quantile, distinct and top of a group are within 1/k of what SQL says exactly."""
+    found = _rows(
+        sql,
+        """
+        SELECT g, basic_sum(x, t, 50) AS total, basic_quantile(x, t, 100, 0.5D) AS median,
+               basic_distinct(item, t, 10) AS items, basic_top(item, t, 20) AS top
+        FROM s GROUP BY g
+        """,
+    )
+    exact = {
+        row.g: row
+        for row in _rows(
+            sql,
+            """
+            SELECT g, sum(x) AS total, sort_array(collect_list(x)) AS ranked,
+                   count(DISTINCT item) AS items FROM s GROUP BY g
+            """,
+        )
+    }
+    counts = {
+        (row.g, row.item): row.n
+        for row in _rows(sql, "SELECT g, item, count(*) AS n FROM s GROUP BY g, item")
+    }
+    for row in found:
+        truth = exact[row.g]
+        events = len(truth.ranked)
+        assert abs(row.total - truth.total) <= truth.total / 50
+        ranks = [rank for rank, x in enumerate(truth.ranked, 1) if x == row.median]
+        assert any(abs(rank - events / 2) <= events / 100 for rank in ranks)
+        assert abs(row.items - truth.items) <= truth.items / 10
+        listed = {entry["item"]: entry for entry in row.top}
+        for (group, item), n in counts.items():
+            if group == row.g and n >= events / 20:
+                assert listed[item].lower <= n <= listed[item].upper
+        estimates = [entry.estimate for entry in row.top]
+        assert estimates == sorted(estimates, reverse=True)
+
+
+def test_relatives_over_frames(sql: SparkSession) -> None:
+    """The same functions answer for each row's frame."""
+    rows = _rows(
+        sql,
+        """
+        SELECT basic_sum(x, t, 10) OVER w AS total, sum(x) OVER w AS exact_total,
+               basic_quantile(x, t, 10, 0.9D) OVER w AS q,
+               sort_array(collect_list(x) OVER w) AS ranked,
+               basic_distinct(item, t, 10) OVER w AS items,
+               size(collect_set(item) OVER w) AS exact_items,
+               size(basic_top(item, t, 50) OVER w) AS listed
+        FROM (SELECT * FROM s WHERE g = 0 LIMIT 500)
+        WINDOW w AS (ORDER BY t RANGE BETWEEN INTERVAL 5 MINUTES PRECEDING AND CURRENT ROW)
+        """,
+    )
+    assert len(rows) == 500
+    for row in rows:
+        assert abs(row.total - row.exact_total) <= row.exact_total / 10
+        below = sum(x < row.q for x in row.ranked)
+        upto = sum(x <= row.q for x in row.ranked)
+        wanted, off = 0.9 * len(row.ranked), len(row.ranked) / 10
+        assert below - off <= wanted <= upto + off
+        assert row.items == row.exact_items  # few items are exact
+        assert row.listed >= 1  # of 40 items, one has a fortieth
+
+
+def test_a_group_without_rows_is_no_group(sql: SparkSession) -> None:
+    """Over no rows at all, there is no figure: neither an error nor a wrong one."""
+    assert sql.sql("SELECT basic_count(v, t, 2) AS n FROM s WHERE v > 1").collect() == []
+    nulls = (
+        "SELECT basic_count(CAST(NULL AS INT), t, 2) AS n, basic_sum(NULL, t, 2) AS total FROM s"
+    )
+    assert sql.sql(nulls).collect() == [Row(n=0.0, total=0.0)]
+
+
+def test_what_cannot_be_counted_says_so(sql: SparkSession) -> None:
+    """A value that is no bit ends the query with our words."""
+    with pytest.raises(PythonException, match=r"neither 0 nor 1\. Use basic_sum"):
+        sql.sql("SELECT basic_count(7, t, 2) FROM s").collect()

@@ -1,0 +1,258 @@
+"""Synopsis columns in SQL, and rollups of them, against exact recounts."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from pyspark.errors import PythonException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as f
+
+from app.analytics.functions import register_functions
+from app.analytics.rollup import Rollup, figures, merged, roll_up, summaries, synopses_of
+from app.errors import SlidestatError
+from app.synopses import CountParameters, ExponentialHistogram, SumParameters
+from app.synopses.distinct import DistinctParameters
+from app.synopses.distinct.distinct_wave import DistinctWave
+from app.synopses.distinct.item_ids import item_ids
+from app.synopses.levels.named_items import FrequentParameters, NamedItems
+from app.synopses.levels.quantiles import QuantileParameters, Quantiles
+from schemas.synopsis import ClockKey, SynopsisKey, encode_key
+
+MINUTE, HOUR = 60_000, 3_600_000
+START = 1_764_072_000_000 // (6 * HOUR) * (6 * HOUR)
+EVERY, SPAN = 10 * MINUTE, 2 * HOUR
+KEYS, PARTIES = ("ab", "ac", "bd"), ("s/0", "s/1")
+EPSILON = 0.05
+Event = tuple[str, int, float, str]
+
+
+def _events(key: str, party: str) -> list[tuple[int, int, str]]:
+    """(time, value, item) of six hours, with half an hour of silence in them."""
+    chance = Random(f"{key} {party}")
+    times = sorted(START + chance.randrange(6 * HOUR) for _ in range(700))
+    quiet = START + 2 * HOUR + 15 * MINUTE
+    return [
+        (time, chance.randrange(1_000), f"i{int(9 * chance.random() ** 2)}")
+        for time in times
+        if not quiet <= time < quiet + HOUR // 2
+    ]
+
+
+EVENTS = {(key, party): _events(key, party) for key in KEYS for party in PARTIES}
+
+
+def _records() -> list[tuple[bytes, bytes, int]]:
+    """What the parties publish: at each tick after events, the states as they then are."""
+    found: list[tuple[bytes, bytes, int]] = []
+    for (key, party), events in EVENTS.items():
+        count = ExponentialHistogram.create(CountParameters(EPSILON, SPAN))
+        total = ExponentialHistogram.create(SumParameters(EPSILON, SPAN, 0))
+        ranks = Quantiles.create(QuantileParameters(EPSILON, SPAN))
+        top = NamedItems.create(FrequentParameters(EPSILON, SPAN))
+        items = DistinctWave.create(DistinctParameters(0.1, 0.01, SPAN, 0))
+        states = {"count": count, "sum": total, "quantile": ranks, "top": top, "distinct": items}
+        by_tick = defaultdict(list)
+        for event in events:
+            by_tick[event[0] // EVERY * EVERY + EVERY].append(event)
+        for tick, new in sorted(by_tick.items()):
+            times = [time for time, _, _ in new]
+            values = [float(value) for _, value, _ in new]
+            names = [item for _, _, item in new]
+            count.insert(times)
+            total.insert(times, values)
+            ranks.insert(times, values)
+            top.insert(times, names)
+            items.insert(times, item_ids(names))
+            for statistic, state in states.items():
+                place = encode_key(SynopsisKey("t", statistic, key, party))
+                found.append((place, state.to_bytes(), tick))
+            found.append((encode_key(ClockKey("t", party)), b'{"tick_ms": 0}', tick))
+    return found
+
+
+@pytest.fixture(scope="module")
+def synopses(spark: SparkSession) -> Iterator[DataFrame]:
+    """The parties' synopses; each record came twice, as records may."""
+    register_functions(spark)
+    schema = "key binary, value binary, ms bigint"
+    records = spark.createDataFrame(_records(), schema)
+    records = records.withColumn("record_time", f.timestamp_millis("ms"))
+    found = synopses_of(records.union(records)).cache()
+    yield found
+    found.unpersist()
+
+
+def _exact(start: int, end: int, keys: tuple[str, ...]) -> list[tuple[int, int, str]]:
+    return [
+        event
+        for (key, _), events in EVENTS.items()
+        if key in keys
+        for event in events
+        if start <= event[0] < end
+    ]
+
+
+def _check(row: Row, events: list[tuple[int, int, str]]) -> None:
+    """The figure's bounds hold, and its estimate is as near as one state promises."""
+    m = len(events)
+    match row.statistic:
+        case "count" | "sum":
+            exact = m if row.statistic == "count" else sum(value for _, value, _ in events)
+            assert row.lower <= exact <= row.upper
+            assert abs(row.estimate - exact) <= EPSILON * exact
+        case "quantile":
+            values = sorted(value for _, value, _ in events)
+            rank = max(1, -(-m * round(row.quantile * 1_000) // 1_000))
+            assert row.lower <= values[rank - 1] <= row.upper
+            off = EPSILON * m
+            below = sum(value < row.estimate for value in values)
+            upto = sum(value <= row.estimate for value in values)
+            assert below - off < rank <= upto + off
+        case "top":
+            counts = Counter(item for _, _, item in events)
+            assert row.lower <= counts[row.item] <= row.upper
+            assert row.upper - row.lower < (EPSILON + 1 / 2_049) * m
+        case "distinct":
+            assert row.estimate == len({item for _, _, item in events})  # few are exact
+
+
+def test_hours_into_days_keys_into_groups_parties_into_the_whole(synopses: DataFrame) -> None:
+    """Counts, sums, quantiles, items and distinct items of three hours and of keys with one first
+    letter, over both parties: no emission has them, and each is within its bounds and its promise.
+    """
+    rollup = Rollup(SPAN, EVERY, by_ms=3 * HOUR, group="substr(key, 1, 1)", share=EPSILON)
+    rows = figures(merged(summaries(synopses, rollup)), rollup).collect()
+    windows = {(row.start_ms, row.end_ms) for row in rows}
+    assert windows == {(START, START + 3 * HOUR), (START + 3 * HOUR, START + 6 * HOUR)}
+    assert {row.group for row in rows} == {"a", "b"}
+    assert {row.statistic for row in rows} == {"count", "sum", "quantile", "top", "distinct"}
+    for row in rows:
+        keys = tuple(key for key in KEYS if key[0] == row.group)
+        _check(row, _exact(row.start_ms, row.end_ms, keys))
+    for group in ("a", "b"):
+        keys = tuple(key for key in KEYS if key[0] == group)
+        events = _exact(START, START + 3 * HOUR, keys)
+        counts = Counter(item for _, _, item in events)
+        listed = {r.item for r in rows if r.group == group and r.start_ms == START and r.item}
+        assert {item for item, n in counts.items() if n >= 2 * EPSILON * len(events)} <= listed
+
+
+def test_merging_is_associative(synopses: DataFrame) -> None:
+    """Rows merged by key and hour, and these by all keys and six hours, give the very figures of
+    totals that one merge of all gives, and bounds that hold of the others.
+    """
+    hourly = Rollup(SPAN, EVERY, by_ms=HOUR)
+    whole = Rollup(SPAN, EVERY, by_ms=6 * HOUR, group="'all'")
+    steps = merged(summaries(synopses, hourly)).select(
+        "statistic",
+        f.lit("all").alias("group"),
+        f.lit(START).alias("start_ms"),
+        f.lit(START + 6 * HOUR).alias("end_ms"),
+        "summary",
+    )
+    twice = {(r.statistic, r.quantile, r.item): r for r in figures(merged(steps), whole).collect()}
+    once = figures(merged(summaries(synopses, whole)), whole).collect()
+    assert {row.statistic for row in once} == {"count", "sum", "quantile", "top", "distinct"}
+    for row in once:
+        other = twice[row.statistic, row.quantile, row.item]
+        if row.statistic in ("count", "sum", "distinct"):
+            assert other == row
+        _check(other, _exact(START, START + 6 * HOUR, KEYS))
+        _check(row, _exact(START, START + 6 * HOUR, KEYS))
+
+
+def test_readers_of_a_synopsis_column(spark: SparkSession, synopses: DataFrame) -> None:
+    """window_estimate and window_quantile answer for any window of each row's synopsis, with an
+    INTERVAL or milliseconds, and at the tick or at the synopsis's own moment.
+    """
+    synopses.createOrReplaceTempView("synopses")
+    rows = spark.sql(
+        """
+        SELECT key, party, tick_ms,
+               window_estimate(synopsis, INTERVAL 25 MINUTES, timestamp_millis(tick_ms)) AS n,
+               window_estimate(synopsis, 1500000L, tick_ms) AS same
+        FROM synopses WHERE statistic = 'count'
+        """
+    ).collect()
+    assert len(rows) > 150
+    for row in rows:
+        assert row.n == row.same
+        events = EVENTS[row.key, row.party]
+        exact = sum(row.tick_ms - 25 * MINUTE <= time < row.tick_ms for time, _, _ in events)
+        assert row.n.lower <= exact <= row.n.upper
+        assert abs(row.n.estimate - exact) <= EPSILON * exact
+
+    quantiles = spark.sql(
+        """
+        SELECT key, party, tick_ms, window_quantile(synopsis, INTERVAL 1 HOUR, 0.5D, tick_ms) AS q,
+               window_quantile(window_summary(synopsis, INTERVAL 1 HOUR, tick_ms), NULL, 0.5D) AS s
+        FROM synopses WHERE statistic = 'quantile'
+        """
+    ).collect()
+    for row in quantiles:
+        assert row.q == row.s
+        events = EVENTS[row.key, row.party]
+        values = sorted(v for time, v, _ in events if row.tick_ms - HOUR <= time < row.tick_ms)
+        assert row.q.lower <= values[(len(values) + 1) // 2 - 1] <= row.q.upper
+
+    items = spark.sql(
+        "SELECT window_items(synopsis, INTERVAL 1 HOUR, 0.1D, tick_ms) AS top FROM synopses"
+        " WHERE statistic = 'top'"
+    ).collect()
+    assert all(row.top[0].item.startswith("i") for row in items)
+
+
+def test_foreign_bytes_are_null_and_counted_or_end_the_query(spark: SparkSession) -> None:
+    """Bytes that are no synopsis, and a damaged one, are NULL and counted; or, if so wanted, the
+    query ends and says what it met. A null row is neither.
+    """
+    good = ExponentialHistogram.create(CountParameters(0.1, 60_000))
+    good.insert([1_000, 2_000])
+    sound = good.to_bytes()
+    damaged = sound[:-1] + bytes((sound[-1] ^ 1,))
+    rows = [(bytearray(one),) for one in (sound, b"no synopsis", b"", damaged)]
+    frame = spark.createDataFrame([*rows, (None,)], "synopsis binary").coalesce(1)
+    frame.createOrReplaceTempView("column_of_bytes")
+    query = "SELECT window_estimate(synopsis, 60000L).estimate AS n FROM column_of_bytes"
+
+    foreign = register_functions(spark)
+    assert [row.n for row in spark.sql(query).collect()] == [2.0, None, None, None, None]
+    assert foreign.count == 3
+    merge = (
+        "SELECT window_estimate(window_merge(window_summary(synopsis, 60000L)), NULL).estimate AS n"
+        " FROM column_of_bytes"
+    )
+    assert spark.sql(merge).collect() == [Row(n=2.0)]
+
+    register_functions(spark, fail_on_foreign=True)
+    try:
+        with pytest.raises(PythonException, match="bytes that are no synopsis"):
+            spark.sql(query).collect()
+        with pytest.raises(PythonException, match="no synopsis"):
+            spark.sql(merge).collect()
+    finally:
+        register_functions(spark)
+    too_long = (
+        query.replace("60000L", "60001L").replace("FROM", "FROM (SELECT * FROM") + " LIMIT 1)"
+    )
+    with pytest.raises(PythonException, match="A synopsis cannot answer"):
+        spark.sql(too_long).collect()
+
+
+def test_windows_that_cut_through_ticks_are_refused() -> None:
+    """A rollup by what is no multiple of the ticks' distance would split a state."""
+    with pytest.raises(SlidestatError, match="cut through ticks"):
+        Rollup(SPAN, EVERY, by_ms=15 * MINUTE)
+
+
+def test_a_group_that_is_no_expression_is_refused(synopses: DataFrame) -> None:
+    """A column that is not there gets one clear error."""
+    records = synopses.select(
+        f.to_json(f.array("topology", "statistic", "key", "party")).cast("binary").alias("key"),
+        f.timestamp_millis("tick_ms").alias("record_time"),
+        f.col("synopsis").alias("value"),
+    )
+    with pytest.raises(SlidestatError, match="airport"):
+        roll_up(records, Rollup(SPAN, EVERY, HOUR, group="airport"), False)
