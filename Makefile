@@ -76,6 +76,8 @@ format: setup ## mend the formatting, and what lint can mend
 PURE := tests/laws tests/golden tests/streaming
 
 test: setup check ## everything: lint, types and all tests, on a real broker
+	@# The kernels that collecting needs are compiled once here, not in each of the two processes.
+	$(BIN)/python -m pytest --collect-only --quiet $(PURE) > /dev/null
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(PURE)
 	$(BIN)/python -m pytest $(addprefix --ignore ,$(PURE))
 

@@ -169,6 +169,14 @@ def produce(
     raw: Annotated[
         bool, typer.Option("--raw", help="Send the lines of a JSON lines file unread.")
     ] = False,
+    spread: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY",
+            help="Send this key's events to all partitions in turn, for a topology that publishes "
+            "the key; repeat it.",
+        ),
+    ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Send a file's events to a topic.
@@ -191,6 +199,7 @@ def produce(
             compression=compression,
             skip_bad=skip_bad,
             raw=raw,
+            spread=spread or (),
             on_progress=on_progress,
         )
     for line in report_lines(report):
@@ -224,7 +233,7 @@ def topology_show(topology: TopologyArgument) -> None:
 def schema(
     record: Annotated[
         str | None,
-        typer.Argument(metavar="event|emission|dead-letter-headers", help="Which record's."),
+        typer.Argument(metavar="event|emission|dead-letter-headers|...", help="Which record's."),
     ] = None,
     form: Annotated[
         SchemaForm, typer.Option("--format", help="JSON Schema, or Avro's.")
@@ -279,10 +288,13 @@ def watch(
         )
     create_command = None
     if topology is not None:
-        from app.topology_files import load_topology
+        from app.streaming.topology import Topology
+        from app.topology_files import load_declaration
 
-        topic = load_topology(topology).output_topic
-        create_command = f"slidestat topics create --topology {topology}"
+        declared = load_declaration(topology)
+        topic = declared.output_topic
+        verb = "topics create --topology" if isinstance(declared, Topology) else "run"
+        create_command = f"slidestat {verb} {topology}"
     assert topic is not None  # noqa: S101  # The check above.
     partitions = require_topic(bootstrap, topic, create_command)
     reader = EmissionReader(

@@ -1,7 +1,7 @@
 """The command `slidestat run`: a worker of a topology that ships, of a file, or of flags."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,10 @@ from app.client.options import (
 )
 from app.errors import SlidestatError
 from app.streaming.telling import LogForm, telling
+
+if TYPE_CHECKING:
+    from app.streaming.referee import Referee
+    from app.streaming.topology import Topology
 
 
 def _flag(flag: str, metavar: str, help_text: str) -> typer.models.OptionInfo:
@@ -84,6 +88,10 @@ def run(
     value_field: Annotated[
         str | None, _flag("--value", "FIELD", "Field of statistics that name none.")
     ] = None,
+    publish: Annotated[
+        str | None,
+        _flag("--publish", "partition|KEY,KEY", "Have a referee answer over all partitions."),
+    ] = None,
     output_format: Annotated[
         str | None, _flag("--output-format", "json|avro", "Of the statistics; default: json.")
     ] = None,
@@ -142,6 +150,7 @@ def run(
         "time_field": time_field,
         "time_format": time_format,
         "value_field": value_field,
+        "publish": publish,
         "output_format": output_format,
         "output": output,
         "group": group,
@@ -154,8 +163,9 @@ def run(
         )
     from app.declared.flags import flag_of, topology_of_flags
     from app.start_worker import start_worker
-    from app.topology_files import load_topology
+    from app.topology_files import load_declaration
 
+    declared: list[Topology | Referee]
     if not topologies:
         declared = [topology_of_flags(given)]
     elif given:
@@ -164,6 +174,6 @@ def run(
             "Leave one out: change the file, or declare all with flags.",
         )
     else:
-        declared = [load_topology(topology) for topology in topologies]
+        declared = [load_declaration(topology) for topology in topologies]
     with telling(log):
         start_worker(declared, bootstrap, data_dir, registry, web_host, web_port, log=log)

@@ -91,7 +91,7 @@ def ingest(
                 Dataset.STATISTICS: declared.output_topic,
                 Dataset.LATE: declared.late_topic,
                 Dataset.DEAD_LETTERS: declared.dead_letter_topic,
-                Dataset.SYNOPSES: f"{declared.name}-synopses",
+                Dataset.SYNOPSES: declared.synopsis_topic,
             },
             records_per_batch,
             allow_loss,

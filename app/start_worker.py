@@ -10,6 +10,9 @@ from app.client.size_limits import check_sizes
 from app.client.worker_topics import prepare_topics
 from app.streaming.data_folder import data_folder
 from app.streaming.extent import WHOLE, Extent
+from app.streaming.output_codec import JsonCodec
+from app.streaming.referee import Referee
+from app.streaming.referee_answers import RefereeAnswers
 from app.streaming.telling import LogForm, tell
 from app.streaming.topology import Topology, require_one_worker
 from app.web.address import listen
@@ -17,7 +20,7 @@ from app.web.announcement import announced
 
 
 def start_worker(
-    topologies: Sequence[Topology],
+    topologies: Sequence[Topology | Referee],
     bootstrap: str,
     data_dir: Path | None = None,
     registry: str = "",
@@ -49,8 +52,11 @@ def start_worker(
                 f"{topology.name}: loading kernels; the first time they are compiled, for a minute",
                 topology=topology.name,
             )
-            tell("memory of a key", footprint_line(topology), topology=topology.name)
-            check_sizes(bootstrap, topology)
+            if isinstance(topology, Referee):
+                RefereeAnswers(topology, 0, JsonCodec()).warm()
+            else:
+                tell("memory of a key", footprint_line(topology), topology=topology.name)
+                check_sizes(bootstrap, topology)
 
         # Faust takes a second to import.
         from app.streaming.worker import run_worker

@@ -6,8 +6,9 @@ import traceback
 from importlib import resources
 from pathlib import Path
 
-from app.declared.toml_file import topology_of_toml
+from app.declared.toml_file import declared_in_toml
 from app.errors import SlidestatError
+from app.streaming.referee import Referee
 from app.streaming.topology import Topology
 
 _VARIABLE = "topology"
@@ -21,7 +22,21 @@ def list_topologies() -> list[str]:
 
 
 def load_topology(name_or_path: str) -> Topology:
-    """The topology of a shipped name, or of a file, a path that ends in ".py" or ".toml".
+    """The topology of a shipped name, or of a file; raises SlidestatError as `load_declaration`,
+    and for a referee.
+    """
+    declared = load_declaration(name_or_path)
+    if isinstance(declared, Referee):
+        raise SlidestatError(
+            f"{name_or_path!r} is a referee, which has no events of its own.",
+            "`slidestat run` and `slidestat watch` take it; name the topology that it is of.",
+        )
+    return declared
+
+
+def load_declaration(name_or_path: str) -> Topology | Referee:
+    """The topology or the referee of a shipped name, or of a file, whose path ends in ".py" or
+    ".toml".
 
     A Python file is run: give only one that you trust. Raises SlidestatError for an unknown name, a
     missing file, one that fails, and one that declares no topology.
@@ -30,7 +45,7 @@ def load_topology(name_or_path: str) -> Topology:
         file = Path(name_or_path)
         if not file.is_file():
             raise SlidestatError(f"There is no file {file}.", "Check the path of the topology.")
-        return topology_of_toml(file) if file.suffix == ".toml" else _from_file(file)
+        return declared_in_toml(file, load_topology) if file.suffix == ".toml" else _from_file(file)
     shipped = list_topologies()
     if name_or_path not in shipped:
         raise SlidestatError(
@@ -41,10 +56,10 @@ def load_topology(name_or_path: str) -> Topology:
         return _from_file(file)
 
 
-def _from_file(file: Path) -> Topology:
+def _from_file(file: Path) -> Topology | Referee:
     variables = _run(file)
     topology = variables.get(_VARIABLE)
-    if isinstance(topology, Topology):
+    if isinstance(topology, Topology | Referee):
         return topology
     others = [name for name, value in variables.items() if isinstance(value, Topology)]
     if len(others) > 1:
@@ -68,7 +83,9 @@ def _run(file: Path) -> dict[str, object]:
     if spec is None or spec.loader is None:
         raise SlidestatError(f"{file} is not a Python file.", "Give a .py file.")
     module = importlib.util.module_from_spec(spec)
-    # Dataclasses and annotations in the file look their module up by name.
+    # Dataclasses and annotations in the file look their module up by name. A referee's file loads
+    # that of its topology.
+    loading = sys.modules.get(spec.name)
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
@@ -85,6 +102,8 @@ def _run(file: Path) -> dict[str, object]:
         ) from error
     finally:
         del sys.modules[spec.name]
+        if loading is not None:
+            sys.modules[spec.name] = loading
     return vars(module)
 
 

@@ -27,6 +27,7 @@ class Reason(StrEnum):
     NEGATIVE_VALUE = "negative-value"
     VALUE_TOO_LARGE = "value-too-large"
     BAD_ITEM = "bad-item"
+    BAD_SYNOPSIS = "bad-synopsis"
     LATE = "late"
 
 

@@ -49,12 +49,26 @@ class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
     ] = 1.0
 
 
+class AbsentParty(msgspec.Struct, frozen=True):
+    """A party whose events are not in an answer over many parties."""
+
+    party: Annotated[str, Meta(description="its name: source topic/partition")]
+    since_ms: Annotated[
+        int | None,
+        Meta(description="up to where it has published, before the windows' end; null if never"),
+    ]
+
+
 class Emission(msgspec.Struct, frozen=True, omit_defaults=True):
     """The figures of a key over windows that end at window_end_ms, events before it inside.
 
     A figure without a window length is of all events since the key's first. A provisional emission
     comes when a partition brings nothing new and its watermark stands still: more events may belong
     to its windows. The one that replaces it, under the same key, comes when the watermark passes.
+
+    An emission of a referee is of the events of all `parties` together, and of theirs alone. While
+    others are absent it is provisional; the one that replaces it comes when they have come. Its
+    source is the topic of the synopses.
     """
 
     topology: Annotated[str, Meta(description="name of the topology that computed it")]
@@ -73,6 +87,13 @@ class Emission(msgspec.Struct, frozen=True, omit_defaults=True):
     provisional: Annotated[
         bool, Meta(description="whether another emission will replace this one; left out if not")
     ] = False
+    parties: Annotated[
+        list[str] | None, Meta(description="whose events are in it; of a referee's answers alone")
+    ] = None
+    absent: Annotated[
+        list[AbsentParty] | None,
+        Meta(description="parties whose events are not in it; left out if there are none"),
+    ] = None
 
 
 def emission_key(topology: str, key: str, window_end_ms: int) -> bytes:

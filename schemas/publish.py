@@ -14,6 +14,7 @@ import msgspec
 from schemas.dead_letter import DeadLetterHeaders
 from schemas.emission import Emission
 from schemas.event import Event
+from schemas.synopsis import PartyClock, SynopsisHeaders
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 FOLDER = Path(__file__).parent / "json"
@@ -24,6 +25,8 @@ PUBLISHED: dict[str, tuple[type[msgspec.Struct], int]] = {
     "event": (Event, 1),
     "emission": (Emission, 1),
     "dead-letter-headers": (DeadLetterHeaders, 1),
+    "synopsis-headers": (SynopsisHeaders, 1),
+    "party-clock": (PartyClock, 1),
 }
 
 

@@ -24,6 +24,7 @@ from app.streaming.emission import OutputRecord
 from app.streaming.event_time import closing_tick
 from app.streaming.key_state import decode_key_state
 from app.streaming.partition import Letter, PartitionProcessor
+from app.streaming.publishing import published_statistics
 from app.streaming.records import RecordBatch
 from app.streaming.topology import Topology
 from schemas.dead_letter import DeadLetterHeaders, dead_letter_key
@@ -78,7 +79,7 @@ def fill_lake(topology: Topology, records: DataFrame, lake: Lake) -> dict[str, i
         Dataset.STATISTICS: topology.output_topic,
         Dataset.LATE: topology.late_topic,
         Dataset.DEAD_LETTERS: topology.dead_letter_topic,
-        Dataset.SYNOPSES: _synopsis_topic(topology),
+        Dataset.SYNOPSES: topology.synopsis_topic,
     }
     for dataset in topics:
         if lake.has(spark, dataset):
@@ -168,14 +169,14 @@ class _Partition:
             SynopsisHeaders(meaning, self._processor.next_offset - 1).encode()
             for meaning in dict.fromkeys(runner.meaning for runner in topology.runners)
         ]
-        names = _statistics_of_synopses(topology)
+        names = published_statistics(topology)
         for key, stored in self._states.scan():
             state = decode_key_state(stored)
             if _is_silent(topology, state.last_time, tick):
                 continue
             for name, header, synopsis in zip(names, headers, state.synopses, strict=True):
                 place = encode_key(SynopsisKey(topology.name, name, key, party))
-                yield _synopsis_topic(topology), self.number, tick, place, synopsis, header
+                yield topology.synopsis_topic, self.number, tick, place, synopsis, header
 
     def _flush(self) -> None:
         snapshot = self._processor.snapshot()
@@ -211,18 +212,6 @@ class _Partition:
             headers.append(("original_key", letter.key))
         key = dead_letter_key(source, self.number, letter.offset)
         return topic, self.number, max(letter.timestamp, 0), key, letter.value, headers
-
-
-def _synopsis_topic(topology: Topology) -> str:
-    return f"{topology.name}-synopses"
-
-
-def _statistics_of_synopses(topology: Topology) -> list[str]:
-    """What each synopsis of a key is called: as the first statistic that it keeps."""
-    first: dict[object, str] = {}
-    for label, runner in zip(topology.labels, topology.runners, strict=True):
-        first.setdefault(runner, label)
-    return list(first.values())
 
 
 def _is_silent(topology: Topology, last_time: int, tick: int) -> bool:

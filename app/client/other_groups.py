@@ -11,12 +11,15 @@ from app.client.connection import client_config
 from app.client.groups import count_workers
 from app.errors import SlidestatError
 from app.streaming.checkpoint import CHECKPOINT_KEY, stored_meaning
+from app.streaming.referee import Referee
 from app.streaming.topology import Topology
 
 _TIMEOUT_S = 10.0
 
 
-def check_no_other_group(bootstrap: str, topology: Topology, cluster: ClusterMetadata) -> None:
+def check_no_other_group(
+    bootstrap: str, topology: Topology | Referee, cluster: ClusterMetadata
+) -> None:
     """Raise SlidestatError if another group runs a topology of this name, with the same output.
 
     A changelog's name tells only whose it might be, as groups and topologies may have hyphens. So

@@ -1,8 +1,9 @@
 """Send a file's events to a topic, in the file's order, with their event times as timestamps."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -19,6 +20,9 @@ OnProgress = Callable[[Reader, int], None]
 
 # A paced producer hands over this often: short enough to look even, long enough to be cheap.
 _PACE_S = 0.05
+
+# Where the partitioner puts the record's key.
+_BY_KEY = -1
 
 
 @dataclass(frozen=True)
@@ -53,14 +57,17 @@ def produce_file(
     compression: Compression = Compression.LZ4,
     skip_bad: bool = False,
     raw: bool = False,
+    spread: Collection[str] = (),
     on_progress: OnProgress | None = None,
 ) -> ProduceReport:
     """Send the events of a file (`-`: standard input), at most `limit`, at most `rate` a second.
 
     With `raw`, each line of a JSON lines file is sent as it is, nothing checked, the time
-    of sending for a timestamp, and `columns.key` for a Kafka key where it can be found. Raises
-    SlidestatError for a file that cannot be read, a missing topic, or, unless `skip_bad`, a row
-    that is no event. Memory is bounded whatever the file's length.
+    of sending for a timestamp, and `columns.key` for a Kafka key where it can be found. Events of
+    the keys in `spread` go to all partitions in turn, for a topology that publishes them: each of
+    them may be more than one worker can take. Raises SlidestatError for a file that cannot be read,
+    a missing topic, or, unless `skip_bad`, a row that is no event. Memory is bounded whatever the
+    file's length.
     """
     source = event_file(file)
     columns = columns or Columns()
@@ -73,10 +80,10 @@ def produce_file(
         raise SlidestatError(
             "Lines that are sent raw have all their fields already.", "Leave --with or --raw away."
         )
-    require_topic(bootstrap, topic)
+    partitions = require_topic(bootstrap, topic)
     reader = Reader(source)
     batches = _raw(reader, columns, limit) if raw else _events(reader, columns, limit)
-    sender = _Sender(bootstrap, topic, compression, rate)
+    sender = _Sender(bootstrap, topic, compression, rate, partitions, spread)
     skipped, first_skipped, negative = 0, None, 0
     try:
         for records in batches:
@@ -154,13 +161,21 @@ class _Sender:
     """A producer that counts what was acknowledged and stops at what was not."""
 
     def __init__(
-        self, bootstrap: str, topic: str, compression: Compression, rate: float | None
+        self,
+        bootstrap: str,
+        topic: str,
+        compression: Compression,
+        rate: float | None,
+        partitions: int,
+        spread: Collection[str],
     ) -> None:
         self.handed_over = 0
         self.failed = 0
         self.first_failure: str | None = None
         self._topic = topic
         self._rate = rate
+        self._spread = {key.encode() for key in spread}
+        self._turns = cycle(range(partitions))
         self._started = time.monotonic()
         self._stopped: float | None = None
         self._producer = Producer(
@@ -219,9 +234,10 @@ class _Sender:
         self._producer.flush(5.0)
 
     def _hand_over(self, key: bytes | None, value: bytes, timestamp_ms: int) -> bool:
+        partition = next(self._turns) if key in self._spread else _BY_KEY
         while not self.failed:
             try:
-                self._producer.produce(self._topic, value, key, timestamp=timestamp_ms)
+                self._producer.produce(self._topic, value, key, partition, timestamp=timestamp_ms)
                 self.handed_over += 1
                 return True
             except BufferError:

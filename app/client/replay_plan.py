@@ -84,6 +84,12 @@ def plan_replay(
             " key's first event, which depend on all that came before.",
             f"Replay it from {EARLIEST}.",
         )
+    if first is not None and topology.publish:
+        raise SlidestatError(
+            f"--from is {begin!r}, and {topology.name} publishes its synopses: a referee would take"
+            " those of the first windows, whose events are not all read, for whole.",
+            f"Replay it from {EARLIEST}.",
+        )
     replayed = topology
     if into is not None:
         replayed = replace(topology, output=into, group=f"{topology.group_name}-into-{into}")

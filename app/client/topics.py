@@ -19,6 +19,8 @@ from app.client.connection import admin_client, require_broker
 from app.client.durations import human_duration
 from app.errors import SlidestatError
 from app.streaming.lengths import duration_ms
+from app.streaming.publishing import synopsis_partitions
+from app.streaming.referee import Referee
 from app.streaming.topology import Topology
 
 # A broker deletes by the records' timestamps. Events carry their event time there, so under the
@@ -88,14 +90,34 @@ def create_topology_topics(
 ) -> list[TopicOutcome]:
     """Create a topology's topics: source, output, dead letters, late; each with `partitions`.
 
-    The same count everywhere keeps what partition n of the source gave on partition n.
-    Raises as `create_topic`.
+    The same count everywhere keeps what partition n of the source gave on partition n. Of one that
+    publishes, the topic of synopses as well. Raises as `create_topic`.
     """
     wanted = {topology.source: retention_config(retention), **written_topics(topology, retention)}
-    return [create_topic(bootstrap, name, partitions, config) for name, config in wanted.items()]
+    made = [create_topic(bootstrap, name, partitions, config) for name, config in wanted.items()]
+    if topology.publish:
+        made.append(create_synopsis_topic(bootstrap, topology, partitions))
+    return made
 
 
-def written_topics(topology: "Topology", retention: str = FOREVER) -> dict[str, dict[str, str]]:
+def create_synopsis_topic(bootstrap: str, topology: "Topology", partitions: int) -> TopicOutcome:
+    """Create the topic of what `partitions` partitions of a topology publish; as `create_topic`."""
+    config = {
+        "cleanup.policy": "compact",
+        # A synopsis has its tick there, whatever the broker's default.
+        "message.timestamp.type": "CreateTime",
+        # Ticks may jump by weeks: a segment ends by its size alone, soon enough to be compacted.
+        "segment.ms": str(2**63 - 1),
+        "segment.bytes": str(64 << 20),
+        "max.message.bytes": str(_LETTER_BYTES),
+    }
+    count = synopsis_partitions(topology, partitions)
+    return create_topic(bootstrap, topology.synopsis_topic, count, config)
+
+
+def written_topics(
+    topology: "Topology | Referee", retention: str = FOREVER
+) -> dict[str, dict[str, str]]:
     """The settings of the topics that a topology writes for others: output, dead letters, late."""
     keep = retention_config(retention)
     letters = {**keep, "max.message.bytes": str(_LETTER_BYTES)}

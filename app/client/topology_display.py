@@ -63,13 +63,19 @@ def _facts(topology: Topology) -> dict[str, str]:
     windows = ", ".join(
         f"{n:,} events" if of_events else human_duration(n) for n in topology.window_lengths
     )
+    whole = topology.publishes_partitions
+    published = {}
+    if topology.publish:
+        what = "whole partitions" if whole else f"the keys {', '.join(topology.publish)}"
+        published["publishes"] = f"{what}, on {topology.synopsis_topic}"
     return {
         "topology": topology.name,
         "reads": topology.source,
-        "key": topology.key_name,
+        "key": "none: whole partitions" if whole else topology.key_name,
         "time": f"{topology.time_name}, {topology.times.text}",
         "values": ", ".join(map(field_text, read)) or "none",
         "writes": topology.output_topic,
+        **published,
         "sets aside": f"{topology.dead_letter_topic}, {topology.late_topic}",
         "changelog": topology.changelog_topic,
         "group": topology.application_id,

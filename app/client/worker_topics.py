@@ -4,23 +4,38 @@ from collections.abc import Iterable
 
 from app.client.connection import admin_client, require_broker, require_topic
 from app.client.other_groups import check_no_other_group
-from app.client.topics import create_topic, topic_configs, written_topics
+from app.client.topics import (
+    create_synopsis_topic,
+    create_topic,
+    topic_configs,
+    written_topics,
+)
 from app.errors import SlidestatError
 from app.streaming.producer import MAX_MESSAGE_BYTES
+from app.streaming.referee import Referee
 from app.streaming.topology import Topology
 
 _COMPACT = "compact"
 
 
-def prepare_topics(bootstrap: str, topology: Topology) -> int:
+def prepare_topics(bootstrap: str, topology: Topology | Referee) -> int:
     """Make what is missing of the topics that a worker writes; the partition count of its source.
+
+    That of a referee is made too, if the topic of its parties is there.
 
     Raises SlidestatError for a source that is missing or compacted, for a written topic with fewer
     partitions than the source, for a changelog that is not one of this source's states, and for a
     topology of this name in another group.
     """
     source = topology.source
-    partitions = require_events(bootstrap, source)
+    if isinstance(topology, Referee):
+        parties = require_topic(bootstrap, topology.of.source)
+        create_synopsis_topic(bootstrap, topology.of, parties)
+        partitions = require_topic(bootstrap, source)
+    else:
+        partitions = require_events(bootstrap, source)
+        if topology.publish:
+            create_synopsis_topic(bootstrap, topology, partitions)
     wanted = written_topics(topology)
     # Faust would make it with a single replica, whatever the cluster's default.
     wanted[topology.changelog_topic] = {
@@ -71,7 +86,7 @@ def _cleanup_policies(bootstrap: str, topics: Iterable[str]) -> dict[str, set[st
 
 def _check_changelog(
     bootstrap: str,
-    topology: Topology,
+    topology: Topology | Referee,
     partitions: int,
     found: dict[str, int],
     cleanup: dict[str, set[str]],

@@ -13,7 +13,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from app.declared.tables import STATISTICS, kind_of, renamed, statistic_of, topology_of
 from app.errors import SlidestatError
 from app.streaming.statistics import Statistic
-from app.streaming.topology import Topology
+from app.streaming.topology import PARTITION, Topology
 
 # Where a flag is called otherwise than the field.
 _FLAGS = {
@@ -42,6 +42,8 @@ def topology_of_flags(given: Mapping[str, Any]) -> Topology:
     table = dict(given)
     if STATISTICS in table:
         table[STATISTICS] = [_statistic(text) for text in table[STATISTICS]]
+    if table.get("publish", PARTITION) != PARTITION:
+        table["publish"] = tuple(table["publish"].split(","))
     try:
         return topology_of(table)
     except SlidestatError as error:

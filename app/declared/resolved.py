@@ -2,6 +2,7 @@
 
 from dataclasses import fields
 
+from app.errors import SlidestatError
 from app.streaming.topology import Topology
 
 _BASE = {"name", "field"}
@@ -10,7 +11,16 @@ _BASE = {"name", "field"}
 def resolved(topology: Topology) -> dict[str, object]:
     """Numbers, texts and lists: topics, paths, lengths in ms or events, and of each statistic its
     label, kind, path and parameters.
+
+    Raises SlidestatError for a topology that publishes: its figures are not of one key in one
+    partition each.
     """
+    if topology.publish:
+        raise SlidestatError(
+            f"{topology.name} publishes its synopses: figures over whole partitions, or by a"
+            " referee, cannot be recomputed key by key.",
+            "Audit a topology of the same statistics that does not publish.",
+        )
     span = topology.span_length
     return {
         "name": topology.name,

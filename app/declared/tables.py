@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 
 from app.errors import SlidestatError, unknown
+from app.streaming.referee import Referee
 from app.streaming.statistics import KINDS, Statistic
 from app.streaming.topology import Topology
 
@@ -28,6 +29,16 @@ def topology_of(table: Mapping[str, object]) -> Topology:
     if STATISTICS in table:
         values[STATISTICS] = _statistics(table[STATISTICS])
     return Topology(**values)  # type: ignore[arg-type]  # It checks their types itself.
+
+
+def referee_of(table: Mapping[str, object]) -> Referee:
+    """The referee with these fields, `of` being its topology. Lists become tuples.
+
+    Raises SlidestatError that begins with the field.
+    """
+    _check_names(table, Referee, "", "field of a referee")
+    values = {name: _frozen(value) for name, value in table.items()}
+    return Referee(**values)  # type: ignore[arg-type]  # It checks their types itself.
 
 
 def statistic_of(kind: str, parameters: Mapping[str, object], place: str = "") -> Statistic:
@@ -80,7 +91,10 @@ def _statistic(index: int, table: Mapping[str, object]) -> Statistic:
 
 
 def _check_names(
-    given: Iterable[str], declared: type[Topology] | type[Statistic], place: str, what: str
+    given: Iterable[str],
+    declared: type[Topology] | type[Referee] | type[Statistic],
+    place: str,
+    what: str,
 ) -> None:
     known = {field.name: field for field in fields(declared)}
     for name in given:

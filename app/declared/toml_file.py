@@ -1,4 +1,4 @@
-"""A topology in a TOML file: its fields are the keys, each statistic is a table.
+"""A topology or a referee in a TOML file: its fields are the keys, each statistic is a table.
 
 name = "latency"
 source = "requests"
@@ -9,19 +9,29 @@ every = "1m"
 kind = "quantile"
 field = "took.ms"
 quantiles = [0.5, 0.99]
+
+The `of` of a referee is the name of a topology that ships, or a file, seen from the referee's own:
+
+of = "latency.toml"
+patience = "1m"
 """
 
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
-from app.declared.tables import topology_of
+from app.declared.tables import referee_of, topology_of
 from app.errors import SlidestatError
+from app.streaming.referee import Referee
 from app.streaming.topology import Topology
 
+_OF = "of"
 
-def topology_of_toml(file: Path) -> Topology:
-    """The topology that a file declares; raises SlidestatError that begins with the file, and the
-    line or the field that is at fault.
+
+def declared_in_toml(file: Path, load: Callable[[str], Topology]) -> Topology | Referee:
+    """The topology or the referee that a file declares; `load` finds the topology of a referee.
+
+    Raises SlidestatError that begins with the file, and the line or the field that is at fault.
     """
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8-sig"))
@@ -40,6 +50,17 @@ def topology_of_toml(file: Path) -> Topology:
             f"{file} cannot be read: {error.strerror}.", "Check the file and its permissions."
         ) from error
     try:
+        if _OF in table:
+            return referee_of(table | {_OF: load(_seen_from(file, table[_OF]))})
         return topology_of(table)
     except SlidestatError as error:
         raise SlidestatError(f"{file}: {error.message}", error.advice) from error
+
+
+def _seen_from(file: Path, name: object) -> str:
+    if not isinstance(name, str):
+        raise SlidestatError(
+            f"{_OF} is {name!r}.", 'Give the topology\'s name or file: of = "latency.toml".'
+        )
+    beside = file.parent / name
+    return str(beside) if beside.is_file() else name

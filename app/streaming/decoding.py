@@ -5,7 +5,7 @@ brings its own explanation.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,7 +56,11 @@ class EventDecoder:
         self._decode = msgspec.json.Decoder(record).decode
         key, time = topology.key_path, topology.time_path
         # None for what the record has itself.
-        self._key = None if key is None else reader(record, key)
+        self._key: Callable[[Any], Any] | None = None
+        if topology.publishes_partitions:
+            self._key = _no_key
+        elif key is not None:
+            self._key = reader(record, key)
         self._time = None if time is None else reader(record, time)
         self._to_ms = topology.times.to_ms
         self._numbers = [reader(record, column.path) for column in topology.columns.numbers]
@@ -207,6 +211,10 @@ def _decimal(keys: list[Any]) -> list[str]:
     except TypeError:
         return list(map(str, keys))
     return keys
+
+
+def _no_key(_event: object) -> str:
+    return ""
 
 
 def _name(column: Column) -> str:

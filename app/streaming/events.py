@@ -48,6 +48,16 @@ class Events:
             tuple([column[row] for row in places] for column in self.items),
         )
 
+    def between(self, start: int, end: int) -> "Events":
+        """The events of rows `start` up to but not including `end`."""
+        return Events(
+            self.offsets[start:end],
+            self.times[start:end],
+            self.keys[start:end],
+            tuple(column[start:end] for column in self.numbers),
+            tuple(column[start:end] for column in self.items),
+        )
+
     def then(self, other: "Events") -> "Events":
         """These, and then the others."""
         if not self.keys:

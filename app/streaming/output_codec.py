@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from app.errors import SlidestatError
+from app.streaming.referee import Referee
 from app.streaming.topology import Topology
 from schemas.emission import Emission
 
@@ -66,7 +67,7 @@ class AnyFormat:
         return self._avro.decode(value)
 
 
-def emission_codec(topology: Topology, registry: str) -> EmissionCodec:
+def emission_codec(topology: Topology | Referee, registry: str) -> EmissionCodec:
     """The codec of a topology's output format. For Avro, the schema is registered at once with the
     registry at the address `registry`, under the subject `OUTPUT-TOPIC-value`; raises
     SlidestatError if there is none, or it does not take the schema.

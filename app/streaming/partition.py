@@ -49,6 +49,7 @@ from app.streaming.ledger import COUNTED, DEAD, LATE, Ledger
 from app.streaming.live_query import PartitionView
 from app.streaming.output_codec import EmissionCodec, JsonCodec
 from app.streaming.partition_work import PartitionWork
+from app.streaming.publishing import Clock, Publication, Publisher
 from app.streaming.records import RecordBatch
 from app.streaming.runners import Answered, ItemColumn, Runner, Work
 from app.streaming.topology import Topology
@@ -76,6 +77,7 @@ class Effects:
     emissions: list[OutputRecord] = field(default_factory=list)
     dead_letters: list[Letter] = field(default_factory=list)
     late: list[Letter] = field(default_factory=list)
+    published: list[Publication | Clock] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,11 @@ class PartitionProcessor:
         self._label = topology.state_label
         self._decoder = decoder or EventDecoder(topology)
         self._encoder = EmissionEncoder(topology, topic, partition, codec or JsonCodec())
+        self._publisher = Publisher(topology, topic, partition) if topology.publish else None
+        # They may be spread over partitions: what one of them knows is no answer.
+        self._answered_by_referee = frozenset(
+            () if topology.publishes_partitions else topology.publish
+        )
         stored = store.checkpoint()
         self._has_checkpoint = stored is not None
         self._checkpoint = decode_checkpoint(stored, topology.state_meaning)
@@ -178,6 +185,7 @@ class PartitionProcessor:
             effects.emissions += step.emissions
             effects.dead_letters += step.dead_letters
             effects.late += step.late
+            effects.published += step.published
         return effects
 
     def steps(self, batch: RecordBatch) -> Iterator[Effects]:
@@ -215,9 +223,10 @@ class PartitionProcessor:
         outcomes[rows] = np.where(on_time, COUNTED, LATE)
         self._ledger.append(batch.offsets, max_times, outcomes)
 
-        events = Events(
-            batch.offsets[rows], columns.times, columns.keys, columns.numbers, columns.items
-        )
+        keys = columns.keys
+        if self._publisher is not None and self._publisher.whole_key is not None:
+            keys = [self._publisher.whole_key] * len(keys)
+        events = Events(batch.offsets[rows], columns.times, keys, columns.numbers, columns.items)
         if not on_time.all():
             events = events.take(np.flatnonzero(on_time))
         self._looked_ahead = NO_TIME
@@ -227,7 +236,12 @@ class PartitionProcessor:
         if self._lateness:
             events = self._waiting.release(events, self.watermark)
         watermarks = max_times - self._lateness
-        touched = self._insert(events, before, batch.offsets, watermarks)
+        if self._publisher is None:
+            touched = self._insert(events, before, batch.offsets, watermarks)
+        else:
+            touched, effects.published = self._insert_and_publish(
+                self._publisher, events, before, batch.offsets, watermarks
+            )
         yield effects
         yield from map(Effects, self._emit_due(touched, batch.offsets, watermarks))
 
@@ -405,6 +419,36 @@ class PartitionProcessor:
         )
         source_offsets = offsets[np.searchsorted(watermarks, query_times)]
         return self._written(keys, query_groups, query_times, source_offsets, answered)
+
+    def _insert_and_publish(
+        self,
+        publisher: Publisher,
+        events: Events,
+        before: int,
+        offsets: Int64s,
+        watermarks: Int64s,
+    ) -> tuple[list[_Placed], list[Publication | Clock]]:
+        """Insert events as `_insert` does, but tick by tick, and publish the states between."""
+        touched: dict[Place, _Placed] = {}
+        published: list[Publication | Clock] = [*publisher.clocks(before, offsets, watermarks)]
+
+        def insert(part: Events, until: Int64s) -> None:
+            # `before` is that of the batch: what a key with events in a later part only comes to
+            # at the ticks of this one is found with them. What it has been found to come to twice
+            # is the same.
+            touched.update((p.place, p) for p in self._insert(part, before, offsets, until))
+
+        done = 0
+        for tick in publisher.ticks(events, self._cache, before, int(watermarks[-1])):
+            end = int(np.searchsorted(events.times, tick))
+            insert(events.between(done, end), np.minimum(watermarks, tick - 1))
+            passed = int(offsets[np.searchsorted(watermarks, tick)])
+            published += publisher.at(tick, self._cache, passed)
+            done = end
+        insert(events.between(done, len(events)), watermarks)
+        # Of one tick the synopses come first: the clock says that there are no more.
+        published.sort(key=lambda item: (item.tick, isinstance(item, Clock)))
+        return sorted(touched.values(), key=_place), published
 
     def _answer_untouched(
         self, due: DueSlice, offsets: Int64s, watermarks: Int64s
@@ -591,12 +635,14 @@ class PartitionProcessor:
         source_offsets: Int64s,
         answered: Mapping[Runner, Answered],
     ) -> list[_Placed]:
-        """The emission of each query, in order."""
-        if not len(groups):
-            return []
+        """The emission of each query, in order; none of what the referee answers for."""
         names = [keys[group] for group in groups.tolist()]
         places = list(zip(ticks.tolist(), names, strict=True))
-        order = np.array(sorted(range(len(places)), key=places.__getitem__), np.int64)
+        hidden = self._answered_by_referee
+        emitted = [query for query, name in enumerate(names) if name not in hidden]
+        if not emitted:
+            return []
+        order = np.array(sorted(emitted, key=places.__getitem__), np.int64)
         records = self._encoder.encode(
             answered,
             order,

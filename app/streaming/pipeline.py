@@ -23,7 +23,10 @@ from app.streaming.output_codec import EmissionCodec, JsonCodec
 from app.streaming.partition import Letter, PartitionProcessor, Snapshot
 from app.streaming.producer import BulkProducer
 from app.streaming.progress import Progress
+from app.streaming.publishing import SynopsisTopic
 from app.streaming.records import RecordBatch
+from app.streaming.referee import Referee
+from app.streaming.referee_partition import RefereeProcessor
 from app.streaming.table import StateTable, TablePartition
 from app.streaming.telling import tell
 from app.streaming.topology import Topology
@@ -49,13 +52,14 @@ class Pipeline:
 
     def __init__(
         self,
-        topology: Topology,
+        topology: Topology | Referee,
         table: StateTable,
         outputs: BulkProducer,
         offsets: SourceOffsets,
         progress: Progress,
         codec: EmissionCodec | None = None,
         silent_until: Mapping[int, int] | None = None,
+        partitions: int = 1,
     ) -> None:
         self._topology = topology
         self._codec = codec or JsonCodec()
@@ -65,8 +69,10 @@ class Pipeline:
         self._offsets = offsets
         self.progress = progress
         self.observed = Observed(topology.name)
-        self._decoder = EventDecoder(topology)
-        self._processors: dict[int, PartitionProcessor] = {}
+        if isinstance(topology, Topology):
+            self._decoder = EventDecoder(topology)
+            self._synopses = SynopsisTopic(topology, partitions)
+        self._processors: dict[int, PartitionProcessor | RefereeProcessor] = {}
         self._stores: dict[int, TablePartition] = {}
         self._arrived: dict[int, float] = {}
 
@@ -131,6 +137,9 @@ class Pipeline:
         try:
             for effects in processor.steps(batch):
                 self._emit(effects.emissions, partition, started)
+                if effects.published:
+                    for record in self._synopses.records(effects.published, partition):
+                        self._outputs.produce(self._synopses.name, *record)
                 letters += (*effects.dead_letters, *effects.late)
                 for letter in effects.dead_letters:
                     self._send(letter, batch, self._topology.dead_letter_topic)
@@ -218,8 +227,10 @@ class Pipeline:
     def view(self, partition: int) -> PartitionView:
         """The keys of a partition that this worker holds, as they are now."""
         processor = self._processors.get(partition)
-        if processor is not None:
+        if isinstance(processor, PartitionProcessor):
             return processor.view()
+        if isinstance(self._topology, Referee):
+            raise TypeError("a referee keeps no keys that can be asked for")
         return stored_view(self._topology, partition, self._table.partition(partition))
 
     def status(self, partition: int) -> PartitionStatus:
@@ -254,7 +265,7 @@ class Pipeline:
     def _stored(self, table: TablePartition) -> Checkpoint:
         return decode_checkpoint(table.checkpoint(), self._topology.state_meaning)
 
-    def _tell(self, processors: Iterable[PartitionProcessor]) -> None:
+    def _tell(self, processors: Iterable[PartitionProcessor | RefereeProcessor]) -> None:
         checkpoints = [processor.checkpoint for processor in processors]
         counters = Counters(
             *map(sum, zip(*(astuple(c.counters) for c in checkpoints), strict=True))
@@ -264,15 +275,20 @@ class Pipeline:
     def _open(self, partition: int) -> None:
         store = self._table.partition(partition)
         source = self._topology.source
-        processor = self._processors[partition] = PartitionProcessor(
-            self._topology,
-            source,
-            partition,
-            store,
-            self._decoder,
-            self._codec,
-            self.observed.partition(partition),
-        )
+        processor: PartitionProcessor | RefereeProcessor
+        if isinstance(self._topology, Referee):
+            processor = RefereeProcessor(self._topology, source, partition, store, self._codec)
+        else:
+            processor = PartitionProcessor(
+                self._topology,
+                source,
+                partition,
+                store,
+                self._decoder,
+                self._codec,
+                self.observed.partition(partition),
+            )
+        self._processors[partition] = processor
         self._stores[partition] = store
         self._arrived[partition] = time.monotonic()
         tell(

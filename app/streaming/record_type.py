@@ -38,7 +38,7 @@ def record_type(topology: Topology) -> type[msgspec.Struct]:
             types[column.path] = _number(column.limits, also_item=column.path in types)
     if topology.time_path is not None:
         types[topology.time_path] = topology.times.type
-    if topology.key_path is not None:
+    if topology.key_path is not None and not topology.publishes_partitions:
         types[topology.key_path] = KEY
     return struct_of(types)
 

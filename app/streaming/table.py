@@ -19,6 +19,7 @@ from app.streaming.checkpoint import CHECKPOINT_KEY
 from app.streaming.ownership import SupersededError, epoch_header, epoch_of, next_epoch
 from app.streaming.partition import Snapshot
 from app.streaming.producer import BulkProducer
+from app.streaming.referee import Referee
 from app.streaming.restore import StateStore, read_rows
 from app.streaming.topology import Topology
 
@@ -39,7 +40,7 @@ class StateTable:
     def __init__(
         self,
         app: faust.App,
-        topology: Topology,
+        topology: Topology | Referee,
         partitions: int,
         changelog: BulkProducer,
         bootstrap_servers: str,

@@ -19,21 +19,24 @@ from app.streaming.fields import (
     path_unless,
 )
 from app.streaming.lengths import WindowLength, duration_ms, window_length
+from app.streaming.naming import NAME, NAME_RULE, Named
 from app.streaming.statistics import DEFAULT, Statistic
 from app.streaming.time_format import TIME_FORMATS, TimeFormat
 from app.synopses.errors import SynopsisError
 
 if TYPE_CHECKING:
+    from app.streaming.referee import Referee
     from app.streaming.runners import Runner
 
-# Kafka allows 249 characters in a topic's name; the longest suffix and a changelog's name must fit.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _OUTPUT_FORMATS = ("json", "avro")
 
+# A topology that publishes this keeps one state a partition, over the events of all keys.
+PARTITION = "partition"
+
 
 @dataclass(frozen=True, kw_only=True)
-class Topology:
+class Topology(Named):
     """Statistics of a keyed topic over sliding windows of event time, or of each key's last events.
 
     `span` is the longest window kept (N), "1h" or "100000 events"; `windows` are the lengths
@@ -48,8 +51,11 @@ class Topology:
     "iso8601". `group` is the consumer group of the workers, the topology's name by default:
     topologies of one source and group share a worker. `output_format` is that of the emissions,
     "json" or "avro". `output` begins the names of the topics that are written, the topology's name
-    by default: two versions of a topology, in groups of their own, can run side by side. Raises
-    SlidestatError, naming the field, for a topology that cannot be.
+    by default: two versions of a topology, in groups of their own, can run side by side. `publish`
+    has the partitions publish their synopses at each tick, for a referee: those of the keys that it
+    lists, which may be spread over partitions because they are too hot for one, and are not emitted
+    but by the referee; or, with "partition", one state a partition over all of its events, which
+    need no key. Raises SlidestatError, naming the field, for a topology that cannot be.
     """
 
     name: str
@@ -68,28 +74,20 @@ class Topology:
     group: str = ""
     output_format: str = "json"
     output: str = ""
+    publish: str | Sequence[str] = ()
 
     def __post_init__(self) -> None:
         self._check_topics()
         self._check_fields()
         self._check_times()
         self._check_statistics()
+        self._check_publish()
 
     def _check_topics(self) -> None:
-        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+        self._check_names()
+        if not isinstance(self.output, str) or (self.output and not NAME.fullmatch(self.output)):
             raise SlidestatError(
-                f"name is {self.name!r}, which cannot stand in a topic's name.",
-                "Use 1 to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit.",
-            )
-        if not isinstance(self.group, str) or (self.group and not _NAME.fullmatch(self.group)):
-            raise SlidestatError(
-                f"group is {self.group!r}, which cannot name a consumer group.",
-                "Use 1 to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit.",
-            )
-        if not isinstance(self.output, str) or (self.output and not _NAME.fullmatch(self.output)):
-            raise SlidestatError(
-                f"output is {self.output!r}, which cannot begin a topic's name.",
-                "Use 1 to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit.",
+                f"output is {self.output!r}, which cannot begin a topic's name.", NAME_RULE
             )
         if not self.source:
             raise SlidestatError("source is empty.", "Name the topic that the events are on.")
@@ -98,8 +96,7 @@ class Topology:
                 f"source is {self.source!r}, which is no topic's name.",
                 "Use 1 to 249 letters, digits, '.', '_' and '-', as Kafka does.",
             )
-        written = (self.output_topic, self.dead_letter_topic, self.late_topic, self.changelog_topic)
-        if self.source in written:
+        if self.source in self.written_topics:
             raise SlidestatError(
                 f"source is {self.source!r}, which this topology writes.",
                 "Name the topic that the events are on, or give the topology another name.",
@@ -200,6 +197,31 @@ class Topology:
                     "Give it the field of a number, or the topology another key_field.",
                 )
 
+    def _check_publish(self) -> None:
+        publish = self.publish
+        if not publish:
+            return
+        of_keys = isinstance(publish, Sequence) and not isinstance(publish, str)
+        if not self.publishes_partitions and not (
+            of_keys and all(isinstance(key, str) and key for key in publish)
+        ):
+            raise SlidestatError(
+                f"publish is {publish!r}.", f'Give "{PARTITION}", or a list of keys: ["ATL"].'
+            )
+        if self.span_length.of_events:
+            raise SlidestatError(
+                f"publish is {publish!r}, but windows are of {self.span!r}: partitions number"
+                " their events each on its own.",
+                "Give the span as a duration.",
+            )
+        for statistic in self.statistics:
+            if not statistic.can_be_united:
+                raise SlidestatError(
+                    f"publish is {publish!r}, but {statistic.kind} cannot be answered over many"
+                    " partitions.",
+                    "Take it out, or keep it in a topology that does not publish.",
+                )
+
     @cached_property
     def span_length(self) -> WindowLength:
         """The span N."""
@@ -295,7 +317,7 @@ class Topology:
             "group": self.group_name,
             "name": self.name,
             "source": self.source,
-            "key_field": self.key_name,
+            "key_field": "none, whole partitions" if self.publishes_partitions else self.key_name,
             "time_field": self.time_name + ("" if written == "ms" else f" in {written}"),
             "span": f"{self.span_length.length} {'events' if self.span_length.of_events else 'ms'}",
             "lateness": f"{self.lateness_ms} ms",
@@ -308,42 +330,26 @@ class Topology:
         return {**self.state_meaning, "output": self.output_topic}
 
     @property
-    def group_name(self) -> str:
-        """What topologies of one worker have in common."""
-        return self.group or self.name
+    def synopsis_topic(self) -> str:
+        """Where the partitions publish their synopses, if they do."""
+        return f"{self._output_prefix}-synopses"
 
     @property
-    def application_id(self) -> str:
-        """The consumer group, and the prefix of the changelog and of the data folder."""
-        return f"slidestat-{self.group_name}"
+    def publishes_partitions(self) -> bool:
+        """Whether what is kept and published is of whole partitions, not of keys."""
+        return self.publish == PARTITION
 
     @property
-    def table_name(self) -> str:
-        return f"{self.name}-state"
-
-    @property
-    def changelog_topic(self) -> str:
-        """As Faust names the changelog of the application's table."""
-        return f"{self.application_id}-{self.table_name}-changelog"
-
-    @property
-    def output_topic(self) -> str:
-        return f"{self._output_prefix}-statistics"
-
-    @property
-    def dead_letter_topic(self) -> str:
-        return f"{self._output_prefix}-dead-letters"
-
-    @property
-    def late_topic(self) -> str:
-        return f"{self._output_prefix}-late"
+    def written_topics(self) -> tuple[str, ...]:
+        topics = (self.output_topic, self.dead_letter_topic, self.late_topic, self.changelog_topic)
+        return (*topics, self.synopsis_topic) if self.publish else topics
 
     @property
     def _output_prefix(self) -> str:
         return self.output or self.name
 
 
-def require_one_worker(topologies: Sequence[Topology]) -> None:
+def require_one_worker(topologies: Sequence["Topology | Referee"]) -> None:
     """Raise SlidestatError unless these can share a worker: one group, one source, other names."""
     for field in ("group_name", "source"):
         found = {str(getattr(topology, field)): topology.name for topology in topologies}

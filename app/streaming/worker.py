@@ -29,6 +29,7 @@ from app.streaming.pipeline import Pipeline, flush_all
 from app.streaming.producer import BulkProducer
 from app.streaming.progress import Progress
 from app.streaming.records import RecordBatch
+from app.streaming.referee import Referee
 from app.streaming.restore import BulkRecovery
 from app.streaming.table import StateTable
 from app.streaming.telling import LogForm, json_logging, tell, tell_failure
@@ -69,7 +70,7 @@ class WebSide(Protocol):
 
 
 def create_app(
-    topologies: Sequence[Topology],
+    topologies: Sequence[Topology | Referee],
     bootstrap_servers: str,
     data_dir: Path,
     partitions: int,
@@ -119,6 +120,7 @@ def create_app(
             Progress(topology.name),
             emission_codec(topology, registry),
             extent.silent_until,
+            partitions,
         )
         for topology, table in zip(topologies, tables, strict=True)
     ]
@@ -144,6 +146,7 @@ def create_app(
     live = {
         topology.name: LiveTopology(topology, pipeline)
         for topology, pipeline in zip(topologies, pipelines, strict=True)
+        if isinstance(topology, Topology)
     }
     app.make_web = lambda: web.server(app, live)
     flushing = asyncio.Lock()
@@ -305,7 +308,7 @@ def _calm_garbage_collector() -> None:
 
 
 def run_worker(
-    topologies: Sequence[Topology],
+    topologies: Sequence[Topology | Referee],
     bootstrap_servers: str,
     data_dir: Path,
     partitions: int,

@@ -1,5 +1,6 @@
-"""Try a topology out in memory, without a broker: for the unit tests of those who write one."""
+"""Unit tests of topologies and referees: their records in memory, in virtual event time."""
 
 from app.testing.driver import TopologyDriver
+from app.testing.referee_driver import RefereeDriver
 
-__all__ = ["TopologyDriver"]
+__all__ = ["RefereeDriver", "TopologyDriver"]

@@ -18,6 +18,7 @@ from app.streaming.fields import FieldPath
 from app.streaming.lengths import window_length
 from app.streaming.output_codec import emission_codec
 from app.streaming.partition import Letter, PartitionProcessor
+from app.streaming.publishing import SynopsisRecord, SynopsisTopic
 from app.streaming.records import RecordBatch
 from app.streaming.topology import Topology
 from app.testing.memory_store import MemoryStore
@@ -57,7 +58,8 @@ class TopologyDriver:
     A record is read in the call that sends it, and what it leads to is there when the call returns.
     Event time is that of the events: windows are emitted when events after their end come, or by
     `advance_to` and `close_windows`. `partitions` is the source's number of partitions; a record
-    goes where Kafka's clients would send its key, or where it is told to.
+    goes where Kafka's clients would send its key, or where it is told to. `published` has what the
+    partitions publish for a referee, again after a restart.
     """
 
     def __init__(self, topology: Topology, partitions: int = 1) -> None:
@@ -67,6 +69,8 @@ class TopologyDriver:
         self.emissions: list[Emission] = []
         self.late: list[Letter] = []
         self.dead_letters: list[Letter] = []
+        self.published: list[SynopsisRecord] = []
+        self._synopses = SynopsisTopic(topology, partitions)
         self._partitions = [_Partition() for _ in range(partitions)]
         self._decoder = EventDecoder(topology)
         self._codec = emission_codec(topology, _REGISTRY)
@@ -250,6 +254,7 @@ class TopologyDriver:
             batch = RecordBatch(source, number, offsets, keys, values, timestamps, first)
             effects = self._processors[number].process(batch)
             self._take(effects.emissions)
+            self.published += self._synopses.records(effects.published, number)
             for letters, kept in (
                 (effects.dead_letters, self.dead_letters),
                 (effects.late, self.late),

@@ -349,7 +349,7 @@ def write_topology(folder: Path, name: str, source: str, body: str) -> Path:
     file = folder / f"{name}.py"
     file.write_text(
         '"""A topology of a test."""\n\n'
-        "from app.streaming.statistics import Count, Sum\n"
+        "from app.streaming.statistics import Count, Distinct, Mean, Quantiles, Sum, TopItems\n"
         "from app.streaming.topology import Topology\n\n"
         f"topology = Topology(name={name!r}, source={source!r}, {body})\n"
     )

@@ -129,7 +129,11 @@ def test_progress_bar_on_a_terminal(
         (("topics", "create", "a b"), "refuses the topic 'a b'", "name"),
         (("watch",), "not clear what to watch", "--topology"),
         (("watch", "--topic", "nosuch"), "no topic 'nosuch'", "topics create nosuch"),
-        (("watch", "--topology", "nosuch"), "no topology 'nosuch'", "flights, landings, web"),
+        (
+            ("watch", "--topology", "nosuch"),
+            "no topology 'nosuch'",
+            "flights_parties, landings, web",
+        ),
         (("run", "nosuch.py"), "no file nosuch.py", "path"),
         (("run",), "no topology to run", "--source"),
         (("run", "web", "--span", "1h"), "Both the topology web and --span", "Leave one out"),
@@ -163,7 +167,13 @@ def test_schemas(run_cli: RunCli) -> None:
     """Each record that is listed has the schema that is published."""
     listed = run_cli("schema")
     names = [line.partition(": ")[0] for line in listed.stdout.splitlines()]
-    assert names == ["event", "emission", "dead-letter-headers"]
+    assert names == [
+        "event",
+        "emission",
+        "dead-letter-headers",
+        "synopsis-headers",
+        "party-clock",
+    ]
     for name in names:
         run = run_cli("schema", name)
         file = Path(__file__).parents[2] / "schemas" / "json" / f"{name}.v1.schema.json"

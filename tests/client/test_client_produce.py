@@ -41,6 +41,26 @@ def test_every_event_arrives_where_java_puts_it(
     assert sorted(values) == list(range(5_000))
 
 
+def test_a_hot_key_is_spread_and_the_others_stay(
+    bootstrap_servers: str, make_topic: MakeTopic, read_topic: ReadTopic, tmp_path: Path
+) -> None:
+    """Events of a key that is to be spread are on all partitions, one more on some; each other key
+    is where its partitioner puts it; all keep their own keys.
+    """
+    file = tmp_path / "events.jsonl"
+    rows = [{"key": f"k{i % 3}", "time": TIME_MS + i, "value": i} for i in range(600)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    topic = make_topic(partitions=3)
+    produce_file(file, bootstrap_servers, topic, spread=["k1"])
+    places: dict[bytes, Counter[int]] = {}
+    for message in read_topic(topic):
+        assert json.loads(message.value())["key"].encode() == message.key()
+        places.setdefault(message.key(), Counter())[message.partition()] += 1
+    assert sorted(places[b"k1"].values()) == [66, 67, 67]
+    for key in (b"k0", b"k2"):
+        assert places[key] == {(murmur2(key) & 0x7FFF_FFFF) % 3: 200}
+
+
 @pytest.mark.parametrize("compression", list(Compression))
 def test_compressions(
     bootstrap_servers: str,

@@ -17,7 +17,11 @@ NUMBERS = {2: "two", 3: "three", 4: "four", 6: "six", 10: "ten", 14: "fourteen",
 IMPORT = "from app.streaming.topology import Topology\n"
 
 
-@pytest.mark.parametrize("name", list_topologies())
+# These are tried in tests/testing/test_flights_global.py.
+OF_MANY_PARTIES = {"flights_global", "flights_parties"}
+
+
+@pytest.mark.parametrize("name", sorted({*list_topologies()} - OF_MANY_PARTIES))
 def test_shipped_topologies(name: str) -> None:
     """A shipped topology loads, bears its file's name, and its example is what it really does."""
     topology = load_topology(name)
@@ -44,7 +48,14 @@ def test_shipped_topologies(name: str) -> None:
 
 def test_what_ships() -> None:
     """The names are those of the files."""
-    assert list_topologies() == ["events", "flights", "landings", "web"]
+    assert list_topologies() == [
+        "events",
+        "flights",
+        "flights_global",
+        "flights_parties",
+        "landings",
+        "web",
+    ]
 
 
 def test_a_file_of_ones_own(tmp_path: Path) -> None:
@@ -82,6 +93,6 @@ def test_names_and_paths_that_are_not_there() -> None:
     """An unknown name is told with those there are, a missing file with its path."""
     with pytest.raises(SlidestatError, match="no topology 'nosuch'") as raised:
         load_topology("nosuch")
-    assert "events, flights, landings, web" in raised.value.advice
+    assert "events, flights, flights_global, flights_parties, landings, web" in raised.value.advice
     with pytest.raises(SlidestatError, match=r"no file nosuch\.py"):
         load_topology("nosuch.py")

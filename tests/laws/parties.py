@@ -8,7 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from app.synopses import CountParameters, ExponentialHistogram, SumParameters
+from app.synopses.distinct import DistinctParameters, DistinctWave
+from app.synopses.framework import ValueHistogram, ValueHistogramParameters
 from app.synopses.levels import FrequentItems, FrequentParameters, QuantileParameters, Quantiles
+from app.synopses.levels.named_items import NamedItems
 from app.synopses.merge import Bundle, party_seed
 from app.synopses.values import (
     Extreme,
@@ -81,7 +84,7 @@ class Family:
 
     create: Callable[[int], Any]
     takes: str = "values"
-    """`values`, `whole` (not negative), `items`, or `times` alone."""
+    """`values`, `whole` (not negative), `items`, `texts`, or `times` alone."""
     values: tuple[str, ...] = tuple(VALUES)
 
 
@@ -119,6 +122,18 @@ FAMILIES: dict[str, Family] = {
     "items": Family(
         lambda _: FrequentItems.create(FrequentParameters(0.1, SPAN)), "items", ("zipf",)
     ),
+    "named items": Family(
+        lambda _: NamedItems.create(FrequentParameters(0.1, SPAN)), "texts", ("zipf",)
+    ),
+    "bins": Family(
+        lambda _: ValueHistogram.create(
+            ValueHistogramParameters(0.1, SPAN, (-50.0, 0.0, 7.0, 30.0))
+        )
+    ),
+    # one seed for all parties
+    "distinct": Family(
+        lambda _: DistinctWave.create(DistinctParameters(0.5, 0.5, SPAN, 9)), "items", ("zipf",)
+    ),
     "sample": Family(
         lambda party: SlidingSample.create(SampleParameters(5, SPAN, party_seed(3, str(party))))
     ),
@@ -138,6 +153,21 @@ def taken(name: str, split: Split) -> Split:
     return split
 
 
+def columns(name: str, times: npt.NDArray[np.int64], values: npt.NDArray[np.float64]) -> list[Any]:
+    """What a synopsis of the family is fed with."""
+    takes = FAMILIES[name].takes
+    if takes == "times":
+        return [times]
+    if takes == "texts":
+        return [times, texts(values)]
+    return [times, values if takes == "values" else values.astype(np.int64)]
+
+
+def texts(values: npt.NDArray[np.float64]) -> list[str]:
+    """Values as texts, one of them longer than what is stored of a text."""
+    return [f"{int(value)}" if value != 2 else "2" * 300 for value in values.tolist()]
+
+
 def party_name(party: int) -> str:
     return f"partition-{party}"
 
@@ -147,12 +177,7 @@ def synopsis(name: str, split: Split, party: int, until: int | None = None) -> A
     made = FAMILIES[name].create(party)
     mine = split.whose[:until] == party
     times, values = split.times[:until][mine], split.values[:until][mine]
-    if FAMILIES[name].takes == "times":
-        made.insert(times)
-    elif FAMILIES[name].takes == "values":
-        made.insert(times, values)
-    else:
-        made.insert(times, values.astype(np.int64))
+    made.insert(*columns(name, times, values))
     return made
 
 

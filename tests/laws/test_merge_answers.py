@@ -3,21 +3,27 @@
 from collections import Counter
 from fractions import Fraction
 from math import isnan, isqrt
+from typing import Any
 
 import numpy as np
 import pytest
 
 from app.synopses.errors import WindowTooLargeError
+from app.synopses.framework import ValueHistogramParameters
 from app.synopses.merge import (
     Bundle,
     party_seed,
     union_averages,
+    union_distinct,
+    union_distinct_where,
     union_extremes,
     union_items,
+    union_named_items,
     union_quantiles,
     union_sample,
     union_spreads,
     union_totals,
+    union_value_histograms,
 )
 from app.synopses.values import SampleParameters, SlidingSample, Spread, SpreadParameters
 from tests.laws.parties import (
@@ -29,7 +35,9 @@ from tests.laws.parties import (
     bundle,
     drawn,
     party_name,
+    synopsis,
     taken,
+    texts,
 )
 
 SIZE = 1_500
@@ -216,6 +224,67 @@ def test_frequent_items(name: str, split: str, values: str, parties: int) -> Non
             of_share = {item for item, count in counts.items() if count >= 0.3 * len(window)}
             assert of_share <= set(listed.items.tolist())
             assert all(counts[int(item)] >= 0.1 * len(window) for item in listed.items)
+
+
+@pytest.mark.parametrize(("name", "split", "values", "parties"), cases("named items"))
+def test_frequent_items_by_name(name: str, split: str, values: str, parties: int) -> None:
+    """Each count is within its bounds, under its text, and no text with the share is missed."""
+    for seen, it, now in moments(asked(name, split, values, parties)):
+        everything = union_named_items([it], [now], SPANS, 0)[0]
+        frequent = union_named_items([it], [now], SPANS, 0.3)[0]
+        for n, known, listed in zip(SPANS, everything, frequent, strict=True):
+            window = seen.window(now - n, now)
+            counts = Counter(text if len(text) < 256 else "long" for text in texts(window))
+            assert known.events_low <= len(window) <= known.events_high
+            assert known.unlisted <= 0.1 * len(window)
+            shown = {item.text if len(item.text) < 200 else "long" for item in known.items}
+            assert len(shown) == len(known.items)
+            for item in known.items:
+                text = item.text if len(item.text) < 200 else "long"
+                assert item.lower <= counts[text] <= item.upper
+                assert item.upper - item.lower < 0.1 * len(window) or item.upper == item.lower
+            assert all(counts[text] <= known.unlisted for text in set(counts) - shown)
+            estimates = [item.estimate for item in listed.items]
+            assert estimates == sorted(estimates, reverse=True)
+            of_share = {text for text, count in counts.items() if count >= 0.3 * len(window)}
+            assert of_share <= {t.text if len(t.text) < 200 else "long" for t in listed.items}
+
+
+@pytest.mark.parametrize(("name", "split", "values", "parties"), cases("bins"))
+def test_counts_between_edges(name: str, split: str, values: str, parties: int) -> None:
+    """Each bin's count is within its bounds, and the relative error is that of one party."""
+    for seen, it, now in moments(asked(name, split, values, parties)):
+        made_with = it.parameters
+        assert isinstance(made_with, ValueHistogramParameters)
+        answers = union_value_histograms([it], [now], SPANS)
+        edges = [-np.inf, *made_with.edges, np.inf]
+        for k, n in enumerate(SPANS):
+            exact = np.histogram(seen.window(now - n, now), edges)[0]
+            assert np.all(answers.lowers[0, k] <= exact)
+            assert np.all(exact <= answers.uppers[0, k])
+            off = np.abs(answers.estimates[0, k] - exact)
+            assert np.all(off <= made_with.relative_error * exact)
+
+
+@pytest.mark.parametrize(("name", "split", "values", "parties"), cases("distinct"))
+def test_distinct_items(name: str, split: str, values: str, parties: int) -> None:
+    """The answer is, to the last digit, that of one synopsis fed with all streams in order of time:
+    what many parties saw counts once. So it is for a predicate that is thought of later.
+    """
+    for seen, it, now in moments(asked(name, split, values, parties)):
+        whole = synopsis(name, Split(seen.times, seen.values, np.zeros_like(seen.whose), 1), 0)
+        answers = union_distinct([it], [now], SPANS)
+        for k, n in enumerate(SPANS):
+            alone = whole.query(n, now)
+            assert answers.estimates[0, k] == alone.estimate
+            assert (answers.lowers[0, k], answers.uppers[0, k]) == (alone.lower, alone.upper)
+            if alone.exact:
+                assert alone.estimate == len(np.unique(seen.window(now - n, now)))
+            assert union_distinct_where(it, n, now, odd) == whole.query(n, now, odd)
+
+
+def odd(items: Any) -> Any:
+    return items % 2 == 1
 
 
 @pytest.mark.parametrize(("name", "split", "values", "parties"), cases("sample", "draws"))

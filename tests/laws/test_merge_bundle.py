@@ -12,7 +12,7 @@ from app.synopses import CountParameters, ExponentialHistogram, SynopsisError
 from app.synopses.merge import Bundle, MergedHistogram, party_seed, union_totals
 from app.synopses.values import SampleParameters, SlidingSample
 from app.synopses.waves import PositionWave, WaveParameters
-from tests.laws.parties import FAMILIES, SPAN, bundle, drawn, party_name, synopsis, taken
+from tests.laws.parties import FAMILIES, SPAN, bundle, columns, drawn, party_name, synopsis, taken
 
 
 def counted(times: list[int], now: int) -> bytes:
@@ -69,11 +69,7 @@ def test_every_family_is_bundled_and_read_back(name: str) -> None:
         again = type(synopsis(name, split, 0, 0)).from_bytes(part.data)
         party = [party_name(number) for number in range(3)].index(part.party)
         mine = (split.whose == party) & (np.arange(400) >= 200)
-        values = split.values[mine]
-        if FAMILIES[name].takes in ("whole", "items"):
-            values = values.astype(np.int64)
-        columns = [split.times[mine]] + [values] * (FAMILIES[name].takes != "times")
-        again.insert(*columns)
+        again.insert(*columns(name, split.times[mine], split.values[mine]))
         resumed[part.party] = again.to_bytes()
     assert Bundle.of(resumed).to_bytes() == whole.to_bytes()
 

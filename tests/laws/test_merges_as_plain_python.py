@@ -9,12 +9,15 @@ from pathlib import Path
 from app.synopses.merge import (
     MergedHistogram,
     union_averages,
+    union_distinct,
     union_extremes,
     union_items,
+    union_named_items,
     union_quantiles,
     union_sample,
     union_spreads,
     union_totals,
+    union_value_histograms,
 )
 from tests.laws.parties import FAMILIES, bundle, drawn, taken
 
@@ -46,6 +49,12 @@ def digest() -> str:
             answers = union_quantiles(*asked, [0.1, 0.5, 0.9])
         elif name == "items":
             answers = union_items(*asked, 0.1)
+        elif name == "named items":
+            answers = union_named_items(*asked, 0.1)
+        elif name == "bins":
+            answers = union_value_histograms(*asked)
+        elif name == "distinct":
+            answers = union_distinct(*asked)
         else:
             answers = [union_sample(it, n, it.now + 1) for n in SPANS]
         seen.update(repr(answers).encode())

@@ -45,6 +45,7 @@ def topology(
     lateness: str = "0s",
     epsilon: float = 0.1,
     statistics: tuple[Statistic, ...] = (),
+    publish: str | tuple[str, ...] = (),
 ) -> Topology:
     """Windows of milliseconds, so that a few records cross many ticks; counts and sums, if nothing
     else is asked for.
@@ -57,6 +58,7 @@ def topology(
         windows=windows,
         lateness=lateness,
         statistics=statistics or (Count(epsilon=epsilon), Sum(epsilon=epsilon)),
+        publish=publish,
     )
 
 
@@ -99,6 +101,11 @@ TOPOLOGIES = {
     "ticks far apart": topology(every="700ms", lateness="90ms", windows=("1s", "1ms")),
     "a tick a millisecond": topology(every="1ms", windows=("20ms",)),
     "windows beyond the ticks": topology(span="1m", every="50ms", windows=("1m", "40ms")),
+    "published partitions": topology(publish="partition"),
+    "published partitions, late": topology(
+        every="70ms", lateness="150ms", publish="partition", statistics=EVERY_STATISTIC
+    ),
+    "published keys": topology(lateness="90ms", publish=("a", "k1", "k")),
     "the smallest": topology(span="1ms", every="1ms", windows=(), lateness="1ms"),
 }
 

@@ -17,6 +17,8 @@ from app.streaming.checkpoint import Checkpoint, decode_checkpoint
 from app.streaming.key_state import decode_key_state
 from app.streaming.partition import Effects, PartitionProcessor, Snapshot
 from app.streaming.records import RecordBatch
+from app.streaming.referee import Referee
+from app.streaming.referee_partition import RefereeProcessor
 from app.streaming.topology import Topology
 from app.testing import memory_store
 from app.testing.memory_store import Row
@@ -71,6 +73,11 @@ def outputs_of(effects: Effects) -> list[Output]:
         *(("emission", key, (value, timestamp)) for key, value, timestamp in effects.emissions),
         *(("dead letter", letter.offset, letter[1:]) for letter in effects.dead_letters),
         *(("late", letter.offset, letter[1:]) for letter in effects.late),
+        # As the topic of synopses has them in the end, told apart by their ticks.
+        *(
+            ("published", repr((*item[2:4], item.tick)).encode(), item)
+            for item in effects.published
+        ),
     ]
 
 
@@ -91,7 +98,7 @@ class Partition:
 
     def __init__(
         self,
-        topology: Topology,
+        topology: Topology | Referee,
         records: Sequence[Record],
         random: Random,
         largest_batches: Sequence[int] = (1, 5, 40, 1_000),
@@ -134,8 +141,11 @@ class _Life:
         start = partition.committed or 0
         self._left = deque(record for record in partition.records if record.offset >= start)
         self._largest_batch = self._random.choice(partition.largest_batches)
-        self._processor: PartitionProcessor | None = None
-        kinds: list[Callable[..., PartitionProcessor]] = [PartitionProcessor, SmallMemoryProcessor]
+        self._processor: PartitionProcessor | RefereeProcessor | None = None
+        kinds: list[Callable[..., PartitionProcessor | RefereeProcessor]]
+        kinds = [PartitionProcessor, SmallMemoryProcessor]
+        if isinstance(partition.topology, Referee):
+            kinds = [RefereeProcessor]
         self._make = self._random.choice(kinds)
 
     def run(self) -> None:

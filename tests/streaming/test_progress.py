@@ -7,6 +7,7 @@ import pytest
 from app.streaming import progress
 from app.streaming.checkpoint import Counters
 from app.streaming.progress import Progress
+from app.streaming.telling import LogForm, telling
 
 
 @pytest.mark.asyncio
@@ -15,17 +16,18 @@ async def test_the_last_records_are_told_too(
 ) -> None:
     """The first flush is told at once, those soon after it in one line, with nothing to follow."""
     monkeypatch.setattr(progress, "_EVERY_S", 0.05)
-    told = Progress("t")
-    for read in (1, 2, 3):
-        told.read(1)
-        told.flushed(Counters(read=read, counted=read), 0)
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "t: 1 records read" in said
-    while not (said := capsys.readouterr().err):
-        await asyncio.sleep(0.01)
-    assert said.count("\n") == 1
-    assert "t: 3 records read" in said
-    told.flushed(Counters(read=3, counted=3), 0)
-    await asyncio.sleep(0.1)
-    assert capsys.readouterr().err == ""
+    with telling(LogForm.TEXT):
+        told = Progress("t")
+        for read in (1, 2, 3):
+            told.read(1)
+            told.flushed(Counters(read=read, counted=read), 0)
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert "t: 1 records read" in said
+        while not (said := capsys.readouterr().err):
+            await asyncio.sleep(0.01)
+        assert said.count("\n") == 1
+        assert "t: 3 records read" in said
+        told.flushed(Counters(read=3, counted=3), 0)
+        await asyncio.sleep(0.1)
+        assert capsys.readouterr().err == ""

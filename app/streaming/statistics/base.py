@@ -57,6 +57,8 @@ class Statistic(ABC):
     is_landmark: ClassVar[bool] = False
     # Makes no sense of the key's last n events.
     needs_time: ClassVar[bool] = False
+    # Synopses of many streams answer over all of them.
+    can_be_united: ClassVar[bool] = True
     name: str = ""
 
     def __post_init__(self) -> None:

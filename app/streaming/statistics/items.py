@@ -126,6 +126,7 @@ class Norm(_Sketched):
     """
 
     kind: ClassVar[str] = "norm"
+    can_be_united: ClassVar[bool] = False
     epsilon: float = 0.3
     delta: float = 0.05
     p: float = 2.0

@@ -27,6 +27,7 @@ class LandmarkCount(Statistic):
 
     kind: ClassVar[str] = "landmark_count"
     is_landmark: ClassVar[bool] = True
+    can_be_united: ClassVar[bool] = False
 
     def runner(self, _span: int, _field: FieldPath) -> Runner:
         from app.streaming.runners import LandmarkRunner
@@ -47,6 +48,7 @@ class LandmarkSum(ValueStatistic):
 
     kind: ClassVar[str] = "landmark_sum"
     is_landmark: ClassVar[bool] = True
+    can_be_united: ClassVar[bool] = False
     decimals: int = 3
 
     def __post_init__(self) -> None:

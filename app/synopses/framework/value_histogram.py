@@ -15,8 +15,8 @@ on, the rounding of a double (2^-52) comes on top. Space: of each bin with an ev
 most (l + 1)(log2(N' / l + 1) + 1) buckets, never more than it has distinct times; a bin without one
 takes none. Update: O(buckets of the bins touched + events) a batch, and log(edges) an event; query
 O(bins log). Order: times must not fall. Windows of the last n events: number the events and give
-the numbers as times. Merge: not offered; bins of separate streams add up, and the relative error
-stays.
+the numbers as times. Merge: merge/histogram_union.py: bins of separate streams add up, and the
+relative error stays.
 """
 
 from collections.abc import Sequence

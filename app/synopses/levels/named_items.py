@@ -12,7 +12,7 @@ Two texts with the same id are counted as one, under the name that came last.
 Of x texts that were not chosen for it, some two have the same id with a chance of x^2 / 2^65; one
 who wants to can find such texts, and gets a wrong name shown, no more.
 Space: that of frequent_items.py, with ids of 8 bytes; and at most 258 bytes for each id held.
-Cost, order, limits: as for `FrequentItems`. Merge: not offered.
+Cost, order, limits: as for `FrequentItems`. Merge: merge/named_union.py.
 
 >>> from app.synopses.levels.named_items import FrequentParameters, NamedItems
 >>> paths = NamedItems.create(FrequentParameters(epsilon=0.01, span=60_000))

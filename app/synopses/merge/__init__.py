@@ -2,9 +2,12 @@
 
 from app.synopses.merge.asked import UnionAnswers
 from app.synopses.merge.bundle import Bundle, Part
+from app.synopses.merge.distinct_union import union_distinct, union_distinct_where
 from app.synopses.merge.extremes import union_extremes
+from app.synopses.merge.histogram_union import union_value_histograms
 from app.synopses.merge.item_union import UnionItems, union_items
 from app.synopses.merge.merged_histogram import MergedHistogram
+from app.synopses.merge.named_union import UnionNamedItems, union_named_items
 from app.synopses.merge.quantile_union import UnionQuantiles, union_quantiles
 from app.synopses.merge.sample_union import UnionSample, party_seed, union_sample
 from app.synopses.merge.spreads import UnionSpreads, union_spreads
@@ -25,6 +28,7 @@ __all__ = [
     "SummaryAnswer",
     "UnionAnswers",
     "UnionItems",
+    "UnionNamedItems",
     "UnionQuantiles",
     "UnionSample",
     "UnionSpreads",
@@ -41,10 +45,14 @@ __all__ = [
     "read_summary",
     "take_summary",
     "union_averages",
+    "union_distinct",
+    "union_distinct_where",
     "union_extremes",
     "union_items",
+    "union_named_items",
     "union_quantiles",
     "union_sample",
     "union_spreads",
     "union_totals",
+    "union_value_histograms",
 ]

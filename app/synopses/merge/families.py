@@ -5,9 +5,12 @@ from dataclasses import replace
 from typing import Protocol
 
 from app.synopses import faults, wire
+from app.synopses.distinct.distinct_wave import DistinctWave
 from app.synopses.errors import SynopsisError
 from app.synopses.exponential_histogram import ExponentialHistogram
+from app.synopses.framework.value_histogram import ValueHistogram
 from app.synopses.levels.frequent_items import FrequentItems
+from app.synopses.levels.named_items import NamedItems
 from app.synopses.levels.quantiles import Quantiles
 from app.synopses.values.extreme import Extreme
 from app.synopses.values.sample import SampleParameters, SlidingSample
@@ -19,6 +22,7 @@ from app.synopses.waves.sum_wave import SumWave
 COUNT_HISTOGRAM, SUM_HISTOGRAM, COUNT_WAVE, SUM_WAVE, AVERAGE_WAVE = 1, 2, 3, 4, 6
 EXACT_EXTREME, APPROXIMATE_EXTREME, SPREAD = 8, 9, 10
 DRAWS, SAMPLE, QUANTILES, FREQUENT = 11, 12, 13, 14
+VALUE_HISTOGRAM, RANDOMISED_WAVE, NAMED = 16, 19, 24
 
 
 class Mergeable(Protocol):
@@ -49,6 +53,9 @@ READERS: dict[int, Callable[[bytes], Mergeable]] = {
     SAMPLE: SlidingSample.from_bytes,
     QUANTILES: Quantiles.from_bytes,
     FREQUENT: FrequentItems.from_bytes,
+    VALUE_HISTOGRAM: ValueHistogram.from_bytes,
+    RANDOMISED_WAVE: DistinctWave.from_bytes,
+    NAMED: NamedItems.from_bytes,
 }
 """A family that comes to be mergeable is a line here, and a module that answers over a union."""
 

@@ -24,6 +24,7 @@ from app.synopses.errors import SynopsisError
 from app.synopses.histogram_codec import Integers
 from app.synopses.levels.frequent_answer import PARTS
 from app.synopses.levels.frequent_batch import FrequentBatch, run_frequent_batch
+from app.synopses.levels.named_batch import NamedBatch
 from app.synopses.levels.parameters import FrequentParameters
 from app.synopses.merge.asked import ask
 from app.synopses.merge.bundle import Bundle
@@ -72,13 +73,13 @@ def union_items(
         0,
     )
     return [
-        [_united(parts, range(first, last), k, share) for k in range(len(asked.spans))]
+        [united(parts, range(first, last), k, share) for k in range(len(asked.spans))]
         for first, last in zip(asked.starts[:-1].tolist(), asked.starts[1:].tolist(), strict=True)
     ]
 
 
-def _united(batch: FrequentBatch, parts: range, k: int, share: float) -> UnionItems:
-    """Add up what `parts` know of window k."""
+def united(batch: FrequentBatch | NamedBatch, parts: range, k: int, share: float) -> UnionItems:
+    """Add up what `parts` know of window k: counts of items that are numbers, or ids of texts."""
     spans = batch.unlisted.shape[1]
     slices = [
         slice(batch.ends[part * spans + k], batch.ends[part * spans + k + 1]) for part in parts

@@ -1,0 +1,68 @@
+"""The newest synopses of the parties of one stream, of as many ticks as are not yet settled."""
+
+from collections.abc import Collection, Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+
+class Piece(NamedTuple):
+    """Which synopsis of a stream: of which statistic and party, as it stood at which tick."""
+
+    statistic: str
+    party: str
+    tick: int
+
+
+class PartySynopses:
+    """What the parties of a stream have published; `every` and `span` are the topology's."""
+
+    def __init__(self, every: int, span: int) -> None:
+        self._every = every
+        self._span = span
+        self._found: dict[tuple[str, str], dict[int, bytes]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def put(self, piece: Piece, synopsis: bytes) -> None:
+        """Keep a synopsis; one that comes again replaces itself."""
+        self._found.setdefault((piece.statistic, piece.party), {})[piece.tick] = synopsis
+
+    def ticks(self, after: int, until: int) -> list[int]:
+        """The ticks in (after, until] that are answered for: those that some party published at,
+        and the first one at which the span has nothing left of what was published before.
+        """
+        published = sorted({tick for ticks in self._found.values() for tick in ticks})
+        answered = set(published)
+        for tick, following in pairwise([*published, until + 1]):
+            closing = -(-(tick + self._span) // self._every) * self._every
+            if closing < following:
+                answered.add(closing)
+        return sorted(tick for tick in answered if after < tick <= until)
+
+    def at(self, tick: int, statistic: str, parties: Collection[str]) -> dict[str, bytes]:
+        """What each of `parties` knows at a tick, if any of its events may be in the span."""
+        known = {}
+        for party in parties:
+            ticks = self._found.get((statistic, party), {})
+            newest = max((t for t in ticks if t <= tick), default=None)
+            if newest is not None and newest + self._span > tick:
+                known[party] = ticks[newest]
+        return known
+
+    def settle(self, until: int) -> Iterator[Piece]:
+        """Forget what no tick after `until` needs: of each party all but its newest up to there,
+        and that one too once the span has left it behind. What was forgotten.
+        """
+        for (statistic, party), ticks in list(self._found.items()):
+            settled = sorted(tick for tick in ticks if tick <= until)
+            kept = settled[-1:] if settled and self._is_needed(settled[-1], until) else []
+            for tick in settled[: len(settled) - len(kept)]:
+                del ticks[tick]
+                yield Piece(statistic, party, tick)
+            if not ticks:
+                del self._found[statistic, party]
+
+    def _is_needed(self, tick: int, until: int) -> bool:
+        closing = -(-(tick + self._span) // self._every) * self._every
+        return closing > until

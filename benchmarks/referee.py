@@ -1,0 +1,240 @@
+"""Parties and a referee: what travels, how far answers are off, how many synopses are judged.
+
+    python -m benchmarks.referee [number of trials]
+
+1. The flights of the demo over four partitions: the newest figures over all of them beside the
+   exact ones, and the bytes that each partition published beside the bytes of its events.
+2. Trials (1,000 by default) of distinct items over the union of eight parties, each with coins of
+   its own seed: how many answers were off by epsilon or more, or out of their bounds. The share may
+   not exceed delta; the command fails, with exit code 2, if it does.
+3. Union counting: the least bytes that any deterministic algorithm must send of n bits, by the
+   counting of Gibbons and Tirthapura 2002, theorem 4, beside what a randomised wave sends.
+4. Synopses a second: a referee of whole partitions, fed from memory, by number of parties.
+
+All in this process, without a broker.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from importlib import resources
+from math import lgamma, log, log2
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from app.streaming.records import RecordBatch
+from app.streaming.referee import Referee
+from app.streaming.referee_partition import RefereeProcessor
+from app.streaming.statistics import Count, Mean, Quantiles
+from app.streaming.topology import Topology
+from app.synopses.distinct import DistinctParameters, DistinctWave, insert_bits
+from app.synopses.merge import Bundle, union_distinct
+from app.testing import RefereeDriver, TopologyDriver
+from app.testing.memory_store import MemoryStore
+from app.topology_files import load_declaration
+from schemas.synopsis import SynopsisKey, decode_key
+
+PARTITIONS = 4
+FLIGHTS = 600_000
+BATCH = 20_000
+# What a trial is made of: windows with more items than are kept, so that chance comes in.
+TRIAL_PARTIES, TRIAL_ITEMS, TRIAL_SPAN = 8, 3_000, 10_000
+TRIAL_EPSILON, TRIAL_DELTA = 0.2, 0.1
+LEAST_EPSILON = 1 / 64
+
+
+def flights(count: int) -> list[dict[str, Any]]:
+    """The first `count` of the demo's flights as events."""
+    with resources.as_file(resources.files("app.demo_data") / "flights-2001.parquet") as file:
+        table = pq.read_table(file).slice(0, count)
+    times = pc.cast(pc.cast(table["date"], pa.timestamp("ms")), pa.int64())
+    columns = (table["origin"], times, table["delay"], table["destination"])
+    return [
+        {"key": key, "time": at, "value": delay, "destination": destination}
+        for key, at, delay, destination in zip(*(c.to_pylist() for c in columns), strict=True)
+    ]
+
+
+def show_flights(count: int) -> None:
+    """Print the newest answers over all partitions beside the exact ones, and what travelled."""
+    referee = load_declaration("flights_global")
+    if not isinstance(referee, Referee):
+        raise TypeError("flights_global is no referee")
+    events = flights(count)
+    driver = RefereeDriver(referee, PARTITIONS)
+    for start in range(0, count, BATCH):
+        driver.send(*events[start : start + BATCH])
+    newest = [emission for emission in driver.emissions if not emission.provisional][-1]
+    times = np.array([event["time"] for event in events])
+    print("| statistic | window | lower | estimate | upper | exact |")
+    print("|---|---|---|---|---|---|")
+    for figure in newest.figures:
+        end, window = newest.window_end_ms, figure.window_ms or 0
+        first, last = np.searchsorted(times, (end - window, end)).tolist()
+        name, exact = exact_figure(figure.statistic, figure.quantile, events[first:last])
+        if exact is not None:
+            days = f"{window // 86_400_000}d"
+            cells = (figure.lower, figure.estimate, figure.upper, exact)
+            print(f"| {name} | {days} | " + " | ".join(f"{cell:,.6g}" for cell in cells) + " |")
+    raw, sent, ticks = 0, 0, set()
+    for event in events:
+        raw += len(msgspec.json.encode(event))
+    for record in driver.parties.published:
+        sent += len(record.key) + len(record.value)
+        sent += sum(len(name) + len(value) for name, value in record.headers)
+        ticks.add(record.timestamp)
+    print(f"\n{count:,} events, {raw:,} bytes of JSON; published {sent:,} bytes: {sent / raw:.1%}")
+    print(f"{sent / PARTITIONS / len(ticks):,.0f} bytes a party and tick, {len(ticks)} ticks")
+    of_statistic: dict[str, list[int]] = {}
+    for record in driver.parties.published:
+        key = decode_key(record.key)
+        if isinstance(key, SynopsisKey):
+            of_statistic.setdefault(key.statistic, []).append(len(record.value))
+    for statistic, sizes in of_statistic.items():
+        print(f"  {statistic}: {np.mean(sizes):,.0f} bytes a synopsis")
+
+
+def exact_figure(
+    statistic: str, quantile: float | None, events: list[dict[str, Any]]
+) -> tuple[str, float | None]:
+    """(what it is called, the exact figure), None for what is not shown."""
+    if statistic == "count":
+        return statistic, len(events)
+    if statistic == "distinct_destination":
+        return statistic, len({event["destination"] for event in events})
+    if quantile is not None:
+        values = sorted(event["value"] for event in events)
+        rank = max(1, int(np.ceil(round(quantile * len(values), 6))))
+        return f"{statistic} {quantile}", values[rank - 1]
+    return statistic, None
+
+
+def failures(trials: int) -> tuple[int, int]:
+    """Of so many trials, how many answers were off by epsilon or more, and how many of the bounds
+    did not hold.
+    """
+    off = outside = 0
+    rng = np.random.default_rng(1)
+    for seed in range(trials):
+        made_with = DistinctParameters(TRIAL_EPSILON, TRIAL_DELTA, TRIAL_SPAN, seed)
+        items = rng.integers(0, 2 * TRIAL_ITEMS, (TRIAL_PARTIES, TRIAL_ITEMS // 4))
+        sent = {}
+        for party, seen in enumerate(items):
+            wave = DistinctWave.create(made_with)
+            wave.insert(np.arange(len(seen)), seen)
+            sent[f"party-{party}"] = wave.to_bytes()
+        exact = len(np.unique(items))
+        answer = union_distinct([Bundle.of(sent)], [items.shape[1]], [TRIAL_SPAN])
+        off += abs(answer.estimates[0, 0] - exact) >= TRIAL_EPSILON * exact
+        outside += not answer.lowers[0, 0] <= exact <= answer.uppers[0, 0]
+    return int(off), outside
+
+
+def least_deterministic_bits(n: int, epsilon: float) -> float:
+    """The least bits that the first of two parties must send of its n bits, if no answer may be off
+    by more than `epsilon`.
+
+    Inputs with n/2 ones that lead to one message are at most 4 n epsilon apart (Hamming), so there
+    are at most (1 + 2 n epsilon) C(n/2, 2 n epsilon)^2 of them to a message, of C(n, n/2) in all.
+    n is a multiple of 2; 2 n epsilon is rounded up, which makes the bound less.
+    """
+    apart = int(np.ceil(2 * n * epsilon))
+    return _log2_comb(n, n // 2) - log2(1 + apart) - 2 * _log2_comb(n // 2, apart)
+
+
+def _log2_comb(n: int, k: int) -> float:
+    return (lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)) / log(2)
+
+
+def show_lower_bound() -> None:
+    """Print what must be sent of n bits, and what a randomised wave sends."""
+    print("| n | at least, deterministic, 1/64 | randomised wave 0.1, 0.01 | the bits themselves |")
+    print("|---|---|---|---|")
+    rng = np.random.default_rng(1)
+    for n in (1_024, 16_384, 262_144, 4_194_304):
+        wave = DistinctWave.create(DistinctParameters(0.1, 0.01, n, 1))
+        for start in range(0, n, 65_536):
+            insert_bits(wave, rng.random(min(n - start, 65_536)) < 0.5)
+        least = least_deterministic_bits(n, LEAST_EPSILON) / 8
+        print(f"| {n:,} | {least:,.0f} | {len(wave.to_bytes()):,} | {n // 8:,} |")
+
+
+def throughput(parties: int, ticks: int) -> tuple[int, float]:
+    """(synopses, seconds) of a referee that is fed from memory, three statistics a tick."""
+    declared = Topology(
+        name="bench",
+        source="events",
+        span="10m",
+        every="10s",
+        windows=("1m", "10m"),
+        publish="partition",
+        statistics=(Count(), Mean(), Quantiles()),
+    )
+    driver = TopologyDriver(declared, parties)
+    rng = np.random.default_rng(1)
+    start = 1_700_000_000_000
+    for number in range(parties):
+        times = start + np.sort(rng.integers(0, ticks * 10_000, ticks * 50))
+        driver.send(
+            *({"key": "k", "time": t, "value": float(t % 1_009)} for t in times.tolist()),
+            partition=number,
+        )
+    records = sorted(driver.published, key=lambda record: record.timestamp)
+    referee = Referee(of=declared, patience="1h")
+    for life in range(2):  # once to load the kernels
+        processor = RefereeProcessor(referee, referee.source, 0, MemoryStore())
+        used = records[: len(records) // 8] if life == 0 else records
+        batch = RecordBatch(
+            referee.source,
+            0,
+            np.arange(len(used)),
+            [record.key for record in used],
+            [record.value for record in used],
+            [record.timestamp for record in used],
+            0,
+        )
+        began = time.process_time()
+        effects = processor.process(batch)
+        seconds = time.process_time() - began
+        if effects.dead_letters:
+            raise RuntimeError(f"a referee refused what was published: {effects.dead_letters[0]}")
+    return sum(bool(record.headers) for record in records), seconds
+
+
+def show_throughput() -> None:
+    """Print synopses a CPU second."""
+    print("| parties | synopses | a CPU second |")
+    print("|---|---|---|")
+    for parties in (1, 8, 64):
+        synopses, seconds = throughput(parties, ticks=max(20, 400 // parties))
+        print(f"| {parties} | {synopses:,} | {synopses / seconds:,.0f} |", flush=True)
+
+
+def main(trials: int) -> int:
+    """Print all four; the exit code."""
+    show_flights(FLIGHTS)
+    off, outside = timed(lambda: failures(trials))
+    print(
+        f"\n{trials:,} trials of {TRIAL_PARTIES} parties, epsilon {TRIAL_EPSILON}, delta"
+        f" {TRIAL_DELTA}: {off} off by epsilon or more, {outside} out of their bounds"
+    )
+    show_lower_bound()
+    show_throughput()
+    return 2 if max(off, outside) > TRIAL_DELTA * trials else 0
+
+
+def timed(run: Callable[[], tuple[int, int]]) -> tuple[int, int]:
+    """What `run` returns; how long it took is printed."""
+    began = time.monotonic()
+    found = run()
+    print(f"\ntrials took {time.monotonic() - began:.0f} s")
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000))
