@@ -63,8 +63,10 @@ def init(
     show_topology(load_topology(declared))
     if run:
         from app.start_worker import start_worker
+        from app.streaming.telling import telling
 
-        start_worker([load_topology(declared)], bootstrap)
+        with telling():
+            start_worker([load_topology(declared)], bootstrap)
         return
     print(f"\nRead {path}, then: slidestat run {path}")
     print(f"and beside it:     slidestat watch --topology {path}")

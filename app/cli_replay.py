@@ -53,6 +53,7 @@ def replay(
     from app.client.state_reset import require_no_workers, reset_state
     from app.client.worker_topics import prepare_topics
     from app.start_worker import start_worker
+    from app.streaming.telling import telling
     from app.topology_files import load_topology
 
     declared = load_topology(topology)
@@ -74,6 +75,7 @@ def replay(
     keys = reset_state(bootstrap, plan.topology, {p.partition: p.start for p in plan.partitions})
     print(f"The state is empty, {keys:,} keys are forgotten; the replay begins.", flush=True)
     if plan.records:
-        start_worker([plan.topology], bootstrap, data_dir, registry, extent=plan.extent)
+        with telling():
+            start_worker([plan.topology], bootstrap, data_dir, registry, extent=plan.extent)
     for line in result_lines(plan, topology):
         print(line)

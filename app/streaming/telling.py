@@ -38,7 +38,7 @@ def tell_failure(event: str, **fields: object) -> None:
 
 
 @contextmanager
-def telling(form: LogForm) -> Iterator[None]:
+def telling(form: LogForm = LogForm.TEXT) -> Iterator[None]:
     """Tell in this form. In JSON, what ends the worker is told as well: SystemExit takes the place
     of the exception.
     """

@@ -24,7 +24,7 @@ BAD: dict[str, tuple[bytes | None, Reason]] = {
     "an array": (b"[1, 2]", Reason.WRONG_TYPE),
     "a number": (b"7", Reason.WRONG_TYPE),
     "null": (b"null", Reason.WRONG_TYPE),
-    "key a number": (event(key=7), Reason.WRONG_TYPE),
+    "key a fraction": (event(key=7.5), Reason.WRONG_TYPE),
     "time a text": (event(time="2023-11-14"), Reason.WRONG_TYPE),
     "value a text": (event(value="1.5"), Reason.WRONG_TYPE),
     "value null": (event(value=None), Reason.WRONG_TYPE),
