@@ -12,9 +12,9 @@ from app.client.proposal import propose
 from app.client.proposal_toml import toml_text
 from app.client.sampling import Sample, SampledRecord
 from app.client.survey import survey
-from app.declared.toml_file import topology_of_toml
 from app.errors import SlidestatError
 from app.testing import TopologyDriver
+from app.topology_files import load_topology
 from tests.client.conftest import RunCli
 from tests.conftest import MakeTopic
 
@@ -40,7 +40,7 @@ def proposed(given: Sample, folder: Path, name: str = "requests"):
     proposal = propose(given, survey(given.records), name)
     file = folder / "t.toml"
     file.write_text(toml_text(proposal), "utf-8")
-    return proposal, topology_of_toml(file)
+    return proposal, load_topology(str(file))
 
 
 def requests(count: int = 2_000, **fields: object) -> list[Record]:

@@ -8,7 +8,6 @@ import pytest
 
 from app.client.letters import read_letters
 from app.declared.flags import topology_of_flags
-from app.declared.toml_file import topology_of_toml
 from app.errors import SlidestatError
 from app.streaming.checkpoint import Checkpoint, Counters, decode_checkpoint, encode_checkpoint
 from app.streaming.decoding import EventDecoder
@@ -16,6 +15,7 @@ from app.streaming.key_state import decode_key_state, encode_key_state
 from app.streaming.output_codec import AnyFormat, NotAnEmissionError
 from app.streaming.statistics import Count, Distinct, Quantiles, Sum
 from app.streaming.topology import Topology
+from app.topology_files import load_topology
 from app.web.parameters import key_of, key_query, page_query
 from schemas.dead_letter import DeadLetterHeaders
 
@@ -93,7 +93,7 @@ def records(data: bytes) -> None:
 def toml_file(data: bytes, folder: Path) -> None:
     file = folder / "t.toml"
     file.write_bytes(data)
-    topology_of_toml(file)
+    load_topology(str(file))
 
 
 def flags(data: bytes) -> None:
