@@ -16,8 +16,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export UV_CUSTOM_COMPILE_COMMAND := make lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check lint format types test test-quick demo bench bench-full plots audit schemas \
-	hooks lock lock-peers clean
+.PHONY: help setup check lint format types test test-quick demo bench bench-full plots pictures audit \
+	schemas hooks lock lock-peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -94,6 +94,10 @@ bench-full: setup ## the same with more events, workloads and runs; an hour or t
 
 plots: setup ## measure and draw space, errors and cost against span
 	$(BIN)/python -m benchmarks.plots 1e9
+
+pictures: setup ## draw the theory's pictures, and take the live page's with a headless Chromium
+	$(BIN)/python -m benchmarks.pictures
+	$(BIN)/python -m scripts.picture_of_live_page docs/live-page.png
 
 audit: setup ## known vulnerabilities of what is locked, as PyPI tells them; needs the internet
 	$(BIN)/uv tool run pip-audit --requirement requirements.lock --disable-pip --no-deps --strict

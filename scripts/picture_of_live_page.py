@@ -42,7 +42,7 @@ def take(browser: Browser, url: str, target: Path) -> None:
     """Look at an airport until there is a curve, as large as the README shows it."""
     browser.media(prefers_color_scheme="light")
     browser.size(1180, 1330)
-    browser.open(f"{url}/#/flights/ATL?window=3d&series=count")
+    browser.open(f"{url}/#/flights/ATL?window=3d&series=mean")
     time.sleep(WATCHED_S)
     browser.driver.save_screenshot(str(target))
 
