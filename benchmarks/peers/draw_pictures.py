@@ -65,9 +65,7 @@ def _buckets(rows: list[dict[str, Any]], folder: Path) -> None:
     axes.set_yticks([])
     axes.invert_yaxis()
     axes.set_xlim(right=(rows[-1]["now"] - start) / _HOUR_MS + 7)
-    axes.set_title(
-        "Buckets of an exponential histogram, epsilon 1/4: events in each, last 24 hours"
-    )
+    axes.set_title("Buckets of an exponential histogram, epsilon 1/4, last 24 hours")
     _save(figure, folder, "buckets")
 
 
