@@ -42,7 +42,7 @@ def departures() -> npt.NDArray[np.int64]:
 
 
 def buckets(times: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
-    """A histogram with epsilon 1/4 at moments three hours apart, from the start of the third day."""
+    """A histogram with epsilon 1/4 at moments three hours apart, from the third day on."""
     first = int(times[0]) // _SPAN_MS * _SPAN_MS + 2 * _SPAN_MS
     histogram = ExponentialHistogram.create(CountParameters(epsilon=0.25, span=_SPAN_MS))
     rows = []

@@ -77,14 +77,8 @@ def _wave(data: dict[str, Any], folder: Path) -> None:
     axes.scatter(hours, [level for _, _, level in data["items"]], s=22, color="C0", zorder=3)
     for hour, (_, rank, level) in zip(hours, data["items"], strict=True):
         if level >= 5:  # below, they stand too close
-            axes.annotate(
-                str(rank),
-                (hour, level),
-                (0, 5),
-                textcoords="offset points",
-                ha="center",
-                fontsize=6,
-            )
+            above = {"xytext": (0, 5), "textcoords": "offset points", "ha": "center"}
+            axes.annotate(str(rank), (hour, level), fontsize=6, **above)
     axes.axvspan(edge, 0, color="C1", alpha=0.15, label="window of 10 hours")
     axes.set(xlabel="event time, hours before now", ylabel="level: ranks that 2^level divides")
     axes.set_title(

@@ -26,6 +26,7 @@ LOOK_S = 2.0
 
 class Reader:
     """A shell with `slidestat` and `python` of this environment; what runs on is ended at the end.
+    `printed` is what each command that ended has printed.
 
     `mends` maps the beginning of a command to what is done before it: what the text around it says.
     """
@@ -34,6 +35,7 @@ class Reader:
         self, folder: Path, home: Path, bootstrap: str, mends: Mapping[str, Callable[[Path], None]]
     ) -> None:
         self.folder = folder
+        self.printed: dict[str, str] = {}
         self._mends = mends
         self._running: list[tuple[str, subprocess.Popen[bytes], Path]] = []
         programs = home / "bin"
@@ -77,6 +79,7 @@ class Reader:
         else:
             done = self.run(command)
             assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+            self.printed[command] = done.stdout
 
     def run(self, command: str) -> "subprocess.CompletedProcess[str]":
         """To its end; a question is answered with yes."""
@@ -139,7 +142,8 @@ class Reader:
         said = "".join(said.read_text() for _, _, said in self._running)
         found = re.findall(r"answers at (http://[^\s\"]+)", said)
         assert found, said
-        with urllib.request.urlopen(url.replace("http://127.0.0.1:6066", found[-1])) as answer:
+        address = url.replace("http://127.0.0.1:6066", found[-1])
+        with urllib.request.urlopen(address) as answer:  # noqa: S310 - of a worker started here
             assert answer.status == 200
 
     def __enter__(self) -> Self:

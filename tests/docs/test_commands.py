@@ -131,7 +131,7 @@ def check_readers(reader: Reader, document: Path) -> None:
     file = reader.folder / "statistics.jsonl"
     rows = duckdb.execute(query.replace("statistics.jsonl", str(file))).fetchall()
     newest = {row[0]: row[2:] for row in rows}
-    printed = reader.run("python read_statistics.py").stdout
+    printed = reader.printed["python read_statistics.py"]
     for key, (estimate, lower, upper) in newest.items():
         assert lower <= estimate <= upper
         assert re.search(rf"^{key}: \d+, from \d+ to \d+$", printed, re.MULTILINE), printed
