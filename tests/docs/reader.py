@@ -19,6 +19,7 @@ from tests.docs.markdown import ROOT, blocks
 
 COMMAND_S = 120.0
 READY_S = 200.0
+ANSWER_S = 60.0
 STOP_S = 30.0
 # What a terminal shows meanwhile.
 LOOK_S = 2.0
@@ -32,8 +33,9 @@ class Reader:
     """
 
     def __init__(
-        self, folder: Path, home: Path, bootstrap: str, mends: Mapping[str, Callable[[Path], None]]
+        self, place: Path, bootstrap: str, mends: Mapping[str, Callable[[Path], None]]
     ) -> None:
+        home, folder = place / "home", place / "folder"
         self.folder = folder
         self.printed: dict[str, str] = {}
         self._mends = mends
@@ -131,7 +133,7 @@ class Reader:
 
     def _run_until_answered(self, command: str) -> None:
         """A worker that has just begun may not have come to the key yet."""
-        deadline = time.monotonic() + COMMAND_S
+        deadline = time.monotonic() + ANSWER_S
         while (done := self.run(command)).returncode:
             assert time.monotonic() < deadline, f"{command}\n{done.stderr}"
             time.sleep(0.5)

@@ -19,7 +19,9 @@ def java() -> Block:
 
 def test_java_finds_its_classes() -> None:
     """Each class that the example imports is in Kafka's own jars, Jackson with them."""
-    imported = re.findall(r"^import (org\.apache\.kafka|com\.fasterxml)([\w.]+);$", java().text, re.M)
+    imported = re.findall(
+        r"^import (org\.apache\.kafka|com\.fasterxml)([\w.]+);$", java().text, re.M
+    )
     wanted = {f"{package}{name}".replace(".", "/") + ".class" for package, name in imported}
     assert wanted
     for jar in kafka_classpath():
