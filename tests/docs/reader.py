@@ -33,7 +33,7 @@ class Reader:
     """
 
     def __init__(
-        self, place: Path, bootstrap: str, mends: Mapping[str, Callable[[Path], None]]
+        self, place: Path, bootstrap: str, mends: "Mapping[str, Callable[[Reader], None]]"
     ) -> None:
         home, folder = place / "home", place / "folder"
         self.folder = folder
@@ -69,7 +69,7 @@ class Reader:
         """Run a command to its end, or for a look; AssertionError if it is refused."""
         for beginning, mend in self._mends.items():
             if command.startswith(beginning):
-                mend(self.folder)
+                mend(self)
         if command.startswith("slidestat run "):
             self._await_ready(self._start(command))
         elif command.startswith("slidestat watch ") and "--once" not in command:
@@ -95,6 +95,12 @@ class Reader:
             timeout=COMMAND_S,
             check=False,
         )
+
+    def await_lines(self, command: str, lines: int) -> None:
+        """Return once the command has so many of them to print."""
+        deadline = time.monotonic() + ANSWER_S
+        while len(self.run(command).stdout.splitlines()) < lines:
+            assert time.monotonic() < deadline, f"{command}: less than {lines} lines"
 
     def parse(self, command: str) -> None:
         """Only see that the command line takes these arguments: help comes after all of them."""

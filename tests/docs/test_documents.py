@@ -29,6 +29,18 @@ def test_links_lead_somewhere(document: Path) -> None:
     assert astray == []
 
 
+def test_pictures_are_small() -> None:
+    """What a page of documentation loads is less than 200 kB a picture."""
+    pictures = {
+        (document.parent / link).resolve()
+        for document in DOCUMENTS
+        for link in links(document)
+        if link.endswith((".png", ".svg"))
+    }
+    assert len(pictures) >= 5
+    assert {picture.name for picture in pictures if picture.stat().st_size > 200_000} == set()
+
+
 def test_every_guide_is_in_the_index() -> None:
     """Who reads docs/README.md finds each document beside it."""
     index = ROOT / "docs" / "README.md"
