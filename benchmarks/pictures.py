@@ -23,7 +23,7 @@ from app.synopses.waves.wave_parameters import WaveParameters
 from benchmarks.peers.environments import environment_python
 
 _RESULTS = Path(__file__).with_name("results")
-_DATA = _RESULTS / "pictures.json"
+DATA = _RESULTS / "pictures.json"
 _AIRPORT = "ATL"
 _HOUR_MS = 3_600_000
 _SPAN_MS = 24 * _HOUR_MS
@@ -86,13 +86,13 @@ def main() -> None:
     """Run the stream, write what is drawn, and draw it."""
     times = departures()
     data = {"buckets": buckets(times), "wave": wave(times)}
-    _DATA.write_bytes(msgspec.json.format(msgspec.json.encode(data)) + b"\n")
+    DATA.write_bytes(msgspec.json.format(msgspec.json.encode(data)) + b"\n")
     subprocess.run(  # noqa: S603 - our own module
-        [environment_python("plots"), "-m", "benchmarks.peers.draw_pictures", _DATA, _RESULTS],
+        [environment_python("plots"), "-m", "benchmarks.peers.draw_pictures", DATA, _RESULTS],
         cwd=Path(__file__).parents[1],
         check=True,
     )
-    print(f"written: {_DATA} and two pictures beside it")
+    print(f"written: {DATA} and two pictures beside it")
 
 
 if __name__ == "__main__":

@@ -36,24 +36,16 @@ def _buckets(rows: list[dict[str, Any]], folder: Path) -> None:
     largest = max(size for row in rows for size, _ in row["buckets"])
     for place, row in enumerate(rows):
         # A bucket reaches from the newest event of the one before it to its own newest.
-        edges = [row["buckets"][0][1], *(time for _, time in row["buckets"])]
-        edges[0] = row["now"] - 24 * _HOUR_MS
+        edges = [row["now"] - 24 * _HOUR_MS, *(time for _, time in row["buckets"])]
         for i, (size, _) in enumerate(row["buckets"]):
             left = (edges[i] - start) / _HOUR_MS
             width = (edges[i + 1] - edges[i]) / _HOUR_MS
             shade = log2(size) / log2(largest)
             axes.barh(place, width, 0.8, left, color=colors(shade), edgecolor="white", lw=0.7)
             if width > _LEAST_LABELLED_HOURS:
-                dark = shade < 0.6
-                axes.text(
-                    left + width / 2,
-                    place,
-                    str(size),
-                    ha="center",
-                    va="center",
-                    fontsize=7,
-                    color="white" if dark else "black",
-                )
+                style = {"ha": "center", "va": "center", "fontsize": 7}
+                ink = "white" if shade < 0.6 else "black"
+                axes.text(left + width / 2, place, str(size), color=ink, **style)
         axes.text(
             (row["now"] - start) / _HOUR_MS + 0.4,
             place,
