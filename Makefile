@@ -80,8 +80,8 @@ test: setup check ## everything: lint, types and all tests, on a real broker
 	$(BIN)/python -m pytest $(addprefix --ignore ,$(PURE))
 
 test-quick: setup ## the tests that need no broker
-	$(BIN)/python -m pytest --ignore tests/broker --ignore tests/client --ignore tests/local \
-	    --ignore tests/spark
+	$(BIN)/python -m pytest --ignore tests/broker --ignore tests/client --ignore tests/docs \
+	    --ignore tests/local --ignore tests/spark
 
 demo: setup ## real events through a real broker, every figure checked against the exact one
 	$(BIN)/slidestat demo
