@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.declared.toml_file import topology_of_toml
+from app.topology_files import load_topology
 from tests.docs.markdown import DOCUMENTS, ROOT, anchors, blocks, links, named
 
 
@@ -74,4 +74,4 @@ def test_data_is_well_formed(document: Path, tmp_path: Path) -> None:
             continue  # of what else a document declares, its own test knows
         file = tmp_path / "topology.toml"
         file.write_text(block.text, "utf-8")
-        assert topology_of_toml(file).name
+        assert load_topology(str(file)).name
