@@ -16,8 +16,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export UV_CUSTOM_COMPILE_COMMAND := make lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check lint format types test test-quick chaos demo bench bench-full plots audit schemas \
-	hooks lock lock-peers clean
+.PHONY: help setup check lint format types test test-quick chaos demo bench bench-full plots pictures audit \
+	schemas hooks lock lock-peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -82,8 +82,8 @@ test: setup check ## everything: lint, types and all tests, on a real broker
 	$(BIN)/python -m pytest $(addprefix --ignore ,$(PURE))
 
 test-quick: setup ## the tests that need no broker
-	$(BIN)/python -m pytest --ignore tests/broker --ignore tests/client --ignore tests/local \
-	    --ignore tests/spark --ignore tests/chaos
+	$(BIN)/python -m pytest --ignore tests/broker --ignore tests/client --ignore tests/docs \
+	    --ignore tests/local --ignore tests/spark --ignore tests/chaos
 
 chaos: setup ## two million events, while workers, broker and network fail all the time
 	CHAOS_EVENTS=2000000 CHAOS_ROUNDS=20 $(BIN)/python -m pytest tests/chaos
@@ -99,6 +99,10 @@ bench-full: setup ## the same with more events, workloads and runs; an hour or t
 
 plots: setup ## measure and draw space, errors and cost against span
 	$(BIN)/python -m benchmarks.plots 1e9
+
+pictures: setup ## draw the theory's pictures, and take the live page's with a headless Chromium
+	$(BIN)/python -m benchmarks.pictures
+	$(BIN)/python -m scripts.picture_of_live_page docs/live-page.png
 
 audit: setup ## known vulnerabilities of what is locked, as PyPI tells them; needs the internet
 	$(BIN)/uv tool run pip-audit --requirement requirements.lock --disable-pip --no-deps --strict

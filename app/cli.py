@@ -12,7 +12,7 @@ import typer
 from app.cli_dlq import dlq_app
 from app.cli_doctor import doctor
 from app.cli_init import init
-from app.cli_options import Bootstrap, Registry, TopologyArgument, TopologyOption
+from app.cli_options import Bootstrap, OneObject, Registry, TopologyArgument, TopologyOption
 from app.cli_replay import replay
 from app.cli_run import run
 from app.cli_spark import app as spark_app
@@ -29,7 +29,6 @@ app = typer.Typer(
     name="slidestat",
     help="Sliding-window statistics of keyed Kafka topics, each figure with bounds that hold.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -218,15 +217,22 @@ app.command()(replay)
 
 
 @topology_app.command("show")
-def topology_show(topology: TopologyArgument) -> None:
+def topology_show(topology: TopologyArgument, as_json: OneObject = False) -> None:
     """Show a topology's topics, windows, statistics with their errors, and memory a key.
 
     Example: slidestat topology show flights
     """
+    import msgspec
+
     from app.client.topology_display import show_topology
+    from app.client.topology_json import topology_object
     from app.topology_files import load_topology
 
-    show_topology(load_topology(topology))
+    declared = load_topology(topology)
+    if as_json:
+        print(msgspec.json.encode(topology_object(declared)).decode())
+    else:
+        show_topology(declared)
 
 
 @app.command()

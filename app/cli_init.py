@@ -1,12 +1,13 @@
 """The command `slidestat init`: look at a topic, propose a topology, write it, and run it."""
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from app.cli_options import Bootstrap
+from app.cli_options import Bootstrap, OneObject
 from app.client.options import DEFAULT_BOOTSTRAP
 from app.errors import SlidestatError
 
@@ -22,6 +23,7 @@ def init(
     records: Annotated[
         int, typer.Option(min=1, max=1_000_000, help="How many of the newest records to look at.")
     ] = 10_000,
+    as_json: OneObject = False,
     run: Annotated[bool, typer.Option("--run", help="Run the topology at once.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -30,7 +32,11 @@ def init(
     Example: slidestat init requests
 
     Example: slidestat init requests --file latency.toml --run
+
+    Example: slidestat init requests --json
     """
+    import msgspec
+
     from app.client.proposal import propose
     from app.client.proposal_toml import toml_text
     from app.client.sample_display import sample_lines
@@ -48,16 +54,24 @@ def init(
             f"{path} exists already.",
             f"Run it with `slidestat run {path}`, or give another name with --file.",
         )
+    if as_json and run:
+        raise SlidestatError(
+            "--json and --run are given.", "Leave one out: a worker's output is no JSON object."
+        )
     sample = sample_topic(bootstrap, topic, records)
     proposal = propose(sample, survey(sample.records), name)
-    for line in sample_lines(sample, proposal):
-        print(line)
+    if not as_json:
+        for line in sample_lines(sample, proposal):
+            print(line)
     try:
         path.write_text(toml_text(proposal), encoding="utf-8")
     except OSError as error:
         raise SlidestatError(
             f"{path} cannot be written: {error.strerror}.", "Give another place with --file."
         ) from error
+    if as_json:
+        print(msgspec.json.encode({"file": str(path), **asdict(proposal)}).decode())
+        return
     print(f"wrote       {path}\n")
     declared = str(path) if path.is_absolute() or path.parent != Path() else f"{path}"
     show_topology(load_topology(declared))

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli_options import Bootstrap, Registry, TopologyArgument
+from app.cli_options import Bootstrap, OneObject, Registry, TopologyArgument
 from app.client.options import DEFAULT_BOOTSTRAP
 from app.errors import SlidestatError
 
@@ -34,6 +34,7 @@ def replay(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done, and end.")
     ] = False,
+    as_json: OneObject = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     data_dir: Annotated[
         Path | None,
@@ -44,11 +45,15 @@ def replay(
 ) -> None:
     """Reprocess history: the same records give the same output, under the same keys.
 
-    Example: slidestat replay flights --dry-run
+    Example: slidestat replay flights --dry-run --json
 
     Example: slidestat replay latency.toml --from 2026-05-01T12:00:00Z --into latency-again
     """
-    from app.client.replay_display import plan_lines, result_lines
+    if as_json and not dry_run:
+        raise SlidestatError(
+            "--json is given without --dry-run.", "It is the plan that comes as JSON: give both."
+        )
+    from app.client.replay_display import plan_json, plan_lines, result_lines
     from app.client.replay_plan import plan_replay
     from app.client.state_reset import require_no_workers, reset_state
     from app.client.worker_topics import prepare_topics
@@ -58,9 +63,14 @@ def replay(
 
     declared = load_topology(topology)
     plan = plan_replay(bootstrap, declared, begin, end, into)
-    for line in plan_lines(plan):
-        print(line)
+    if as_json:
+        print(plan_json(plan))
+    else:
+        for line in plan_lines(plan):
+            print(line)
     require_no_workers(bootstrap, plan.topology)
+    if as_json:
+        return
     if dry_run:
         print("Nothing was done: this is a dry run.")
         return

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+import msgspec
+
 from app.client.replay_plan import ReplayPlan
 
 
@@ -40,6 +42,21 @@ def plan_lines(plan: ReplayPlan) -> Iterator[str]:
             f"beware      the broker has deleted the records before {told}: windows that reach"
             " back there count only what is left"
         )
+
+
+def plan_json(plan: ReplayPlan) -> str:
+    """The plan as one JSON object, with the fields of PartitionPlan for each partition."""
+    topology = plan.topology
+    return msgspec.json.encode(
+        {
+            "source": topology.source,
+            "group": topology.application_id,
+            "in_place": plan.in_place,
+            "records": plan.records,
+            "writes": [topology.output_topic, topology.late_topic, topology.dead_letter_topic],
+            "partitions": plan.partitions,
+        }
+    ).decode()
 
 
 def result_lines(plan: ReplayPlan, declared: str) -> Iterator[str]:

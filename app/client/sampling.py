@@ -76,7 +76,8 @@ def sample_topic(bootstrap: str, topic: str, records: int) -> Sample:
     if not found:
         raise SlidestatError(
             f"The topic {topic!r} is empty: there is nothing to look at.",
-            "Come back when events are on it, or write a topology by hand: see the README.",
+            "Come back when events are on it, or write a topology by hand:"
+            " docs/declare-a-topology.md tells how.",
         )
     return Sample(topic, partitions, total, found)
 

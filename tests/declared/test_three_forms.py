@@ -106,17 +106,18 @@ def test_the_three_forms_are_one_topology(tmp_path: Path) -> None:
     assert topology.labels == ("count", "total", "quantile_request.bytes")
 
 
-def test_the_three_forms_in_the_readme(tmp_path: Path) -> None:
+def test_the_three_forms_in_the_reference(tmp_path: Path) -> None:
     """Its Python, its TOML and its command line are one topology."""
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    page = Path(__file__).parents[2] / "docs" / "declare-a-topology.md"
+    reference = page.read_text(encoding="utf-8")
     topologies = []
     for language, suffix in (("python", "py"), ("toml", "toml")):
-        fenced = re.findall(rf"^```{language}\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+        fenced = re.findall(rf"^```{language}\n(.*?)^```$", reference, re.MULTILINE | re.DOTALL)
         code = fenced[0]  # What comes after it is about something else.
         file = tmp_path / f"latency.{suffix}"
         file.write_text(code)
         topologies.append(load_topology(str(file)))
-    (line,) = re.findall(r"^\$ slidestat run (--(?:.*\\\n)*.*)$", readme, re.MULTILINE)
+    (line,) = re.findall(r"^\$ slidestat run (--(?:.*\\\n)*.*)$", reference, re.MULTILINE)
     words = shlex.split(line.replace("\\\n", " "))
     given: dict[str, Any] = {}
     fields_by_flag = {flag_of(field.name): field.name for field in fields(Topology)}

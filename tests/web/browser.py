@@ -72,7 +72,7 @@ class Browser:
         return text
 
     def script(self, script: str, *arguments: object) -> Any:
-        return self.driver.execute_script(script, *arguments)  # type: ignore[no-untyped-call]
+        return self.driver.execute_script(script, *arguments)
 
     def until(self, condition: Callable[[], object], what: str) -> None:
         """Return once it is so; AssertionError, naming `what`, if that takes too long."""
