@@ -282,7 +282,7 @@ def test_what_a_window_may_have_is_what_ids_say() -> None:
     assert item_ids(named.names).tolist() == ids.items.tolist()
 
 
-def test_texts_with_one_id_are_one_item_under_the_first_name(
+def test_texts_with_one_id_are_one_item_under_the_last_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Counted together, with bounds for both; other keys of the batch have no say in the name."""
@@ -298,7 +298,7 @@ def test_texts_with_one_id_are_one_item_under_the_first_name(
         parameters, first.states, [0, 1, 2], [3, 3], [0, 1], ["ddd", "e"],
         [0, 1, 2], [4, 4], [100], 0.1,
     )  # fmt: skip
-    assert second.names == ["bbb", "e", "aaa"]
+    assert second.names == ["ddd", "e", "aaa"]
     assert second.lowers.tolist() == [3, 1, 1]
 
 
