@@ -204,7 +204,7 @@ def test_no_broker(run_cli: RunCli) -> None:
         assert run.stderr.splitlines() == [
             "error: No Kafka broker answers at 127.0.0.1:1.",
             "what to do: Start one with `slidestat broker`, or say where one is with --bootstrap "
-            "or KAFKA_BOOTSTRAP_SERVERS.",
+            "or KAFKA_BOOTSTRAP_SERVERS; one with TLS or passwords needs KAFKA_SECURITY_PROTOCOL.",
         ]
 
 
