@@ -71,29 +71,33 @@ class OpenFile:
     """The decompressed bytes of a file, and how far into the file itself the reading is."""
 
     def __init__(self, file: EventFile) -> None:
-        self._raw: IO[bytes] | pa.NativeFile
+        self._raw: IO[bytes]
         self.stream: ByteStream
         if file.name == STANDARD_INPUT:
             self._raw = sys.stdin.buffer
             self.stream = _Pipe(sys.stdin.buffer)
-        elif file.compression == "xz":
-            self._raw = file.path.open("rb")
+            return
+        # Python's file, not Arrow's: its close waits for a read under way. Arrow reads ahead in a
+        # thread of its own, which would go on with a descriptor that was closed and is another
+        # file's by then.
+        self._raw = file.path.open("rb")
+        if file.compression == "xz":
             self.stream = lzma.open(self._raw)  # noqa: SIM115  # close() closes it
+        elif file.compression:
+            self.stream = pa.CompressedInputStream(pa.PythonFile(self._raw), file.compression)
         else:
-            self._raw = pa.OSFile(file.name)
-            self.stream = (
-                pa.CompressedInputStream(self._raw, file.compression)
-                if file.compression
-                else self._raw
-            )
+            self.stream = self._raw
 
     def position(self) -> int:
         """Bytes of the file read so far, compressed as they are; 0 where it cannot be known."""
         return 0 if self._raw.closed or not self._raw.seekable() else int(self._raw.tell())
 
     def close(self) -> None:
-        self.stream.close()
-        self._raw.close()
+        try:
+            self.stream.close()  # It may find only now that it was damaged.
+        finally:
+            if self._raw is not sys.stdin.buffer:
+                self._raw.close()
 
 
 class _Pipe:

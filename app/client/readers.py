@@ -102,8 +102,10 @@ class Reader:
             return "skip"
 
         header = self._open_separated(lambda _: "skip", None)
-        _require_columns(self.file, names, header.reader.schema.names)
-        header.close()
+        try:
+            _require_columns(self.file, names, header.reader.schema.names)
+        finally:
+            header.close()
         table = self._open_separated(set_aside, names)
         try:
             row = 2
@@ -123,25 +125,29 @@ class Reader:
     ) -> "_Separated":
         opened = OpenFile(self.file)
         tabs = self.file.format is Format.TSV
-        reader = pa.csv.open_csv(
-            opened.stream,
-            # One thread, or invalid rows would come without their number.
-            read_options=pa.csv.ReadOptions(use_threads=False, block_size=_CSV_BLOCK_BYTES),
-            parse_options=pa.csv.ParseOptions(
-                delimiter="\t" if tabs else ",",
-                # Tab-separated text (as IANA registers it) has no quoting: a quote is a character.
-                quote_char=False if tabs else '"',
-                newlines_in_values=not tabs,
-                invalid_row_handler=invalid_row,
-            ),
-            convert_options=pa.csv.ConvertOptions(
-                include_columns=names,
-                column_types=dict.fromkeys(names or (), pa.binary()),
-                strings_can_be_null=True,
-                null_values=[""],
-                check_utf8=False,
-            ),
-        )
+        try:
+            reader = pa.csv.open_csv(
+                opened.stream,
+                # One thread, or invalid rows would come without their number.
+                read_options=pa.csv.ReadOptions(use_threads=False, block_size=_CSV_BLOCK_BYTES),
+                parse_options=pa.csv.ParseOptions(
+                    delimiter="\t" if tabs else ",",
+                    # Tab-separated text (as IANA registers it) has no quoting.
+                    quote_char=False if tabs else '"',
+                    newlines_in_values=not tabs,
+                    invalid_row_handler=invalid_row,
+                ),
+                convert_options=pa.csv.ConvertOptions(
+                    include_columns=names,
+                    column_types=dict.fromkeys(names or (), pa.binary()),
+                    strings_can_be_null=True,
+                    null_values=[""],
+                    check_utf8=False,
+                ),
+            )
+        except BaseException:
+            opened.close()
+            raise
         return _Separated(opened, reader)
 
     def _json_lines(self, names: list[str]) -> Iterator[Rows]:
@@ -170,8 +176,10 @@ class _Separated:
     reader: Any
 
     def close(self) -> None:
-        self.reader.close()
-        self.opened.close()
+        try:
+            self.reader.close()
+        finally:
+            self.opened.close()
 
 
 def _lines(stream: ByteStream) -> Iterator[Lines]:
