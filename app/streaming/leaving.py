@@ -6,11 +6,12 @@ leaves at once; the next worker reads again what was not committed.
 
 import os
 import signal
-import sys
 import threading
 from typing import Any, NoReturn
 
 import faust
+
+from app.streaming.telling import tell
 
 # Of the 30 s that Kubernetes grants.
 LEAVE_S = 25.0
@@ -21,7 +22,7 @@ class LeavingWorker(faust.Worker):
 
     def _schedule_shutdown(self, signal_received: signal.Signals) -> None:
         super()._schedule_shutdown(signal_received)
-        _tell(f"stopping, within {LEAVE_S:.0f} s; a second signal ends it at once")
+        tell("stopping", f"stopping, within {LEAVE_S:.0f} s; a second signal ends it at once")
         # Not the event loop's: it may be what hangs.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _leave_at_once)
@@ -31,18 +32,15 @@ class LeavingWorker(faust.Worker):
 
 
 def _leave_at_once(number: int, _frame: Any) -> NoReturn:
-    _tell("left at once: what was not committed is read again by the next worker")
+    tell("left at once", "left at once: what was not committed is read again by the next worker")
     os._exit(128 + number)
 
 
 def _leave_unfinished() -> NoReturn:
-    _tell(
+    tell(
+        "left unfinished",
         f"error: The last work could not be committed within {LEAVE_S:.0f} s.\n"
         "what to do: Check that the broker is up; nothing is lost, the next worker reads again what"
-        " was not committed."
+        " was not committed.",
     )
     os._exit(2)
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
