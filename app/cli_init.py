@@ -73,14 +73,14 @@ def init(
         print(msgspec.json.encode({"file": str(path), **asdict(proposal)}).decode())
         return
     print(f"wrote       {path}\n")
-    declared = str(path) if path.is_absolute() or path.parent != Path() else f"{path}"
-    show_topology(load_topology(declared))
+    topology = load_topology(str(path))
+    show_topology(topology)
     if run:
         from app.start_worker import start_worker
         from app.streaming.telling import telling
 
         with telling():
-            start_worker([load_topology(declared)], bootstrap)
+            start_worker([topology], bootstrap)
         return
     print(f"\nRead {path}, then: slidestat run {path}")
     print(f"and beside it:     slidestat watch --topology {path}")

@@ -31,3 +31,12 @@ TopologyOption = Annotated[
     str | None, typer.Option("--topology", metavar=_NAME_OR_FILE, help=_TOPOLOGY)
 ]
 TopologyArgument = Annotated[str, typer.Argument(metavar=_NAME_OR_FILE, help=_TOPOLOGY)]
+LakeOption = Annotated[
+    str, typer.Option("--lake", metavar="DIR|URL", help="Where the Parquet files are kept.")
+]
+MasterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--master", metavar="URL", help="Where Spark runs; this machine, all cores, by default."
+    ),
+]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli_options import Bootstrap, TopologyArgument
+from app.cli_options import Bootstrap, LakeOption, MasterOption, TopologyArgument
 from app.cli_spark_history import backfill, rollup
 from app.client.options import DEFAULT_BOOTSTRAP
 from app.errors import SlidestatError
@@ -19,15 +19,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-LakeOption = Annotated[
-    str, typer.Option("--lake", metavar="DIR|URL", help="Where the Parquet files are kept.")
-]
-MasterOption = Annotated[
-    str | None,
-    typer.Option(
-        "--master", metavar="URL", help="Where Spark runs; this machine, all cores, by default."
-    ),
-]
 AllowLoss = Annotated[
     bool,
     typer.Option(

@@ -4,23 +4,13 @@ from typing import Annotated
 
 import typer
 
-from app.cli_options import Bootstrap, TopologyArgument
+from app.cli_options import Bootstrap, LakeOption, MasterOption, TopologyArgument
 from app.client.options import DEFAULT_BOOTSTRAP
-
-_Lake = Annotated[
-    str, typer.Option("--lake", metavar="DIR|URL", help="Where the Parquet files are kept.")
-]
-_Master = Annotated[
-    str | None,
-    typer.Option(
-        "--master", metavar="URL", help="Where Spark runs; this machine, all cores, by default."
-    ),
-]
 
 
 def backfill(
     topology: TopologyArgument,
-    lake: _Lake,
+    lake: LakeOption,
     files: Annotated[
         str | None,
         typer.Option(
@@ -39,7 +29,7 @@ def backfill(
     partitions: Annotated[
         int, typer.Option(min=1, help="How many partitions the topic would have had.")
     ] = 4,
-    master: _Master = None,
+    master: MasterOption = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Compute a topology's statistics and synopses of history, as a worker would have.
@@ -74,7 +64,7 @@ def backfill(
 
 def rollup(
     topology: TopologyArgument,
-    lake: _Lake,
+    lake: LakeOption,
     by: Annotated[str, typer.Option(metavar="1d", help="Length of the windows.")],
     group: Annotated[
         str,
@@ -93,7 +83,7 @@ def rollup(
             "--fail-on-foreign", help="End at bytes that are no synopsis; else leave out and count."
         ),
     ] = False,
-    master: _Master = None,
+    master: MasterOption = None,
 ) -> None:
     """Merge the synopses of a lake: hours into days, keys into groups, partitions into the whole.
 

@@ -6,8 +6,8 @@ import msgspec
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from app.client.connection import client_config
 from app.errors import SlidestatError
+from app.security.clients import client_config
 from benchmarks.exact import Exact
 from benchmarks.workload import Int64s, Workload
 

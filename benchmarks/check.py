@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from confluent_kafka import Consumer, TopicPartition
 
-from app.client.connection import client_config
 from app.errors import SlidestatError
+from app.security.clients import client_config
 from app.streaming.topology import Topology
 from benchmarks.exact import Exact
 from benchmarks.figures import Figure, fault_of

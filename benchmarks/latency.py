@@ -20,9 +20,10 @@ import typer
 from confluent_kafka import Consumer, Producer, TopicPartition
 from rich.console import Console
 
-from app.client.connection import admin_client, client_config
+from app.client.connection import admin_client
 from app.client.topics import create_topic
 from app.errors import SlidestatError
+from app.security.clients import client_config
 from app.streaming.topology import Topology
 from benchmarks import results
 from benchmarks.cases import CaseName, make_topology

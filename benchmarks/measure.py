@@ -19,8 +19,8 @@ from pathlib import Path
 import psutil
 from confluent_kafka import Consumer, TopicPartition
 
-from app.client.connection import client_config
 from app.errors import SlidestatError
+from app.security.clients import client_config
 from benchmarks.progress import Progress
 
 _LOOK_S = 0.02

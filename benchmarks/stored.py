@@ -9,7 +9,7 @@ from pathlib import Path
 import rocksdict
 from confluent_kafka import Consumer, TopicPartition
 
-from app.client.connection import client_config
+from app.security.clients import client_config
 from app.streaming.partition import PartitionProcessor
 from app.streaming.table import TablePartition
 from app.streaming.topology import Topology

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
 
-from app.client.connection import client_config
 from app.errors import SlidestatError
+from app.security.clients import client_config
 
 Int64s = npt.NDArray[np.int64]
 

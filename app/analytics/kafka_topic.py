@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 
-from app.client.connection import admin_client, client_config, require_broker, require_topic
+from app.client.connection import admin_client, require_broker, require_topic
 from app.errors import SlidestatError
+from app.streaming.scan import open_scanner
 
 _TIMEOUT_S = 30.0
 
@@ -35,7 +36,7 @@ class TopicState:
 def topic_state(bootstrap: str, topic: str) -> TopicState:
     """Ask the brokers; raises SlidestatError for a topic that is not there."""
     partitions = require_topic(bootstrap, topic)
-    consumer = Consumer({**client_config(bootstrap), "group.id": "slidestat-none"})
+    consumer = open_scanner(bootstrap)
     try:
         admin = admin_client(bootstrap)  # Kept: what it was asked ends with it.
         asked = admin.describe_topics(TopicCollection([topic]))

@@ -13,7 +13,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
 
 from app.client.options import BOOTSTRAP_VARIABLE
 from app.errors import SlidestatError
-from app.security.clients import client_config as client_config
+from app.security.clients import client_config
 from app.security.settings import (
     CA_FILE,
     CERTIFICATE_FILE,

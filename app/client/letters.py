@@ -14,8 +14,9 @@ from typing import cast
 import msgspec
 from confluent_kafka import Consumer, KafkaException, Message, Producer
 
-from app.client.connection import client_config, require_topic
+from app.client.connection import require_topic
 from app.errors import SlidestatError
+from app.security.clients import client_config
 from app.streaming.scan import open_scanner, scan
 from app.streaming.topology import Topology
 from schemas.dead_letter import DeadLetterHeaders, dead_letter_key

@@ -2,16 +2,16 @@
 
 import re
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
     ClusterMetadata,
 )
 
-from app.client.connection import client_config
 from app.client.groups import count_workers
 from app.errors import SlidestatError
 from app.streaming.checkpoint import CHECKPOINT_KEY, stored_meaning
 from app.streaming.referee import Referee
+from app.streaming.scan import open_scanner, scan
 from app.streaming.topology import Topology
 
 _TIMEOUT_S = 10.0
@@ -49,23 +49,19 @@ def check_no_other_group(
 
 def _last_meanings(bootstrap: str, topic: str, partitions: int) -> list[dict[str, str]]:
     """What the last checkpoint of each partition of a changelog says that its states mean."""
-    consumer = Consumer(
-        client_config(bootstrap)
-        | {
-            # Required by the client and never used: nothing is subscribed or committed.
-            "group.id": "slidestat-other-groups",
-            "enable.auto.commit": False,
-        }
-    )
+    consumer = open_scanner(bootstrap)
     try:
-        last = []
+        last = {}
         for number in range(partitions):
             partition = TopicPartition(topic, number)
             low, high = consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)
             if high > low:
-                last.append(TopicPartition(topic, number, high - 1))
-        consumer.assign(last)
-        messages = consumer.consume(len(last), timeout=_TIMEOUT_S) if last else []
+                last[number] = high - 1
+        return [
+            stored_meaning(message.value() or b"")
+            for message in scan(consumer, topic, last)
+            if message.key() == CHECKPOINT_KEY
+        ]
     except KafkaException as error:
         raise SlidestatError(
             f"The changelog {topic!r} cannot be read: {error.args[0].str()}.",
@@ -73,8 +69,3 @@ def _last_meanings(bootstrap: str, topic: str, partitions: int) -> list[dict[str
         ) from error
     finally:
         consumer.close()
-    return [
-        stored_meaning(message.value() or b"")
-        for message in messages
-        if message.error() is None and message.key() == CHECKPOINT_KEY
-    ]

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from app.client.connection import client_config, require_topic
+from app.client.connection import require_topic
 from app.client.events import Columns, Records, encode, raw_records
 from app.client.files import STANDARD_INPUT, Format, event_file
 from app.client.options import Compression
 from app.client.readers import Reader, Rows
 from app.errors import SlidestatError
+from app.security.clients import client_config
 
 # Called after each batch with how far the reading is and how many events have been handed over.
 OnProgress = Callable[[Reader, int], None]

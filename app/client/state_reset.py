@@ -15,9 +15,10 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from app.client.connection import admin_client, client_config
+from app.client.connection import admin_client
 from app.client.groups import count_workers
 from app.errors import SlidestatError
+from app.security.clients import client_config
 from app.streaming.checkpoint import (
     BEING_RESET,
     CHECKPOINT_KEY,

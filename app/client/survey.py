@@ -20,10 +20,7 @@ _PER_MS = {"s": 0.001, "ms": 1, "us": 1_000, "ns": 1_000_000}
 
 @dataclass
 class FieldSurvey:
-    """One field: in how many records it has which sort of value, and its values as text.
-
-    `times_ms` are those values that are times in `time_format`, with the sampled record each is of.
-    """
+    """One field: in how many records it has which sort of value, and its values as text."""
 
     path: FieldPath
     present: int = 0

@@ -17,8 +17,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from app.client.connection import client_config
 from app.errors import SlidestatError
+from app.security.clients import client_config
 from app.streaming.output_codec import AnyFormat, NotAnEmissionError
 from schemas.dead_letter import DeadLetterHeaders, Reason
 from schemas.emission import Emission

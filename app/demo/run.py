@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from app.client.connection import admin_client, client_config, require_broker
+from app.client.connection import admin_client, require_broker
 from app.client.events import Columns
 from app.client.figure_text import qualified, window_text
 from app.client.produce import ProduceReport, produce_file
@@ -27,6 +27,7 @@ from app.demo.lake import show_lake
 from app.demo.workers import Workers
 from app.errors import SlidestatError
 from app.local.broker import LocalBroker
+from app.security.clients import client_config
 from app.streaming.statistics import Count, Sum
 from app.streaming.topology import Topology
 from app.topology_files import load_topology

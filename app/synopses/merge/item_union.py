@@ -57,10 +57,7 @@ def union_items(
     share below epsilon that is not 0, for items would be missed.
     """
     asked = ask(FrequentParameters, (FREQUENT,), bundles, times, spans)
-    if not (share == 0 or asked.parameters.epsilon <= share <= 1):
-        raise SynopsisError(
-            f"a share must be 0, or from epsilon, {asked.parameters.epsilon}, to 1, not {share!r}"
-        )
+    check_share(share, asked.parameters.epsilon)
     parts = run_frequent_batch(
         asked.parameters,
         asked.states,
@@ -76,6 +73,12 @@ def union_items(
         [united(parts, range(first, last), k, share) for k in range(len(asked.spans))]
         for first, last in zip(asked.starts[:-1].tolist(), asked.starts[1:].tolist(), strict=True)
     ]
+
+
+def check_share(share: float, epsilon: float) -> None:
+    """Raise SynopsisError for a share at which items would be missed, or that is none."""
+    if not (share == 0 or epsilon <= share <= 1):
+        raise SynopsisError(f"a share must be 0, or from epsilon, {epsilon}, to 1, not {share!r}")
 
 
 def united(batch: FrequentBatch | NamedBatch, parts: range, k: int, share: float) -> UnionItems:

@@ -11,14 +11,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from app.synopses.errors import SynopsisError
 from app.synopses.levels.named_batch import run_named_items_batch
 from app.synopses.levels.named_items import NamedItem
 from app.synopses.levels.parameters import FrequentParameters
 from app.synopses.merge.asked import ask
 from app.synopses.merge.bundle import Bundle
 from app.synopses.merge.families import NAMED
-from app.synopses.merge.item_union import united
+from app.synopses.merge.item_union import check_share, united
 
 
 class UnionNamedItems(NamedTuple):
@@ -42,10 +41,7 @@ def union_named_items(
     times, spans, share and what is raised: as of `union_items`.
     """
     asked = ask(FrequentParameters, (NAMED,), bundles, times, spans)
-    if not (share == 0 or asked.parameters.epsilon <= share <= 1):
-        raise SynopsisError(
-            f"a share must be 0, or from epsilon, {asked.parameters.epsilon}, to 1, not {share!r}"
-        )
+    check_share(share, asked.parameters.epsilon)
     parts = run_named_items_batch(
         asked.parameters,
         asked.states,
