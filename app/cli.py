@@ -12,7 +12,14 @@ import typer
 from app.cli_dlq import dlq_app
 from app.cli_doctor import doctor
 from app.cli_init import init
-from app.cli_options import Bootstrap, OneObject, Registry, TopologyArgument, TopologyOption
+from app.cli_options import (
+    Bootstrap,
+    ObjectALine,
+    OneObject,
+    Registry,
+    TopologyArgument,
+    TopologyOption,
+)
 from app.cli_replay import replay
 from app.cli_run import run
 from app.cli_spark import app as spark_app
@@ -89,6 +96,7 @@ def topics_create(
             "under a week's retention, last year's events are deleted before they are read.",
         ),
     ] = "forever",
+    as_json: ObjectALine = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Create a topic, or the four topics of a topology; those that exist are left as they are.
@@ -96,6 +104,7 @@ def topics_create(
     Example: slidestat topics create --topology flights --partitions 4
     """
     from app.client.topics import create_topic, create_topology_topics, retention_config
+    from app.client.topics_display import show_outcomes
 
     if (name is None) == (topology is None):
         raise SlidestatError(
@@ -108,13 +117,12 @@ def topics_create(
     else:
         assert name is not None  # noqa: S101  # The check above.
         outcomes = [create_topic(bootstrap, name, partitions, retention_config(retention))]
-    for outcome in outcomes:
-        print(outcome)
+    show_outcomes(outcomes, as_json=as_json)
 
 
 @topics_app.command("list")
 def topics_list(
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    as_json: ObjectALine = False,
     internal: Annotated[bool, typer.Option("--all", help="Kafka's own topics too.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -176,6 +184,7 @@ def produce(
             "the key; repeat it.",
         ),
     ] = None,
+    as_json: OneObject = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Send a file's events to a topic.
@@ -185,7 +194,7 @@ def produce(
     """
     from app.client.events import Columns
     from app.client.produce import produce_file
-    from app.client.produce_display import produce_bar, report_lines
+    from app.client.produce_display import produce_bar, show_report
 
     with produce_bar(Path(file).name) as on_progress:
         report = produce_file(
@@ -201,8 +210,7 @@ def produce(
             spread=spread or (),
             on_progress=on_progress,
         )
-    for line in report_lines(report):
-        print(line)
+    show_report(report, as_json=as_json)
     if report.failed:
         raise SlidestatError(
             f"{report.failed:,} events were not acknowledged: {report.first_failure}.",

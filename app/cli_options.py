@@ -26,6 +26,7 @@ Registry = Annotated[
         help="Schema registry, for output in Avro.",
     ),
 ]
+ObjectALine = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 OneObject = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")]
 TopologyOption = Annotated[
     str | None, typer.Option("--topology", metavar=_NAME_OR_FILE, help=_TOPOLOGY)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
@@ -33,7 +34,13 @@ def produce_bar(label: str) -> Iterator[OnProgress]:
         yield show
 
 
-def report_lines(report: ProduceReport) -> list[str]:
+def show_report(report: ProduceReport, *, as_json: bool) -> None:
+    """The report on standard output: as text, or as one JSON object with ProduceReport's fields."""
+    for line in [msgspec.json.encode(report).decode()] if as_json else _lines(report):
+        print(line)
+
+
+def _lines(report: ProduceReport) -> list[str]:
     """The report as text: what was left out, if anything, and what was sent."""
     lines = []
     if report.skipped:

@@ -1,4 +1,4 @@
-"""What `slidestat topics list` shows."""
+"""What `slidestat topics` shows."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from app.client.topics import TopicRow
+from app.client.topics import TopicOutcome, TopicRow
 
 
 def show_topics(rows: Sequence[TopicRow], *, as_json: bool) -> None:
@@ -26,3 +26,9 @@ def show_topics(rows: Sequence[TopicRow], *, as_json: bool) -> None:
             row.name, f"{row.partitions}", f"{row.records:,}", row.retention, row.cleanup_policy
         )
     Console(highlight=False, markup=False).print(table)
+
+
+def show_outcomes(outcomes: Sequence[TopicOutcome], *, as_json: bool) -> None:
+    """A sentence for each topic asked for, or one JSON object a line with TopicOutcome's fields."""
+    for outcome in outcomes:
+        print(msgspec.json.encode(outcome).decode() if as_json else outcome)

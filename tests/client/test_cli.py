@@ -7,6 +7,7 @@ import pty
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -96,12 +97,20 @@ def test_standard_input(make_topic: MakeTopic, run_cli: RunCli, read_topic: Read
     assert json.loads(message.value()) == {"key": "7", "time": TIME_MS, "value": 1.5}
 
 
+def _all_drawn(controller: int) -> str:
+    drawn = b""
+    with suppress(OSError):  # how a terminal says that nobody has it open any more
+        while part := os.read(controller, 100_000):
+            drawn += part
+    return drawn.decode()
+
+
 def test_progress_bar_on_a_terminal(
     make_topic: MakeTopic, bootstrap_servers: str, write_events: WriteEvents
 ) -> None:
     """On a terminal a bar is drawn on standard error, and the last line is on standard output."""
     controller, terminal = pty.openpty()
-    process = subprocess.run(
+    with subprocess.Popen(
         [
             *(sys.executable, "-m", "app.cli", "produce", str(write_events(2_000))),
             *("--topic", make_topic(), "--rate", "4000", "--bootstrap", bootstrap_servers),
@@ -109,14 +118,15 @@ def test_progress_bar_on_a_terminal(
         stdout=subprocess.PIPE,
         stderr=terminal,
         text=True,
-        check=False,
         env=os.environ
         | {"PYTHONPATH": str(Path(__file__).parents[2]), "TERM": "xterm", "COLUMNS": "120"},
-    )
-    os.close(terminal)
-    drawn = os.read(controller, 100_000).decode()
+    ) as process:
+        os.close(terminal)
+        drawn = _all_drawn(controller)  # a terminal that nobody reads fills, and holds up who draws
+        assert process.stdout is not None
+        told = process.stdout.read()
     os.close(controller)
-    assert process.stdout.startswith("2,000 events sent to ")
+    assert told.startswith("2,000 events sent to ")
     assert "events.jsonl" in drawn
 
 

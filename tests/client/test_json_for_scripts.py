@@ -48,6 +48,30 @@ def test_from_a_topic_to_a_plan(
     assert sum(p["end"] - p["start"] for p in plan["partitions"]) == EVENTS
 
 
+def test_what_was_made_and_sent(make_topic: MakeTopic, run_cli: RunCli, tmp_path: Path) -> None:
+    """`topics create` says of each topic whether it is new, and `produce` what it sent and what it
+    left out.
+    """
+    name = make_topic("made", 1)
+    for topic, created in ((name, False), (f"{name}-new", True)):
+        run = run_cli("topics", "create", topic, "--partitions", "1", "--json")
+        assert run.returncode == 0, run.stderr
+        assert json.loads(run.stdout) == {
+            "name": topic,
+            "partitions": 1,
+            "retention": "forever",
+            "created": created,
+        }
+
+    file = tmp_path / "events.jsonl"
+    file.write_text(f'{{"key": "a", "time": {START_MS}, "value": -1}}\nno event\n')
+    run = run_cli("produce", str(file), "--topic", name, "--skip-bad", "--json")
+    assert run.returncode == 0, run.stderr
+    sent = json.loads(run.stdout)
+    assert (sent["topic"], sent["sent"], sent["skipped"], sent["negative"]) == (name, 1, 1, 1)
+    assert sent["first_skipped"]
+
+
 def test_no_json_of_what_is_none(run_cli: RunCli) -> None:
     """What would mix an object with a worker's output, or ask a question, is refused."""
     replayed = run_cli("replay", "flights", "--json")
