@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import TopicCollection, TopicPartition
 
 from app.client.connection import admin_client, require_broker, require_topic
-from app.errors import SlidestatError
-from app.streaming.scan import open_scanner
+from app.client.reading import reading
 
 _TIMEOUT_S = 30.0
 
@@ -36,8 +35,7 @@ class TopicState:
 def topic_state(bootstrap: str, topic: str) -> TopicState:
     """Ask the brokers; raises SlidestatError for a topic that is not there."""
     partitions = require_topic(bootstrap, topic)
-    consumer = open_scanner(bootstrap)
-    try:
+    with reading(bootstrap, topic) as consumer:
         admin = admin_client(bootstrap)  # Kept: what it was asked ends with it.
         asked = admin.describe_topics(TopicCollection([topic]))
         identity = str(asked[topic].result(_TIMEOUT_S).topic_id)
@@ -45,13 +43,6 @@ def topic_state(bootstrap: str, topic: str) -> TopicState:
             partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), _TIMEOUT_S)
             for partition in range(partitions)
         }
-    except KafkaException as error:
-        raise SlidestatError(
-            f"The brokers at {bootstrap} do not say what {topic} has: {error.args[0].str()}.",
-            "Try again once they answer.",
-        ) from error
-    finally:
-        consumer.close()
     return TopicState(
         topic,
         identity,

@@ -15,9 +15,10 @@ import msgspec
 from confluent_kafka import Consumer, KafkaException, Message, Producer
 
 from app.client.connection import require_topic
+from app.client.reading import reading
 from app.errors import SlidestatError
 from app.security.clients import client_config
-from app.streaming.scan import open_scanner, scan
+from app.streaming.scan import scan
 from app.streaming.topology import Topology
 from schemas.dead_letter import DeadLetterHeaders, dead_letter_key
 
@@ -62,8 +63,8 @@ def open_letters(bootstrap: str, topic: str, reason: str | None = None) -> Itera
     The topic is read twice: marks stand behind the letters. Memory goes with the marks. Raises
     SlidestatError for a topic that cannot be read.
     """
-    consumer, starts = _open(bootstrap, topic)
-    try:
+    starts = _beginnings(bootstrap, topic)
+    with reading(bootstrap, topic) as consumer:
         closed = _closed(consumer, topic, starts)
         given: set[bytes] = set()
         for message in scan(consumer, topic, starts):
@@ -73,12 +74,6 @@ def open_letters(bootstrap: str, topic: str, reason: str | None = None) -> Itera
             if reason is None or letter.reason == reason:
                 given.add(key)  # A letter written twice is one.
                 yield letter
-    except KafkaException as error:
-        raise SlidestatError(
-            f"{topic!r} cannot be read: {error.args[0].str()}.", "Look at the broker's log."
-        ) from error
-    finally:
-        consumer.close()
 
 
 def read_letters(text: bytes, file: str) -> list[Letter]:
@@ -117,11 +112,9 @@ def send_again(
             )
         _bytes(letter.key, letter.key_base64)
         _bytes(letter.value, letter.value_base64)
-    consumer, starts = _open(bootstrap, letter_topic)
-    try:
+    starts = _beginnings(bootstrap, letter_topic)
+    with reading(bootstrap, letter_topic) as consumer:
         closed = _closed(consumer, letter_topic, starts)
-    finally:
-        consumer.close()
     producer = Producer(
         {
             **client_config(bootstrap),
@@ -186,9 +179,8 @@ def _send(producer: Producer, topology: Topology, letter_topic: str, letters: li
     return len(letters)
 
 
-def _open(bootstrap: str, topic: str) -> tuple[Consumer, dict[int, int]]:
-    starts = dict.fromkeys(range(require_topic(bootstrap, topic)), 0)
-    return open_scanner(bootstrap), starts
+def _beginnings(bootstrap: str, topic: str) -> dict[int, int]:
+    return dict.fromkeys(range(require_topic(bootstrap, topic)), 0)
 
 
 def _closed(consumer: Consumer, topic: str, starts: dict[int, int]) -> set[bytes]:

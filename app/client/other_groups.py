@@ -2,16 +2,17 @@
 
 import re
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
     ClusterMetadata,
 )
 
 from app.client.groups import count_workers
+from app.client.reading import reading
 from app.errors import SlidestatError
 from app.streaming.checkpoint import CHECKPOINT_KEY, stored_meaning
 from app.streaming.referee import Referee
-from app.streaming.scan import open_scanner, scan
+from app.streaming.scan import scan
 from app.streaming.topology import Topology
 
 _TIMEOUT_S = 10.0
@@ -49,8 +50,7 @@ def check_no_other_group(
 
 def _last_meanings(bootstrap: str, topic: str, partitions: int) -> list[dict[str, str]]:
     """What the last checkpoint of each partition of a changelog says that its states mean."""
-    consumer = open_scanner(bootstrap)
-    try:
+    with reading(bootstrap, topic) as consumer:
         last = {}
         for number in range(partitions):
             partition = TopicPartition(topic, number)
@@ -62,10 +62,3 @@ def _last_meanings(bootstrap: str, topic: str, partitions: int) -> list[dict[str
             for message in scan(consumer, topic, last)
             if message.key() == CHECKPOINT_KEY
         ]
-    except KafkaException as error:
-        raise SlidestatError(
-            f"The changelog {topic!r} cannot be read: {error.args[0].str()}.",
-            "Look at the broker's log.",
-        ) from error
-    finally:
-        consumer.close()

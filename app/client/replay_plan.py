@@ -15,10 +15,11 @@ from datetime import UTC, datetime
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaException, TopicPartition
 
+from app.client.reading import reading
 from app.client.worker_topics import require_events
 from app.errors import SlidestatError
 from app.streaming.extent import Extent
-from app.streaming.scan import open_scanner, scan
+from app.streaming.scan import scan
 from app.streaming.topology import Topology
 
 EARLIEST = "earliest"
@@ -94,18 +95,10 @@ def plan_replay(
     if into is not None:
         replayed = replace(topology, output=into, group=f"{topology.group_name}-into-{into}")
     count = require_events(bootstrap, topology.source)
-    consumer = open_scanner(bootstrap)
-    try:
+    with reading(bootstrap, topology.source) as consumer:
         partitions = tuple(
             _plan(consumer, topology, number, first, last) for number in range(count)
         )
-    except KafkaException as error:
-        raise SlidestatError(
-            f"The source {topology.source!r} cannot be read: {error.args[0].str().rstrip('.')}.",
-            "Try again; look at the broker's log.",
-        ) from error
-    finally:
-        consumer.close()
     return ReplayPlan(replayed, into is None, partitions)
 
 

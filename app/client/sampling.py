@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import TopicPartition
 
 from app.client.connection import require_topic
+from app.client.reading import reading
 from app.errors import SlidestatError
-from app.streaming.scan import open_scanner, scan
+from app.streaming.scan import scan
 
 _TIMEOUT_S = 30.0
 
@@ -49,8 +50,7 @@ def sample_topic(bootstrap: str, topic: str, records: int) -> Sample:
     Reads without joining a group. Raises SlidestatError for a topic that is missing or empty.
     """
     partitions = require_topic(bootstrap, topic)
-    consumer = open_scanner(bootstrap)
-    try:
+    with reading(bootstrap, topic) as consumer:
         starts, total = {}, 0
         for partition in range(partitions):
             low, high = consumer.get_watermark_offsets(
@@ -67,12 +67,6 @@ def sample_topic(bootstrap: str, topic: str, records: int) -> Sample:
             )
             for message in scan(consumer, topic, starts)
         )
-    except KafkaException as error:
-        raise SlidestatError(
-            f"{topic!r} cannot be read: {error.args[0].str()}.", "Look at the broker's log."
-        ) from error
-    finally:
-        consumer.close()
     if not found:
         raise SlidestatError(
             f"The topic {topic!r} is empty: there is nothing to look at.",

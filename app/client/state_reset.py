@@ -17,6 +17,7 @@ from confluent_kafka import (
 
 from app.client.connection import admin_client
 from app.client.groups import count_workers
+from app.client.reading import reading
 from app.errors import SlidestatError
 from app.security.clients import client_config
 from app.streaming.checkpoint import (
@@ -26,7 +27,7 @@ from app.streaming.checkpoint import (
     encode_checkpoint,
 )
 from app.streaming.ownership import NO_EPOCH, epoch_header, epoch_of
-from app.streaming.scan import open_scanner, scan
+from app.streaming.scan import scan
 from app.streaming.topology import Topology
 
 _TIMEOUT_S = 30.0
@@ -89,8 +90,7 @@ def _live_keys(bootstrap: str, topic: str, partition: int) -> tuple[set[bytes], 
     """The keys of the records that compaction would keep, and the largest epoch."""
     live: set[bytes] = set()
     newest = NO_EPOCH
-    consumer = open_scanner(bootstrap)
-    try:
+    with reading(bootstrap, topic) as consumer:
         for message in scan(consumer, topic, {partition: 0}):
             newest = max(newest, epoch_of(message.headers()))
             key = message.key()
@@ -100,10 +100,6 @@ def _live_keys(bootstrap: str, topic: str, partition: int) -> tuple[set[bytes], 
                 live.discard(key)
             else:
                 live.add(key)
-    except KafkaException as error:
-        raise _refused(error) from error
-    finally:
-        consumer.close()
     return live, newest
 
 
