@@ -50,6 +50,14 @@ class PartySynopses:
                 known[party] = ticks[newest]
         return known
 
+    def is_known(self, tick: int) -> bool:
+        """Whether some party has published what may have events in the span that ends at a tick."""
+        return any(
+            published <= tick < published + self._span
+            for ticks in self._found.values()
+            for published in ticks
+        )
+
     def settle(self, until: int) -> Iterator[Piece]:
         """Forget what no tick after `until` needs: of each party all but its newest up to there,
         and that one too once the span has left it behind. What was forgotten.

@@ -54,10 +54,16 @@ def published_statistics(topology: Topology) -> list[str]:
     """The names under which a topology's synopses are published, one for each of its runners: that
     of the first statistic which a synopsis keeps.
     """
+    return list(dict.fromkeys(published_by(topology)))
+
+
+def published_by(topology: Topology) -> list[str]:
+    """Of each of a topology's statistics, the name under which its synopsis is published."""
     first: dict[object, str] = {}
-    for label, runner in zip(topology.labels, topology.runners, strict=True):
+    return [
         first.setdefault(runner, label)
-    return list(first.values())
+        for label, runner in zip(topology.labels, topology.runners, strict=True)
+    ]
 
 
 class Publisher:

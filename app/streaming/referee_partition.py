@@ -29,6 +29,7 @@ from app.streaming.checkpoint import NO_TIME, Checkpoint, decode_checkpoint, enc
 from app.streaming.emission import OutputRecord
 from app.streaming.key_cache import PartitionStore
 from app.streaming.ledger import COUNTED, DEAD, Ledger
+from app.streaming.live_referee import RefereeView
 from app.streaming.output_codec import EmissionCodec, JsonCodec
 from app.streaming.partition import Effects, Letter, Snapshot
 from app.streaming.party_synopses import PartySynopses, Piece
@@ -95,6 +96,7 @@ class RefereeProcessor:
     ) -> None:
         self._topology = referee.of
         self._topic = topic
+        self._partition = partition
         self._patience = referee.patience_ms
         self._correctable = referee.correctable_ms
         self._meaning = referee.state_meaning
@@ -150,6 +152,15 @@ class RefereeProcessor:
     def provisional(self, _now: int) -> Iterator[list[OutputRecord]]:
         """None: what is answered before all parties have come goes by event time."""
         return iter(())
+
+    def view(self) -> RefereeView:
+        """Its streams, for questions: at the newest tick that is answered for."""
+        every = self._topology.every_ms
+        tick = max(self._clocks.settled, self._clocks.answered) // every * every
+        tick = max(tick, NO_TIME)
+        return RefereeView(
+            self._partition, tick, self._next_offset, self._streams, self._present(tick)
+        )
 
     def snapshot(self) -> Snapshot | None:
         """What changed since the last snapshot, or None, as of a `PartitionProcessor`."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from app.streaming.live_referee import RefereeQuery
 from app.streaming.partition import PartitionProcessor
 from app.streaming.publishing import SynopsisTopic
 from app.streaming.records import RecordBatch
@@ -16,8 +17,10 @@ from app.streaming.referee_partition import RefereeProcessor
 from app.streaming.topology import Topology
 from app.testing.memory_store import MemoryStore
 from schemas.emission import Emission
+from schemas.query import KeyAnswer
 from schemas.synopsis import SynopsisKey, decode_key
 from tests.broker.conftest import MakeStage
+from tests.broker.test_queries import get
 from tests.broker.workers import (
     DRAIN_S,
     Records,
@@ -61,8 +64,10 @@ def answers(records: Records) -> list[Emission]:
     return [msgspec.structs.replace(e, source_offset=0) for e in found]
 
 
-def undisturbed(referee: Referee, topology: Topology, source: Records) -> list[Emission]:
-    """The final answers of a referee whose parties come to each tick at once."""
+def undisturbed(
+    referee: Referee, topology: Topology, source: Records
+) -> tuple[list[Emission], RefereeProcessor]:
+    """The final answers of a referee whose parties come to each tick at once, and the referee."""
     topic = SynopsisTopic(topology, len(source))
     published = []
     for partition, records in source.items():
@@ -80,10 +85,20 @@ def undisturbed(referee: Referee, topology: Topology, source: Records) -> list[E
         [record.timestamp for record in published],
         0,
     )
-    effects = RefereeProcessor(referee, referee.source, 0, MemoryStore()).process(batch)
+    processor = RefereeProcessor(referee, referee.source, 0, MemoryStore())
+    effects = processor.process(batch)
     assert not effects.dead_letters
     found = [msgspec.json.decode(value, type=Emission) for _, value, _ in effects.emissions]
-    return [msgspec.structs.replace(e, source_offset=0) for e in found if not e.provisional]
+    final = [msgspec.structs.replace(e, source_offset=0) for e in found if not e.provisional]
+    return final, processor
+
+
+def asked(worker: Worker, referee: Referee, window: str) -> KeyAnswer:
+    """What a worker of the referee answers for the stream of whole partitions."""
+    path = f"/topologies/{referee.name}/keys/{referee.of.source}?window={window}"
+    status, body = get(worker.url, path)
+    assert status == 200, body
+    return msgspec.structs.replace(msgspec.convert(body, KeyAnswer), next_offset=0)
 
 
 def held_by(worker: Worker) -> set[str]:
@@ -132,7 +147,7 @@ def test_a_killed_worker_is_named_and_then_made_up_for(make_stage: MakeStage) ->
 
         wait_until(named, "the referee misses the parties of the killed worker", DRAIN_S)
         stage.await_settled([one, two])
-        expected = undisturbed(referee, stage.topology, stage.read(stage.topology.source))
+        expected, _ = undisturbed(referee, stage.topology, stage.read(stage.topology.source))
 
         def complete() -> bool:
             found = [e for e in answers(stage.read(referee.output_topic)) if not e.provisional]
@@ -161,7 +176,8 @@ def check_published(stage: Stage) -> None:
 
 def test_a_killed_referee_goes_on_where_it_was(make_stage: MakeStage) -> None:
     """Killed twice among its answers, once with its folder lost: the final answers are those of an
-    undisturbed one, and what came twice is the same to the byte.
+    undisturbed one, and what came twice is the same to the byte; and so is what it answers over
+    HTTP, for a window that it does not emit.
     """
     stage = make_stage(partitions=3, body=BODY.replace(", *EVERY", ""))
     file = write_referee(stage)
@@ -176,7 +192,7 @@ def test_a_killed_referee_goes_on_where_it_was(make_stage: MakeStage) -> None:
         feed(stage, 30_000 + 6_000 * life, 6_000)
         stage.drain()
     shutil.rmtree(folder)
-    expected = undisturbed(referee, stage.topology, stage.read(stage.topology.source))
+    expected, whole = undisturbed(referee, stage.topology, stage.read(stage.topology.source))
     ends = {emission.window_end_ms for emission in expected}
 
     def complete() -> bool:
@@ -185,6 +201,9 @@ def test_a_killed_referee_goes_on_where_it_was(make_stage: MakeStage) -> None:
 
     with Worker(file, folder, stage.bootstrap).await_ready() as judge:
         wait_until(complete, "the referee has answered for all", DRAIN_S)
+        right = RefereeQuery(referee, ["130s"]).answer(whole.view(), stage.topology.source)
+        live = msgspec.json.decode(msgspec.json.encode(right), type=KeyAnswer)
+        assert asked(judge, referee, "130s") == msgspec.structs.replace(live, next_offset=0)
         assert judge.terminate() == 0, judge.said()
     records = stage.read(referee.output_topic)
     values: dict[tuple[bytes | None, bool], bytes | None] = {}
