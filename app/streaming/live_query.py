@@ -18,7 +18,6 @@ from app.streaming.checkpoint import decode_checkpoint
 from app.streaming.emission import FigureTable
 from app.streaming.key_cache import KeyCache, PartitionStore
 from app.streaming.key_state import KeyState, decode_key_state
-from app.streaming.lengths import window_length
 from app.streaming.runners import ItemColumn, Work
 from app.streaming.statistics import Quantiles, Statistic
 from app.streaming.topology import Topology
@@ -184,7 +183,7 @@ def _known(names: Sequence[str], labels: Sequence[str]) -> Sequence[str]:
 def _check_windows(windows: Sequence[str], topology: Topology) -> None:
     span = topology.span_length
     for text in windows:
-        window = window_length(text, "window")
+        window = topology.window(text, "window")
         if window.of_events != span.of_events:
             raise SlidestatError(
                 f"window is {text!r}, but what is kept is the last {topology.span!r}.",

@@ -127,6 +127,7 @@ class PartitionProcessor:
         self._every = topology.every_ms
         self._lateness = topology.lateness_ms
         self._ahead = topology.ahead_ms
+        self._times = topology.times
         self._span = topology.span_length
         self._forgets_keys = topology.forgets_keys
         self._windows = np.array(topology.window_lengths, dtype=np.int64)
@@ -205,7 +206,8 @@ class PartitionProcessor:
             return
         effects = Effects()
         columns = self._decoder.decode(batch.values, batch.keys, batch.timestamps)
-        columns = refuse_future(columns, batch.timestamps, self._ahead)
+        if not self._times.is_sequence:
+            columns = refuse_future(columns, batch.timestamps, self._ahead)
         rows = columns.rows
         for refusal in columns.refusals:
             effects.dead_letters.append(_letter(batch, refusal))
@@ -215,8 +217,8 @@ class PartitionProcessor:
         max_times = event_time.running_max(times, self._max_time)
         late_by = event_time.late_by(times, max_times, self._max_time, self._lateness)[rows]
         on_time = late_by <= 0
-        for row, ms in zip(rows[~on_time].tolist(), late_by[~on_time].tolist(), strict=True):
-            detail = f"{ms} ms behind the watermark"
+        for row, by in zip(rows[~on_time].tolist(), late_by[~on_time].tolist(), strict=True):
+            detail = f"{by} {self._times.unit} behind the watermark"
             effects.late.append(_letter(batch, Refusal(row, Reason.LATE, detail)))
 
         outcomes = np.full(len(batch), DEAD, dtype=np.uint8)

@@ -309,7 +309,8 @@ class Pipeline:
         if silent_until is not None:
             emissions = [emission for emission in emissions if emission[2] > silent_until]
         for key, value, timestamp in emissions:
-            produce(topic, partition, key, value, timestamp)
+            # To Kafka a number of a sequence is a time long ago, at which retention deletes.
+            produce(topic, partition, key, value, 0 if self._topology.is_sequence else timestamp)
         self.observed.emitted(partition, emissions, started)
 
     def _send(self, letter: Letter, batch: RecordBatch, topic: str) -> None:

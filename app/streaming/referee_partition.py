@@ -39,7 +39,6 @@ from app.streaming.referee_answers import Present, RefereeAnswers
 from app.synopses.errors import SynopsisError
 from schemas.dead_letter import Reason
 from schemas.emission import AbsentParty
-from schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
 from schemas.synopsis import (
     ClockKey,
     PartyClock,
@@ -249,7 +248,8 @@ class RefereeProcessor:
             self._forget(whose.key)
 
     def _check_tick(self, tick: int) -> None:
-        if not EARLIEST_TIME_MS <= tick < LATEST_TIME_MS + self._topology.every_ms:
+        times = self._topology.times
+        if not times.earliest <= tick < times.latest + self._topology.every_ms:
             raise _RefusedError(Reason.BAD_TIME, f"{tick} is no tick")
 
     def _take_clock(self, whose: ClockKey, value: bytes, offset: int, effects: Effects) -> None:

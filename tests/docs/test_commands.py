@@ -69,13 +69,7 @@ def await_statistics(reader: Reader) -> None:
     reader.await_lines("slidestat watch --topology latency.toml --from-beginning --once --json", 3)
 
 
-def await_answers(reader: Reader) -> None:
-    """The parties take a moment to publish, and the referee to answer."""
-    reader.await_lines("slidestat watch --topology global.toml --from-beginning --once --json", 1)
-
-
 MENDS = {
-    "slidestat query global.toml": await_answers,
     "slidestat dlq send": mend_letters,
     "slidestat dlq count": await_letters,
     "slidestat watch --topology latency.toml --once": await_statistics,

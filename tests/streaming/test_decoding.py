@@ -17,6 +17,7 @@ from tests.streaming.cases import laws
 
 MEGABYTE = 2**20
 TIME = 1_600_000_000_000
+CLOCKS = [name for name, times in TIME_FORMATS.items() if not times.is_sequence]
 
 
 def decoder(*, decimals: int | None = 3, key: str = "key", value: str = "value") -> EventDecoder:
@@ -179,7 +180,7 @@ def in_format(time_format: str, *times: str) -> EventColumns:
     return EventDecoder(topology).decode([event(time=time) for time in times])
 
 
-@pytest.mark.parametrize("time_format", TIME_FORMATS)
+@pytest.mark.parametrize("time_format", CLOCKS)
 def test_a_millisecond_is_read_as_it_was_written(time_format: str) -> None:
     """From the first to the last that an event may have, and all of a second today."""
     written = TIME_FORMATS[time_format].written
@@ -215,8 +216,8 @@ def test_a_moment_has_the_same_millisecond_in_every_format(
     assert in_format(time_format, time).times.tolist() == [ms]
 
 
-@pytest.mark.parametrize("time_format", TIME_FORMATS)
-@pytest.mark.parametrize("other", TIME_FORMATS)
+@pytest.mark.parametrize("time_format", CLOCKS)
+@pytest.mark.parametrize("other", CLOCKS)
 def test_no_format_is_taken_for_another(time_format: str, other: str) -> None:
     """The first and the last time of each format are none in any other."""
     times = [

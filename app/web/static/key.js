@@ -5,7 +5,7 @@ import * as api from "./api.js";
 import { bars } from "./bars.js";
 import { alongLengths, alongShares, alongTime, BandChart } from "./charts.js";
 import { byId, h, say } from "./dom.js";
-import { figureName, lengthText, number, promise, utc } from "./format.js";
+import { figureName, isTime, lengthText, number, promise, utc } from "./format.js";
 import { Window } from "./window.js";
 
 // Half an hour of answers, one every two seconds.
@@ -128,7 +128,7 @@ export class Key {
 
   show(answer) {
     const { figures, window_end_ms: end, source_topic: topic, source_partition: partition } = answer;
-    say(byId("key-place"), `partition ${partition} of ${topic}; windows end at ${utc(end)} UTC, ${whatEnds(answer)}`);
+    say(byId("key-place"), `partition ${partition} of ${topic}; windows end at ${utc(end)}${isTime(end) ? " UTC" : ""}, ${whatEnds(answer)}`);
     const single = figures.filter((figure) => !isListed(figure));
     if (!single.some((figure) => figureName(figure) === this.series)) {
       this.series = single.length ? figureName(single[0]) : undefined;
