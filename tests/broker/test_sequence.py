@@ -1,4 +1,4 @@
-"""One numbered stream, split over partitions, through a real broker: windows of its last n events."""
+"""One numbered stream, split over partitions of a real broker: windows of its last n events."""
 
 import json
 import time
@@ -34,8 +34,8 @@ def write_referee(stage: Stage) -> Path:
 
 def test_the_last_n_of_a_stream_over_partitions(make_stage: MakeStage) -> None:
     """Each partition has some of the numbers, one most of them: the referee's final answers are of
-    the last n of the whole, and so is what it answers over HTTP. Emissions carry the time of writing
-    as their Kafka timestamp: by a number, retention would delete them.
+    the last n of the whole, and so is what it answers over HTTP. Emissions carry the time of
+    writing as their Kafka timestamp: by a number, retention would delete them.
     """
     stage = make_stage(partitions=PARTITIONS, body=BODY)
     file = write_referee(stage)
