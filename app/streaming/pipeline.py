@@ -190,6 +190,11 @@ class Pipeline:
                 await self._outputs.room()
                 if processors is not self._processors:
                     break
+            if processors is self._processors and isinstance(processor, PartitionProcessor):
+                ahead = processor.published_ahead(now)
+                for record in self._synopses.records(ahead, partition, provisional=True):
+                    has_emitted = True
+                    self._outputs.produce(self._synopses.name, *record)
         if has_emitted:
             await self._outputs.flush()
 

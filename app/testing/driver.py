@@ -148,8 +148,10 @@ class TopologyDriver:
         emitted is, provisionally, if the topology has an `idle`.
         """
         if self.topology.idle_ms:
-            for processor in self._processors:
+            for number, processor in enumerate(self._processors):
                 self._take(chain.from_iterable(processor.provisional(now)))
+                ahead = processor.published_ahead(now)
+                self.published += self._synopses.records(ahead, number, provisional=True)
 
     def commit(self) -> None:
         """Make durable what was done so far, as a worker does each second."""

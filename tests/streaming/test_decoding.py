@@ -13,11 +13,10 @@ from app.streaming.time_format import TIME_FORMATS
 from app.streaming.topology import Topology
 from schemas.dead_letter import Reason
 from schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
-from tests.streaming.cases import laws
+from tests.streaming.cases import CLOCKS, laws
 
 MEGABYTE = 2**20
 TIME = 1_600_000_000_000
-CLOCKS = [name for name, times in TIME_FORMATS.items() if not times.is_sequence]
 
 
 def decoder(*, decimals: int | None = 3, key: str = "key", value: str = "value") -> EventDecoder:
