@@ -72,8 +72,8 @@ class Emission(msgspec.Struct, frozen=True, omit_defaults=True):
     to its windows. The one that replaces it, under the same key, comes when the watermark passes.
 
     An emission of a referee is of the events of all `parties` together, and of theirs alone. While
-    others are absent, or some are idle, it is provisional; the one that replaces it comes when they have come. Its
-    source is the topic of the synopses.
+    others are absent, or some are idle, it is provisional; the one that replaces it comes when all
+    have come. Its source is the topic of the synopses.
     """
 
     topology: Annotated[str, Meta(description="name of the topology that computed it")]

@@ -64,8 +64,7 @@ class PartySynopses:
         known = {}
         for party in parties:
             place = statistic, party
-            # At a tick that a party has come to, it has nothing ahead of it.
-            ticks = self._found.get(place, {}) | self._of_idle.get(place, {})
+            ticks = self._of_idle.get(place, {}) | self._found.get(place, {})
             newest = max((t for t in ticks if t <= tick), default=None)
             if newest is not None and newest + self._span > tick:
                 known[party] = ticks[newest]

@@ -212,3 +212,33 @@ def test_a_killed_referee_goes_on_where_it_was(make_stage: MakeStage) -> None:
         assert values.setdefault((record.key, provisional), record.value) == record.value
     final = {e.window_end_ms: e for e in answers(records) if not e.provisional}
     assert final == {e.window_end_ms: e for e in expected}
+
+
+def test_partitions_without_events_are_idle_not_absent(make_stage: MakeStage) -> None:
+    """All events lie in one of three partitions: once the others have been idle for as long as the
+    topology says, the referee answers of all parties up to the newest event, and misses nobody.
+    """
+    stage = make_stage(partitions=3, body=BODY.replace("publish=", 'idle="1s", publish='))
+    file = write_referee(stage)
+    referee = Referee(of=stage.topology, patience=PATIENCE)
+    records = [(None, value) for _, value in events(3_000)]
+    produce(stage.bootstrap, stage.topology.source, records, 1)
+    everyone = [f"{stage.topology.source}/{number}" for number in range(3)]
+
+    def answered() -> bool:
+        found = [e for e in answers(stage.read(referee.output_topic)) if e.absent is None]
+        assert all(e.provisional for e in found)
+        counts = [e.figures[1].estimate for e in found if e.parties == everyone]
+        # The last ones lie before a tick that no watermark has passed.
+        return bool(counts) and abs((counts[-1] or 0) - 3_000) <= 0.1 * 3_000
+
+    with (
+        stage.worker().await_ready() as worker,
+        Worker(file, stage.data_dir("referee"), stage.bootstrap).await_ready() as judge,
+    ):
+        wait_until(answered, "the referee misses nobody", DRAIN_S)
+        live = asked(judge, referee, "5m")
+        assert (live.parties, live.absent) == (everyone, None)
+        for running in (worker, judge):
+            assert running.terminate() == 0, running.said()
+    assert not any(stage.read(referee.dead_letter_topic).values())
