@@ -352,9 +352,9 @@ def query(
     """
     from app.client.query import find_worker
     from app.client.query_display import query as show
-    from app.topology_files import load_topology
+    from app.topology_files import load_declaration
 
-    asked = load_topology(topology)
+    asked = load_declaration(topology)
     show(
         url or find_worker(asked, data_dir),
         asked.name,

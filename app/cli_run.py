@@ -83,7 +83,9 @@ def run(
     ] = None,
     time_format: Annotated[
         str | None,
-        _flag("--time-format", "ms|s|us|ns|iso8601", "How times are written; default: ms."),
+        _flag(
+            "--time-format", "ms|s|us|ns|iso8601|sequence", "How times are written; default: ms."
+        ),
     ] = None,
     value_field: Annotated[
         str | None, _flag("--value", "FIELD", "Field of statistics that name none.")

@@ -29,9 +29,11 @@ AllowLoss = Annotated[
 
 def _topology(name: str) -> "Topology":
     """The topology of that name or file, if its lake can be read."""
+    from app.streaming.topology import require_times
     from app.topology_files import load_topology
 
     topology = load_topology(name)
+    require_times(topology, "a lake")
     if topology.output_format != "json":
         raise SlidestatError(
             f"{topology.name} writes its statistics in {topology.output_format}, and the jobs on "

@@ -39,9 +39,11 @@ def backfill(
     """
     from app.analytics.session import spark_session
     from app.streaming.fields import field_text
+    from app.streaming.topology import require_times
     from app.topology_files import load_topology
 
     declared = load_topology(topology)
+    require_times(declared, "a lake")
     fields = (declared.key_name, declared.time_name, field_text(declared.value_path))
     named = {
         field: column
@@ -91,9 +93,11 @@ def rollup(
     """
     from app.analytics.session import spark_session
     from app.streaming.lengths import duration_ms
+    from app.streaming.topology import require_times
     from app.topology_files import load_topology
 
     declared = load_topology(topology)
+    require_times(declared, "a lake")
     with spark_session("rollup", master) as spark:
         from app.analytics.lake import Dataset, Lake
         from app.analytics.rollup import Rollup, roll_up

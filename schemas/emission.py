@@ -2,7 +2,8 @@
 
 One Kafka record for each (topology, key, window end), with all of the topology's statistics and
 windows in it. The Kafka key is those three, so a record that is sent again replaces itself under
-compaction or an upsert sink; the Kafka timestamp is the windows' end.
+compaction or an upsert sink; the Kafka timestamp is the windows' end, or of a
+sequence the time of writing.
 """
 
 from typing import Annotated
@@ -28,7 +29,11 @@ class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
         int | None, Meta(description="length n of a window of time; it starts at end - n")
     ] = None
     window_events: Annotated[
-        int | None, Meta(description="length n of a window of the key's last n events")
+        int | None,
+        Meta(
+            description="length n of a window of the key's last n events; of a sequence, of the"
+            " last n numbers before the end"
+        ),
     ] = None
     quantile: Annotated[float | None, Meta(description="which quantile, from 0 to 1")] = None
     item: Annotated[str | None, Meta(description="which item")] = None
@@ -67,13 +72,16 @@ class Emission(msgspec.Struct, frozen=True, omit_defaults=True):
     to its windows. The one that replaces it, under the same key, comes when the watermark passes.
 
     An emission of a referee is of the events of all `parties` together, and of theirs alone. While
-    others are absent it is provisional; the one that replaces it comes when they have come. Its
-    source is the topic of the synopses.
+    others are absent, or some are idle, it is provisional; the one that replaces it comes when all
+    have come. Its source is the topic of the synopses.
     """
 
     topology: Annotated[str, Meta(description="name of the topology that computed it")]
     key: Annotated[str, Meta(description="the events' key")]
-    window_end_ms: Annotated[int, Meta(description="first millisecond after the windows")]
+    window_end_ms: Annotated[
+        int,
+        Meta(description="first millisecond after the windows; of a sequence, the first number"),
+    ]
     figures: Annotated[list[Figure], Meta(description="by statistic, short windows first")]
     source_topic: Annotated[str, Meta(description="topic of the events")]
     source_partition: Annotated[int, Meta(description="partition of the events")]

@@ -5,14 +5,16 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from schemas.emission import Emission, Figure
+from schemas.emission import AbsentParty, Emission, Figure
 
 
-class KeyAnswer(msgspec.Struct, frozen=True):
+class KeyAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """A key's figures now, over windows that end at window_end_ms, events before it inside.
 
     The end is the watermark of the key's partition + 1 ms. Events at or after it that have been
-    read wait for the watermark, and are not in the figures.
+    read wait for the watermark, and are not in the figures. The answer of a referee is of the
+    events of all `parties` together, and of theirs alone; its end is the newest tick that it
+    answers for, its source the topic of the synopses.
     """
 
     topology: Annotated[str, Meta(description="name of the topology")]
@@ -26,6 +28,12 @@ class KeyAnswer(msgspec.Struct, frozen=True):
     next_offset: Annotated[
         int, Meta(description="offset of the partition's first record that is not read yet")
     ]
+    parties: Annotated[
+        list[str] | None, Meta(description="of a referee: whose events are in the figures")
+    ] = None
+    absent: Annotated[
+        list[AbsentParty] | None, Meta(description="of a referee: whose events are not, if any")
+    ] = None
 
 
 class KeyHistory(msgspec.Struct, frozen=True):

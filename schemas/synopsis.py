@@ -5,7 +5,10 @@ at each tick after events, its synopsis of each statistic as it stood just befor
 Kafka value is the synopsis' bytes, the Kafka timestamp the tick, the Kafka key the JSON array
 [topology, statistic, key, party]; what else is known stands in the headers. After that comes the
 party's clock, under [topology, party]: up to its tick the party has published all that it will.
-The topic is compacted: what stays of a party is its newest synopses and its clock.
+A party that is idle says what it would publish if nothing came, under keys that end in
+"provisional": its synopses of ticks that its watermark has not passed, then a clock. That holds
+until its next clock. The topic is compacted: what stays of a party is its newest synopses and its
+clock.
 """
 
 from collections.abc import Iterable
@@ -34,14 +37,25 @@ class SynopsisHeaders(msgspec.Struct, frozen=True):
         return msgspec.convert(texts, cls, strict=False)
 
 
-class PartyClock(msgspec.Struct, frozen=True):
-    """How far a party has come: it has published what it knows of all events before tick_ms."""
+class PartyClock(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How far a party has come: it has published what it knows of all events before tick_ms.
+
+    A provisional one says how far an idle party would have come if nothing came.
+    """
 
     tick_ms: Annotated[int, Meta(description="a multiple of the topology's `every`")]
     parties: Annotated[int, Meta(ge=1, description="how many parties there are")]
     source_offset: Annotated[
-        int, Meta(description="offset of the record that moved the party's watermark past the tick")
+        int,
+        Meta(
+            description="offset of the record that moved the party's watermark past the tick; of a"
+            " provisional one, of the last record read"
+        ),
     ]
+    announced: Annotated[
+        int,
+        Meta(ge=0, description="of a provisional one: how many provisional synopses it is about"),
+    ] = 0
 
 
 class SynopsisKey(NamedTuple):
@@ -60,6 +74,13 @@ class ClockKey(NamedTuple):
     party: str
 
 
+class ProvisionalKey(NamedTuple):
+    """The Kafka key of what an idle party would publish if nothing came."""
+
+    of: SynopsisKey | ClockKey
+
+
+_PROVISIONAL = "provisional"
 _keys = msgspec.json.Decoder(list[str])
 _clocks = msgspec.json.Decoder(PartyClock)
 
@@ -69,18 +90,20 @@ def party_name(topic: str, partition: int) -> str:
     return f"{topic}/{partition}"
 
 
-def encode_key(key: SynopsisKey | ClockKey) -> bytes:
+def encode_key(key: SynopsisKey | ClockKey | ProvisionalKey) -> bytes:
     """The bytes of a key: a JSON array, so that no name needs escaping by hand."""
-    return msgspec.json.encode(list(key))
+    parts = [*key.of, _PROVISIONAL] if isinstance(key, ProvisionalKey) else list(key)
+    return msgspec.json.encode(parts)
 
 
-def decode_key(data: bytes) -> SynopsisKey | ClockKey:
+def decode_key(data: bytes) -> SynopsisKey | ClockKey | ProvisionalKey:
     """Read a key; raises msgspec.DecodeError for other bytes."""
     parts = _keys.decode(data)
-    if len(parts) == len(SynopsisKey._fields):
-        return SynopsisKey(*parts)
-    if len(parts) == len(ClockKey._fields):
-        return ClockKey(*parts)
+    for kind in (SynopsisKey, ClockKey):
+        if len(parts) == len(kind._fields):
+            return kind(*parts)
+        if len(parts) == len(kind._fields) + 1 and parts[-1] == _PROVISIONAL:
+            return ProvisionalKey(kind(*parts[:-1]))
     raise msgspec.ValidationError(f"a key of {len(parts)} parts")
 
 

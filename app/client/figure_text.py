@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from app.client.durations import human_duration
 from schemas.emission import Figure
+from schemas.event import EARLIEST_TIME_MS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -56,7 +57,9 @@ def window_text(figure: Figure) -> str:
 
 
 def iso_time(time_ms: int) -> str:
-    """ISO 8601 in UTC, with milliseconds where there are any."""
+    """ISO 8601 in UTC, with milliseconds where there are any; a number of a sequence as it is."""
+    if 0 <= time_ms < EARLIEST_TIME_MS:
+        return f"{time_ms:,}"
     try:
         moment = _EPOCH + timedelta(milliseconds=time_ms)
     except OverflowError:

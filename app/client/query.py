@@ -12,6 +12,7 @@ import msgspec
 from app.client.options import TOKEN_VARIABLE
 from app.errors import SlidestatError
 from app.streaming.data_folder import user_folders
+from app.streaming.referee import Referee
 from app.streaming.topology import Topology
 from app.web.address import read_token
 from app.web.announcement import announcements
@@ -29,7 +30,7 @@ _fault_decoder = msgspec.json.Decoder(Fault)
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def find_worker(topology: Topology, data_dir: Path | None = None) -> str:
+def find_worker(topology: Topology | Referee, data_dir: Path | None = None) -> str:
     """The URL of a worker of `topology` that runs on this machine with the data folder `data_dir`,
     or with one of the user's.
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from app.client.figure_text import Row
+from app.client.figure_text import Row, iso_time, printable
 from app.client.query import ask
 from app.client.watch_display import show_rows
 
@@ -27,3 +27,10 @@ def query(
         return
     rows = [Row(answer.key, answer.window_end_ms, figure) for figure in answer.figures]
     show_rows(rows, Console(highlight=False))
+    for absent in answer.absent or ():
+        came = (
+            "it never came"
+            if absent.since_ms is None
+            else f"it came to {iso_time(absent.since_ms)}"
+        )
+        print(f"Without {printable(absent.party)}: {came}.", file=sys.stderr)

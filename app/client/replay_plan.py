@@ -20,7 +20,7 @@ from app.client.worker_topics import require_events
 from app.errors import SlidestatError
 from app.streaming.extent import Extent
 from app.streaming.scan import scan
-from app.streaming.topology import Topology
+from app.streaming.topology import Topology, require_times
 
 EARLIEST = "earliest"
 LATEST = "latest"
@@ -85,6 +85,8 @@ def plan_replay(
             " key's first event, which depend on all that came before.",
             f"Replay it from {EARLIEST}.",
         )
+    if first is not None:
+        require_times(topology, f"--from {begin!r}")
     if first is not None and topology.publish:
         raise SlidestatError(
             f"--from is {begin!r}, and {topology.name} publishes its synopses: a referee would take"

@@ -59,7 +59,7 @@ def promise_text(promise: Promise) -> str:
 def _facts(topology: Topology) -> dict[str, str]:
     columns = topology.columns
     read = dict.fromkeys(column.path for column in (*columns.numbers, *columns.items))
-    of_events = topology.span_length.of_events
+    of_events = topology.windows_of_events
     windows = ", ".join(
         f"{n:,} events" if of_events else human_duration(n) for n in topology.window_lengths
     )
@@ -80,7 +80,7 @@ def _facts(topology: Topology) -> dict[str, str]:
         "changelog": topology.changelog_topic,
         "group": topology.application_id,
         "windows": f"{windows}; the span is {topology.span}",
-        "every": f"{topology.every} of event time",
+        "every": topology.every if topology.is_sequence else f"{topology.every} of event time",
         "lateness": topology.lateness,
         "keeps keys": keeping_text(topology),
     }

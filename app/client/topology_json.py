@@ -27,7 +27,7 @@ def topology_object(topology: Topology) -> dict[str, Any]:
         "late_topic": topology.late_topic,
         "changelog_topic": topology.changelog_topic,
         "group": topology.application_id,
-        "windows_of": "events" if span.of_events else "ms",
+        "windows_of": "events" if topology.windows_of_events else "ms",
         "span": span.length,
         "windows": topology.window_lengths,
         "every_ms": topology.every_ms,

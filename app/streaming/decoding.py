@@ -18,7 +18,7 @@ from app.streaming.fields import field_text
 from app.streaming.record_type import reader, record_type
 from app.streaming.topology import Topology
 from schemas.dead_letter import Reason
-from schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
+from schemas.event import MAX_KEY_LENGTH
 
 # The path that msgspec ends a message with: Expected `int`, got `str` - at `$.time`
 _PATH = re.compile(r" - at `\$\.?(?P<field>.*)`$")
@@ -62,7 +62,7 @@ class EventDecoder:
         elif key is not None:
             self._key = reader(record, key)
         self._time = None if time is None else reader(record, time)
-        self._to_ms = topology.times.to_ms
+        self._times = topology.times
         self._numbers = [reader(record, column.path) for column in topology.columns.numbers]
         self._items = [reader(record, column.path) for column in topology.columns.items]
         self._key_name = topology.key_name
@@ -88,9 +88,9 @@ class EventDecoder:
         if self._time is None:
             times = np.asarray(timestamps, np.int64)[rows]
         else:
-            times = self._to_ms(map(self._time, events), count)
+            times = self._times.to_ms(map(self._time, events), count)
         faults: dict[int, Refusal] = {}
-        outside = np.flatnonzero((times < EARLIEST_TIME_MS) | (times >= LATEST_TIME_MS))
+        outside = np.flatnonzero((times < self._times.earliest) | (times >= self._times.latest))
         for place in outside.tolist():
             detail = f"{self._time_name}: {times[place]} ms is not from 1980 to 2100"
             faults[place] = Refusal(int(rows[place]), Reason.BAD_TIME, detail)

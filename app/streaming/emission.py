@@ -38,7 +38,7 @@ class FigureTable:
         for statistic, label, runner in statistics:
             promise = statistic.promise(topology.span_length.length)
             lengths = [
-                (None, window) if topology.span_length.of_events else (window, None)
+                (None, window) if topology.windows_of_events else (window, None)
                 for window in ((None,) if statistic.is_landmark else windows)
             ]
             tails = [

@@ -20,7 +20,6 @@ from app.streaming.partition import PartitionProcessor
 from app.streaming.records import RecordBatch
 from app.streaming.runners import Runner
 from app.streaming.topology import Topology
-from schemas.event import LATEST_TIME_MS
 
 EVENTS = (5, 1_000, 100_000)
 FORESEEN_EVENTS = 10**9
@@ -71,8 +70,9 @@ def largest_state(topology: Topology) -> int:
 def _measure(topology: Topology, count: int) -> Footprint:
     span_ms = topology.every_ms if topology.span_length.of_events else topology.span_length.length
     # Nothing is emitted or published, and none of the made-up events is late.
-    quiet = replace(topology, every="36525d", lateness="0s", publish=())
-    start_ms = min(_START_MS, LATEST_TIME_MS - span_ms)
+    never = f"{topology.times.latest} events" if topology.is_sequence else "36525d"
+    quiet = replace(topology, every=never, lateness="0s", publish=())
+    start_ms = min(_START_MS, topology.times.latest - span_ms)
     times = start_ms + np.arange(count, dtype=np.int64) * span_ms // count
     records = _records(quiet, times)
     offsets = np.arange(count, dtype=np.int64)

@@ -29,9 +29,30 @@ def duration_ms(text: str, field: str) -> int:
     return milliseconds
 
 
+def sequence_length(text: str, field: str) -> int:
+    """Events of a length of a global sequence such as "1000 events"; 0 is allowed, in any unit."""
+    match = _EVENTS.fullmatch(text.strip()) if isinstance(text, str) else None
+    if match is not None:
+        return _events(match, text, field)
+    duration = _DURATION.fullmatch(text.strip()) if isinstance(text, str) else None
+    if duration is not None and int(duration[1]) == 0:
+        return 0
+    raise SlidestatError(
+        f"{field} is {text!r}, but event times are numbers of a sequence.",
+        'Give a number of events, such as "1000 events".',
+    )
+
+
+def _events(match: re.Match[str], text: str, field: str) -> int:
+    length = int(match[1])
+    if length > _MOST_EVENTS:
+        raise SlidestatError(f"{field} is {text!r}.", f'Give at most "{_MOST_EVENTS:_} events".')
+    return length
+
+
 @dataclass(frozen=True, order=True)
 class WindowLength:
-    """The length of a window: milliseconds of event time, or a number of the key's events."""
+    """The length of a window: of event time, or a number of the key's events."""
 
     length: int
     of_events: bool
@@ -42,14 +63,7 @@ def window_length(text: str, field: str) -> WindowLength:
     another text, and for no length at all.
     """
     match = _EVENTS.fullmatch(text.strip()) if isinstance(text, str) else None
-    if match is None:
-        length = duration_ms(text, field)
-    else:
-        length = int(match[1])
-        if length > _MOST_EVENTS:
-            raise SlidestatError(
-                f"{field} is {text!r}.", f'Give at most "{_MOST_EVENTS:_} events".'
-            )
+    length = duration_ms(text, field) if match is None else _events(match, text, field)
     if length < 1:
         raise SlidestatError(f"{field} is 0.", 'Give a length such as "1h" or "1000 events".')
     return WindowLength(length, match is not None)

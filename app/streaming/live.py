@@ -1,20 +1,55 @@
 """A topology's live state in this worker: which partitions can be asked, and how they are now."""
 
-from collections.abc import Collection
-from typing import Protocol
+from collections.abc import Collection, Iterator
+from typing import Any, Protocol
 
-from app.streaming.live_query import PartitionView
 from app.streaming.observed import Observed
+from app.streaming.referee import Referee
 from app.streaming.topology import Topology
-from schemas.query import PartitionStatus
+from schemas.query import KeyAnswer, PartitionStatus
+
+
+class View(Protocol):
+    """The keys of a partition as they are now: a `PartitionView` or, of a referee, a
+    `RefereeView`.
+    """
+
+    @property
+    def partition(self) -> int:
+        """Its number."""
+
+    @property
+    def watermark(self) -> int:
+        """The event time that it has reached."""
+
+    @property
+    def next_offset(self) -> int:
+        """The first offset not yet read."""
+
+    @property
+    def keys_held(self) -> int | None:
+        """How many keys can be asked for, None until that is known."""
+
+    def has(self, key: str) -> bool:
+        """Whether the key is here."""
+
+    def keys(self, prefix: str, after: str, limit: int) -> Iterator[str]:
+        """The first `limit` keys after `after` that begin with `prefix`, in order."""
+
+
+class Question(Protocol):
+    """What is asked of any key: a `LiveQuery` or, of a referee, a `RefereeQuery`."""
+
+    def answer(self, view: Any, key: str) -> KeyAnswer | None:
+        """The key's figures, None where it is not. The view is one of what is asked."""
 
 
 class Held(Protocol):
-    """The partitions of a topology that are in this process."""
+    """The partitions of a topology, or of a referee, that are in this process."""
 
     observed: Observed
 
-    def view(self, partition: int) -> PartitionView:
+    def view(self, partition: int) -> View:
         """Its keys as they are now."""
 
     def status(self, partition: int) -> PartitionStatus:
@@ -25,12 +60,12 @@ class Held(Protocol):
 
 
 class LiveTopology:
-    """The partitions that this worker holds of one topology.
+    """The partitions that this worker holds of one topology, or of a referee's source.
 
     They can be asked from the end of a recovery to the next rebalance; `epoch` changes with both.
     """
 
-    def __init__(self, topology: Topology, held: Held) -> None:
+    def __init__(self, topology: Topology | Referee, held: Held) -> None:
         self.topology = topology
         self.epoch = 0
         self.held = held
@@ -51,7 +86,7 @@ class LiveTopology:
         self.epoch += 1
         self._partitions = None
 
-    def views(self) -> list[PartitionView]:
+    def views(self) -> list[View]:
         """The partitions as they are now, for use at once; none while it is not ready.
 
         Raises SlidestatError for a stored state of another topology.

@@ -8,6 +8,7 @@ reorder buffer for the watermark are not in yet. A question takes no events in a
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,6 @@ from app.streaming.checkpoint import decode_checkpoint
 from app.streaming.emission import FigureTable
 from app.streaming.key_cache import KeyCache, PartitionStore
 from app.streaming.key_state import KeyState, decode_key_state
-from app.streaming.lengths import window_length
 from app.streaming.runners import ItemColumn, Work
 from app.streaming.statistics import Quantiles, Statistic
 from app.streaming.topology import Topology
@@ -40,6 +40,15 @@ class PartitionView:
     watermark: int
     next_offset: int
     cache: KeyCache
+
+    @property
+    def keys_held(self) -> int | None:
+        """How many keys have a state, None until that is known."""
+        return self.cache.keys_held
+
+    def has(self, key: str) -> bool:
+        """Whether the key has a state. Costs one look-up."""
+        return self.state(key) is not None
 
     def state(self, key: str) -> KeyState | None:
         """The key's state, None for a key that has none. Costs one look-up."""
@@ -64,6 +73,41 @@ def stored_view(topology: Topology, partition: int, store: PartitionStore) -> Pa
     return PartitionView(partition, watermark, checkpoint.next_offset, KeyCache(store, 0))
 
 
+class Asked(NamedTuple):
+    """A topology with the windows and statistics that are asked for, and of each of the statistics
+    the place that its synopsis has among those of the topology.
+    """
+
+    topology: Topology
+    places: list[int]
+
+
+def asked_of(
+    topology: Topology,
+    windows: Sequence[str] = (),
+    statistics: Sequence[str] = (),
+    quantiles: Sequence[float] = (),
+) -> Asked:
+    """What is asked of a topology, in the terms of `LiveQuery`, and refused as there."""
+    kept = list(dict.fromkeys(topology.runners))
+    asked: list[Statistic] = []
+    places: list[int] = []
+    for label in _known(statistics, topology.labels):
+        place = topology.labels.index(label)
+        statistic = topology.statistics[place]
+        if quantiles and isinstance(statistic, Quantiles):
+            statistic = replace(statistic, quantiles=tuple(quantiles))
+        asked.append(statistic)
+        places.append(kept.index(topology.runners[place]))
+    if quantiles and not any(isinstance(statistic, Quantiles) for statistic in asked):
+        raise SlidestatError(
+            "quantile is given, but no statistic that is asked for has quantiles.",
+            "Leave quantile out, or ask for a statistic of the kind quantile.",
+        )
+    _check_windows(windows, topology)
+    return Asked(replace(topology, windows=windows or topology.windows, statistics=asked), places)
+
+
 class LiveQuery:
     """A question, to be asked of any key of a topology.
 
@@ -80,23 +124,7 @@ class LiveQuery:
         statistics: Sequence[str] = (),
         quantiles: Sequence[float] = (),
     ) -> None:
-        kept = list(dict.fromkeys(topology.runners))
-        asked: list[Statistic] = []
-        self._places: list[int] = []
-        for label in _known(statistics, topology.labels):
-            place = topology.labels.index(label)
-            statistic = topology.statistics[place]
-            if quantiles and isinstance(statistic, Quantiles):
-                statistic = replace(statistic, quantiles=tuple(quantiles))
-            asked.append(statistic)
-            self._places.append(kept.index(topology.runners[place]))
-        if quantiles and not any(isinstance(statistic, Quantiles) for statistic in asked):
-            raise SlidestatError(
-                "quantile is given, but no statistic that is asked for has quantiles.",
-                "Leave quantile out, or ask for a statistic of the kind quantile.",
-            )
-        _check_windows(windows, topology)
-        self._topology = replace(topology, windows=windows or topology.windows, statistics=asked)
+        self._topology, self._places = asked_of(topology, windows, statistics, quantiles)
         lengths = self._topology.window_lengths
         self._windows = np.array(lengths, np.int64)
         self._figures = FigureTable(self._topology, lengths)
@@ -155,7 +183,7 @@ def _known(names: Sequence[str], labels: Sequence[str]) -> Sequence[str]:
 def _check_windows(windows: Sequence[str], topology: Topology) -> None:
     span = topology.span_length
     for text in windows:
-        window = window_length(text, "window")
+        window = topology.window(text, "window")
         if window.of_events != span.of_events:
             raise SlidestatError(
                 f"window is {text!r}, but what is kept is the last {topology.span!r}.",

@@ -127,6 +127,7 @@ class PartitionProcessor:
         self._every = topology.every_ms
         self._lateness = topology.lateness_ms
         self._ahead = topology.ahead_ms
+        self._times = topology.times
         self._span = topology.span_length
         self._forgets_keys = topology.forgets_keys
         self._windows = np.array(topology.window_lengths, dtype=np.int64)
@@ -160,7 +161,7 @@ class PartitionProcessor:
         self._is_amid = False
         # A copy that looks ahead is a trial; how far the last one looked since the last batch.
         self._is_trial = False
-        self._looked_ahead = NO_TIME
+        self._looked_ahead = self._published_ahead = NO_TIME
         self._find_timers(store)
 
     @property
@@ -205,7 +206,8 @@ class PartitionProcessor:
             return
         effects = Effects()
         columns = self._decoder.decode(batch.values, batch.keys, batch.timestamps)
-        columns = refuse_future(columns, batch.timestamps, self._ahead)
+        if not self._times.is_sequence:
+            columns = refuse_future(columns, batch.timestamps, self._ahead)
         rows = columns.rows
         for refusal in columns.refusals:
             effects.dead_letters.append(_letter(batch, refusal))
@@ -215,8 +217,8 @@ class PartitionProcessor:
         max_times = event_time.running_max(times, self._max_time)
         late_by = event_time.late_by(times, max_times, self._max_time, self._lateness)[rows]
         on_time = late_by <= 0
-        for row, ms in zip(rows[~on_time].tolist(), late_by[~on_time].tolist(), strict=True):
-            detail = f"{ms} ms behind the watermark"
+        for row, by in zip(rows[~on_time].tolist(), late_by[~on_time].tolist(), strict=True):
+            detail = f"{by} {self._times.unit} behind the watermark"
             effects.late.append(_letter(batch, Refusal(row, Reason.LATE, detail)))
 
         outcomes = np.full(len(batch), DEAD, dtype=np.uint8)
@@ -229,7 +231,7 @@ class PartitionProcessor:
         events = Events(batch.offsets[rows], columns.times, keys, columns.numbers, columns.items)
         if not on_time.all():
             events = events.take(np.flatnonzero(on_time))
-        self._looked_ahead = NO_TIME
+        self._looked_ahead = self._published_ahead = NO_TIME
         before = self.watermark
         self._next_offset = int(batch.offsets[-1]) + 1
         self._max_time = int(max_times[-1])
@@ -256,17 +258,36 @@ class PartitionProcessor:
             self._looked_ahead < tick <= horizon for tick in (*self._open.ticks(), *waiting)
         ):
             return
-        trial = copy(self)
-        trial._is_trial = True
-        trial._open, trial._closing = self._open.copy(), KeyTimers()
-        trial._cache, trial._waiting = self._cache.copy(), self._waiting.copy()
-        events = trial._waiting.release(Events.none(self._columns), horizon)
+        trial, events = self._trial(horizon)
         last = np.array([self._next_offset - 1], np.int64)
         looked_ahead, self._looked_ahead = self._looked_ahead, horizon
         horizons = np.array([horizon], np.int64)
         touched = trial._insert(events, self.watermark, last, horizons)
         for emissions in trial._emit_due(touched, last, horizons):
             yield [emission for emission in emissions if emission[2] > looked_ahead]
+
+    def published_ahead(self, now: int) -> list[Publication | Clock]:
+        """What this partition would publish, as it is, if nothing else came before the time `now`:
+        its synopses of ticks that are not passed yet, then its clock; for a partition that brings
+        nothing new. Nothing, if there has been no further tick since it was asked last. No trace.
+        """
+        horizon = now - self._lateness
+        tick = horizon // self._every * self._every
+        if self._publisher is None or tick <= max(self._published_ahead, self.watermark):
+            return []
+        self._published_ahead = tick
+        trial, events = self._trial(horizon)
+        last = np.array([self._next_offset - 1], np.int64)
+        horizons = np.array([horizon], np.int64)
+        return trial._insert_and_publish(self._publisher, events, self.watermark, last, horizons)[1]
+
+    def _trial(self, horizon: int) -> tuple["PartitionProcessor", Events]:
+        """A copy that may be spoilt, and the events that the watermark `horizon` would release."""
+        trial = copy(self)
+        trial._is_trial = True
+        trial._open, trial._closing = self._open.copy(), KeyTimers()
+        trial._cache, trial._waiting = self._cache.copy(), self._waiting.copy()
+        return trial, trial._waiting.release(Events.none(self._columns), horizon)
 
     def view(self) -> PartitionView:
         """Its keys, for questions."""

@@ -1,4 +1,7 @@
-"""The newest synopses of the parties of one stream, of as many ticks as are not yet settled."""
+"""The newest synopses of the parties of one stream, of as many ticks as are not yet settled.
+
+Beside them, what idle parties would publish if nothing came: of ticks that they have not come to.
+"""
 
 from collections.abc import Collection, Iterator
 from itertools import pairwise
@@ -20,19 +23,35 @@ class PartySynopses:
         self._every = every
         self._span = span
         self._found: dict[tuple[str, str], dict[int, bytes]] = {}
+        self._of_idle: dict[tuple[str, str], dict[int, bytes]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._found)
+        return bool(self._found or self._of_idle)
 
     def put(self, piece: Piece, synopsis: bytes) -> None:
         """Keep a synopsis; one that comes again replaces itself."""
         self._found.setdefault((piece.statistic, piece.party), {})[piece.tick] = synopsis
 
-    def ticks(self, after: int, until: int) -> list[int]:
+    def put_of_idle(self, piece: Piece, synopsis: bytes) -> None:
+        """Keep what an idle party would publish."""
+        self._of_idle.setdefault((piece.statistic, piece.party), {})[piece.tick] = synopsis
+
+    def drop_of_idle(self, party: str) -> None:
+        """Forget what a party would have published."""
+        for place in [place for place in self._of_idle if place[1] == party]:
+            del self._of_idle[place]
+
+    def newest_of_idle(self) -> int | None:
+        """The last tick that idle parties would publish at, None if there is none."""
+        return max((tick for ticks in self._of_idle.values() for tick in ticks), default=None)
+
+    def ticks(self, after: int, until: int, *, with_idle: bool) -> list[int]:
         """The ticks in (after, until] that are answered for: those that some party published at,
-        and the first one at which the span has nothing left of what was published before.
+        or would `with_idle`, and the first one at which the span has nothing left of what was
+        published before.
         """
-        published = sorted({tick for ticks in self._found.values() for tick in ticks})
+        known = (*self._found.values(), *(self._of_idle.values() if with_idle else ()))
+        published = sorted({tick for ticks in known for tick in ticks})
         answered = set(published)
         for tick, following in pairwise([*published, until + 1]):
             closing = -(-(tick + self._span) // self._every) * self._every
@@ -44,11 +63,20 @@ class PartySynopses:
         """What each of `parties` knows at a tick, if any of its events may be in the span."""
         known = {}
         for party in parties:
-            ticks = self._found.get((statistic, party), {})
+            place = statistic, party
+            ticks = self._of_idle.get(place, {}) | self._found.get(place, {})
             newest = max((t for t in ticks if t <= tick), default=None)
             if newest is not None and newest + self._span > tick:
                 known[party] = ticks[newest]
         return known
+
+    def is_known(self, tick: int) -> bool:
+        """Whether some party has published what may have events in the span that ends at a tick."""
+        return any(
+            published <= tick < published + self._span
+            for ticks in (*self._found.values(), *self._of_idle.values())
+            for published in ticks
+        )
 
     def settle(self, until: int) -> Iterator[Piece]:
         """Forget what no tick after `until` needs: of each party all but its newest up to there,

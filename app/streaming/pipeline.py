@@ -17,7 +17,8 @@ from app.errors import SlidestatError
 from app.streaming.checkpoint import NO_TIME, Checkpoint, Counters, decode_checkpoint
 from app.streaming.decoding import EventDecoder
 from app.streaming.emission import OutputRecord
-from app.streaming.live_query import PartitionView, stored_view
+from app.streaming.live import View
+from app.streaming.live_query import stored_view
 from app.streaming.observed import Observed
 from app.streaming.output_codec import EmissionCodec, JsonCodec
 from app.streaming.partition import Letter, PartitionProcessor, Snapshot
@@ -189,6 +190,11 @@ class Pipeline:
                 await self._outputs.room()
                 if processors is not self._processors:
                     break
+            if processors is self._processors and isinstance(processor, PartitionProcessor):
+                ahead = processor.published_ahead(now)
+                for record in self._synopses.records(ahead, partition, provisional=True):
+                    has_emitted = True
+                    self._outputs.produce(self._synopses.name, *record)
         if has_emitted:
             await self._outputs.flush()
 
@@ -224,14 +230,15 @@ class Pipeline:
             for partition, processor in self._processors.items()
         }
 
-    def view(self, partition: int) -> PartitionView:
+    def view(self, partition: int) -> View:
         """The keys of a partition that this worker holds, as they are now."""
         processor = self._processors.get(partition)
-        if isinstance(processor, PartitionProcessor):
+        if processor is not None:
             return processor.view()
-        if isinstance(self._topology, Referee):
-            raise TypeError("a referee keeps no keys that can be asked for")
-        return stored_view(self._topology, partition, self._table.partition(partition))
+        topology, store = self._topology, self._table.partition(partition)
+        if isinstance(topology, Referee):
+            return RefereeProcessor(topology, topology.source, partition, store).view()
+        return stored_view(topology, partition, store)
 
     def status(self, partition: int) -> PartitionStatus:
         """How far a partition that this worker holds has come; counters as of the last flush."""
@@ -250,7 +257,7 @@ class Pipeline:
             counters.dead,
             counters.late,
             self.observed.partition(partition).emissions,
-            view.cache.keys_held,
+            view.keys_held,
             table.size(),
         )
 
@@ -307,7 +314,8 @@ class Pipeline:
         if silent_until is not None:
             emissions = [emission for emission in emissions if emission[2] > silent_until]
         for key, value, timestamp in emissions:
-            produce(topic, partition, key, value, timestamp)
+            # To Kafka a number of a sequence is a time long ago, at which retention deletes.
+            produce(topic, partition, key, value, 0 if self._topology.is_sequence else timestamp)
         self.observed.emitted(partition, emissions, started)
 
     def _send(self, letter: Letter, batch: RecordBatch, topic: str) -> None:

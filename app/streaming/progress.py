@@ -9,6 +9,7 @@ from msgspec.structs import asdict
 
 from app.streaming.checkpoint import NO_TIME, Counters
 from app.streaming.telling import tell
+from schemas.event import EARLIEST_TIME_MS
 
 _EVERY_S = 5.0
 _RESTORE_EVERY_S = 2.0
@@ -54,7 +55,7 @@ class Progress:
         self._told_at, self._told_read = now, self._read
         newest = "none"
         if max_time != NO_TIME:
-            newest = f"{datetime.fromtimestamp(max_time / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+            newest = _moment(max_time)
         self._say(
             "progress",
             f"{counters.read:,} records read of its partitions, {rate:,.0f}/s now;"
@@ -67,6 +68,12 @@ class Progress:
 
     def _say(self, event: str, text: str, **fields: object) -> None:
         tell(event, f"{self._topology}: {text}", topology=self._topology, **fields)
+
+
+def _moment(time_ms: int) -> str:
+    if time_ms < EARLIEST_TIME_MS:  # A number of a sequence.
+        return f"{time_ms:,}"
+    return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 class RestoreProgress:

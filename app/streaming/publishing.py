@@ -5,6 +5,10 @@ tick (`partition.py`), and what is published is the state between; how records w
 show. What is published of a tick comes before the clock that has passed it, and all of it is
 acknowledged before any state that has passed the tick is written, as emissions are: after a crash
 it is published again, with the same bytes.
+
+A partition that is idle, by the topology's rule, publishes provisionally what it would if nothing
+came before now: else a referee could not tell it from one whose worker is gone. That leaves no
+trace, as provisional emissions do not.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,6 +27,7 @@ from app.streaming.topology import Topology
 from schemas.synopsis import (
     ClockKey,
     PartyClock,
+    ProvisionalKey,
     SynopsisHeaders,
     SynopsisKey,
     encode_key,
@@ -54,10 +59,16 @@ def published_statistics(topology: Topology) -> list[str]:
     """The names under which a topology's synopses are published, one for each of its runners: that
     of the first statistic which a synopsis keeps.
     """
+    return list(dict.fromkeys(published_by(topology)))
+
+
+def published_by(topology: Topology) -> list[str]:
+    """Of each of a topology's statistics, the name under which its synopsis is published."""
     first: dict[object, str] = {}
-    for label, runner in zip(topology.labels, topology.runners, strict=True):
+    return [
         first.setdefault(runner, label)
-    return list(first.values())
+        for label, runner in zip(topology.labels, topology.runners, strict=True)
+    ]
 
 
 class Publisher:
@@ -151,21 +162,28 @@ class SynopsisTopic:
         self._partitions = synopsis_partitions(topology, partitions)
 
     def records(
-        self, published: Iterable[Publication | Clock], partition: int
+        self, published: Iterable[Publication | Clock], partition: int, *, provisional: bool = False
     ) -> Iterator[SynopsisRecord]:
-        """The records of what a partition of the source publishes."""
+        """The records of what a partition of the source publishes, or would if nothing came."""
         party = party_name(self._source, partition)
+        announced = [0] * self._partitions
+
+        def key_of(of: SynopsisKey | ClockKey) -> bytes:
+            return encode_key(ProvisionalKey(of) if provisional else of)
+
         for item in published:
             if isinstance(item, Publication):
+                to = crc32(item.stream.encode()) % self._partitions
+                announced[to] += provisional
                 yield SynopsisRecord(
-                    crc32(item.stream.encode()) % self._partitions,
-                    encode_key(SynopsisKey(self._topology, item.statistic, item.stream, party)),
+                    to,
+                    key_of(SynopsisKey(self._topology, item.statistic, item.stream, party)),
                     item.synopsis,
                     item.tick,
                     SynopsisHeaders(item.meaning, item.source_offset).encode(),
                 )
                 continue
-            key = encode_key(ClockKey(self._topology, party))
-            value = msgspec.json.encode(PartyClock(item.tick, self._parties, item.source_offset))
+            key = key_of(ClockKey(self._topology, party))
             for to in range(self._partitions):
-                yield SynopsisRecord(to, key, value, item.tick, [])
+                clock = PartyClock(item.tick, self._parties, item.source_offset, announced[to])
+                yield SynopsisRecord(to, key, msgspec.json.encode(clock), item.tick, [])

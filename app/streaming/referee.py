@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from app.errors import SlidestatError
-from app.streaming.lengths import duration_ms
 from app.streaming.naming import Named
 from app.streaming.topology import PARTITION, Topology
 
@@ -23,8 +22,9 @@ class Referee(Named):
     parties which are `patience` of event time behind the furthest is given without them, as
     provisional, and names them; should they come before they are `correctable` behind, it is given
     again with them, under the same key. So memory is that of the synopses of as many ticks as the
-    parties are apart, at most those of `correctable`. `windows` are those of the topology by
-    default, `name` is NAME-global. Raises SlidestatError, naming the field, for what cannot be.
+    parties are apart, at most those of `correctable`. Of a sequence, both are numbers of events.
+    `windows` are those of the topology by default, `name` is NAME-global. Raises SlidestatError,
+    naming the field, for what cannot be.
     """
 
     of: Topology
@@ -71,11 +71,16 @@ class Referee(Named):
 
     @property
     def patience_ms(self) -> int:
-        return duration_ms(self.patience, "patience")
+        return self.of.duration(self.patience, "patience")
 
     @property
     def correctable_ms(self) -> int:
-        return duration_ms(self.correctable, "correctable")
+        return self.of.duration(self.correctable, "correctable")
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether event times are numbers of a global sequence."""
+        return self.of.is_sequence
 
     @property
     def idle_ms(self) -> int:
@@ -90,7 +95,7 @@ class Referee(Named):
             "group": self.group_name,
             "name": self.name,
             "source": self.source,
-            "every": f"{self.of.every_ms} ms",
+            "every": f"{self.of.every_ms} {self.of.times.unit}",
             "span": meaning["span"],
             "statistics": meaning["statistics"],
         }

@@ -9,10 +9,11 @@ import numpy as np
 from app.streaming.emission import FigureTable, OutputRecord
 from app.streaming.output_codec import EmissionCodec
 from app.streaming.party_synopses import PartySynopses
-from app.streaming.publishing import published_statistics
+from app.streaming.publishing import published_by
 from app.streaming.referee import Referee
 from app.streaming.runners import Answered, Runner
 from app.streaming.statistics import Sum
+from app.streaming.topology import Topology
 from app.streaming.unions import empty_synopsis, unite
 from app.synopses.merge import Bundle
 from schemas.emission import AbsentParty, Emission, Figure, emission_key
@@ -28,6 +29,46 @@ class Present(NamedTuple):
     absent: Sequence[AbsentParty]
 
 
+class UnionFigures:
+    """Figures of the union of parties, of a topology's statistics over its windows.
+
+    `published` names the synopsis of each statistic, as the parties publish it.
+    """
+
+    def __init__(self, topology: Topology, published: Sequence[str]) -> None:
+        self.runners = dict(zip(published, topology.runners, strict=True))
+        self.empty = {
+            statistic: empty_synopsis(runner, topology)
+            for statistic, runner in self.runners.items()
+        }
+        self._windows = np.array(topology.window_lengths, np.int64)
+        self._figures = FigureTable(topology, topology.window_lengths)
+        labelled = zip(topology.labels, topology.statistics, strict=True)
+        self._sums = {label for label, statistic in labelled if isinstance(statistic, Sum)}
+
+    def at(
+        self, tick: int, streams: Sequence[PartySynopses], parties: Collection[str]
+    ) -> list[list[Figure]]:
+        """The figures of each stream, of which there is one at least, at a tick."""
+        answered: dict[Runner, Answered] = {}
+        for statistic, runner in self.runners.items():
+            bundles = []
+            for stream in streams:
+                known = stream.at(tick, statistic, parties)
+                bundles.append(Bundle.of(known or {_NOBODY: self.empty[statistic]}))
+            answered[runner] = unite(runner, bundles, [tick] * len(bundles), self._windows)
+        return [self._widened(figures, parties) for figures in self._figures.rows(answered)]
+
+    def _widened(self, figures: list[Figure], parties: Collection[str]) -> list[Figure]:
+        """The figures with what the union promises: in a sum each party rounds once for itself."""
+        return [
+            msgspec.structs.replace(figure, absolute_error=figure.absolute_error * len(parties))
+            if figure.statistic in self._sums
+            else figure
+            for figure in figures
+        ]
+
+
 class RefereeAnswers:
     """Answers one tick for many streams in one call a statistic."""
 
@@ -36,27 +77,20 @@ class RefereeAnswers:
         self._referee = referee
         self._partition = partition
         self._codec = codec
-        self._figures = FigureTable(topology, topology.window_lengths)
-        self._windows = np.array(topology.window_lengths, np.int64)
-        runners = list(dict.fromkeys(topology.runners))
-        self._runners = dict(zip(published_statistics(topology), runners, strict=True))
-        self._empty = {
-            statistic: empty_synopsis(runner, topology)
-            for statistic, runner in self._runners.items()
+        self._figures = UnionFigures(topology, published_by(topology))
+        self._made_with = {
+            statistic: _made_with(empty) for statistic, empty in self._figures.empty.items()
         }
-        self._made_with = {statistic: _made_with(empty) for statistic, empty in self._empty.items()}
-        labelled = zip(topology.labels, topology.statistics, strict=True)
-        self._sums = {label for label, statistic in labelled if isinstance(statistic, Sum)}
 
     def knows(self, statistic: str) -> bool:
         """Whether a statistic of this name is answered for."""
-        return statistic in self._runners
+        return statistic in self._made_with
 
     def check(self, statistic: str, synopsis: bytes) -> None:
         """Raise SynopsisError unless these bytes are a synopsis of the statistic."""
         if _made_with(synopsis) != self._made_with[statistic]:
             # The bundle of the two says in which way they differ.
-            Bundle.of({_NOBODY: self._empty[statistic], "published": synopsis})
+            Bundle.of({_NOBODY: self._figures.empty[statistic], "published": synopsis})
 
     def warm(self) -> None:
         """Answer once of nothing, so that all kernels are loaded."""
@@ -76,14 +110,7 @@ class RefereeAnswers:
         if not streams:
             return []
         names = sorted(streams)
-        answered: dict[Runner, Answered] = {}
-        for statistic, runner in self._runners.items():
-            bundles = []
-            for name in names:
-                known = streams[name].at(tick, statistic, present.parties)
-                bundles.append(Bundle.of(known or {_NOBODY: self._empty[statistic]}))
-            answered[runner] = unite(runner, bundles, [tick] * len(bundles), self._windows)
-        rows = self._figures.rows(answered)
+        rows = self._figures.at(tick, [streams[name] for name in names], present.parties)
         referee = self._referee
         records = []
         for name, figures in zip(names, rows, strict=True):
@@ -91,7 +118,7 @@ class RefereeAnswers:
                 referee.name,
                 name,
                 tick,
-                self._widened(figures, present.parties),
+                figures,
                 referee.source,
                 self._partition,
                 source_offset,
@@ -102,15 +129,6 @@ class RefereeAnswers:
             key = emission_key(referee.name, name, tick)
             records.append((key, self._codec.encode(emission), tick))
         return records
-
-    def _widened(self, figures: list[Figure], parties: Collection[str]) -> list[Figure]:
-        """The figures with what the union promises: in a sum each party rounds once for itself."""
-        return [
-            msgspec.structs.replace(figure, absolute_error=figure.absolute_error * len(parties))
-            if figure.statistic in self._sums
-            else figure
-            for figure in figures
-        ]
 
 
 def _made_with(synopsis: bytes) -> tuple[int, object]:

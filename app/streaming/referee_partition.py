@@ -7,7 +7,9 @@ order alone:
 2. a clock that goes on may settle ticks: those that all parties have come to (or that the last of
    them is more than `correctable` behind), which are answered once and for all; then ticks that are
    more than `patience` behind the furthest party are answered without those that have not come;
-3. what no later tick needs is forgotten.
+3. what no later tick needs is forgotten;
+4. a party that is idle says what it would publish if nothing came. With that it is present in
+   answers that are given without waiting for it, as provisional ones, until its next clock.
 
 The final answers of streams do not depend on how the parties' records mix: a tick's synopses come
 before the clock that settles it, and are what they are. Provisional ones do.
@@ -15,7 +17,8 @@ before the clock that settles it, and are what they are. Provisional ones do.
 What survives a crash. A flush writes the clocks and how far ticks are settled first, in one row,
 then synopses, then what is forgotten, then the checkpoint. So in a half-written changelog the first
 row may be ahead of the checkpoint: records read again bring their synopses, and clocks that are
-known move nothing; those that settle more ticks come after all synopses that these need.
+known move nothing; those that settle more ticks come after all synopses that these need. What idle
+parties would publish is not stored: they say it again at the next tick of the clock on the wall.
 """
 
 from collections.abc import Iterator
@@ -27,8 +30,10 @@ import numpy as np
 from app.errors import SlidestatError
 from app.streaming.checkpoint import NO_TIME, Checkpoint, decode_checkpoint, encode_checkpoint
 from app.streaming.emission import OutputRecord
+from app.streaming.idle_parties import IdleParties
 from app.streaming.key_cache import PartitionStore
 from app.streaming.ledger import COUNTED, DEAD, Ledger
+from app.streaming.live_referee import RefereeView
 from app.streaming.output_codec import EmissionCodec, JsonCodec
 from app.streaming.partition import Effects, Letter, Snapshot
 from app.streaming.party_synopses import PartySynopses, Piece
@@ -38,10 +43,10 @@ from app.streaming.referee_answers import Present, RefereeAnswers
 from app.synopses.errors import SynopsisError
 from schemas.dead_letter import Reason
 from schemas.emission import AbsentParty
-from schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
 from schemas.synopsis import (
     ClockKey,
     PartyClock,
+    ProvisionalKey,
     SynopsisKey,
     decode_clock,
     decode_key,
@@ -53,9 +58,12 @@ _MOST_PARTIES = 100_000
 
 
 class _Clocks(msgspec.Struct):
-    """How far each party has come, and the ticks: `settled` up to one, `answered` up to one."""
+    """How far each party has come, by `offsets` of its source, and the ticks: `settled` up to one,
+    `answered` up to one.
+    """
 
     of: dict[str, int] = msgspec.field(default_factory=dict)
+    offsets: dict[str, int] = msgspec.field(default_factory=dict)
     parties: int = 0
     settled: int = NO_TIME
     answered: int = NO_TIME
@@ -95,6 +103,7 @@ class RefereeProcessor:
     ) -> None:
         self._topology = referee.of
         self._topic = topic
+        self._partition = partition
         self._patience = referee.patience_ms
         self._correctable = referee.correctable_ms
         self._meaning = referee.state_meaning
@@ -105,6 +114,7 @@ class RefereeProcessor:
         self._next_offset = self._checkpoint.next_offset
         self._ledger = Ledger(self._checkpoint)
         self._clocks = _Clocks()
+        self._idle = IdleParties()
         self._streams: dict[str, PartySynopses] = {}
         self._changed: dict[str, bytes | None] = {}
         self._clocks_changed = False
@@ -150,6 +160,14 @@ class RefereeProcessor:
     def provisional(self, _now: int) -> Iterator[list[OutputRecord]]:
         """None: what is answered before all parties have come goes by event time."""
         return iter(())
+
+    def view(self) -> RefereeView:
+        """Its streams, for questions: at the newest tick that is answered for."""
+        every = self._topology.every_ms
+        tick = max(self._clocks.settled, self._clocks.answered) // every * every
+        tick = max(tick, NO_TIME)
+        present = self._present(tick, with_idle=tick > self._clocks.settled)
+        return RefereeView(self._partition, tick, self._next_offset, self._streams, present)
 
     def snapshot(self) -> Snapshot | None:
         """What changed since the last snapshot, or None, as of a `PartitionProcessor`."""
@@ -206,14 +224,26 @@ class RefereeProcessor:
             whose = decode_key(key)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise _RefusedError(Reason.BAD_KEY, str(error)) from None
+        is_of_idle = isinstance(whose, ProvisionalKey)
+        whose = whose.of if isinstance(whose, ProvisionalKey) else whose
         if whose.topology != self._topology.name:
             raise _RefusedError(Reason.BAD_KEY, f"of the topology {whose.topology!r}")
         if not self._is_party(whose.party):
             raise _RefusedError(Reason.BAD_KEY, f"{whose.party!r} is no partition of the source")
         if isinstance(whose, ClockKey):
-            self._take_clock(whose, value, offset, effects)
+            clock = self._clock(value)
+            if is_of_idle:
+                self._take_clock_of_idle(whose.party, clock)
+            elif not self._take_clock(whose.party, clock):
+                return
+            self._answer(offset, effects)
+            return
+        self._check_synopsis(whose, value, timestamp)
+        piece = Piece(whose.statistic, whose.party, timestamp)
+        if is_of_idle:
+            self._idle.announce(whose.key, piece, value)
         else:
-            self._take_synopsis(whose, value, timestamp)
+            self._take_synopsis(whose.key, piece, value)
 
     def _is_party(self, name: str) -> bool:
         topic, _, partition = name.rpartition("/")
@@ -223,7 +253,7 @@ class RefereeProcessor:
             and party_name(topic, int(partition)) == name
         )
 
-    def _take_synopsis(self, whose: SynopsisKey, value: bytes, tick: int) -> None:
+    def _check_synopsis(self, whose: SynopsisKey, value: bytes, tick: int) -> None:
         if not self._answers.knows(whose.statistic):
             raise _RefusedError(Reason.BAD_KEY, f"no statistic is called {whose.statistic!r}")
         self._check_tick(tick)
@@ -231,17 +261,19 @@ class RefereeProcessor:
             self._answers.check(whose.statistic, value)
         except SynopsisError as error:
             raise _RefusedError(Reason.BAD_SYNOPSIS, str(error)) from None
-        self._of(whose.key).put(Piece(whose.statistic, whose.party, tick), value)
-        place = _Place(whose.key, whose.statistic, whose.party, tick)
-        self._changed[_row(place)] = value
-        if tick <= self._clocks.settled:
-            self._forget(whose.key)
+
+    def _take_synopsis(self, stream: str, piece: Piece, value: bytes) -> None:
+        self._of(stream).put(piece, value)
+        self._changed[_row(_Place(stream, *piece))] = value
+        if piece.tick <= self._clocks.settled:
+            self._forget(stream)
 
     def _check_tick(self, tick: int) -> None:
-        if not EARLIEST_TIME_MS <= tick < LATEST_TIME_MS + self._topology.every_ms:
+        times = self._topology.times
+        if not times.earliest <= tick < times.latest + self._topology.every_ms:
             raise _RefusedError(Reason.BAD_TIME, f"{tick} is no tick")
 
-    def _take_clock(self, whose: ClockKey, value: bytes, offset: int, effects: Effects) -> None:
+    def _clock(self, value: bytes) -> PartyClock:
         try:
             clock: PartyClock = decode_clock(value)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -249,53 +281,98 @@ class RefereeProcessor:
         if clock.parties > _MOST_PARTIES:
             raise _RefusedError(Reason.BAD_SYNOPSIS, f"{clock.parties} parties")
         self._check_tick(clock.tick_ms)
+        return clock
+
+    def _take_clock(self, party: str, clock: PartyClock) -> bool:
+        """Whether it goes on."""
         clocks = self._clocks
-        if clock.tick_ms <= clocks.of.get(whose.party, NO_TIME):
-            return
-        clocks.of[whose.party] = clock.tick_ms
+        if clock.tick_ms <= clocks.of.get(party, NO_TIME):
+            return False
+        clocks.of[party] = clock.tick_ms
+        clocks.offsets[party] = clock.source_offset
         clocks.parties = max(clocks.parties, clock.parties)
         self._clocks_changed = True
-        self._answer(offset, effects)
+        self._idle.drop(party)
+        self._drop_of_idle(party)
+        return True
+
+    def _take_clock_of_idle(self, party: str, clock: PartyClock) -> None:
+        announced = self._idle.take(party, clock)
+        # One that has read less than was published since is of a worker that has lost the party.
+        if clock.source_offset < self._clocks.offsets.get(party, -1):
+            self._idle.drop(party)
+            announced = {}
+        self._drop_of_idle(party)
+        for (stream, piece), synopsis in announced.items():
+            self._of(stream).put_of_idle(piece, synopsis)
+
+    def _drop_of_idle(self, party: str) -> None:
+        for stream, synopses in list(self._streams.items()):
+            synopses.drop_of_idle(party)
+            if not synopses:
+                del self._streams[stream]
 
     def _answer(self, offset: int, effects: Effects) -> None:
         """Answer for the ticks that have become due."""
         clocks = self._clocks
-        furthest = max(clocks.of.values())
+        furthest = max(clocks.of.values(), default=NO_TIME)
         nearest = min(
-            clocks.of.get(party_name(self._topology.source, number), NO_TIME)
-            for number in range(clocks.parties)
+            (clocks.of.get(name, NO_TIME) for name in self._names(clocks.parties)), default=NO_TIME
         )
         settled = max(clocks.settled, nearest, furthest - self._correctable)
-        due = max(settled, furthest - self._patience)
-        for tick, streams in self._due(clocks.settled, settled):
+        due = max(settled, furthest - self._patience, self._due_with_idle(furthest))
+        for tick, streams in self._due(clocks.settled, settled, with_idle=False):
             effects.emissions += self._answers.at(
-                tick, streams, self._present(tick), offset, provisional=False
+                tick, streams, self._present(tick, with_idle=False), offset, provisional=False
             )
-        for tick, streams in self._due(max(settled, clocks.answered), due):
+        for tick, streams in self._due(max(settled, clocks.answered), due, with_idle=True):
             effects.emissions += self._answers.at(
-                tick, streams, self._present(tick), offset, provisional=True
+                tick, streams, self._present(tick, with_idle=True), offset, provisional=True
             )
-        clocks.answered = max(clocks.answered, due)
+        if due > clocks.answered:
+            clocks.answered = due
+            self._clocks_changed = True
         if settled > clocks.settled:
             clocks.settled = settled
             for stream in list(self._streams):
                 self._forget(stream)
 
-    def _due(self, after: int, until: int) -> Iterator[tuple[int, dict[str, PartySynopses]]]:
+    def _due_with_idle(self, furthest: int) -> int:
+        """Up to where every party that is not idle has come, but no further than something was
+        published, or would be: only that is sure to be answered for again.
+        """
+        if not self._idle.reach:
+            return NO_TIME
+        ahead = (synopses.newest_of_idle() for synopses in self._streams.values())
+        newest = max((tick for tick in ahead if tick is not None), default=NO_TIME)
+        came = self._came(with_idle=True)
+        names = self._names(max(self._clocks.parties, self._idle.parties))
+        return min(max(furthest, newest), *(came.get(name, NO_TIME) for name in names))
+
+    def _came(self, *, with_idle: bool) -> dict[str, int]:
+        came = self._clocks.of
+        if not with_idle:
+            return came
+        return came | {p: max(tick, came.get(p, NO_TIME)) for p, tick in self._idle.reach.items()}
+
+    def _names(self, parties: int) -> list[str]:
+        return [party_name(self._topology.source, number) for number in range(parties)]
+
+    def _due(
+        self, after: int, until: int, *, with_idle: bool
+    ) -> Iterator[tuple[int, dict[str, PartySynopses]]]:
         """The ticks in (after, until], rising, each with the streams to answer for."""
         if until <= after:
             return
         at: dict[int, dict[str, PartySynopses]] = {}
         for name, synopses in self._streams.items():
-            for tick in synopses.ticks(after, until):
+            for tick in synopses.ticks(after, until, with_idle=with_idle):
                 at.setdefault(tick, {})[name] = synopses
         yield from sorted(at.items(), key=lambda item: item[0])
 
-    def _present(self, tick: int) -> Present:
-        names = [
-            party_name(self._topology.source, number) for number in range(self._clocks.parties)
-        ]
-        came = self._clocks.of
+    def _present(self, tick: int, *, with_idle: bool) -> Present:
+        came = self._came(with_idle=with_idle)
+        names = self._names(max(self._clocks.parties, self._idle.parties if with_idle else 0))
         return Present(
             [name for name in names if came.get(name, NO_TIME) >= tick],
             [AbsentParty(name, came.get(name)) for name in names if came.get(name, NO_TIME) < tick],

@@ -5,6 +5,12 @@ microseconds and nanoseconds are four ranges that do not touch: events in anothe
 topology's make dead letters. A time between two milliseconds is that of the earlier one in every
 format, so that one moment lies in the same windows however it is written; texts and fractions are
 read to the nearest microsecond.
+
+A global sequence number is a clock, too: one that goes on by one with each event of a stream that
+is split over partitions. Then all that is said of milliseconds holds of numbers: lengths are
+numbers of events, and windows are those of the last n of the whole. Numbers lie below all times in
+milliseconds, so that wherever one of the two is shown it is plain which it is; they cannot be told
+from times in seconds.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,12 +33,22 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class TimeFormat:
     """A way to write times: `text` for people, `type` what msgspec reads. `to_ms` makes of `count`
     times as they were read int64[count] milliseconds; `written` is a millisecond as JSON has it.
+    An event's time is from `earliest` on and before `latest`. Where `unit` is events, milliseconds
+    are numbers of a sequence.
     """
 
     text: str
     type: object
     to_ms: Callable[[Iterable[Any], int], Int64s]
     written: Callable[[int], object]
+    earliest: int = EARLIEST_TIME_MS
+    latest: int = LATEST_TIME_MS
+    unit: str = "ms"
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether times are numbers of a global sequence."""
+        return self.unit == "events"
 
 
 def _milliseconds(times: Iterable[int], count: int) -> Int64s:
@@ -79,5 +95,14 @@ TIME_FORMATS = {
         Annotated[datetime, Meta(tz=True)],
         _from_datetimes,
         lambda ms: (_EPOCH + timedelta(milliseconds=ms)).isoformat(),
+    ),
+    "sequence": TimeFormat(
+        "numbers of a global sequence",
+        Annotated[int, Meta(ge=0, lt=EARLIEST_TIME_MS)],
+        _milliseconds,
+        lambda number: number,
+        earliest=0,
+        latest=EARLIEST_TIME_MS,
+        unit="events",
     ),
 }

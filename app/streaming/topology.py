@@ -18,7 +18,7 @@ from app.streaming.fields import (
     field_text,
     path_unless,
 )
-from app.streaming.lengths import WindowLength, duration_ms, window_length
+from app.streaming.lengths import WindowLength, duration_ms, sequence_length, window_length
 from app.streaming.naming import NAME, NAME_RULE, Named
 from app.streaming.statistics import DEFAULT, Statistic
 from app.streaming.time_format import TIME_FORMATS, TimeFormat
@@ -48,14 +48,16 @@ class Topology(Named):
     "0s" never does so. Fields are paths into the JSON records; "kafka:key" as `key_field` and
     "kafka:timestamp" as `time_field` are what Kafka keeps of the record itself, UTF-8 text and
     milliseconds. `time_format` says how times are written: "ms", "s", "us" or "ns" since 1970, or
-    "iso8601". `group` is the consumer group of the workers, the topology's name by default:
-    topologies of one source and group share a worker. `output_format` is that of the emissions,
-    "json" or "avro". `output` begins the names of the topics that are written, the topology's name
-    by default: two versions of a topology, in groups of their own, can run side by side. `publish`
-    has the partitions publish their synopses at each tick, for a referee: those of the keys that it
-    lists, which may be spread over partitions because they are too hot for one, and are not emitted
-    but by the referee; or, with "partition", one state a partition over all of its events, which
-    need no key. Raises SlidestatError, naming the field, for a topology that cannot be.
+    "iso8601"; or that they are numbers of a global "sequence": then all lengths are numbers of
+    events ("1000 events"), what is called `..._ms` too, and there is no `ahead` and no `idle`.
+    `group` is the consumer group of the workers, the topology's name by default: topologies of one
+    source and group share a worker. `output_format` is that of the emissions, "json" or "avro".
+    `output` begins the names of the topics that are written, the topology's name by default: two
+    versions of a topology, in groups of their own, can run side by side. `publish` has the
+    partitions publish their synopses at each tick, for a referee: those of the keys that it lists,
+    which may be spread over partitions because they are too hot for one, and are not emitted but by
+    the referee; or, with "partition", one state a partition over all of its events, which need no
+    key. Raises SlidestatError, naming the field, for a topology that cannot be.
     """
 
     name: str
@@ -126,8 +128,8 @@ class Topology(Named):
             )
 
     def _check_times(self) -> None:
-        if duration_ms(self.every, "every") < 1:
-            raise SlidestatError("every is 0.", 'Give a duration such as "1m".')
+        if self.every_ms < 1:
+            raise SlidestatError("every is 0.", 'Give a length such as "1m".')
         span = self.span_length
         if isinstance(self.windows, str) or not isinstance(self.windows, Sequence):
             raise SlidestatError(
@@ -135,7 +137,7 @@ class Topology(Named):
                 'Write the windows as a list, also a single one: ["1h"].',
             )
         for text in self.windows:
-            window = window_length(text, "windows")
+            window = self.window(text, "windows")
             if window.of_events != span.of_events:
                 raise SlidestatError(
                     f"windows has {text!r}, but the span is {self.span!r}.",
@@ -148,11 +150,27 @@ class Topology(Named):
                 )
         # Read, so that what is wrong is said now.
         _ = (self.lateness_ms, self.ahead_ms, self.idle_ms)
+        if self.is_sequence:
+            self._check_sequence()
         if not span.of_events and self.lateness_ms > span.length:
             raise SlidestatError(
                 f"lateness is {self.lateness!r}, more than the span {self.span!r}.",
                 "Lengthen the span or shorten the lateness.",
             )
+
+    def _check_sequence(self) -> None:
+        if self.span_length.length >= self.times.latest:
+            raise SlidestatError(
+                f"span is {self.span!r}, longer than a sequence may be.",
+                f"Give less than {self.times.latest:_} events.",
+            )
+        for field in ("ahead", "idle"):
+            if getattr(self, field) != getattr(Topology, field):
+                raise SlidestatError(
+                    f"{field} is {getattr(self, field)!r}, but event times are numbers of a"
+                    " sequence, which no clock on the wall can be compared with.",
+                    "Leave it out.",
+                )
 
     def _check_statistics(self) -> None:
         statistics = self.statistics
@@ -170,7 +188,7 @@ class Topology(Named):
                 "Give at least one statistic, and each once; `name` tells two of a kind apart.",
             )
         for statistic in statistics:
-            if statistic.needs_time and self.span_length.of_events:
+            if statistic.needs_time and self.windows_of_events:
                 raise SlidestatError(
                     f"{statistic.kind} is asked for, but windows are of {self.span!r}.",
                     "Take it out, or give the span as a duration.",
@@ -212,7 +230,8 @@ class Topology(Named):
             raise SlidestatError(
                 f"publish is {publish!r}, but windows are of {self.span!r}: partitions number"
                 " their events each on its own.",
-                "Give the span as a duration.",
+                "Give the span as a duration, or number the events of all partitions in one"
+                ' sequence: time_format="sequence".',
             )
         for statistic in self.statistics:
             if not statistic.can_be_united:
@@ -222,10 +241,33 @@ class Topology(Named):
                     "Take it out, or keep it in a topology that does not publish.",
                 )
 
+    @property
+    def is_sequence(self) -> bool:
+        """Whether event times are numbers of a global sequence."""
+        return self.times.is_sequence
+
+    @property
+    def windows_of_events(self) -> bool:
+        """Whether windows are numbers of events: of each key's, or of the sequence."""
+        return self.is_sequence or self.span_length.of_events
+
     @cached_property
     def span_length(self) -> WindowLength:
         """The span N."""
-        return window_length(self.span, "span")
+        return self.window(self.span, "span")
+
+    def window(self, text: str, field: str) -> WindowLength:
+        """The length of a window, as it is written; of a sequence, one of event time."""
+        if not self.is_sequence:
+            return window_length(text, field)
+        length = sequence_length(text, field)
+        if length < 1:
+            raise SlidestatError(f"{field} is 0.", 'Give a length such as "1000 events".')
+        return WindowLength(length, of_events=False)
+
+    def duration(self, text: str, field: str) -> int:
+        """A length of event time, as it is written: in milliseconds, or numbers of the sequence."""
+        return (sequence_length if self.is_sequence else duration_ms)(text, field)
 
     @property
     def forgets_keys(self) -> bool:
@@ -235,11 +277,11 @@ class Topology(Named):
 
     @property
     def every_ms(self) -> int:
-        return duration_ms(self.every, "every")
+        return self.duration(self.every, "every")
 
     @property
     def lateness_ms(self) -> int:
-        return duration_ms(self.lateness, "lateness")
+        return self.duration(self.lateness, "lateness")
 
     @property
     def ahead_ms(self) -> int:
@@ -253,7 +295,7 @@ class Topology(Named):
     def window_lengths(self) -> tuple[int, ...]:
         """Lengths of the emitted windows, shortest first, in what the span is measured in."""
         windows = self.windows or (self.span,)
-        return tuple(sorted({window_length(window, "windows").length for window in windows}))
+        return tuple(sorted({self.window(window, "windows").length for window in windows}))
 
     @property
     def key_path(self) -> FieldPath | None:
@@ -319,8 +361,8 @@ class Topology(Named):
             "source": self.source,
             "key_field": "none, whole partitions" if self.publishes_partitions else self.key_name,
             "time_field": self.time_name + ("" if written == "ms" else f" in {written}"),
-            "span": f"{self.span_length.length} {'events' if self.span_length.of_events else 'ms'}",
-            "lateness": f"{self.lateness_ms} ms",
+            "span": f"{self.span_length.length} {'events' if self.windows_of_events else 'ms'}",
+            "lateness": f"{self.lateness_ms} {self.times.unit}",
             "statistics": "; ".join(dict.fromkeys(runner.meaning for runner in self.runners)),
         }
 
@@ -365,4 +407,13 @@ def require_one_worker(topologies: Sequence["Topology | Referee"]) -> None:
         raise SlidestatError(
             f"The topologies of a worker are named {', '.join(names)}.",
             "Name each once: its topics and its state go by the name.",
+        )
+
+
+def require_times(topology: Topology, what: str) -> None:
+    """Raise SlidestatError, for something that needs times, unless event times are such."""
+    if topology.is_sequence:
+        raise SlidestatError(
+            f"{topology.name} has numbers of a sequence for event times, and {what} goes by times.",
+            "Give it a topology of the same events with a time_field of times.",
         )

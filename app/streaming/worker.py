@@ -146,7 +146,6 @@ def create_app(
     live = {
         topology.name: LiveTopology(topology, pipeline)
         for topology, pipeline in zip(topologies, pipelines, strict=True)
-        if isinstance(topology, Topology)
     }
     app.make_web = lambda: web.server(app, live)
     flushing = asyncio.Lock()

@@ -23,7 +23,6 @@ from app.streaming.records import RecordBatch
 from app.streaming.topology import Topology
 from app.testing.memory_store import MemoryStore
 from schemas.emission import Emission, Figure
-from schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
 
 # As in Kafka: a record without one.
 NO_TIMESTAMP = -1
@@ -122,10 +121,13 @@ class TopologyDriver:
                 "Advance to a later time.",
             )
         event_time = time + self.topology.lateness_ms
-        if not EARLIEST_TIME_MS <= event_time < LATEST_TIME_MS:
+        times = self.topology.times
+        if not times.earliest <= event_time < times.latest:
             raise SlidestatError(
                 f"{event_time} is no time that an event may have.",
-                "Give milliseconds since 1970; events lie from 1980 to 2100.",
+                f"Give a number below {times.latest:,}."
+                if times.is_sequence
+                else "Give milliseconds since 1970; events lie from 1980 to 2100.",
             )
         tick = self._clock_record(event_time)
         for number, watermark in enumerate(watermarks):
@@ -146,8 +148,10 @@ class TopologyDriver:
         emitted is, provisionally, if the topology has an `idle`.
         """
         if self.topology.idle_ms:
-            for processor in self._processors:
+            for number, processor in enumerate(self._processors):
                 self._take(chain.from_iterable(processor.provisional(now)))
+                ahead = processor.published_ahead(now)
+                self.published += self._synopses.records(ahead, number, provisional=True)
 
     def commit(self) -> None:
         """Make durable what was done so far, as a worker does each second."""

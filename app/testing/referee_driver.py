@@ -51,6 +51,13 @@ class RefereeDriver:
         self.parties.advance_to(time)
         self._judge()
 
+    def idle_until(self, now: int) -> None:
+        """Let no event come until the clock on the wall shows `now`, as
+        `TopologyDriver.idle_until`.
+        """
+        self.parties.idle_until(now)
+        self._judge()
+
     def _judge(self) -> None:
         new = self.parties.published[self._read :]
         self._read = len(self.parties.published)

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from glob import escape
 
 from app.client.watch import EmissionReader
+from app.streaming.referee import Referee
 from app.streaming.topology import Topology
 from schemas.emission import Emission
 
@@ -18,7 +19,7 @@ MOST_EMISSIONS = 300
 _LONGEST_S = 4.0
 
 # Asked with a topology, a partition and a key of it.
-History = Callable[[Topology, int, str], Awaitable[list[Emission]]]
+History = Callable[[Topology | Referee, int, str], Awaitable[list[Emission]]]
 
 
 class OutputHistory:
@@ -29,7 +30,9 @@ class OutputHistory:
         self._registry = registry
         self._reading = asyncio.Lock()
 
-    async def __call__(self, topology: Topology, partition: int, key: str) -> list[Emission]:
+    async def __call__(
+        self, topology: Topology | Referee, partition: int, key: str
+    ) -> list[Emission]:
         """The key's newest emissions among the last records of its partition, by window end; of
         several with one end, the last.
 
@@ -40,7 +43,7 @@ class OutputHistory:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(None, self._read, topology, partition, key)
 
-    def _read(self, topology: Topology, partition: int, key: str) -> list[Emission]:
+    def _read(self, topology: Topology | Referee, partition: int, key: str) -> list[Emission]:
         reader = EmissionReader(
             self._bootstrap,
             topology.output_topic,

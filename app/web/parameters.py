@@ -6,7 +6,10 @@ from difflib import get_close_matches
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from app.errors import SlidestatError
+from app.streaming.live import Question
 from app.streaming.live_query import LiveQuery
+from app.streaming.live_referee import RefereeQuery
+from app.streaming.referee import Referee
 from app.streaming.topology import Topology
 from schemas.event import MAX_KEY_LENGTH
 
@@ -33,7 +36,7 @@ def key_of(segment: str) -> str:
         ) from error
 
 
-def key_query(topology: Topology, query: str) -> LiveQuery:
+def key_query(topology: Topology | Referee, query: str) -> Question:
     """The question of ?window=&statistic=&quantile=, each any number of times."""
     parameters = _parameters(query, ("window", "statistic", "quantile"))
     for name, values in parameters.items():
@@ -49,7 +52,10 @@ def key_query(topology: Topology, query: str) -> LiveQuery:
             f"Ask for at most {MOST_PAIRS} in one question.",
         )
     quantiles = [_number("quantile", text) for text in parameters["quantile"]]
-    return LiveQuery(topology, parameters["window"], parameters["statistic"], quantiles)
+    asked = parameters["window"], parameters["statistic"], quantiles
+    if isinstance(topology, Referee):
+        return RefereeQuery(topology, *asked)
+    return LiveQuery(topology, *asked)
 
 
 def page_query(query: str) -> tuple[str, str, int]:

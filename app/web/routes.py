@@ -16,6 +16,7 @@ from prometheus_client.exposition import choose_encoder
 
 from app.errors import SlidestatError
 from app.streaming.live import LiveTopology
+from app.streaming.referee import Referee
 from app.web.address import WebAddress
 from app.web.faults import HttpError, bad_request, json_response, unavailable
 from app.web.history import History
@@ -173,7 +174,7 @@ class Routes:
         _checked(no_query, request)
         is_for_here = self._is_for_here(request)
         _require_ready(live)
-        held = [view.partition for view in live.views() if view.state(key) is not None]
+        held = [view.partition for view in live.views() if view.has(key)]
         if len(held) > 1:
             raise _in_two_places(key, [f"partition {partition}" for partition in held])
         if held:
@@ -193,7 +194,8 @@ class Routes:
         raise HttpError(
             404,
             f"The topology {live.topology.name!r} has no key {key!r}.",
-            "A key is there from its first event until its last one has left the span.",
+            "A key is there from its first event until its last one has left the span; in a"
+            " referee, from its first answer on.",
         )
 
     def _topology(self, request: web.Request) -> LiveTopology:
@@ -248,17 +250,18 @@ class Routes:
         return WorkerStatus(self._url, "ready", 0, live.status())
 
     def _describe(self, live: LiveTopology) -> TopologyDescription:
-        topology = live.topology
+        declared = live.topology
+        topology = declared.answering if isinstance(declared, Referee) else declared
         return TopologyDescription(
-            topology.name,
-            topology.source,
-            topology.output_topic,
-            topology.late_topic,
-            topology.dead_letter_topic,
-            topology.table_name,
+            declared.name,
+            declared.source,
+            declared.output_topic,
+            declared.late_topic,
+            declared.dead_letter_topic,
+            declared.table_name,
             topology.span,
-            None if topology.span_length.of_events else topology.span_length.length,
-            topology.span_length.length if topology.span_length.of_events else None,
+            None if topology.windows_of_events else topology.span_length.length,
+            topology.span_length.length if topology.windows_of_events else None,
             list(topology.windows or (topology.span,)),
             topology.every,
             topology.lateness,
@@ -268,7 +271,7 @@ class Routes:
             ],
             [
                 WorkerDescription(worker.url, list(worker.partitions))
-                for worker in self._peers.workers(topology.source)
+                for worker in self._peers.workers(declared.source)
             ],
         )
 

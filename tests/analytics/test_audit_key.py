@@ -21,10 +21,9 @@ from app.streaming.decoding import EventDecoder
 from app.streaming.fields import RECORD_KEY, RECORD_TIMESTAMP
 from app.streaming.partition import PartitionProcessor
 from app.streaming.statistics import Count, Distinct, Mean, Norm, Quantiles, TopItems
-from app.streaming.time_format import TIME_FORMATS
 from app.streaming.topology import Topology
 from schemas.emission import Emission, Figure
-from tests.streaming.cases import Case, cases, laws, topology
+from tests.streaming.cases import CLOCKS, Case, cases, laws, topology
 from tests.streaming.checks import emissions_of, offsets_of
 from tests.streaming.memory import PARTITION, SOURCE, MemoryStore, batch_of, outputs_of
 from tests.streaming.model import Record
@@ -217,7 +216,7 @@ def test_a_record_that_is_no_event(partition: Partition, record: bytes | None) -
         read_event(partition.declaration, RawRecord(b"k", record, 0))
 
 
-@pytest.mark.parametrize("time_format", sorted(TIME_FORMATS))
+@pytest.mark.parametrize("time_format", CLOCKS)
 def test_keys_and_times_are_those_that_a_worker_reads(time_format: str) -> None:
     """Of whole numbers and of the record's own keys, and of times in every format."""
     times: list[object] = {

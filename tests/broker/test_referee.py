@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from app.streaming.live_referee import RefereeQuery
 from app.streaming.partition import PartitionProcessor
 from app.streaming.publishing import SynopsisTopic
 from app.streaming.records import RecordBatch
@@ -16,8 +17,10 @@ from app.streaming.referee_partition import RefereeProcessor
 from app.streaming.topology import Topology
 from app.testing.memory_store import MemoryStore
 from schemas.emission import Emission
+from schemas.query import KeyAnswer
 from schemas.synopsis import SynopsisKey, decode_key
 from tests.broker.conftest import MakeStage
+from tests.broker.test_queries import get
 from tests.broker.workers import (
     DRAIN_S,
     Records,
@@ -61,8 +64,10 @@ def answers(records: Records) -> list[Emission]:
     return [msgspec.structs.replace(e, source_offset=0) for e in found]
 
 
-def undisturbed(referee: Referee, topology: Topology, source: Records) -> list[Emission]:
-    """The final answers of a referee whose parties come to each tick at once."""
+def undisturbed(
+    referee: Referee, topology: Topology, source: Records
+) -> tuple[list[Emission], RefereeProcessor]:
+    """The final answers of a referee whose parties come to each tick at once, and the referee."""
     topic = SynopsisTopic(topology, len(source))
     published = []
     for partition, records in source.items():
@@ -80,10 +85,20 @@ def undisturbed(referee: Referee, topology: Topology, source: Records) -> list[E
         [record.timestamp for record in published],
         0,
     )
-    effects = RefereeProcessor(referee, referee.source, 0, MemoryStore()).process(batch)
+    processor = RefereeProcessor(referee, referee.source, 0, MemoryStore())
+    effects = processor.process(batch)
     assert not effects.dead_letters
     found = [msgspec.json.decode(value, type=Emission) for _, value, _ in effects.emissions]
-    return [msgspec.structs.replace(e, source_offset=0) for e in found if not e.provisional]
+    final = [msgspec.structs.replace(e, source_offset=0) for e in found if not e.provisional]
+    return final, processor
+
+
+def asked(worker: Worker, referee: Referee, window: str) -> KeyAnswer:
+    """What a worker of the referee answers for the stream of whole partitions."""
+    path = f"/topologies/{referee.name}/keys/{referee.of.source}?window={window}"
+    status, body = get(worker.url, path)
+    assert status == 200, body
+    return msgspec.structs.replace(msgspec.convert(body, KeyAnswer), next_offset=0)
 
 
 def held_by(worker: Worker) -> set[str]:
@@ -132,7 +147,7 @@ def test_a_killed_worker_is_named_and_then_made_up_for(make_stage: MakeStage) ->
 
         wait_until(named, "the referee misses the parties of the killed worker", DRAIN_S)
         stage.await_settled([one, two])
-        expected = undisturbed(referee, stage.topology, stage.read(stage.topology.source))
+        expected, _ = undisturbed(referee, stage.topology, stage.read(stage.topology.source))
 
         def complete() -> bool:
             found = [e for e in answers(stage.read(referee.output_topic)) if not e.provisional]
@@ -161,7 +176,8 @@ def check_published(stage: Stage) -> None:
 
 def test_a_killed_referee_goes_on_where_it_was(make_stage: MakeStage) -> None:
     """Killed twice among its answers, once with its folder lost: the final answers are those of an
-    undisturbed one, and what came twice is the same to the byte.
+    undisturbed one, and what came twice is the same to the byte; and so is what it answers over
+    HTTP, for a window that it does not emit.
     """
     stage = make_stage(partitions=3, body=BODY.replace(", *EVERY", ""))
     file = write_referee(stage)
@@ -176,7 +192,7 @@ def test_a_killed_referee_goes_on_where_it_was(make_stage: MakeStage) -> None:
         feed(stage, 30_000 + 6_000 * life, 6_000)
         stage.drain()
     shutil.rmtree(folder)
-    expected = undisturbed(referee, stage.topology, stage.read(stage.topology.source))
+    expected, whole = undisturbed(referee, stage.topology, stage.read(stage.topology.source))
     ends = {emission.window_end_ms for emission in expected}
 
     def complete() -> bool:
@@ -185,6 +201,9 @@ def test_a_killed_referee_goes_on_where_it_was(make_stage: MakeStage) -> None:
 
     with Worker(file, folder, stage.bootstrap).await_ready() as judge:
         wait_until(complete, "the referee has answered for all", DRAIN_S)
+        right = RefereeQuery(referee, ["130s"]).answer(whole.view(), stage.topology.source)
+        live = msgspec.json.decode(msgspec.json.encode(right), type=KeyAnswer)
+        assert asked(judge, referee, "130s") == msgspec.structs.replace(live, next_offset=0)
         assert judge.terminate() == 0, judge.said()
     records = stage.read(referee.output_topic)
     values: dict[tuple[bytes | None, bool], bytes | None] = {}
@@ -193,3 +212,33 @@ def test_a_killed_referee_goes_on_where_it_was(make_stage: MakeStage) -> None:
         assert values.setdefault((record.key, provisional), record.value) == record.value
     final = {e.window_end_ms: e for e in answers(records) if not e.provisional}
     assert final == {e.window_end_ms: e for e in expected}
+
+
+def test_partitions_without_events_are_idle_not_absent(make_stage: MakeStage) -> None:
+    """All events lie in one of three partitions: once the others have been idle for as long as the
+    topology says, the referee answers of all parties up to the newest event, and misses nobody.
+    """
+    stage = make_stage(partitions=3, body=BODY.replace("publish=", 'idle="1s", publish='))
+    file = write_referee(stage)
+    referee = Referee(of=stage.topology, patience=PATIENCE)
+    records = [(None, value) for _, value in events(3_000)]
+    produce(stage.bootstrap, stage.topology.source, records, 1)
+    everyone = [f"{stage.topology.source}/{number}" for number in range(3)]
+
+    def answered() -> bool:
+        found = [e for e in answers(stage.read(referee.output_topic)) if e.absent is None]
+        assert all(e.provisional for e in found)
+        counts = [e.figures[1].estimate for e in found if e.parties == everyone]
+        # The last ones lie before a tick that no watermark has passed.
+        return bool(counts) and abs((counts[-1] or 0) - 3_000) <= 0.1 * 3_000
+
+    with (
+        stage.worker().await_ready() as worker,
+        Worker(file, stage.data_dir("referee"), stage.bootstrap).await_ready() as judge,
+    ):
+        wait_until(answered, "the referee misses nobody", DRAIN_S)
+        live = asked(judge, referee, "5m")
+        assert (live.parties, live.absent) == (everyone, None)
+        for running in (worker, judge):
+            assert running.terminate() == 0, running.said()
+    assert not any(stage.read(referee.dead_letter_topic).values())

@@ -4,6 +4,7 @@ import pytest
 
 from app.client.figure_text import Row, cells, iso_time, qualified, window_text
 from schemas.emission import Figure
+from schemas.event import EARLIEST_TIME_MS
 
 END_MS = 978_328_800_000
 
@@ -95,12 +96,16 @@ def test_texts_of_others_do_not_move_the_cursor() -> None:
 @pytest.mark.parametrize(
     ("time_ms", "text"),
     [
-        (0, "1970-01-01T00:00:00Z"),
+        (0, "0"),
+        (EARLIEST_TIME_MS - 1, "315,532,799,999"),
+        (EARLIEST_TIME_MS, "1980-01-01T00:00:00Z"),
         (END_MS + 5, "2001-01-01T06:00:00.005Z"),
         (-1, "1969-12-31T23:59:59.999Z"),
         (2**62, str(2**62)),
     ],
 )
 def test_iso_time(time_ms: int, text: str) -> None:
-    """A window's end is ISO 8601 in UTC, or its number where no date is that far."""
+    """A window's end is ISO 8601 in UTC, its number in a sequence, or its number where no date is
+    that far.
+    """
     assert iso_time(time_ms) == text

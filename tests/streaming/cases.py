@@ -24,9 +24,13 @@ from app.streaming.statistics import (
     TopItems,
     Variance,
 )
+from app.streaming.time_format import TIME_FORMATS
 from app.streaming.topology import Topology
 from tests.streaming.model import Record
 from tests.streaming.streams import KEYS, TIMES, VALUES, records
+
+# The formats of times; numbers of a sequence have lengths of their own.
+CLOCKS = sorted(name for name, times in TIME_FORMATS.items() if not times.is_sequence)
 
 # The same examples in every run; compiling kernels takes the first one some seconds.
 laws = settings(

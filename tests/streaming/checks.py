@@ -56,7 +56,7 @@ def check_figures(
 ) -> None:
     """The figures are those of windows with these values, by length, in the topology's order."""
     figures = deque(found)
-    of_events = topology.span_length.of_events
+    of_events = topology.windows_of_events
     for statistic, label in zip(topology.statistics, topology.labels, strict=True):
         for n in [ALL] if statistic.is_landmark else topology.window_lengths:
             place = (label, *((None, n or None) if of_events else (n or None, None)))

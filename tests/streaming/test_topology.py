@@ -20,9 +20,9 @@ from app.streaming.statistics import (
     Statistic,
     Sum,
 )
-from app.streaming.time_format import TIME_FORMATS
 from app.streaming.topology import Topology
 from app.testing import TopologyDriver
+from tests.streaming.cases import CLOCKS
 
 
 def declare(**changes: Any) -> Topology:
@@ -191,7 +191,7 @@ def test_every_statistic_has_parameters_that_are_right_for_most(kind: type[Stati
 @pytest.mark.parametrize("statistic", [Mean(field="at.ms"), Distinct(field="at.ms")])
 def test_a_statistic_of_the_time_is_refused(statistic: Statistic) -> None:
     """It is said that it is the time, in whatever format that is."""
-    for time_format in TIME_FORMATS:
+    for time_format in CLOCKS:
         with pytest.raises(SlidestatError, match=r"'at\.ms' is asked for, which is the time"):
             declare(time_field="at.ms", time_format=time_format, statistics=[Count(), statistic])
 

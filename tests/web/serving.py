@@ -13,11 +13,12 @@ from yarl import URL
 
 from app.client.options import LOOPBACK
 from app.streaming.checkpoint import NO_TIME
-from app.streaming.live import LiveTopology
-from app.streaming.live_query import PartitionView
+from app.streaming.live import LiveTopology, View
 from app.streaming.observed import Observed
 from app.streaming.output_codec import JsonCodec
 from app.streaming.partition import PartitionProcessor
+from app.streaming.referee import Referee
+from app.streaming.referee_partition import RefereeProcessor
 from app.streaming.statistics import Count, Quantiles
 from app.streaming.topology import Topology
 from app.web.address import WebAddress, listen
@@ -55,21 +56,21 @@ class Served:
 class Held:
     """Partitions in memory, as a pipeline holds them."""
 
-    def __init__(self, topology: Topology, partitions: Collection[int]) -> None:
+    def __init__(self, topology: Topology | Referee, partitions: Collection[int]) -> None:
         self.topology = topology
         self.observed = Observed(topology.name)
         self.output: list[Emission] = []
         self._stores = {number: MemoryStore() for number in partitions}
         self.processors = {
-            number: PartitionProcessor(
-                topology,
-                topology.source,
-                number,
-                store,
-                work=self.observed.partition(number),
-            )
-            for number, store in self._stores.items()
+            number: self._processor(number, store) for number, store in self._stores.items()
         }
+
+    def _processor(self, number: int, store: MemoryStore) -> PartitionProcessor | RefereeProcessor:
+        topology = self.topology
+        if isinstance(topology, Referee):
+            return RefereeProcessor(topology, topology.source, number, store)
+        work = self.observed.partition(number)
+        return PartitionProcessor(topology, topology.source, number, store, work=work)
 
     def take(self, partition: int, records: Sequence[Record]) -> None:
         """What one fetch brings."""
@@ -82,7 +83,9 @@ class Held:
         self.observed.emitted(partition, effects.emissions, started)
         self.output += [JsonCodec().decode(value) for _, value, _ in effects.emissions]
 
-    async def history(self, _topology: Topology, _partition: int, key: str) -> list[Emission]:
+    async def history(
+        self, _topology: Topology | Referee, _partition: int, key: str
+    ) -> list[Emission]:
         """What the output topic has of a key."""
         return [emission for emission in self.output if emission.key == key]
 
@@ -95,9 +98,8 @@ class Held:
                 self._stores[number].write(rows_of(snapshot))
                 processor.written()
 
-    def view(self, partition: int) -> PartitionView:
-        view = self.processors[partition].view()
-        return PartitionView(partition, view.watermark, view.next_offset, view.cache)
+    def view(self, partition: int) -> View:
+        return self.processors[partition].view()
 
     def status(self, partition: int) -> PartitionStatus:
         processor, view = self.processors[partition], self.view(partition)
@@ -109,7 +111,7 @@ class Held:
             None if view.watermark <= NO_TIME else view.watermark,
             *(counters.read, counters.counted, counters.dead, counters.late),
             self.observed.partition(partition).emissions,
-            view.cache.keys_held,
+            view.keys_held,
             0,
         )
 
@@ -138,20 +140,30 @@ def one_event_each(keys: Sequence[str]) -> list[Record]:
 @asynccontextmanager
 async def serving(*workers: Mapping[int, Sequence[str]]) -> AsyncIterator[list[Served]]:
     """A server for each worker, which has these keys in these partitions."""
+    records = [{n: one_event_each(keys) for n, keys in held.items()} for held in workers]
+    async with serving_of(TOPOLOGY, *records) as served:
+        yield served
+
+
+@asynccontextmanager
+async def serving_of(
+    topology: Topology | Referee, *workers: Mapping[int, Sequence[Record]]
+) -> AsyncIterator[list[Served]]:
+    """A server for each worker, which has read these records of these partitions."""
     served: list[Served] = []
     distribution: dict[str, dict[str, list[int]]] = {}
     async with aiohttp.ClientSession() as session:
         for held in workers:
-            partitions = Held(TOPOLOGY, held)
-            for number, keys in held.items():
-                if keys:
-                    partitions.take(number, one_event_each(keys))
-            live = LiveTopology(TOPOLOGY, partitions)
+            partitions = Held(topology, held)
+            for number, records in held.items():
+                if records:
+                    partitions.take(number, records)
+            live = LiveTopology(topology, partitions)
             live.ready(list(held))
             address = listen(LOOPBACK, 0)
             peers = Peers(address, lambda: distribution, lambda: session)
             served.append(await start(address, live, peers))
-            distribution[address.canonical_url] = {TOPOLOGY.source: list(held)}
+            distribution[address.canonical_url] = {topology.source: list(held)}
         try:
             yield served
         finally:

@@ -69,8 +69,13 @@ export function parseLength(text, ofEvents) {
   return ofEvents ? count : count * UNITS.find(([unit]) => unit === match[2])[1];
 }
 
-/** 2001-02-06 16:00:00 */
-export const utc = (ms) => new Date(ms).toISOString().replace("T", " ").replace(/\.\d+Z$/, "");
+// Below it lie no times, but numbers of a sequence.
+const EARLIEST_MS = 315_532_800_000;
+export const isTime = (ms) => ms >= EARLIEST_MS;
+
+/** 2001-02-06 16:00:00; a number of a sequence as it is. */
+export const utc = (ms) =>
+  isTime(ms) ? new Date(ms).toISOString().replace("T", " ").replace(/\.\d+Z$/, "") : whole.format(ms);
 
 /** What tells a figure from the others of its window: quantile 0.99, histogram [0, 10). */
 export function figureName(figure) {

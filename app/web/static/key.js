@@ -5,7 +5,7 @@ import * as api from "./api.js";
 import { bars } from "./bars.js";
 import { alongLengths, alongShares, alongTime, BandChart } from "./charts.js";
 import { byId, h, say } from "./dom.js";
-import { figureName, lengthText, number, promise, utc } from "./format.js";
+import { figureName, isTime, lengthText, number, promise, utc } from "./format.js";
 import { Window } from "./window.js";
 
 // Half an hour of answers, one every two seconds.
@@ -128,7 +128,7 @@ export class Key {
 
   show(answer) {
     const { figures, window_end_ms: end, source_topic: topic, source_partition: partition } = answer;
-    say(byId("key-place"), `partition ${partition} of ${topic}; windows end at ${utc(end)} UTC, the watermark`);
+    say(byId("key-place"), `partition ${partition} of ${topic}; windows end at ${utc(end)}${isTime(end) ? " UTC" : ""}, ${whatEnds(answer)}`);
     const single = figures.filter((figure) => !isListed(figure));
     if (!single.some((figure) => figureName(figure) === this.series)) {
       this.series = single.length ? figureName(single[0]) : undefined;
@@ -226,6 +226,13 @@ export class Key {
     }
     byId("lists").replaceChildren(...pictures);
   }
+}
+
+/** What the end of an answer's windows is: of a referee, a tick, with who is not in it. */
+function whatEnds({ parties, absent }) {
+  if (!parties) return "the watermark";
+  const without = (absent ?? []).map(({ party }) => party).join(", ");
+  return `a tick of ${parties.length} ${parties.length === 1 ? "party" : "parties"}${without && `, without ${without}`}`;
 }
 
 function hintOf(written, seen) {

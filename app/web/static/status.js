@@ -1,7 +1,7 @@
 // How the workers are: totals, rates from one answer to the next, and a row for each partition.
 
 import { byId, fillRows, h, say } from "./dom.js";
-import { bytes, howLong, keysText, number, perSecond, utc } from "./format.js";
+import { bytes, howLong, isTime, keysText, number, perSecond, utc } from "./format.js";
 
 // Rates are over so many answers back.
 const BACK = 5;
@@ -60,7 +60,7 @@ export class Status {
     say(byId("total-read"), perSecond(rates.read));
     say(byId("total-lag"), totals.lag === null ? "–" : `${number(totals.lag)} records`);
     say(byId("total-watermark"), totals.watermark === null ? "–" : utc(totals.watermark));
-    const delay = totals.watermark === null ? null : now - totals.watermark;
+    const delay = totals.watermark !== null && isTime(totals.watermark) ? now - totals.watermark : null;
     say(byId("total-delay"), delay === null ? "–" : howLong(Math.max(0, delay)));
     say(byId("total-late"), number(totals.late));
     say(byId("total-dead"), number(totals.dead));
