@@ -20,7 +20,8 @@ from benchmarks import results
 from benchmarks.bench import Bench
 from benchmarks.cases import CASES, CaseName
 from benchmarks.demonstration import demonstrate
-from benchmarks.latency import measure_latency
+from benchmarks.due import SUBJECTS
+from benchmarks.latency import measure_latencies
 from benchmarks.peers.environments import UnavailableError
 from benchmarks.systems import BARE, OURS, SYSTEMS
 from benchmarks.throughput import PARTITIONS, broker, measure, run_command
@@ -115,12 +116,7 @@ def everything(
     )
     more: dict[str, object] = {"demonstration": demonstration}
     results.write(json, workloads, more)
-    more["latency"] = found = measure_latency(_RATE, plan.latency_s)
-    console.print(
-        f"latency at {_RATE:,} records a second: p50 {found['p50_ms']:.0f} ms,"
-        f" p99 {found['p99_ms']:.0f} ms",
-        highlight=False,
-    )
+    more["latency"] = measure_latencies(list(SUBJECTS), _RATE, plan.latency_s, console)
     results.write(json, workloads, more)
     more["restarts"] = restarts(plan.restart_events, console)
     results.write(json, workloads, more)

@@ -13,6 +13,7 @@ import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.EmitStrategy;
 import org.apache.kafka.streams.kstream.KGroupedStream;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Produced;
@@ -25,11 +26,13 @@ import org.apache.kafka.streams.kstream.Windowed;
  * RocksDB, changelog and record cache as they come.
  *
  * <p>Arguments: BOOTSTRAP TOPIC GROUP PROGRESS_FILE DATA_DIR PARTITIONS WINDOW. WINDOW is tumbling,
- * hopping (every 10 seconds) or sliding. A count needs no field of the event, so nothing is decoded:
+ * hopping (every 10 seconds) or sliding; tumbling_second, for latencies, gives each window once, when
+ * it closes. A count needs no field of the event, so nothing is decoded:
  * that is in its favour. Counts go to the topic GROUP-answers whenever the cache lets them go.
  */
 public final class KafkaStreamsCount {
     private static final Duration MINUTE = Duration.ofMinutes(1);
+    private static final Duration SECOND = Duration.ofSeconds(1);
     private static final Duration STEP = Duration.ofSeconds(10);
 
     private KafkaStreamsCount() {}
@@ -71,6 +74,10 @@ public final class KafkaStreamsCount {
                     case "sliding" ->
                             events.windowedBy(
                                             SlidingWindows.ofTimeDifferenceWithNoGrace(MINUTE))
+                                    .count();
+                    case "tumbling_second" ->
+                            events.windowedBy(TimeWindows.ofSizeWithNoGrace(SECOND))
+                                    .emitStrategy(EmitStrategy.onWindowClose())
                                     .count();
                     default -> throw new IllegalArgumentException(window);
                 };
