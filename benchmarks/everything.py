@@ -8,6 +8,8 @@ over the rounds; a text where a system cannot, with why.
 """
 
 import tempfile
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -33,29 +35,32 @@ _OWN = [SYSTEMS[OURS], SYSTEMS[BARE]]
 @dataclass(frozen=True)
 class Plan:
     """What is run: the events and rounds of the comparison; other workloads, beside a bare loop
-    alone; the events of a restart and of the demonstration; for how long latency is measured.
+    alone; which systems are restarted, after how many events; the events of the demonstration; for
+    how long latency is measured.
     """
 
     events: int
     runs: int
     others: tuple[CaseName, ...]
+    restarted: tuple[str, ...]
     restart_events: int
     demonstration_events: int
     latency_s: int
 
 
-QUICK = Plan(600_000, 2, (CaseName.FLIGHTS,), 10_000, 10_000_000, 20)
+QUICK = Plan(600_000, 2, (CaseName.FLIGHTS,), tuple(SUBJECTS), 10_000, 10_000_000, 15)
 FULL = Plan(
     3_000_000,
     5,
     tuple(case for case in CaseName if case is not CaseName.SUMS),
+    tuple(SYSTEMS),
     40_000,
     100_000_000,
     60,
 )
 
 
-def restarts(events: int, console: Console) -> dict[str, object]:
+def restarts(names: Sequence[str], events: int, console: Console) -> dict[str, object]:
     """Start systems again after so many events, with their data folders and without."""
     case = CaseName.SUMS
     what = CASES[case]
@@ -67,7 +72,7 @@ def restarts(events: int, console: Console) -> dict[str, object]:
         drawn = what.draw(events, what.keys, PARTITIONS)
         bench = Bench(bootstrap, broker_pid, case, drawn, what.every, Path(folder))
         try:
-            for system in SYSTEMS.values():
+            for system in map(SYSTEMS.__getitem__, names):
                 if not system.has_changelog:
                     found[system.name] = {"cannot": "it has no state on the broker"}
                     continue
@@ -97,8 +102,12 @@ def everything(
     json: Annotated[Path, typer.Option(help="Where the results go.")] = results.LATEST,
 ) -> None:
     """Run all benchmarks, printing what each came to, and write the results."""
-    plan = FULL if full else QUICK
-    console = Console(width=150)
+    run(FULL if full else QUICK, json, Console(width=150))
+
+
+def run(plan: Plan, json: Path, console: Console) -> None:
+    """Run a plan; what has been measured is written after each part of it."""
+    start = time.monotonic()
     console.print(results.machine(), highlight=False)
     everyone = list(SYSTEMS.values())
     workloads = {
@@ -118,9 +127,10 @@ def everything(
     results.write(json, workloads, more)
     more["latency"] = measure_latencies(list(SUBJECTS), _RATE, plan.latency_s, console)
     results.write(json, workloads, more)
-    more["restarts"] = restarts(plan.restart_events, console)
+    more["restarts"] = restarts(plan.restarted, plan.restart_events, console)
     results.write(json, workloads, more)
-    console.print(f"written: {json}", highlight=False)
+    minutes = (time.monotonic() - start) / 60
+    console.print(f"written: {json}, after {minutes:.1f} minutes", highlight=False)
 
 
 if __name__ == "__main__":
