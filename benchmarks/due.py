@@ -85,12 +85,12 @@ SUBJECTS = {
 
 
 class Answer(NamedTuple):
-    """A window of a key, when it began and ended, what was counted, and the broker's stamp."""
+    """A window of a key, when it began and ended, how many were counted, and the broker's stamp."""
 
     key: int
     start: int
     end: int
-    count: int
+    counted: int
     stamp: int
 
 

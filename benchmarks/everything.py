@@ -28,17 +28,19 @@ from benchmarks.peers.environments import UnavailableError
 from benchmarks.systems import BARE, OURS, SYSTEMS
 from benchmarks.throughput import PARTITIONS, broker, measure, run_command
 
-_RATE = 2_000
+# Plain Faust can keep up with it.
+_RATE = 1_000
 _OWN = [SYSTEMS[OURS], SYSTEMS[BARE]]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is run: the events and rounds of the comparison; other workloads, beside a bare loop
-    alone; which systems are restarted, after how many events; the events of the demonstration; for
-    how long latency is measured.
+    """What is run: the systems, events and rounds of the comparison; other workloads, beside a bare
+    loop alone; which systems are restarted, after how many events; the events of the demonstration;
+    for how long latency is measured.
     """
 
+    systems: tuple[str, ...]
     events: int
     runs: int
     others: tuple[CaseName, ...]
@@ -48,8 +50,20 @@ class Plan:
     latency_s: int
 
 
-QUICK = Plan(600_000, 2, (CaseName.FLIGHTS,), tuple(SUBJECTS), 10_000, 10_000_000, 15)
+# For want of time: hopping windows of Quix and of Spark, which calls them sliding, are in.
+_LEFT_OUT = ("kafka_streams_hopping", "bytewax_hopping")
+QUICK = Plan(
+    tuple(name for name in SYSTEMS if name not in _LEFT_OUT),
+    1_200_000,
+    2,
+    (CaseName.FLIGHTS,),
+    tuple(SUBJECTS),
+    10_000,
+    10_000_000,
+    12,
+)
 FULL = Plan(
+    tuple(SYSTEMS),
     3_000_000,
     5,
     tuple(case for case in CaseName if case is not CaseName.SUMS),
@@ -109,9 +123,9 @@ def run(plan: Plan, json: Path, console: Console) -> None:
     """Run a plan; what has been measured is written after each part of it."""
     start = time.monotonic()
     console.print(results.machine(), highlight=False)
-    everyone = list(SYSTEMS.values())
+    systems = [SYSTEMS[name] for name in plan.systems]
     workloads = {
-        CaseName.SUMS: measure(CaseName.SUMS, everyone, plan.events, None, None, plan.runs, console)
+        CaseName.SUMS: measure(CaseName.SUMS, systems, plan.events, None, None, plan.runs, console)
     }
     results.write(json, workloads, {})
     for case in plan.others:

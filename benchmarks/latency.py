@@ -1,6 +1,6 @@
 """From a record to the statistic that it brings about, at a fixed rate.
 
-    python -m benchmarks.latency [--rate 2000] [--seconds 60] [--system quix_tumbling]...
+    python -m benchmarks.latency [--rate 1000] [--seconds 60] [--system quix_tumbling]...
 
 Records of 1,000 keys go to an empty topic as they happen: their event time is the time of sending,
 which their timestamp says. The broker stamps each answer as it appends it. Latency is from the
@@ -61,7 +61,7 @@ class _Emission(msgspec.Struct, gc=False):
     window_end_ms: int
 
 
-def measure_latency(name: str, rate: int, seconds: int) -> Latency:
+def measure_latency(bootstrap: str, name: str, rate: int, seconds: int) -> Latency:
     """Send events at a rate to a system of `SUBJECTS`, and see when its answers come.
 
     Raises UnavailableError if it cannot run here, SlidestatError if it fails, if its answers are
@@ -69,12 +69,9 @@ def measure_latency(name: str, rate: int, seconds: int) -> Latency:
     """
     subject = SUBJECTS[name]
     command = SYSTEMS[name].command()
-    with (
-        tempfile.TemporaryDirectory(prefix="slidestat-bench-") as folder,
-        broker() as (bootstrap, _),
-    ):
-        events = LiveEvents(bootstrap, f"{_NAME}-events", PARTITIONS)
-        group = f"{_NAME}-{name.replace('_', '-')}"
+    group = f"{_NAME}-{name.replace('_', '-')}"
+    events = LiveEvents(bootstrap, f"{group}-events", PARTITIONS)
+    with tempfile.TemporaryDirectory(prefix="slidestat-bench-") as folder:
         try:
             create_topic(bootstrap, events.topic, PARTITIONS, {"retention.ms": "-1"})
             if subject.answers is None:
@@ -91,7 +88,7 @@ def measure_latency(name: str, rate: int, seconds: int) -> Latency:
                 subject.answers.check(workload, bootstrap, group)
                 found = list(_windows(subject.answers, workload, bootstrap, topic))
         finally:
-            _delete(bootstrap)
+            _delete(bootstrap, group)
     took = latencies(subject, workload, found, events.started_ms + 1_000 * _WARM_UP_S)
     if not len(took):
         raise SlidestatError("There were no answers.", "Measure for longer: --seconds.")
@@ -165,9 +162,9 @@ def _windows(answers: Answers, workload: Workload, bootstrap: str, topic: str) -
         yield Answer(key, start, start + answers.length_ms, count, message.timestamp()[1])
 
 
-def _delete(bootstrap: str) -> None:
+def _delete(bootstrap: str, group: str) -> None:
     admin = admin_client(bootstrap)
-    topics = [name for name in admin.list_topics(timeout=30).topics if name.startswith(_NAME)]
+    topics = [name for name in admin.list_topics(timeout=30).topics if group in name]
     for future in admin.delete_topics(topics).values():
         future.exception()
 
@@ -177,30 +174,31 @@ def measure_latencies(
 ) -> dict[str, object]:
     """Systems one after another, saying what each came to; for one that cannot, why."""
     found: dict[str, object] = {}
-    for name in names:
-        try:
-            with console.status(f"latency: {name}"):
-                found[name] = latency = measure_latency(name, rate, seconds)
-        except UnavailableError as why:
-            found[name] = {"cannot": str(why)}
-            continue
-        except SlidestatError as fault:
-            if name == OURS:
-                raise
-            found[name] = {"cannot": f"it failed: {fault.message} {fault.advice}"}
-            console.print(f"latency: {name}: {fault.message}", highlight=False)
-            continue
-        console.print(
-            f"latency: {name}: p50 {latency.p50_ms:,.0f} ms, p99 {latency.p99_ms:,.0f} ms of"
-            f" {latency.answers:,} answers; due by {latency.due_by}",
-            highlight=False,
-            soft_wrap=True,
-        )
+    with broker() as (bootstrap, _):
+        for name in names:
+            try:
+                with console.status(f"latency: {name}"):
+                    found[name] = latency = measure_latency(bootstrap, name, rate, seconds)
+            except UnavailableError as why:
+                found[name] = {"cannot": str(why)}
+                continue
+            except SlidestatError as fault:
+                if name == OURS:
+                    raise
+                found[name] = {"cannot": f"it failed: {fault.message} {fault.advice}"}
+                console.print(f"latency: {name}: {fault.message}", highlight=False)
+                continue
+            console.print(
+                f"latency: {name}: p50 {latency.p50_ms:,.0f} ms, p99 {latency.p99_ms:,.0f} ms of"
+                f" {latency.answers:,} answers; due by {latency.due_by}",
+                highlight=False,
+                soft_wrap=True,
+            )
     return {"rate": rate, "seconds": seconds, "keys": KEYS, "systems": found}
 
 
 def latency(
-    rate: Annotated[int, typer.Option(min=100, help="Records a second.")] = 2_000,
+    rate: Annotated[int, typer.Option(min=100, help="Records a second.")] = 1_000,
     seconds: Annotated[int, typer.Option(min=10, help="For how long.")] = 60,
     system: Annotated[
         list[str] | None, typer.Option(help=f"One of {', '.join(SUBJECTS)}; several, or all.")

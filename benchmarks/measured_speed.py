@@ -101,7 +101,9 @@ def _latest() -> Results | None:
 def _systems(found: Results) -> tuple[Results, Mapping[str, Results]]:
     """Ours, and the others that could, in their order."""
     systems = found["workloads"][CaseName.SUMS]["systems"]
-    could = {name: systems[name] for name in SYSTEMS if "cannot" not in systems[name]}
+    could = {
+        name: systems[name] for name in SYSTEMS if name in systems and "cannot" not in systems[name]
+    }
     return could.pop(OURS), could
 
 

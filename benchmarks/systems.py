@@ -115,7 +115,7 @@ def _faust() -> System:
         _QUESTIONS["tumbling"],
         partial(_own, "plain_faust"),
         "tumbling",
-        40_000,
+        30_000,
         answers,
         cannot=_NO_QUANTILES,
     )
@@ -185,8 +185,8 @@ SYSTEMS = {
         _streams("sliding", 40_000),
         _bytewax("tumbling", 200_000),
         _bytewax("hopping", 60_000),
-        _spark("tumbling", None),
-        _spark("hopping", 600_000),
+        _spark("tumbling", 400_000),
+        _spark("hopping", 400_000),
         System("flink_tumbling", _QUESTIONS["tumbling"], _flink, has_changelog=False),
     )
 }

@@ -13,7 +13,7 @@ from benchmarks.workload import Workload
 KEYS = np.array([0, 1, 2, 0, 1, 2, 0, 1], np.int64)
 TIMES = np.array([100, 200, 300, 1_010, 1_020, 1_030, 2_100, 2_200], np.int64)
 EVENTS = Workload(3, 2, KEYS, TIMES, np.full(8, 125, np.int64))
-SECOND = Answer(key=2, start=0, end=1_000, count=1, stamp=3_000)
+SECOND = Answer(key=2, start=0, end=1_000, counted=1, stamp=3_000)
 
 
 def of(scope: Scope, found: Sequence[Answer], wait_ms: int = 0, since_ms: int = 0) -> list[int]:

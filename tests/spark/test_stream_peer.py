@@ -40,8 +40,8 @@ def test_a_workload_is_measured_with_its_answers_checked(console: Console) -> No
     checked = {
         name: figures["answers_checked"].median for name, figures in found["systems"].items()
     }
-    # 20 keys in four ticks, three statistics in three windows; in each minute that the watermark has
-    # passed of 41.
+    # 20 keys in four ticks, three statistics in three windows; in each minute of 41 that the
+    # watermark has passed.
     assert checked[OURS] == 20 * 4 * 9
     assert checked[BARE] == 0
     assert 20 * 39 <= checked[SPARK] <= 20 * 42
