@@ -58,9 +58,9 @@ class Answers:
         return cls("{group}-answers", shape, 0)
 
     @classmethod
-    def waited(cls, shape: str) -> "Answers":
+    def waited(cls, shape: str, *, lost_when_stopped: bool) -> "Answers":
         """The same, a minute after the window's end."""
-        return cls("{group}-answers", shape, _MINUTE_MS, lost_when_stopped=True)
+        return cls("{group}-answers", shape, _MINUTE_MS, lost_when_stopped=lost_when_stopped)
 
     def check(self, workload: Workload, bootstrap: str, group: str) -> int:
         """Compare all; return how many windows there are. Raises SlidestatError if one is wrong or

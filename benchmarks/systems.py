@@ -152,7 +152,7 @@ def _bytewax(window: str, most_events: int) -> System:
         partial(_peer, "bytewax", "bytewax_flow"),
         window,
         most_events,
-        Answers.waited(window),
+        Answers.waited(window, lost_when_stopped=True),
         has_changelog=False,
         cannot=_NO_QUANTILES,
     )
@@ -165,7 +165,7 @@ def _spark(window: str, most_events: int | None) -> System:
         _spark_stream,
         window,
         most_events,
-        Answers.waited(window),
+        Answers.waited(window, lost_when_stopped=False),
         has_changelog=False,
         cannot=_NO_QUANTILES,
     )

@@ -104,6 +104,8 @@ def run(
             pass
         if not stopped.is_set():
             query.awaitTermination()
+        # The last windows that the watermark has passed come in a batch of their own.
+        query.processAllAvailable()
         query.stop()
 
 
