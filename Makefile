@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export UV_CUSTOM_COMPILE_COMMAND := make lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check lint format types test test-quick chaos demo bench bench-full plots pictures audit \
+.PHONY: help setup check lint format types test test-quick chaos demo bench bench-full figures plots pictures audit \
 	schemas hooks lock lock-peers clean
 
 help: ## list these targets
@@ -97,8 +97,12 @@ bench: setup ## ours and other libraries side by side, every answer checked; abo
 bench-full: setup ## the same with more events, workloads and runs; an hour or two
 	$(BIN)/python -m benchmarks.everything --full
 
+figures: setup ## write what was measured last into README and docs
+	$(BIN)/python -m benchmarks.documents
+
 plots: setup ## measure and draw space, errors and cost against span
 	$(BIN)/python -m benchmarks.plots 1e9
+	$(BIN)/python -m benchmarks.documents
 
 pictures: setup ## draw the theory's pictures, and take the live page's with a headless Chromium
 	$(BIN)/python -m benchmarks.pictures

@@ -1,10 +1,11 @@
-"""Did a peer count every event, once? Its windows of a minute against the exact counts."""
+"""Did a peer count every event, once? Its windows against the exact counts."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from app.errors import SlidestatError
 from app.security.clients import client_config
@@ -21,6 +22,9 @@ class _Window(msgspec.Struct, gc=False):
     value: int
 
 
+_decode = msgspec.json.Decoder(_Window).decode
+
+
 @dataclass(frozen=True)
 class Answers:
     """Where a peer's answers are and which of them must be there.
@@ -28,7 +32,7 @@ class Answers:
     `shape` is tumbling, hopping or sliding. Those of a sliding window end at an event and have it
     in: they are a millisecond longer. `wait_ms` after its end, by the times of its own key, a
     window must have been answered; None: each window must be. Some do not send what is left when
-    they are told to stop.
+    they are told to stop. `length_ms` is that of a window, of hopping ones too.
     """
 
     topic: str
@@ -36,6 +40,7 @@ class Answers:
     wait_ms: int | None
     is_table: bool = False
     lost_when_stopped: bool = False
+    length_ms: int = _MINUTE_MS
 
     @classmethod
     def of_table(cls, topic: str) -> "Answers":
@@ -53,9 +58,9 @@ class Answers:
         return cls("{group}-answers", shape, 0)
 
     @classmethod
-    def waited(cls, shape: str) -> "Answers":
+    def waited(cls, shape: str, *, lost_when_stopped: bool) -> "Answers":
         """The same, a minute after the window's end."""
-        return cls("{group}-answers", shape, _MINUTE_MS, lost_when_stopped=True)
+        return cls("{group}-answers", shape, _MINUTE_MS, lost_when_stopped=lost_when_stopped)
 
     def check(self, workload: Workload, bootstrap: str, group: str) -> int:
         """Compare all; return how many windows there are. Raises SlidestatError if one is wrong or
@@ -65,7 +70,7 @@ class Answers:
         keys, starts, counts = self._last(workload, bootstrap, topic)
         if not len(keys):
             raise _impossible(f"there is no answer on {topic}")
-        length = _MINUTE_MS + (self.shape == "sliding")
+        length = self.length_ms + (self.shape == "sliding")
         exact, _ = Exact(workload).of(keys, starts, starts + length)
         wrong = np.flatnonzero(exact != counts)
         if len(wrong):
@@ -81,23 +86,31 @@ class Answers:
             raise _impossible(f"{len(missing)} of {len(wanted)} windows of {topic} are missing")
         return len(keys)
 
+    def window(self, workload: Workload, key: bytes, value: bytes) -> tuple[int, int, int]:
+        """Key number, start and count of the window that a record tells."""
+        if self.is_table:
+            text, (start, _) = msgspec.json.decode(key)
+            return workload.key_number(text), round(start * 1000), int(value)
+        window = _decode(value)
+        return workload.key_number(key.decode()), window.start, window.value
+
     def _due(self, workload: Workload) -> Int64s:
         """The windows that must have been answered, as start * key_count + key."""
         keys, times = workload.keys, workload.times
         if self.shape == "tumbling":
-            starts = [times // _MINUTE_MS * _MINUTE_MS]
+            starts = [times // self.length_ms * self.length_ms]
         elif self.shape == "hopping":
             last = times // _STEP_MS * _STEP_MS
-            starts = [last - back for back in range(0, _MINUTE_MS, _STEP_MS)]
+            starts = [last - back for back in range(0, self.length_ms, _STEP_MS)]
         else:
-            starts = [times - _MINUTE_MS]
+            starts = [times - self.length_ms]
         newest = np.zeros(workload.key_count, np.int64)
         np.maximum.at(newest, keys, times)
         due: list[Int64s] = []
         for of in starts:
             closed = np.ones(len(keys), np.bool_)
             if self.wait_ms is not None:
-                closed = of + _MINUTE_MS + self.wait_ms < newest[keys]
+                closed = of + self.length_ms + self.wait_ms < newest[keys]
             due.append((of * workload.key_count + keys)[closed])
         return np.unique(np.concatenate(due))
 
@@ -105,21 +118,22 @@ class Answers:
         self, workload: Workload, bootstrap: str, topic: str
     ) -> tuple[Int64s, Int64s, Int64s]:
         """Key number, start and count of each window, as it was answered last."""
-        decode = msgspec.json.Decoder(_Window).decode
         last: dict[tuple[int, int], int] = {}
-        for key, value in read_topic(bootstrap, topic):
-            if self.is_table:
-                text, (start, _) = msgspec.json.decode(key)
-                last[workload.key_number(text), round(start * 1000)] = int(value)
-            else:
-                window = decode(value)
-                last[workload.key_number(key.decode()), window.start] = window.value
+        for record in read_topic(bootstrap, topic):
+            key, start, count = self.window(workload, *record)
+            last[key, start] = count
         places = np.array(list(last), np.int64).reshape(-1, 2)
         return places[:, 0], places[:, 1], np.array(list(last.values()), np.int64)
 
 
 def read_topic(bootstrap: str, topic: str) -> list[tuple[bytes, bytes]]:
     """Keys and values of all records of a topic, without tombstones."""
+    messages = read_messages(bootstrap, topic)
+    return [(message.key() or b"", message.value() or b"") for message in messages]
+
+
+def read_messages(bootstrap: str, topic: str) -> Iterator[Message]:
+    """All records of a topic, without tombstones; those of a partition in their order."""
     consumer = Consumer(
         {
             **client_config(bootstrap),
@@ -128,7 +142,6 @@ def read_topic(bootstrap: str, topic: str) -> list[tuple[bytes, bytes]]:
             "enable.partition.eof": True,
         }
     )
-    records: list[tuple[bytes, bytes]] = []
     try:
         partitions = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
         consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
@@ -136,16 +149,14 @@ def read_topic(bootstrap: str, topic: str) -> list[tuple[bytes, bytes]]:
         while len(ended) < len(partitions):
             messages = consumer.consume(_FETCH, timeout=0.5)
             for message in messages:
-                value = message.value()
                 if (error := message.error()) is not None:
                     if error.code() != KafkaError._PARTITION_EOF:
                         raise KafkaException(error)
                     ended.add(message.partition())
-                elif value is not None:
-                    records.append((message.key() or b"", value))
+                elif message.value() is not None:
+                    yield message
     finally:
         consumer.close()
-    return records
 
 
 def topic_bytes(bootstrap: str, topic: str) -> int:

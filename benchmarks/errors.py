@@ -1,59 +1,80 @@
-"""Observed errors beside promised ones, for every statistic that promises one.
+"""Observed errors beside promised ones, for every statistic.
 
     python -m benchmarks.errors [events]
 
-A partition's code with ten keys, emitting each minute windows of 1 minute, 5 minutes and 1 hour;
-each figure's error as a share of what its own fields promise: 1 is the promise. Bounds are checked
-on the way: a statistic whose bounds do not hold ends the run.
+A partition's code with ten keys, emitting each minute windows of 1 minute, 5 minutes and 1 hour,
+and totals since the first event. The values are items, too: whole numbers, the k-th of 20,000 in
+proportion to 1/k. Each figure's error is a share of what its own fields promise: 1 is the promise.
+A figure out of its bounds, or further off than promised, ends the run, but where chance comes in.
 """
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
-from math import ceil
-from typing import NamedTuple
+from functools import cached_property
+from math import ceil, inf, sqrt
+from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
 from app.streaming.partition import PartitionProcessor
 from app.streaming.statistics import (
+    Above,
     Count,
     Deviation,
     Distinct,
+    Histogram,
+    LandmarkCount,
+    LandmarkSum,
+    Maximum,
     Mean,
+    Minimum,
+    Norm,
     Quantiles,
     Rate,
     Statistic,
     Sum,
+    TopItems,
     Variance,
 )
 from app.streaming.topology import Topology
 from app.testing.memory_store import MemoryStore
-from benchmarks.exact import Exact
-from benchmarks.figures import Figure
+from benchmarks.exact import Exact, variance
 from benchmarks.inside import batches
-from benchmarks.workload import Int64s, KeyDistribution, draw
+from benchmarks.workload import Int64s, KeyDistribution, Workload, draw
+from schemas.emission import Emission, Figure
 
 EVENTS = 200_000
-_KEYS = 10
+_KEYS, _ITEMS = 10, 20_000
 _BATCH = 10_000
-_STATISTICS: tuple[Statistic, ...] = (
+_SEED = 1
+_SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
+STATISTICS: tuple[Statistic, ...] = (
     Count(),
     Rate(),
-    Sum(decimals=2),
+    Sum(),
     Mean(),
     Variance(),
     Deviation(),
+    Minimum(),
+    Maximum(),
     Quantiles(),
-    Distinct(field="value"),
+    TopItems(),
+    Distinct(),
+    Histogram(),
+    Above(thresholds=(100.0,)),
+    Norm(),
+    LandmarkCount(),
+    LandmarkSum(),
 )
 
 
 class Row(NamedTuple):
     """How a statistic's errors lie, as shares of their promise; `kept` is the share of figures that
-    keep it, which is less than 1 only where chance comes in.
+    keep it, and their bounds, which may be as little as `confidence`.
     """
 
     statistic: str
@@ -61,77 +82,155 @@ class Row(NamedTuple):
     median: float
     most: float
     kept: float
+    confidence: float
 
 
-class _Emission(msgspec.Struct, gc=False):
-    key: str
-    window_end_ms: int
-    figures: list[Figure]
+class Window:
+    """The values of a window that has some: int64[n], whole numbers, ascending."""
+
+    def __init__(self, values: Int64s) -> None:
+        self.values = values
+
+    @cached_property
+    def counts(self) -> Int64s:
+        """How often each different value comes."""
+        counts: Int64s = np.unique(self.values, return_counts=True)[1]
+        return counts
+
+    @cached_property
+    def variance(self) -> Fraction:
+        return variance(self.values * 100)
+
+    def between(self, least: float | None, below: float | None) -> int:
+        """How many values are not below `least`, and below `below`."""
+        ends = (-inf if least is None else least, inf if below is None else below)
+        first, last = np.searchsorted(self.values, ends, "left").tolist()
+        return int(last - first)
+
+    def figure(self, figure: Figure) -> tuple[Fraction, bool]:
+        """What a figure should be, and whether that is the square of it: a root is no fraction."""
+        values, square = self.values, figure.statistic in ("deviation", "norm")
+        exact: Fraction | int
+        match figure.statistic:
+            case "count" | "landmark_count":
+                exact = len(values)
+            case "rate":
+                exact = Fraction(1_000 * len(values), figure.window_ms)
+            case "sum" | "landmark_sum":
+                exact = int(values.sum())
+            case "mean":
+                exact = Fraction(int(values.sum()), len(values))
+            case "variance" | "deviation":
+                exact = self.variance
+            case "minimum":
+                exact = int(values[0])
+            case "maximum":
+                exact = int(values[-1])
+            case "quantile":
+                exact = int(values[_rank(figure, len(values)) - 1])
+            case "top":
+                item = int(float(figure.item or ""))
+                exact = self.between(item, item + 1)
+            case "distinct":
+                exact = len(self.counts)
+            case "norm":
+                exact = int((self.counts**2).sum())
+            case "histogram" | "above":
+                exact = self.between(figure.at_least, figure.below)
+            case other:
+                raise AssertionError(f"nothing is known of {other}")
+        return Fraction(exact), square
+
+
+def _rank(figure: Figure, events: int) -> int:
+    # The quantile is the decimal that was declared, not the double next to it.
+    return max(1, ceil(Fraction(repr(figure.quantile)) * events))
+
+
+def bounds_hold(figure: Figure, window: Window) -> bool:
+    """Whether a figure's bounds have the exact one between them."""
+    if figure.lower is None or figure.upper is None:
+        return False
+    exact, square = window.figure(figure)
+    power = 2 if square else 1
+    return bool(Fraction(figure.lower) ** power <= exact <= Fraction(figure.upper) ** power)
+
+
+def share_of_promise(figure: Figure, window: Window) -> float:
+    """The error of a figure by what it promises, infinite where it promises none."""
+    if figure.estimate is None:
+        return inf
+    exact, square = window.figure(figure)
+    wanted, events = Fraction(sqrt(exact)) if square else exact, len(window.values)
+    error = abs(Fraction(figure.estimate) - wanted)
+    if figure.quantile is not None:
+        rank = _rank(figure, events)
+        first, last = (
+            int(np.searchsorted(window.values, figure.estimate, side)) for side in _SIDES
+        )
+        error = Fraction(max(first + 1 - rank, rank - max(last, 1), 0))
+    if not error:
+        return 0.0
+    allowed = (
+        Fraction(figure.relative_error) * abs(wanted)
+        + Fraction(figure.absolute_error)
+        + Fraction(figure.share_error) * events
+    )
+    if figure.deviation_error:
+        allowed += Fraction(figure.deviation_error) * Fraction(sqrt(window.variance))
+    return float(error / allowed) if allowed else inf
+
+
+def skewed(events: int) -> Workload:
+    """Events whose values are items: 1 comes most often."""
+    drawn = draw(events, _KEYS, KeyDistribution.ZIPF, 1)
+    weights = np.cumsum(1.0 / np.arange(1, _ITEMS + 1))
+    places = np.random.default_rng(_SEED).random(events) * weights[-1]
+    return replace(drawn, cents=100 * (np.searchsorted(weights, places, "right") + 1))
 
 
 def rows(events: int) -> Iterator[Row]:
-    """A row for each statistic."""
-    workload = draw(events, _KEYS, KeyDistribution.ZIPF, 1)
+    """A row for each statistic.
+
+    Raises AssertionError if a figure breaks its promise that chance has no part in.
+    """
+    workload = skewed(events)
     topology = Topology(
         name="errors",
         source="events",
         span="1h",
         every="1m",
         windows=("1m", "5m", "1h"),
-        statistics=_STATISTICS,
+        statistics=STATISTICS,
     )
     processor = PartitionProcessor(topology, topology.source, 0, MemoryStore())
     exact = Exact(workload)
     shares: dict[str, list[float]] = defaultdict(list)
-    decode = msgspec.json.Decoder(_Emission).decode
+    kept: dict[str, int] = defaultdict(int)
+    confidences: dict[str, float] = {}
+    decode = msgspec.json.Decoder(Emission).decode
     for batch in batches(workload, topology.source, _BATCH):
         for _, value, _ in processor.process(batch).emissions:
             emission = decode(value)
             key, end = workload.key_number(emission.key), emission.window_end_ms
-            windows: dict[int, Int64s] = {}
+            windows: dict[int, Window] = {}
             for figure in emission.figures:
-                length = figure.window_ms
+                # Without a length it is of all events.
+                length = figure.window_ms or end - int(workload.times[0])
                 if length not in windows:
-                    windows[length] = exact.cents(key, end - length, end)
-                if len(windows[length]):
-                    shares[figure.statistic].append(_share(figure, windows[length]))
+                    windows[length] = Window(exact.cents(key, end - length, end) // 100)
+                if not len(windows[length].values):
+                    continue
+                share = share_of_promise(figure, windows[length])
+                keeps = share <= 1 and bounds_hold(figure, windows[length])
+                if not keeps and figure.confidence == 1:
+                    raise AssertionError(f"{figure} of {emission.key} breaks its promise")
+                shares[figure.statistic].append(share)
+                kept[figure.statistic] += keeps
+                confidences[figure.statistic] = figure.confidence
     for name, found in shares.items():
-        kept = sum(share <= 1 + 1e-12 for share in found) / len(found)
-        yield Row(name, len(found), float(np.median(found)), max(found), kept)
-
-
-def _share(figure: Figure, cents: Int64s) -> float:
-    """The error of a figure by what it promises."""
-    if figure.estimate is None:
-        raise AssertionError(f"{figure} of a window with events")
-    if figure.quantile is not None:
-        return _share_of_rank(figure.estimate, figure.quantile, figure.share_error, cents)
-    deviation = float(np.std(cents / 100))
-    wanted = {
-        "count": float(len(cents)),
-        "rate": len(cents) / (figure.window_ms / 1000),
-        "sum": int(cents.sum()) / 100,
-        "mean": float(np.mean(cents / 100)),
-        "variance": deviation**2,
-        "deviation": deviation,
-        "distinct": float(len(np.unique(cents))),
-    }[figure.statistic]
-    allowed = figure.relative_error * wanted + figure.absolute_error
-    allowed += figure.deviation_error * deviation
-    error = abs(figure.estimate - wanted)
-    # The exact figure is a double too.
-    return 0.0 if error <= 1e-9 * max(1.0, abs(wanted)) else error / allowed
-
-
-def _share_of_rank(
-    estimate: float, quantile: float, share_error: float, cents: Sequence[int] | Int64s
-) -> float:
-    values = np.asarray(cents) / 100
-    rank = max(1, ceil(Fraction(repr(quantile)) * len(values)))
-    first = int(np.searchsorted(values, estimate, "left"))
-    last = int(np.searchsorted(values, estimate, "right"))
-    off = max(first + 1 - rank, rank - max(last, 1), 0)
-    return off / (share_error * len(values)) if off else 0.0
+        middle, most, of = float(np.median(found)), max(found), len(found)
+        yield Row(name, of, middle, most, kept[name] / of, confidences[name])
 
 
 def main(events: int) -> None:

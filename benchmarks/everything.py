@@ -8,6 +8,8 @@ over the rounds; a text where a system cannot, with why.
 """
 
 import tempfile
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -20,41 +22,59 @@ from benchmarks import results
 from benchmarks.bench import Bench
 from benchmarks.cases import CASES, CaseName
 from benchmarks.demonstration import demonstrate
-from benchmarks.latency import measure_latency
+from benchmarks.due import SUBJECTS
+from benchmarks.latency import measure_latencies
 from benchmarks.peers.environments import UnavailableError
 from benchmarks.systems import BARE, OURS, SYSTEMS
 from benchmarks.throughput import PARTITIONS, broker, measure, run_command
 
-_RATE = 2_000
+# Plain Faust can keep up with it.
+_RATE = 1_000
 _OWN = [SYSTEMS[OURS], SYSTEMS[BARE]]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is run: the events and rounds of the comparison; other workloads, beside a bare loop
-    alone; the events of a restart and of the demonstration; for how long latency is measured.
+    """What is run: the systems, events and rounds of the comparison; other workloads, beside a bare
+    loop alone; which systems are restarted, after how many events; the events of the demonstration;
+    for how long latency is measured.
     """
 
+    systems: tuple[str, ...]
     events: int
     runs: int
     others: tuple[CaseName, ...]
+    restarted: tuple[str, ...]
     restart_events: int
     demonstration_events: int
     latency_s: int
 
 
-QUICK = Plan(600_000, 2, (CaseName.FLIGHTS,), 10_000, 10_000_000, 20)
+# For want of time: hopping windows of Quix and of Spark, which calls them sliding, are in.
+_LEFT_OUT = ("kafka_streams_hopping", "bytewax_hopping")
+QUICK = Plan(
+    tuple(name for name in SYSTEMS if name not in _LEFT_OUT),
+    1_200_000,
+    2,
+    (CaseName.FLIGHTS,),
+    tuple(SUBJECTS),
+    10_000,
+    10_000_000,
+    12,
+)
 FULL = Plan(
+    tuple(SYSTEMS),
     3_000_000,
     5,
     tuple(case for case in CaseName if case is not CaseName.SUMS),
+    tuple(SYSTEMS),
     40_000,
     100_000_000,
     60,
 )
 
 
-def restarts(events: int, console: Console) -> dict[str, object]:
+def restarts(names: Sequence[str], events: int, console: Console) -> dict[str, object]:
     """Start systems again after so many events, with their data folders and without."""
     case = CaseName.SUMS
     what = CASES[case]
@@ -66,7 +86,7 @@ def restarts(events: int, console: Console) -> dict[str, object]:
         drawn = what.draw(events, what.keys, PARTITIONS)
         bench = Bench(bootstrap, broker_pid, case, drawn, what.every, Path(folder))
         try:
-            for system in SYSTEMS.values():
+            for system in map(SYSTEMS.__getitem__, names):
                 if not system.has_changelog:
                     found[system.name] = {"cannot": "it has no state on the broker"}
                     continue
@@ -96,12 +116,16 @@ def everything(
     json: Annotated[Path, typer.Option(help="Where the results go.")] = results.LATEST,
 ) -> None:
     """Run all benchmarks, printing what each came to, and write the results."""
-    plan = FULL if full else QUICK
-    console = Console(width=150)
+    run(FULL if full else QUICK, json, Console(width=150))
+
+
+def run(plan: Plan, json: Path, console: Console) -> None:
+    """Run a plan; what has been measured is written after each part of it."""
+    start = time.monotonic()
     console.print(results.machine(), highlight=False)
-    everyone = list(SYSTEMS.values())
+    systems = [SYSTEMS[name] for name in plan.systems]
     workloads = {
-        CaseName.SUMS: measure(CaseName.SUMS, everyone, plan.events, None, None, plan.runs, console)
+        CaseName.SUMS: measure(CaseName.SUMS, systems, plan.events, None, None, plan.runs, console)
     }
     results.write(json, workloads, {})
     for case in plan.others:
@@ -115,16 +139,12 @@ def everything(
     )
     more: dict[str, object] = {"demonstration": demonstration}
     results.write(json, workloads, more)
-    more["latency"] = found = measure_latency(_RATE, plan.latency_s)
-    console.print(
-        f"latency at {_RATE:,} records a second: p50 {found['p50_ms']:.0f} ms,"
-        f" p99 {found['p99_ms']:.0f} ms",
-        highlight=False,
-    )
+    more["latency"] = measure_latencies(list(SUBJECTS), _RATE, plan.latency_s, console)
     results.write(json, workloads, more)
-    more["restarts"] = restarts(plan.restart_events, console)
+    more["restarts"] = restarts(plan.restarted, plan.restart_events, console)
     results.write(json, workloads, more)
-    console.print(f"written: {json}", highlight=False)
+    minutes = (time.monotonic() - start) / 60
+    console.print(f"written: {json}, after {minutes:.1f} minutes", highlight=False)
 
 
 if __name__ == "__main__":

@@ -117,8 +117,13 @@ class SubjectProcess:
 def time_loop(
     subject: SubjectProcess, progress: Progress, warm_up: int, until: int, broker: int | None
 ) -> Measurement:
-    """Time a loop from the moment `warm_up` events have gone through it to that of `until`."""
+    """Time a loop from the moment `warm_up` events have gone through it to that of `until`.
+
+    Raises SlidestatError if it takes all of them at once.
+    """
     before = subject.wait_for(progress.read, warm_up, _START_S)
+    if before >= until:
+        raise SlidestatError("It takes all events at once.", "Give it more: --events.")
     start = _Look(subject, broker)
     after = subject.wait_for(progress.read, until, _STALLED_S)
     return start.until(_Look(subject, broker), after - before)

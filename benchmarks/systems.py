@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from app.analytics.session import require_spark
 from app.errors import SlidestatError
 from app.local.folders import cache_folder
 from app.local.jars import fetched_jars, kafka_classpath
@@ -85,6 +86,14 @@ def _kafka_streams() -> list[str]:
     return [str(java), "-cp", f"{classes}:{classpath}", _JAVA_SOURCE.stem]
 
 
+def _spark_stream() -> list[str]:
+    try:
+        require_spark()
+    except SlidestatError as error:
+        raise UnavailableError(f"{error.message} {error.advice}") from error
+    return _own("peers.spark_stream")
+
+
 def _flink() -> list[str]:
     raise UnavailableError(
         "apache-flink 2.3 needs apache-beam 2.61, whose dependency crcmod 1.7 comes as source "
@@ -106,7 +115,7 @@ def _faust() -> System:
         _QUESTIONS["tumbling"],
         partial(_own, "plain_faust"),
         "tumbling",
-        40_000,
+        30_000,
         answers,
         cannot=_NO_QUANTILES,
     )
@@ -143,7 +152,20 @@ def _bytewax(window: str, most_events: int) -> System:
         partial(_peer, "bytewax", "bytewax_flow"),
         window,
         most_events,
-        Answers.waited(window),
+        Answers.waited(window, lost_when_stopped=True),
+        has_changelog=False,
+        cannot=_NO_QUANTILES,
+    )
+
+
+def _spark(window: str, most_events: int | None) -> System:
+    return System(
+        f"spark_{window}",
+        _QUESTIONS[window],
+        _spark_stream,
+        window,
+        most_events,
+        Answers.waited(window, lost_when_stopped=False),
         has_changelog=False,
         cannot=_NO_QUANTILES,
     )
@@ -163,6 +185,8 @@ SYSTEMS = {
         _streams("sliding", 40_000),
         _bytewax("tumbling", 200_000),
         _bytewax("hopping", 60_000),
+        _spark("tumbling", 400_000),
+        _spark("hopping", 400_000),
         System("flink_tumbling", _QUESTIONS["tumbling"], _flink, has_changelog=False),
     )
 }

@@ -3,10 +3,11 @@
     python -m benchmarks.peers.bytewax_flow \
         BOOTSTRAP TOPIC GROUP PROGRESS_FILE DATA_DIR PARTITIONS WINDOW
 
-WINDOW is tumbling or hopping, every 10 seconds, which Bytewax calls sliding. State in memory, with
-a recovery store (SQLite) that is written every 10 seconds as it comes; a window goes to the topic
-GROUP-answers when it closes. Its clock runs on between events, so it waits for a minute: what is
-read faster than it happened would come late otherwise.
+WINDOW is tumbling or hopping, every 10 seconds, which Bytewax calls sliding; tumbling_second for
+latencies. State in memory, with a recovery store (SQLite) that is written every 10 seconds as it
+comes; a window goes to the topic GROUP-answers when it closes. Its clock runs on between events, so
+it waits for as long as a window is: what is read faster than it happened would come late otherwise,
+or what is read an instant after the clock has closed its window.
 """
 
 import sys
@@ -25,14 +26,15 @@ from confluent_kafka import OFFSET_BEGINNING
 
 from benchmarks.progress import Progress
 
-_MINUTE, _STEP = timedelta(minutes=1), timedelta(seconds=10)
+_SECOND, _STEP, _MINUTE = timedelta(seconds=1), timedelta(seconds=10), timedelta(minutes=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BATCH = 1_000
 
 
 def flow(bootstrap: str, topic: str, group: str, progress: Progress, window: str) -> Dataflow:
     """The dataflow."""
-    step = _MINUTE if window == "tumbling" else _STEP
+    length = _SECOND if window == "tumbling_second" else _MINUTE
+    step = _STEP if window == "hopping" else length
     done = 0
 
     def event(message: KafkaSourceMessage) -> tuple[str, datetime]:
@@ -47,7 +49,7 @@ def flow(bootstrap: str, topic: str, group: str, progress: Progress, window: str
         start = number * step
         fields = {
             "start": start // timedelta(milliseconds=1),
-            "end": (start + _MINUTE) // timedelta(milliseconds=1),
+            "end": (start + length) // timedelta(milliseconds=1),
             "value": count,
         }
         return KafkaSinkMessage(key.encode(), orjson.dumps(fields))
@@ -63,14 +65,14 @@ def flow(bootstrap: str, topic: str, group: str, progress: Progress, window: str
     )
     events = op.map("decode", source.oks, event)
     windower: win.Windower
-    if window == "tumbling":
-        windower = win.TumblingWindower(align_to=_EPOCH, length=_MINUTE)
+    if step == length:
+        windower = win.TumblingWindower(align_to=_EPOCH, length=length)
     else:
-        windower = win.SlidingWindower(align_to=_EPOCH, length=_MINUTE, offset=_STEP)
+        windower = win.SlidingWindower(align_to=_EPOCH, length=length, offset=step)
     counted = win.fold_window(
         "count",
         events,
-        win.EventClock(lambda time: time, wait_for_system_duration=_MINUTE),
+        win.EventClock(lambda time: time, wait_for_system_duration=length),
         windower,
         builder=int,
         folder=lambda count, _: count + 1,

@@ -42,14 +42,17 @@ def _space(rows: list[dict[str, Any]], folder: Path) -> None:
 
 
 def _errors(rows: list[dict[str, Any]], folder: Path) -> None:
-    figure, axes = pyplot.subplots(figsize=_SIZE)
-    names = [row["statistic"] for row in rows]
+    figure, axes = pyplot.subplots(figsize=(_SIZE[0], 1 + 0.25 * len(rows)))
+    names = [
+        row["statistic"] + (f" ({row['confidence']:.0%})" if row["confidence"] < 1 else "")
+        for row in rows
+    ]
     axes.barh(names, [row["most"] for row in rows], color="C0", alpha=0.4, label="largest")
     axes.barh(names, [row["median"] for row in rows], color="C0", label="median", height=0.4)
     axes.axvline(1, color="C3", label="promised")
     axes.set(xlabel="observed error as a share of the promised one")
     axes.invert_yaxis()
-    axes.set_title("Errors: observed and promised")
+    axes.set_title("Errors: observed and promised (with which confidence, if not always)")
     axes.legend(fontsize=8)
     axes.grid(alpha=0.3, axis="x")
     _save(figure, folder, "errors")

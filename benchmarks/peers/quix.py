@@ -2,8 +2,9 @@
 
     python -m benchmarks.peers.quix BOOTSTRAP TOPIC GROUP PROGRESS_FILE DATA_DIR PARTITIONS WINDOW
 
-WINDOW is tumbling, hopping (every 10 seconds) or sliding. State in RocksDB, changelog on, commits
-every 5 seconds as it comes; a window goes to the topic GROUP-answers when it closes.
+WINDOW is tumbling, hopping (every 10 seconds) or sliding; tumbling_second for latencies. State in
+RocksDB, changelog on, commits every 5 seconds as it comes; a window goes to the topic GROUP-answers
+when it closes.
 """
 
 import sys
@@ -15,7 +16,7 @@ from quixstreams import Application
 
 from benchmarks.progress import Progress
 
-_MINUTE, _STEP = timedelta(minutes=1), timedelta(seconds=10)
+_SECOND, _STEP, _MINUTE = timedelta(seconds=1), timedelta(seconds=10), timedelta(minutes=1)
 
 
 def run(
@@ -41,6 +42,7 @@ def run(
         "tumbling": lambda: events.tumbling_window(_MINUTE),
         "hopping": lambda: events.hopping_window(_MINUTE, _STEP),
         "sliding": lambda: events.sliding_window(_MINUTE),
+        "tumbling_second": lambda: events.tumbling_window(_SECOND),
     }
     answers = app.topic(f"{group}-answers", value_serializer="json")
     windows[window]().count().final().to_topic(answers)

@@ -1,0 +1,49 @@
+"""The measured figures that documents tell, written into them from results/*.json.
+
+    python -m benchmarks.documents      # make figures
+
+What stands between `<!-- figures: NAME -->` and `<!-- end of figures -->` is the text of that name
+below. The tests hold documents to it: a figure in them is one of results/, or they fail.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks import measured_speed, measured_synopses
+
+_ROOT = Path(__file__).parents[1]
+TEXTS: dict[str, Callable[[], str]] = {
+    "speed": measured_speed.summary,
+    "comparison": measured_speed.comparison,
+    "space": measured_synopses.space,
+    "accuracy": measured_synopses.accuracy,
+}
+DOCUMENTS = tuple(_ROOT / name for name in ("README.md", "docs/compare.md"))
+_PLACE = re.compile(
+    r"(?<=<!-- figures: )(?P<name>\w+)(?P<open> -->\n)(?P<text>.*?)(?=<!-- end of figures -->)",
+    re.DOTALL,
+)
+
+
+def renewed(text: str) -> str:
+    """A document's text with the figures of now."""
+    return _PLACE.sub(lambda m: f"{m['name']}{m['open']}\n{TEXTS[m['name']]()}\n\n", text)
+
+
+def places(text: str) -> list[str]:
+    """The names of the figures that a document has."""
+    return [match["name"] for match in _PLACE.finditer(text)]
+
+
+def main() -> None:
+    """Write them into all documents that have them."""
+    for document in DOCUMENTS:
+        text = document.read_text("utf-8")
+        if (now := renewed(text)) != text:
+            document.write_text(now, "utf-8")
+            print(f"written: {document.relative_to(_ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""What results/latest.json says of speed, latency and costs, as text for documents."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks import results
+from benchmarks.cases import CaseName
+from benchmarks.markdown import table
+from benchmarks.systems import OURS, SYSTEMS
+
+_NOT_YET = "No figures yet: `make bench` measures them, and `make figures` writes them here."
+_DIGITS = ".3g"
+
+Results = Mapping[str, Any]
+
+
+def summary() -> str:
+    """What a worker does in a second, and beside the others but for their hopping windows."""
+    found = _latest()
+    if found is None:
+        return _NOT_YET
+    sums, (ours, others) = found["workloads"][CaseName.SUMS], _systems(found)
+    settings, per_event = sums["settings"], ours["answers_checked"]["median"] / ours["events"]
+    heads = ("beside", "which does", "slidestat is so many times as fast", "its latency, ms")
+    rows = [
+        (name, SYSTEMS[name].question, _ratio(sums, name), _latency(found, name))
+        for name in others
+        if not name.endswith("_hopping")
+    ]
+    return f"""\
+{found["machine"]}, the broker on it too: counting and summing {settings["keys"]:,} keys in
+sliding windows with RocksDB, changelog and output on, one worker read
+{_spread(ours["events_per_s"])} events a second, and wrote {per_event:.1f} figures for each.
+All figures are medians (least - most) of {settings["runs"]} runs.
+
+{table(heads, rows)}
+
+Latency is p50, p99 at {found["latency"]["rate"]:,} records a second; ours is
+{_latency(found, OURS)}."""
+
+
+def comparison() -> str:
+    """Everything that was measured on the workload `sums`, and who could not."""
+    found = _latest()
+    if found is None:
+        return _NOT_YET
+    sums, (ours, others) = found["workloads"][CaseName.SUMS], _systems(found)
+    settings = sums["settings"]
+    heads = (
+        "system",
+        "which does",
+        "events a second",
+        "ours by it",
+        "by CPU second",
+        "peak MiB",
+        "changelog bytes an event",
+        "latency, ms",
+        "restart, s",
+    )
+    rows = [_row(found, name, figures) for name, figures in {OURS: ours, **others}.items()]
+    cannot = "\n".join(
+        f"- {name} cannot: {figures['cannot']}"
+        for name, figures in sums["systems"].items()
+        if "cannot" in figures
+    )
+    text = f"""\
+{found["machine"]}, the broker on it too; {settings["events"]:,} events of
+{settings["bytes_per_event"]} bytes, {settings["keys"]:,} keys; medians (least - most) of
+{settings["runs"]} runs. Latency is p50, p99 at {found["latency"]["rate"]:,} records a second;
+a restart lasts up to the first event, with the data folder and with an empty one.
+
+{table(heads, rows)}"""
+    return f"{text}\n\n{cannot}" if cannot else text
+
+
+def _row(found: Results, name: str, figures: Results) -> tuple[str, ...]:
+    sums, system = found["workloads"][CaseName.SUMS], SYSTEMS[name]
+    cpu = sums["ratio_spreads_by_cpu_second"].get(name)
+    changelog = figures["changelog_bytes_per_event"]["median"]
+    return (
+        name,
+        system.question,
+        _spread(figures["events_per_s"]),
+        "-" if name == OURS else _ratio(sums, name),
+        "-" if cpu is None else _number(cpu["median"]),
+        f"{figures['peak_memory_mib']['median']:,.0f}",
+        f"{changelog:,.0f}" if system.has_changelog else "-",
+        _latency(found, name),
+        _restart(found, name),
+    )
+
+
+def _latest() -> Results | None:
+    if not results.LATEST.is_file():
+        return None
+    found: Results = json.loads(results.LATEST.read_text())
+    return found
+
+
+def _systems(found: Results) -> tuple[Results, Mapping[str, Results]]:
+    """Ours, and the others that could, in their order."""
+    systems = found["workloads"][CaseName.SUMS]["systems"]
+    could = {
+        name: systems[name] for name in SYSTEMS if name in systems and "cannot" not in systems[name]
+    }
+    return could.pop(OURS), could
+
+
+def _ratio(sums: Results, name: str) -> str:
+    return _spread(sums["ratio_spreads"][name])
+
+
+def _latency(found: Results, name: str) -> str:
+    of = found["latency"]["systems"].get(name, {})
+    return f"{of['p50_ms']:,.0f}, {of['p99_ms']:,.0f}" if "p50_ms" in of else "-"
+
+
+def _restart(found: Results, name: str) -> str:
+    of = found["restarts"].get(name, {})
+    return f"{of['kept_s']:.1f}, {of['emptied_s']:.1f}" if "kept_s" in of else "-"
+
+
+def _spread(spread: Results) -> str:
+    least, most = _number(spread["least"]), _number(spread["most"])
+    return f"{_number(spread['median'])} ({least} - {most})"
+
+
+def _number(figure: float) -> str:
+    rounded = float(format(figure, _DIGITS))
+    return f"{rounded:,.0f}" if rounded >= 100 else f"{rounded:g}"
