@@ -10,6 +10,7 @@ from app.client.size_limits import check_sizes
 from app.client.worker_topics import prepare_topics
 from app.streaming.data_folder import data_folder
 from app.streaming.extent import WHOLE, Extent
+from app.streaming.letter_record import LETTER_BYTES
 from app.streaming.output_codec import JsonCodec
 from app.streaming.referee import Referee
 from app.streaming.referee_answers import RefereeAnswers
@@ -43,6 +44,7 @@ def start_worker(
         partitions = prepare_topics(bootstrap, topology)
     cluster_id = str(require_broker(bootstrap).cluster_id)
 
+    letter_bytes = LETTER_BYTES
     with data_folder(data_dir, topologies[0].application_id, cluster_id) as folder:
         for topology in topologies:
             # Measuring loads every kernel: better now than in the group, which takes a worker that
@@ -56,7 +58,7 @@ def start_worker(
                 RefereeAnswers(topology, 0, JsonCodec()).warm()
             else:
                 tell("memory of a key", footprint_line(topology), topology=topology.name)
-                check_sizes(bootstrap, topology)
+                letter_bytes = min(letter_bytes, check_sizes(bootstrap, topology))
 
         # Faust takes a second to import.
         from app.streaming.worker import run_worker
@@ -67,4 +69,14 @@ def start_worker(
         tell("answers", f"{group}: answers at {address.url}", group=group, url=address.url)
         with announced(folder, address):
             web = QueryServer(address, OutputHistory(bootstrap, registry))
-            run_worker(topologies, bootstrap, folder, partitions, web, registry, extent, log)
+            run_worker(
+                topologies,
+                bootstrap,
+                folder,
+                partitions,
+                web,
+                registry,
+                extent,
+                log,
+                letter_bytes,
+            )

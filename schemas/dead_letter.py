@@ -1,9 +1,12 @@
 """A dead letter: a record that could not be counted, kept whole with the reason.
 
 The Kafka value is the original record's bytes, untouched; what is known about it stands in the
-headers, so that a record as large as the broker takes still fits. The Kafka key is
-`topic/partition/offset`: a letter sent twice is one letter. The Kafka timestamp is the original's.
-Late records travel in the same form on a topic of their own, with the reason `late`.
+headers, so that a record as large as the broker takes still fits. The header `original_key` has the
+original's key, if there is one. Of a record that is larger than what the topic of letters takes,
+value and key are the first bytes, and `original_value_bytes` and `original_key_bytes` say how many
+there were. The Kafka key is `topic/partition/offset`: a letter sent twice is one letter. The Kafka
+timestamp is the original's. Late records travel in the same form on a topic of their own, with the
+reason `late`.
 """
 
 from collections.abc import Iterable
@@ -12,6 +15,11 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta
+
+# Headers of what a letter has of the original record.
+ORIGINAL_KEY = "original_key"
+KEY_BYTES = "original_key_bytes"
+VALUE_BYTES = "original_value_bytes"
 
 
 class Reason(StrEnum):
@@ -27,6 +35,7 @@ class Reason(StrEnum):
     NEGATIVE_VALUE = "negative-value"
     VALUE_TOO_LARGE = "value-too-large"
     BAD_ITEM = "bad-item"
+    WINDOW_FULL = "window-full"
     BAD_SYNOPSIS = "bad-synopsis"
     LATE = "late"
 

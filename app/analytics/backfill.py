@@ -23,11 +23,11 @@ from app.streaming.decoding import EventDecoder
 from app.streaming.emission import OutputRecord
 from app.streaming.event_time import closing_tick
 from app.streaming.key_state import decode_key_state
+from app.streaming.letter_record import letter_record
 from app.streaming.partition import Letter, PartitionProcessor
 from app.streaming.publishing import published_statistics
 from app.streaming.records import RecordBatch
 from app.streaming.topology import Topology
-from schemas.dead_letter import DeadLetterHeaders, dead_letter_key
 from schemas.synopsis import SynopsisHeaders, SynopsisKey, encode_key, party_name
 
 # How many records are given to the kernels at once; and after how many states are put away.
@@ -205,13 +205,8 @@ class _Partition:
 
     def _letter(self, letter: Letter, topic: str) -> Out:
         source = self._topology.source
-        headers = DeadLetterHeaders(
-            letter.reason, letter.detail, source, self.number, letter.offset, self._topology.name
-        ).encode()
-        if letter.key is not None:
-            headers.append(("original_key", letter.key))
-        key = dead_letter_key(source, self.number, letter.offset)
-        return topic, self.number, max(letter.timestamp, 0), key, letter.value, headers
+        record = letter_record(letter, self._topology.name, source, self.number)
+        return topic, self.number, record.timestamp, record.key, record.value, record.headers
 
 
 def _is_silent(topology: Topology, last_time: int, tick: int) -> bool:

@@ -20,10 +20,15 @@ from app.errors import SlidestatError
 from app.security.clients import client_config
 from app.streaming.scan import scan
 from app.streaming.topology import Topology
-from schemas.dead_letter import DeadLetterHeaders, dead_letter_key
+from schemas.dead_letter import (
+    KEY_BYTES,
+    ORIGINAL_KEY,
+    VALUE_BYTES,
+    DeadLetterHeaders,
+    dead_letter_key,
+)
 
 _MARK = "sent_again"
-_ORIGINAL_KEY = "original_key"
 _TRANSACTION_S = 60.0
 _IN_ONE_TRANSACTION = 10_000
 
@@ -31,7 +36,9 @@ _IN_ONE_TRANSACTION = 10_000
 class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A letter as a line of JSON: what a person, or a program, mends.
 
-    `value` and `key` are text; bytes that are no UTF-8 are in `value_base64` and `key_base64`.
+    `value` and `key` are text; bytes that are no UTF-8 are in `value_base64` and `key_base64`. Of a
+    record too large for a letter they are the beginning, and `original_value_bytes` and
+    `original_key_bytes` say how many there were.
     """
 
     topic: str
@@ -44,6 +51,8 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     key_base64: str | None = None
     value: str | None = None
     value_base64: str | None = None
+    original_key_bytes: int | None = None
+    original_value_bytes: int | None = None
 
 
 _decode = msgspec.json.Decoder(Letter).decode
@@ -109,6 +118,13 @@ def send_again(
                 f"A letter is of the topic {letter.topic!r}, and {topology.name} reads"
                 f" {topology.source!r}.",
                 "Nothing was sent. Give the letters of this topology.",
+            )
+        if letter.original_value_bytes is not None or letter.original_key_bytes is not None:
+            raise SlidestatError(
+                f"The letter about {letter.topic}/{letter.partition}/{letter.offset} has but the"
+                " beginning of the record.",
+                "Nothing was sent. Put in what the source has there, and take out"
+                " original_value_bytes and original_key_bytes; or leave this letter out.",
             )
         _bytes(letter.key, letter.key_base64)
         _bytes(letter.value, letter.value_base64)
@@ -206,7 +222,7 @@ def _letter(message: Message) -> Letter | None:
         told = DeadLetterHeaders.decode(headers.items())
     except (msgspec.ValidationError, UnicodeDecodeError):
         return None
-    key, key_base64 = _text(headers.get(_ORIGINAL_KEY))
+    key, key_base64 = _text(headers.get(ORIGINAL_KEY))
     value = message.value()
     text, value_base64 = _text(value if isinstance(value, bytes) else None)
     return Letter(
@@ -220,7 +236,13 @@ def _letter(message: Message) -> Letter | None:
         key_base64=key_base64,
         value=text,
         value_base64=value_base64,
+        original_key_bytes=_count(headers.get(KEY_BYTES)),
+        original_value_bytes=_count(headers.get(VALUE_BYTES)),
     )
+
+
+def _count(raw: bytes | None) -> int | None:
+    return int(raw) if raw is not None and raw.isdigit() else None
 
 
 def _text(raw: bytes | None) -> tuple[str | None, str | None]:

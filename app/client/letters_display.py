@@ -45,8 +45,10 @@ def letter_lines(letters: Iterable[Letter], limit: int, *, as_json: bool) -> Ite
             f"{letter.topic}/{letter.partition}/{letter.offset}  {letter.reason}: {letter.detail}"
             f"  ({moment:%Y-%m-%dT%H:%M:%SZ})"
         )
-        yield f"    key    {_shown(letter.key, letter.key_base64)}"
-        yield f"    value  {_shown(letter.value, letter.value_base64)}"
+        key = _shown(letter.key, letter.key_base64)
+        value = _shown(letter.value, letter.value_base64)
+        yield f"    key    {key}{_cut(letter.original_key_bytes)}"
+        yield f"    value  {value}{_cut(letter.original_value_bytes)}"
     if not shown:
         yield "No open letters."
 
@@ -59,6 +61,10 @@ def sent_lines(sent: Sent, source: str) -> Iterator[str]:
             "Those older than the watermark of their partition are late: for those, lengthen the"
             " lateness and replay."
         )
+
+
+def _cut(original_bytes: int | None) -> str:
+    return "" if original_bytes is None else f" (the beginning of {original_bytes:,} bytes)"
 
 
 def _shown(text: str | None, encoded: str | None) -> str:

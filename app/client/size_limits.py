@@ -9,19 +9,18 @@ from app.client.footprint_text import bytes_text
 from app.client.topics import topic_configs
 from app.errors import SlidestatError
 from app.streaming.footprint import FORESEEN_EVENTS, largest_state
+from app.streaming.letter_record import AROUND_BYTES, LETTER_BYTES
 from app.streaming.producer import MAX_MESSAGE_BYTES
 from app.streaming.topology import Topology
 
 _LIMIT = "max.message.bytes"
-# Key, headers and what Kafka puts around a record.
-_AROUND_BYTES = 8 * 2**10
 
 
-def check_sizes(bootstrap: str, topology: Topology) -> None:
-    """Raise SlidestatError if a state that is foreseen does not fit the changelog, or a record of
-    the source a letter.
+def check_sizes(bootstrap: str, topology: Topology) -> int:
+    """How many bytes of a record a letter may have.
 
-    All topics must exist. Loads the topology's kernels.
+    Raises SlidestatError if a state that is foreseen does not fit the changelog, or a letter topic
+    takes less than the source. All topics must exist. Loads the topology's kernels.
     """
     letters = (topology.dead_letter_topic, topology.late_topic)
     names = (topology.source, topology.changelog_topic, *letters)
@@ -29,25 +28,22 @@ def check_sizes(bootstrap: str, topology: Topology) -> None:
         name: int(config[_LIMIT])
         for name, config in topic_configs(admin_client(bootstrap), names).items()
     }
-    source_bytes = limits[topology.source]
-    if source_bytes > MAX_MESSAGE_BYTES - _AROUND_BYTES:
-        raise SlidestatError(
-            f"The source {topology.source!r} takes records of {bytes_text(source_bytes)}, and a"
-            f" letter about one has at most {bytes_text(MAX_MESSAGE_BYTES - _AROUND_BYTES)}.",
-            _set_limit(bootstrap, topology.source, MAX_MESSAGE_BYTES - _AROUND_BYTES),
-        )
+    # Of what is larger, letters have the beginning.
+    source_bytes = min(limits[topology.source], LETTER_BYTES)
     for name in letters:
         if limits[name] < source_bytes:
             raise SlidestatError(
                 f"The topic {name!r} takes records of {bytes_text(limits[name])}, and the source"
                 f" {topology.source!r} of {bytes_text(source_bytes)}: a letter might not fit.",
-                _set_limit(bootstrap, name, source_bytes + _AROUND_BYTES),
+                _set_limit(bootstrap, name, source_bytes + AROUND_BYTES),
             )
     _check_states(bootstrap, topology, limits[topology.changelog_topic])
+    least = min(limits[name] for name in letters)
+    return min(LETTER_BYTES, max(least - AROUND_BYTES, least // 2))
 
 
 def _check_states(bootstrap: str, topology: Topology, limit: int) -> None:
-    needed = largest_state(topology) + _AROUND_BYTES
+    needed = largest_state(topology) + AROUND_BYTES
     if needed <= min(limit, MAX_MESSAGE_BYTES):
         return
     foreseen = (

@@ -8,6 +8,9 @@ from app.streaming.fields import FieldPath
 
 _LARGEST = sys.float_info.max
 
+# A window holds so many of the largest values, whatever the statistic.
+MOST_LARGEST = 1 << 17
+
 # Characters. Items travel in lists of output records: a bound keeps them readable.
 MAX_ITEM_LENGTH = 256
 
@@ -22,6 +25,18 @@ class Limits:
     def within(self, other: "Limits") -> "Limits":
         """What both can take."""
         return Limits(max(self.least, other.least), min(self.most, other.most))
+
+    @property
+    def are_any(self) -> bool:
+        """Whether every number is within them."""
+        return self.most == _LARGEST
+
+    def shared_by(self, events: int) -> "Limits":
+        """Limits for values of which a window has at most `events`: those of `MOST_LARGEST` are
+        these.
+        """
+        share = min(1.0, MOST_LARGEST / events)
+        return Limits(self.least * share, self.most * share)
 
 
 @dataclass(frozen=True)

@@ -88,9 +88,10 @@ class ReorderBuffer:
         """The least offset that waits."""
         return int(self._waiting.offsets.min()) if len(self._waiting) else None
 
-    def times(self) -> Int64s:
-        """The times of the events that wait."""
-        return self._waiting.times
+    @property
+    def events(self) -> Events:
+        """The events that wait."""
+        return self._waiting
 
     def release(self, events: Events, watermark: int) -> Events:
         """Take `events` in, and give those with times up to `watermark`, by (time, offset)."""

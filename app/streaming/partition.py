@@ -4,7 +4,8 @@ Pure: it reads a store, and returns what is to be written; it never talks to Kaf
 function of the records' order alone, whatever the batches, the workers or the restarts:
 
 1. records before the next expected offset are passed over (they were seen);
-2. unreadable ones are refused, late ones (behind the watermark) set aside, both as letters;
+2. unreadable ones are refused, late ones (behind the watermark) set aside, and what would outgrow
+   its key's windows is refused, all as letters;
 3. the others wait until the watermark reaches them (at once, without a lateness), and are absorbed
    in order of (time, offset);
 4. a tick is emitted in the batch in which the watermark passes it, for the keys with events since
@@ -50,6 +51,7 @@ from app.streaming.live_query import PartitionView
 from app.streaming.output_codec import EmissionCodec, JsonCodec
 from app.streaming.partition_work import PartitionWork
 from app.streaming.publishing import Clock, Publication, Publisher
+from app.streaming.quota import Quota
 from app.streaming.records import RecordBatch
 from app.streaming.runners import Answered, ItemColumn, Runner, Work
 from app.streaming.topology import Topology
@@ -148,6 +150,9 @@ class PartitionProcessor:
         self._max_time = self._checkpoint.max_time
         self._ledger = Ledger(self._checkpoint)
         self._waiting = ReorderBuffer(self._columns)
+        self._quota = Quota(topology)
+        # What keys have used of their quotas, where the batch in hand has changed it.
+        self._used: dict[str, bytes] = {}
         self._cache = KeyCache(store, self.CACHED_KEYS, self._observed)
         # Keys whose newest event is in no emission yet; keys whose last emission is to come; and
         # keys that had it, with the offset up to which they have absorbed.
@@ -221,16 +226,26 @@ class PartitionProcessor:
             detail = f"{by} {self._times.unit} behind the watermark"
             effects.late.append(_letter(batch, Refusal(row, Reason.LATE, detail)))
 
-        outcomes = np.full(len(batch), DEAD, dtype=np.uint8)
-        outcomes[rows] = np.where(on_time, COUNTED, LATE)
-        self._ledger.append(batch.offsets, max_times, outcomes)
-
         keys = columns.keys
         if self._publisher is not None and self._publisher.whole_key is not None:
             keys = [self._publisher.whole_key] * len(keys)
         events = Events(batch.offsets[rows], columns.times, keys, columns.numbers, columns.items)
         if not on_time.all():
             events = events.take(np.flatnonzero(on_time))
+        outcomes = np.full(len(batch), DEAD, dtype=np.uint8)
+        outcomes[rows] = np.where(on_time, COUNTED, LATE)
+        refused = self._charge(events, int(max_times[-1]) - self._lateness)
+        if len(refused):
+            for row, time in zip(
+                rows[on_time][refused].tolist(), events.times[refused].tolist(), strict=True
+            ):
+                refusal = Refusal(row, Reason.WINDOW_FULL, self._quota.refusal(time))
+                effects.dead_letters.append(_letter(batch, refusal))
+            effects.dead_letters.sort(key=attrgetter("offset"))
+            outcomes[rows[on_time][refused]] = DEAD
+            events = events.take(np.delete(np.arange(len(events)), refused))
+        self._ledger.append(batch.offsets, max_times, outcomes)
+
         self._looked_ahead = self._published_ahead = NO_TIME
         before = self.watermark
         self._next_offset = int(batch.offsets[-1]) + 1
@@ -247,13 +262,19 @@ class PartitionProcessor:
         yield effects
         yield from map(Effects, self._emit_due(touched, batch.offsets, watermarks))
 
+    def _charge(self, events: Events, watermark: int) -> Int64s:
+        """Charge new events on time to their keys' quotas; the rows of those that are refused."""
+        waiting = self._waiting.events
+        refused, self._used = self._quota.judge(events, waiting, self._cache.read, watermark)
+        return refused
+
     def provisional(self, now: int) -> Iterator[list[OutputRecord]]:
         """Emissions to come, as they would be if nothing else came before the time `now`: for a
         partition that brings nothing new; slice by slice. Each is given once. They leave no trace,
         and those that replace them come all the same: a tick after events is sure to be emitted.
         """
         horizon = now - self._lateness
-        waiting = event_time.tick_after(self._waiting.times(), self._every).tolist()
+        waiting = event_time.tick_after(self._waiting.events.times, self._every).tolist()
         if not any(
             self._looked_ahead < tick <= horizon for tick in (*self._open.ticks(), *waiting)
         ):
@@ -601,8 +622,10 @@ class PartitionProcessor:
             touched.tolist(), last_runs.tolist(), last_times.tolist(), number.tolist(), strict=True
         ):
             synopses = [result.states[run] for result in answered.values()]
-            written = encode_key_state(watermark, offset, last_time, events_in_all, synopses)
-            self._cache.put(keys[group], written)
+            key = keys[group]
+            used = self._used.get(key, states[group].used)
+            written = encode_key_state(watermark, offset, last_time, events_in_all, synopses, used)
+            self._cache.put(key, written)
         return answered
 
     def _work(

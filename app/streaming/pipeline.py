@@ -17,6 +17,7 @@ from app.errors import SlidestatError
 from app.streaming.checkpoint import NO_TIME, Checkpoint, Counters, decode_checkpoint
 from app.streaming.decoding import EventDecoder
 from app.streaming.emission import OutputRecord
+from app.streaming.letter_record import LETTER_BYTES, letter_record
 from app.streaming.live import View
 from app.streaming.live_query import stored_view
 from app.streaming.observed import Observed
@@ -31,7 +32,6 @@ from app.streaming.referee_partition import RefereeProcessor
 from app.streaming.table import StateTable, TablePartition
 from app.streaming.telling import tell
 from app.streaming.topology import Topology
-from schemas.dead_letter import DeadLetterHeaders, dead_letter_key
 from schemas.query import PartitionStatus
 
 
@@ -61,8 +61,10 @@ class Pipeline:
         codec: EmissionCodec | None = None,
         silent_until: Mapping[int, int] | None = None,
         partitions: int = 1,
+        letter_bytes: int = LETTER_BYTES,
     ) -> None:
         self._topology = topology
+        self._letter_bytes = letter_bytes
         self._codec = codec or JsonCodec()
         self._table = table
         self._silent_until = silent_until or {}
@@ -319,24 +321,9 @@ class Pipeline:
         self.observed.emitted(partition, emissions, started)
 
     def _send(self, letter: Letter, batch: RecordBatch, topic: str) -> None:
-        headers = DeadLetterHeaders(
-            letter.reason,
-            letter.detail,
-            batch.topic,
-            batch.partition,
-            letter.offset,
-            self._topology.name,
-        ).encode()
-        if letter.key is not None:
-            headers.append(("original_key", letter.key))
-        self._outputs.produce(
-            topic,
-            batch.partition,
-            dead_letter_key(batch.topic, batch.partition, letter.offset),
-            letter.value,
-            max(letter.timestamp, 0),
-            headers,
-        )
+        name, partition = self._topology.name, batch.partition
+        record = letter_record(letter, name, batch.topic, partition, self._letter_bytes)
+        self._outputs.produce(topic, partition, *record)
 
 
 async def flush_all(

@@ -66,8 +66,8 @@ class BulkProducer:
             except KafkaException as error:
                 raise SlidestatError(
                     f"A record for {topic!r} cannot be sent: {error.args[0].str()}.",
-                    f"A letter has at most {MAX_MESSAGE_BYTES // 2**20} MiB:"
-                    " give the source topic no higher max.message.bytes.",
+                    f"It has at most {MAX_MESSAGE_BYTES // 2**20} MiB:"
+                    " give the statistics larger errors.",
                 ) from error
             else:
                 return

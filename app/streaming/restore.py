@@ -147,12 +147,7 @@ class BulkRecovery(Recovery):
         for tp, first in earliest.items():
             have = persisted[tp] if persisted[tp] is not None else -1
             if have + 1 < first <= self.active_highwaters[tp]:
-                raise SlidestatError(
-                    f"The changelog {tp.topic!r} has lost the first {first} records of partition"
-                    f" {tp.partition}, which this worker's tables do not have: states are missing.",
-                    "Set its cleanup.policy to compact, and read the source again with"
-                    " `slidestat replay`, or give the topology another name.",
-                )
+                raise _lost(tp.topic, f"the first {first} records of partition {tp.partition}")
 
     async def _restore(self, last: dict[TP, int]) -> None:
         """Follow the changelogs from behind these offsets to their ends; `last` is moved on."""
@@ -170,7 +165,8 @@ class BulkRecovery(Recovery):
         told = RestoreProgress(
             sum(self.active_highwaters[tp] - offset for tp, offset in last.items())
         )
-        consumer = open_scanner(self._bootstrap_servers)
+        # What is deleted while it is read is missed as much as what was deleted before.
+        consumer = open_scanner(self._bootstrap_servers, must_be_whole=True)
         try:
             for topic in {tp.topic for tp in last}:
                 store = cast(Any, self.tables._changelogs[topic]).data
@@ -178,7 +174,7 @@ class BulkRecovery(Recovery):
                     try:
                         self._follow_topic(consumer, topic, store, last, told, stop)
                     except KafkaException as error:
-                        _raise_unless_passing(topic, error)
+                        raise_unless_passing(topic, error)
                         stop.wait(_RETRY_S)
                     else:
                         break
@@ -219,7 +215,7 @@ def read_rows(
             try:
                 rows = [_row(message) for message in scan(consumer, topic, {partition: start})]
             except KafkaException as error:
-                _raise_unless_passing(topic, error)
+                raise_unless_passing(topic, error)
                 time.sleep(_RETRY_S)
             else:
                 return [row for row in rows if start <= row[0] < end]
@@ -227,7 +223,19 @@ def read_rows(
         consumer.close()
 
 
-def _raise_unless_passing(topic: str, error: KafkaException) -> None:
+def _lost(topic: str, what: str) -> SlidestatError:
+    return SlidestatError(
+        f"The changelog {topic!r} has lost {what}, which this worker's tables do not have: states"
+        " are missing.",
+        "Set its cleanup.policy to compact, and read the source again with `slidestat replay`, or"
+        " give the topology another name.",
+    )
+
+
+def raise_unless_passing(topic: str, error: KafkaException) -> None:
+    """Raise SlidestatError for what trying again does not mend, of the reader of a changelog."""
+    if error.args[0].code() == KafkaError._AUTO_OFFSET_RESET:
+        raise _lost(topic, "records while they were read") from error
     if error.args[0].code() not in _PASSING:
         raise SlidestatError(
             f"The changelog {topic!r} cannot be read: {error.args[0].str()}.",

@@ -12,16 +12,19 @@ _WAIT_S = 0.05
 _SILENCE_S = 30.0
 
 
-def open_scanner(bootstrap: str) -> Consumer:
-    """A consumer for `scan` and for questions about offsets; close it."""
+def open_scanner(bootstrap: str, *, must_be_whole: bool = False) -> Consumer:
+    """A consumer for `scan` and for questions about offsets; close it.
+
+    Where the broker has deleted what comes next, it goes on with the first record that there is;
+    if all `must_be_whole`, `scan` raises KafkaException.
+    """
     return Consumer(
         {
             **client_config(bootstrap),
             "group.id": "slidestat-scan",  # Required, and never used: nothing is committed.
             "enable.auto.commit": False,
             "enable.partition.eof": True,
-            # Where the broker has deleted the first records, from the first that it has.
-            "auto.offset.reset": "earliest",
+            "auto.offset.reset": "error" if must_be_whole else "earliest",
             "isolation.level": "read_committed",
         }
     )
@@ -34,8 +37,8 @@ def scan(consumer: Consumer, topic: str, starts: Mapping[int, int]) -> Iterator[
     """
     ends = {}
     for partition, start in starts.items():
-        end = consumer.get_watermark_offsets(TopicPartition(topic, partition), _SILENCE_S)[1]
-        if start < end:
+        first, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), _SILENCE_S)
+        if first < end and start < end:
             ends[partition] = end
     if not ends:
         return

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from app.errors import SlidestatError
-from app.streaming.columns import Columns
+from app.streaming.columns import Column, Columns
 from app.streaming.fields import (
     RECORD_KEY,
     RECORD_TIMESTAMP,
@@ -334,7 +334,32 @@ class Topology(Named):
     @cached_property
     def columns(self) -> Columns:
         """What is read of each event beside its key and time."""
-        return Columns.of(statistic.column(self.value_path) for statistic in self.statistics)
+        return Columns.of(map(self._column, self.statistics))
+
+    @cached_property
+    def filling_columns(self) -> dict[int, float]:
+        """The largest value of each number column whose values can fill a window, by its place.
+
+        Windows of events cannot be filled: fewer events have smaller limits.
+        """
+        if self.span_length.of_events:
+            return {}
+        wanted = [self._column(s) for s in self.statistics if not s.is_landmark]
+        paths = {column.path for column in wanted if column and _is_limited(column)}
+        return {
+            place: column.limits.most
+            for place, column in enumerate(self.columns.numbers)
+            if column.path in paths and column.limits is not None
+        }
+
+    def _column(self, statistic: Statistic) -> Column | None:
+        column = statistic.column(self.value_path)
+        span = self.span_length
+        if column is None or column.limits is None or not _is_limited(column):
+            return column
+        if statistic.is_landmark or not span.of_events:
+            return column
+        return Column(column.path, column.limits.shared_by(span.length))
 
     @cached_property
     def runners(self) -> tuple["Runner", ...]:
@@ -389,6 +414,10 @@ class Topology(Named):
     @property
     def _output_prefix(self) -> str:
         return self.output or self.name
+
+
+def _is_limited(column: Column) -> bool:
+    return column.limits is not None and not column.limits.are_any
 
 
 def require_one_worker(topologies: Sequence["Topology | Referee"]) -> None:

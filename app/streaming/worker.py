@@ -22,6 +22,7 @@ from app.streaming.credentials import faust_credentials
 from app.streaming.delivery import BatchApp, BatchConsumer
 from app.streaming.extent import WHOLE, Extent
 from app.streaming.leaving import LeavingWorker
+from app.streaming.letter_record import LETTER_BYTES
 from app.streaming.live import LiveTopology
 from app.streaming.output_codec import emission_codec
 from app.streaming.ownership import SupersededError
@@ -77,11 +78,13 @@ def create_app(
     web: WebSide,
     registry: str = "",
     extent: Extent = WHOLE,
+    letter_bytes: int = LETTER_BYTES,
 ) -> BatchApp:
     """The Faust app of topologies that share a group and a source of `partitions` partitions.
 
     The source is consumed once. What is committed is what all of them have made durable; one that
-    is further on passes over what it has seen. `extent` limits what is read and emitted.
+    is further on passes over what it has seen. `extent` limits what is read and emitted,
+    `letter_bytes` what a letter has of a record.
     """
     require_one_worker(topologies)
     source_topic = topologies[0].source
@@ -121,6 +124,7 @@ def create_app(
             emission_codec(topology, registry),
             extent.silent_until,
             partitions,
+            letter_bytes,
         )
         for topology, table in zip(topologies, tables, strict=True)
     ]
@@ -315,6 +319,7 @@ def run_worker(
     registry: str = "",
     extent: Extent = WHOLE,
     log: LogForm = LogForm.TEXT,
+    letter_bytes: int = LETTER_BYTES,
 ) -> None:
     """Run a worker until SIGINT or SIGTERM, or to the end of `extent`; then flush, commit and leave
     the group.
@@ -323,7 +328,9 @@ def run_worker(
     or in JSON on standard error. `registry` is the address of the schema registry that an output in
     Avro needs. Raises SlidestatError for what the user can mend, other exceptions as they are.
     """
-    app = create_app(topologies, bootstrap_servers, data_dir, partitions, web, registry, extent)
+    app = create_app(
+        topologies, bootstrap_servers, data_dir, partitions, web, registry, extent, letter_bytes
+    )
     _calm_garbage_collector()
     # The terminal shows what we tell; what Faust has to say is for whoever looks into it.
     is_json = log is LogForm.JSON

@@ -92,6 +92,49 @@ def test_bad_records_become_dead_letters(make_stage: MakeStage) -> None:
     assert counters.counted == counters.read - counters.dead
 
 
+def test_records_larger_than_a_letter_are_kept_in_part(make_stage: MakeStage) -> None:
+    """A batch that is compressed may hold a record larger than any topic takes: good ones are
+    counted; of bad and late ones the letter has the beginning, of value and key, and how many bytes
+    there were. A letter that its topic takes whole is whole.
+    """
+    stage = make_stage(partitions=1, body=BODY + '    lateness="2s",\n')
+    source = stage.topology.source
+    blank, whole = b" " * (9 * MEGABYTE), b"x" * (7 * MEGABYTE)
+    records = [
+        (b"k", event(time=TIME + 60_000) + blank),
+        (b"k", blank),
+        (b"k" * (9 * MEGABYTE), b"not JSON"),
+        (None, event() + blank),
+        (b"k", whole),
+        # Past the watermark of all before it.
+        (b"k", event(time=TIME + 90_000)),
+    ]
+    large = {"compression.type": "zstd", "message.max.bytes": 16 * MEGABYTE, "batch.size": 1}
+    produce(stage.bootstrap, source, records, partition=0, **large)
+    stage.drain()
+
+    bad, key, good = stage.dead_letters()[0]
+    (late,) = stage.late()[0]
+    kept, size = 64 * 2**10, str(9 * MEGABYTE).encode()
+    assert (bad.value, bad.headers["original_key"]) == (blank[:kept], b"k")
+    assert (key.value, key.headers["original_key"]) == (b"not JSON", b"k" * kept)
+    assert late.value == (event() + blank)[:kept]
+    assert good.value == whole
+    assert bad.headers["original_value_bytes"] == key.headers["original_key_bytes"] == size
+    assert "original_key_bytes" not in bad.headers
+    assert "original_value_bytes" not in good.headers
+    for letter, offset, reason in zip(
+        (bad, key, late, good),
+        (1, 2, 3, 4),
+        (Reason.NOT_JSON, Reason.NOT_JSON, Reason.LATE, Reason.NOT_JSON),
+        strict=True,
+    ):
+        headers = DeadLetterHeaders.decode(letter.headers.items())
+        assert (headers.reason, headers.offset) == (reason, offset)
+    counters = stage.counters()
+    assert (counters.dead, counters.late, counters.counted) == (3, 1, counters.read - 4)
+
+
 def test_negative_values_are_good_where_nothing_is_summed(make_stage: MakeStage) -> None:
     """Without a sum a value may be negative; it is counted."""
     body = BODY.replace(" Sum(epsilon=0.1)", "")

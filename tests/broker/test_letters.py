@@ -86,10 +86,16 @@ def test_letters_from_end_to_end(make_stage: MakeStage) -> None:
 
 
 def test_letters_that_cannot_be_sent(make_stage: MakeStage, tmp_path: Path) -> None:
-    """Lines that are no letters, letters of another source and broken base64: nothing is sent."""
+    """Lines that are no letters, letters of another source, broken base64, and the beginning of a
+    record that was too large for a letter, which is shown as such: nothing is sent.
+    """
     stage = make_stage(partitions=1)
     produce(stage.bootstrap, stage.topology.source, BAD, partition=0)
+    size = 9 * 2**20
+    settings = {"compression.type": "zstd", "message.max.bytes": 2 * size}
+    produce(stage.bootstrap, stage.topology.source, [(b"k", b" " * size)], 0, **settings)
     stage.drain()
+    assert "characters more (the beginning of 9,437,184 bytes)" in said(stage, "show")
     letters = [json.loads(line) for line in said(stage, "show", "--json").splitlines()]
     good = json.dumps(letters[0])
     for line, told in [
@@ -97,6 +103,7 @@ def test_letters_that_cannot_be_sent(make_stage: MakeStage, tmp_path: Path) -> N
         ("{}", "Line 2 of - is no letter"),
         (json.dumps(letters[1] | {"topic": "other"}), "is of the topic 'other'"),
         (json.dumps(letters[1] | {"value_base64": "é"}), "is not base64"),
+        (json.dumps(letters[-1]), f"0/{len(BAD)} has but the beginning of the record"),
     ]:
         run = dlq(stage, "send", "-", stdin=f"{good}\n{line}\n")
         assert run.returncode == 2
@@ -104,5 +111,5 @@ def test_letters_that_cannot_be_sent(make_stage: MakeStage, tmp_path: Path) -> N
         assert "Nothing was sent" in run.stderr
     missing = dlq(stage, "send", str(tmp_path / "none"))
     assert (missing.returncode, "cannot be read" in missing.stderr) == (2, True)
-    assert f"{len(BAD)} open letters" in said(stage, "count")
+    assert f"{len(BAD) + 1} open letters" in said(stage, "count")
     assert f"{stage.name}-late: 0 open letters" in said(stage, "count", "--late")

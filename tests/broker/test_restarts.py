@@ -81,6 +81,28 @@ def test_a_worker_killed_in_a_backlog_repeats_and_loses_nothing(make_stage: Make
         stage.check()
 
 
+def test_one_hot_key_loses_no_event_to_a_kill(make_stage: MakeStage) -> None:
+    """All events of one key, whose state is written at every flush: killed in the middle, with its
+    folder and without, the counts go on from where they were.
+    """
+    stage = make_stage(partitions=1)
+    produce(stage.bootstrap, stage.topology.source, events(200_000, keys=1))
+    for keep_folder in (True, False):
+        before = sum(stage.committed().values())
+        with stage.worker() as worker:
+            stage.await_commit_after(before)
+            worker.kill()
+        if not keep_folder:
+            shutil.rmtree(stage.data_dir())
+        produce(
+            stage.bootstrap,
+            stage.topology.source,
+            events(50_000, start=250_000 - 50_000 * keep_folder, keys=1),
+        )
+    stage.drain()
+    assert stage.check().counters.counted == 300_000
+
+
 def test_workers_that_join_and_leave_share_the_work_exactly(make_stage: MakeStage) -> None:
     """A second worker joins in a backlog and is stopped, a third joins and is killed; then the
     counters add up, and the emissions are those of a single worker, byte for byte.

@@ -3,9 +3,10 @@
 import re
 import resource
 import shutil
+from contextlib import closing
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -14,9 +15,13 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from app.errors import SlidestatError
+from app.streaming.restore import raise_unless_passing
+from app.streaming.scan import open_scanner, scan
 from tests.broker.conftest import MakeStage
 from tests.broker.test_worker_errors import complaint, remake_topic
 from tests.broker.workers import end_offsets, events, produce, wait_until
+from tests.conftest import MakeTopic
 
 MANY_KEYS = 100_000
 
@@ -68,9 +73,16 @@ def test_many_keys_written_at_once_survive(make_stage: MakeStage) -> None:
 
 
 def test_a_compacted_changelog_is_restored(make_stage: MakeStage, admin: AdminClient) -> None:
-    """With offsets missing everywhere, a worker without its folder restores all states."""
+    """With offsets missing everywhere, also where an older folder ends and where the changelog
+    does, a worker restores all states: one without its folder, and one in a folder that another
+    worker has left behind.
+    """
     stage = make_stage(partitions=1)
-    produce(stage.bootstrap, stage.topology.source, events(20_000))
+    produce(stage.bootstrap, stage.topology.source, events(10_000))
+    stage.drain()
+    older = stage.data_dir().with_name("older")
+    shutil.copytree(stage.data_dir(), older)
+    produce(stage.bootstrap, stage.topology.source, events(10_000, start=10_000))
     stage.drain()
     configure(
         admin,
@@ -91,10 +103,13 @@ def test_a_compacted_changelog_is_restored(make_stage: MakeStage, admin: AdminCl
         )
 
     wait_until(compacted, "the changelog is compacted", 120)
-    shutil.rmtree(stage.data_dir())
-    produce(stage.bootstrap, stage.topology.source, events(5_000, start=20_000))
-    stage.drain()
-    stage.check()
+    for folder, start in ((None, 20_000), (older, 25_000)):
+        shutil.rmtree(stage.data_dir())
+        if folder is not None:
+            folder.rename(stage.data_dir())
+        produce(stage.bootstrap, stage.topology.source, events(5_000, start=start))
+        stage.drain()
+        stage.check()
 
 
 @pytest.mark.parametrize("keep_folder", [True, False])
@@ -115,6 +130,46 @@ def test_an_emptied_changelog_keeps_nobody_waiting(
     produce(stage.bootstrap, stage.topology.source, events(5_000, start=10_000))
     stage.drain()
     stage.check()
+
+
+def test_emptied_changelogs_keep_no_standby_waiting(
+    make_stage: MakeStage, admin: AdminClient
+) -> None:
+    """Two workers, of which each stands by for the other's emptied partition: both are ready, and
+    count everything once.
+    """
+    stage = make_stage(partitions=2)
+    produce(stage.bootstrap, stage.topology.source, events(10_000))
+    stage.drain()
+    delete_records(admin, stage.changelog, end_offsets(stage.bootstrap, stage.changelog))
+    with stage.worker("a").await_ready() as one, stage.worker("b").await_ready() as other:
+        produce(stage.bootstrap, stage.topology.source, events(5_000, start=10_000))
+        stage.await_settled([one, other])
+        for worker in (one, other):
+            assert worker.terminate() == 0, worker.said()
+    stage.check()
+
+
+def test_what_is_deleted_while_it_is_restored_is_missed(
+    bootstrap_servers: str, make_topic: MakeTopic, admin: AdminClient
+) -> None:
+    """Where the record that comes next has been deleted, a reader of all neither waits for it nor
+    goes on behind it; one that takes what there is does.
+    """
+    topic = make_topic("changelog", config={"cleanup.policy": "compact"})
+    produce(bootstrap_servers, topic, [(b"%d" % i, b"state") for i in range(10)], partition=0)
+    delete_records(admin, topic, {0: 5})
+    with closing(open_scanner(bootstrap_servers)) as consumer:
+        assert [m.offset() for m in scan(consumer, topic, {0: 2})] == [5, 6, 7, 8, 9]
+    with closing(open_scanner(bootstrap_servers, must_be_whole=True)) as consumer:
+        assert [m.offset() for m in scan(consumer, topic, {0: 5})] == [5, 6, 7, 8, 9]
+        with pytest.raises(KafkaException) as raised:
+            list(scan(consumer, topic, {0: 2}))
+        with pytest.raises(SlidestatError, match="has lost records while they were read") as told:
+            raise_unless_passing(topic, raised.value)
+        assert "slidestat replay" in told.value.advice
+        delete_records(admin, topic, {0: 10})
+        assert not list(scan(consumer, topic, {0: 2}))
 
 
 def test_a_changelog_that_was_cut_off_is_refused(make_stage: MakeStage, admin: AdminClient) -> None:

@@ -7,6 +7,7 @@ from app.client.topics import create_topic
 from app.client.worker_topics import prepare_topics
 from app.errors import SlidestatError
 from app.streaming.footprint import largest_state, measure
+from app.streaming.letter_record import LETTER_BYTES
 from app.streaming.producer import MAX_MESSAGE_BYTES
 from app.streaming.statistics import Count, Quantiles, Sum
 from app.streaming.topology import Topology
@@ -80,20 +81,28 @@ def test_a_state_larger_than_any_record(
 def test_a_source_whose_records_do_not_fit_a_letter(
     bootstrap_servers: str, make_topic: MakeTopic, topology: Topology
 ) -> None:
-    """A source that takes larger records than a producer sends, and a letter topic that takes
-    smaller ones than the source, are refused with the command that mends it.
+    """A source may take larger records than a producer sends: letters have the beginning then, of
+    as much as the topics of letters take, however little that is.
     """
     make_topic("source", config={"max.message.bytes": str(16 * 2**20)})
     prepare_topics(bootstrap_servers, topology)
-    with pytest.raises(SlidestatError, match="letter") as raised:
-        check_sizes(bootstrap_servers, topology)
-    assert f"--entity-name {topology.source}" in raised.value.advice
+    assert check_sizes(bootstrap_servers, topology) == LETTER_BYTES == MAX_MESSAGE_BYTES - 8 * 2**10
+
+
+def test_letters_have_as_much_as_their_topic_takes(
+    bootstrap_servers: str, make_topic: MakeTopic, topology: Topology
+) -> None:
+    """A topic of letters that was there before says how much, also if that is very little."""
+    make_topic("source", config={"max.message.bytes": "2000"})
+    create_topic(bootstrap_servers, topology.late_topic, 1, {"max.message.bytes": "4000"})
+    prepare_topics(bootstrap_servers, topology)
+    assert check_sizes(bootstrap_servers, topology) == 2_000
 
 
 def test_a_letter_topic_smaller_than_its_source(
     bootstrap_servers: str, make_topic: MakeTopic, topology: Topology
 ) -> None:
-    """The same for a letter topic that was there before, with a limit of its own."""
+    """It is refused before anything is read, with the command that mends it."""
     make_topic("source")
     create_topic(bootstrap_servers, topology.dead_letter_topic, 1, {"max.message.bytes": "1000"})
     prepare_topics(bootstrap_servers, topology)

@@ -6,7 +6,7 @@ figure. Only the declaration (Topology) and the published limits of an event are
 
 import json
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import Enum
 from fractions import Fraction
 from itertools import pairwise
@@ -72,9 +72,13 @@ def read(record: bytes | None, topology: Topology) -> Event | None:
 
 
 class Model:
-    """Fates, watermarks and emissions of `records`, which are in offset order."""
+    """Fates, watermarks and emissions of `records`, which are in offset order; those at the offsets
+    `refused` move the watermark and are not counted.
+    """
 
-    def __init__(self, topology: Topology, records: Sequence[Record]) -> None:
+    def __init__(
+        self, topology: Topology, records: Sequence[Record], refused: Collection[int] = ()
+    ) -> None:
         self.records = records
         self.events = [read(record.value, topology) for record in records]
         self.fates: list[Fate] = []
@@ -88,7 +92,7 @@ class Model:
                 self.fates.append(Fate.LATE)
                 self.late_by[record.offset] = int(watermark) - event.time
             else:
-                self.fates.append(Fate.COUNTED)
+                self.fates.append(Fate.DEAD if record.offset in refused else Fate.COUNTED)
                 watermark = max(watermark, event.time - topology.lateness_ms)
             self.watermarks.append(watermark)
         self.emissions = list(self._emissions(topology))

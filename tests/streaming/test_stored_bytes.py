@@ -23,7 +23,13 @@ MEANING = {"span": "1000 ms", "lateness": "0 ms"}
 INT64 = st.integers(-(2**63), 2**63 - 1)
 COUNT = st.integers(0, 2**62)
 STATES = st.builds(
-    KeyState, INT64, INT64, INT64, INT64, st.lists(st.binary(max_size=20), max_size=4).map(tuple)
+    KeyState,
+    INT64,
+    INT64,
+    INT64,
+    INT64,
+    st.lists(st.binary(max_size=20), max_size=4).map(tuple),
+    st.integers(0, 2).flatmap(lambda n: st.binary(min_size=24 * n, max_size=24 * n)),
 )
 CHECKPOINTS = st.builds(Checkpoint, COUNT, INT64, st.builds(Counters, COUNT, COUNT, COUNT, COUNT))
 
@@ -53,13 +59,20 @@ def test_a_key_state_of_another_length_is_damaged(state: KeyState, more: bytes) 
 
 def test_a_key_state_of_a_newer_version_is_not_read() -> None:
     """Neither whole nor in a scan: its numbers may stand elsewhere."""
-    stored = bytearray(encode_key_state(1, 2, 3, 4, [b"synopsis"]))
+    stored = bytearray(encode_key_state(1, 2, 3, 4, [b"synopsis"], b"q" * 24))
     stored[2] += 1
-    with pytest.raises(SlidestatError, match="version 2") as caught:
+    with pytest.raises(SlidestatError, match="version 3") as caught:
         decode_key_state(bytes(stored))
     assert "the version that wrote it" in caught.value.advice
-    with pytest.raises(SlidestatError, match="version 2"):
+    with pytest.raises(SlidestatError, match="version 3"):
         read_clock(bytes(stored))
+
+
+def test_a_quota_in_a_key_state_has_whole_entries() -> None:
+    """Of 24 bytes each, and one at least: anything else is damaged."""
+    for used in (b"q", b"q" * 23, b"q" * 25):
+        with pytest.raises(SlidestatError, match="damaged"):
+            decode_key_state(encode_key_state(1, 2, 3, 4, [b"synopsis"], used))
 
 
 @laws

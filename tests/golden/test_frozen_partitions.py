@@ -1,0 +1,202 @@
+"""What a partition stores, in each version, written once: it is read forever, and goes on."""
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from app.errors import SlidestatError
+from app.streaming.checkpoint import Checkpoint, Counters, decode_checkpoint, encode_checkpoint
+from app.streaming.emission import OutputRecord
+from app.streaming.key_state import KeyState, decode_key_state, encode_key_state
+from app.streaming.partition import PartitionProcessor
+from app.streaming.records import RecordBatch
+from app.streaming.referee import Referee
+from app.streaming.referee_partition import RefereeProcessor
+from app.streaming.statistics import Count, Mean, Sum
+from app.streaming.topology import Topology
+from app.testing import TopologyDriver
+from app.testing.memory_store import MemoryStore, Row
+
+FROZEN = Path(__file__).parent / "frozen"
+NOON = 1_700_000_000_000
+LARGEST = 2**40 // 1000
+
+Processor = PartitionProcessor | RefereeProcessor
+
+TOPOLOGY = Topology(
+    name="frozen",
+    source="events",
+    span="10m",
+    every="1m",
+    lateness="5s",
+    statistics=(Count(epsilon=0.1), Sum(epsilon=0.1), Mean(epsilon=0.2)),
+)
+REFEREE = Referee(
+    of=Topology(
+        name="parties",
+        source="events",
+        span="10m",
+        every="1m",
+        publish="partition",
+        statistics=(Count(epsilon=0.1),),
+    ),
+    patience="5m",
+)
+
+KEY_STATES = {
+    "key-state-1/empty": KeyState(-(2**62), -1, -(2**62), 0, ()),
+    "key-state-1/three-synopses": KeyState(NOON, 2**40, NOON + 5, 12, (b"one", b"", b"three")),
+    "key-state-2/quota": KeyState(NOON, 7, NOON + 5, 12, (b"one",), bytes(range(48))),
+}
+MEANING = {"name": "frozen", "span": "600000 ms"}
+CHECKPOINTS = {
+    "checkpoint-1/new": Checkpoint(0),
+    "checkpoint-1/counted": Checkpoint(2**40, NOON, Counters(10, 7, 2, 1)),
+}
+
+
+# Of two keys, a second apart; the large ones are charged to the quota of the hot key.
+SMALL = [
+    b'{"key":"%s","time":%d,"value":%d}' % (b"hot" if i % 2 else b"cold", NOON + i * 1_000, i % 9)
+    for i in range(400)
+]
+LARGE = [
+    b'{"key":"%s","time":%d,"value":%d}'
+    % (b"hot" if i % 2 else b"cold", NOON + i * 1_000, LARGEST if i % 2 else 4)
+    for i in range(400, 440)
+]
+AFTER = [b'{"key":"last","time":%d,"value":1}' % (NOON + 2_000_000)]
+
+
+def take(processor: Processor, values: list[bytes], start: int = 0) -> list[OutputRecord]:
+    """The emissions that records from offset `start` on lead to."""
+    offsets = np.arange(start, start + len(values), dtype=np.int64)
+    none = [None] * len(values)
+    times = [NOON] * len(values)
+    batch = RecordBatch("events", 0, offsets, none, values, times, start)
+    return processor.process(batch).emissions
+
+
+def partition(store: MemoryStore) -> PartitionProcessor:
+    return PartitionProcessor(TOPOLOGY, "events", 0, store)
+
+
+def rows(processor: Processor) -> list[Row]:
+    """What a processor stores, as a file of frozen bytes has it."""
+    snapshot = processor.snapshot()
+    assert snapshot is not None
+    return [*sorted(snapshot.states.items()), (None, snapshot.checkpoint)]
+
+
+def frozen(name: str) -> list[Row]:
+    found: list[Row] = msgspec.msgpack.decode(
+        (FROZEN / f"{name}.bin").read_bytes(), type=list[tuple[str | None, bytes | None]]
+    )
+    return found
+
+
+def published() -> tuple[list[bytes], list[bytes], list[int]]:
+    """Keys, values and times of what a partition of the referee's topology publishes."""
+    driver = TopologyDriver(REFEREE.of)
+    for i in range(200):
+        driver.send({"key": "k", "time": NOON + i * 1_000, "value": i})
+    found = driver.published
+    return [r.key for r in found], [r.value for r in found], [r.timestamp for r in found]
+
+
+def referee(store: MemoryStore) -> RefereeProcessor:
+    return RefereeProcessor(REFEREE, REFEREE.source, 0, store)
+
+
+def hear(processor: RefereeProcessor, first: int, last: int) -> list[OutputRecord]:
+    """The answers that the published records `first` to `last` - 1 lead to."""
+    keys, values, times = (column[first:last] for column in published())
+    offsets = np.arange(first, first + len(keys), dtype=np.int64)
+    batch = RecordBatch(REFEREE.source, 0, offsets, keys, values, times, first)
+    return processor.process(batch).emissions
+
+
+@pytest.mark.parametrize("name", KEY_STATES)
+def test_frozen_key_states_are_read_and_written(name: str) -> None:
+    """Each version is what it was; what it holds is written in the bytes that it was."""
+    stored = (FROZEN / f"{name}.bin").read_bytes()
+    assert decode_key_state(stored) == KEY_STATES[name]
+    assert encode_key_state(*KEY_STATES[name]) == stored
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_frozen_checkpoints_are_read_and_written(name: str) -> None:
+    """A partition's position, its largest time and its counters."""
+    stored = (FROZEN / f"{name}.bin").read_bytes()
+    assert decode_checkpoint(stored, MEANING) == CHECKPOINTS[name]
+    assert encode_checkpoint(CHECKPOINTS[name], MEANING) == stored
+
+
+def test_a_frozen_partition_goes_on_as_if_never_stopped() -> None:
+    """Of version 1: its states are read, become version 2 where a quota is charged and stay version
+    1 elsewhere; what is emitted and stored then is what one that never stopped has.
+    """
+    upgraded, never_stopped = (
+        partition(MemoryStore(frozen("partition-1"))),
+        partition(MemoryStore()),
+    )
+    take(never_stopped, SMALL)
+    assert upgraded.next_offset < never_stopped.next_offset == len(SMALL)
+    stored = dict(frozen("partition-1"))
+    assert {key: state[2] for key, state in stored.items() if key and state} == dict.fromkeys(
+        ("cold", "hot"), 1
+    )
+    take(upgraded, SMALL[upgraded.next_offset :], upgraded.next_offset)
+    outputs = [
+        take(one, LARGE, len(SMALL)) + take(one, AFTER, len(SMALL) + len(LARGE))
+        for one in (upgraded, never_stopped)
+    ]
+    assert outputs[0] == outputs[1]
+    assert outputs[0]
+
+
+def test_a_state_of_version_1_becomes_version_2_where_a_quota_is_charged() -> None:
+    """The other key's stays in version 1, and both versions are those that were frozen."""
+    upgraded = partition(MemoryStore(frozen("partition-1")))
+    take(upgraded, [*SMALL, *LARGE])
+    assert rows(upgraded) == frozen("partition-2")
+    versions = {key: state[2] for key, state in frozen("partition-2") if key and state}
+    assert versions == {"cold": 1, "hot": 2}
+    again = partition(MemoryStore(frozen("partition-2")))
+    records = [*SMALL, *LARGE, *AFTER]
+    emitted = take(again, records[again.next_offset :], again.next_offset)
+    assert emitted == take(upgraded, AFTER, len(SMALL) + len(LARGE))
+
+
+def test_the_same_events_store_the_same_bytes() -> None:
+    """While these versions are what is written."""
+    small = partition(MemoryStore())
+    take(small, SMALL)
+    assert rows(small) == frozen("partition-1")
+    one = referee(MemoryStore())
+    hear(one, 0, 3)
+    assert rows(one) == frozen("referee-1")
+
+
+def test_a_frozen_referee_goes_on_as_if_never_stopped() -> None:
+    """What waits for other parties is read, and answered."""
+    restored, never_stopped = referee(MemoryStore(frozen("referee-1"))), referee(MemoryStore())
+    hear(never_stopped, 0, 3)
+    answers = hear(restored, 3, 1_000)
+    assert answers == hear(never_stopped, 3, 1_000)
+    assert answers
+
+
+@pytest.mark.parametrize("name", ["partition-1", "partition-2", "referee-1"])
+def test_what_a_newer_version_stored_is_refused(name: str) -> None:
+    """By the checkpoint, before any state is looked at, with what to do."""
+    newer = [
+        (key, value if key or not value else value[:1] + bytes([value[1] + 1]) + value[2:])
+        for key, value in frozen(name)
+    ]
+    make = referee if name.startswith("referee") else partition
+    with pytest.raises(SlidestatError, match="version 2") as raised:
+        make(MemoryStore(newer))
+    assert "the version that wrote it" in raised.value.advice
