@@ -29,10 +29,10 @@ def summary() -> str:
         if not name.endswith("_hopping")
     ]
     return f"""\
-{found["machine"]}, the broker on it too: counting and summing {settings["keys"]:,} keys in
-sliding windows with RocksDB, changelog and output on, one worker read
-{_spread(ours["events_per_s"])} events a second, and wrote {per_event:.1f} figures for each.
-All figures are medians (least - most) of {settings["runs"]} runs.
+Counting and summing {settings["keys"]:,} keys in sliding windows with RocksDB, changelog and output
+on, one worker read {_spread(ours["events_per_s"])} events a second, and
+wrote {per_event:.1f} figures for each; medians (least - most) of {settings["runs"]} runs on
+{found["machine"]}, the broker on it too.
 
 {table(heads, rows)}
 
@@ -65,10 +65,10 @@ def comparison() -> str:
         if "cannot" in figures
     )
     text = f"""\
-{found["machine"]}, the broker on it too; {settings["events"]:,} events of
-{settings["bytes_per_event"]} bytes, {settings["keys"]:,} keys; medians (least - most) of
-{settings["runs"]} runs. Latency is p50, p99 at {found["latency"]["rate"]:,} records a second;
-a restart lasts up to the first event, with the data folder and with an empty one.
+{found["machine"]}, the broker on it too; {settings["events"]:,} events
+of {settings["bytes_per_event"]} bytes, {settings["keys"]:,} keys; medians (least - most) of
+{settings["runs"]} runs. Latency is p50, p99 at {found["latency"]["rate"]:,} records a second; a
+restart lasts up to the first event, with the data folder and with an empty one.
 
 {table(heads, rows)}"""
     return f"{text}\n\n{cannot}" if cannot else text

@@ -6,7 +6,6 @@ import java.time.Duration;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
-import org.apache.kafka.common.config.TopicConfig;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KafkaStreams;
@@ -56,8 +55,10 @@ public final class KafkaStreamsCount {
         settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, bootstrap);
         settings.put(StreamsConfig.STATE_DIR_CONFIG, args[4]);
         settings.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, 1);
-        // The events are older than the changelog would be kept by its own settings.
-        settings.put(StreamsConfig.topicPrefix(TopicConfig.RETENTION_MS_CONFIG), "-1");
+        // The events are older than the changelog of a window would be kept as it comes.
+        settings.put(
+                StreamsConfig.WINDOW_STORE_CHANGE_LOG_ADDITIONAL_RETENTION_MS_CONFIG,
+                Duration.ofDays(20 * 365).toMillis());
         settings.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
 
         StreamsBuilder builder = new StreamsBuilder();

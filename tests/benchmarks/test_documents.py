@@ -89,7 +89,7 @@ def results_of_nobody() -> list[str]:
 def test_the_short_text_has_ratios_and_latencies() -> None:
     """Ours by others is the median over the rounds, with its spread; speeds have three digits."""
     text = summary()
-    assert "205,000 (200,000 - 210,000) events a second, and wrote 1.3 figures for each" in text
+    assert "205,000 (200,000 - 210,000) events a second, and\nwrote 1.3 figures for each" in text
     assert "| bare_consumer | decoded, nothing else | 0.512 (0.5 - 0.525) | - |" in text
     assert "| faust_tumbling_table | count, tumbling 1m | 75 (70 - 80) | 8, 21 |" in text
     assert text.endswith("ours is\n12, 1,034.")

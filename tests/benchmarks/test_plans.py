@@ -24,7 +24,7 @@ def test_a_quick_run_has_the_ratios_that_users_look_for() -> None:
     """Each library, in the windows that it has, and each ratio that is wanted."""
     assert set(QUICK.systems) >= RATIOS | {OURS} | set(WANTED_RATIOS)
     assert QUICK.runs >= 2
-    assert set(QUICK.systems) >= set(QUICK.restarted) == set(SUBJECTS)
+    assert set(QUICK.systems) >= set(SUBJECTS) > set(QUICK.restarted)
 
 
 def test_a_full_run_leaves_out_nothing() -> None:
