@@ -12,9 +12,10 @@ import numpy.typing as npt
 from app.synopses import faults
 from app.synopses.errors import SynopsisError
 from app.synopses.estimate import Estimate
-from app.synopses.histogram_codec import COUNT, SUM, TIME_MIN, Integers
+from app.synopses.histogram_codec import COUNT, SUM, TIME_MAX, TIME_MIN, Integers
 from app.synopses.histogram_kernel import Floats, run
 from app.synopses.parameters import Parameters, SumParameters
+from app.synopses.wire import Bytes
 
 NO_QUERIES: Integers = np.empty(0, np.int64)
 
@@ -69,6 +70,38 @@ def slices(name: str, numbers: npt.ArrayLike, groups: int, length: int) -> Integ
     return array
 
 
+def windows(spans: npt.ArrayLike, most: int) -> Integers:
+    """Return the windows asked for, int64[K], or raise SynopsisError: each is from 1 to `most`."""
+    if not all(1 <= n <= most for n in np.asarray(spans).flat):
+        raise SynopsisError(f"a window asked for must be from 1 to {most}, the span kept")
+    return integers("spans", spans)
+
+
+def targets(advances: npt.ArrayLike | None, groups: int) -> Integers:
+    """Return the time each group is moved on to, TIME_MIN for none, or raise SynopsisError."""
+    if advances is None:
+        return np.full(groups, TIME_MIN)
+    array = integers("advances", advances)
+    if len(array) != groups or bool(np.any(array > TIME_MAX + 1)):
+        raise SynopsisError(f"advances must be {groups} times of at most 2^61")
+    return array
+
+
+def joined(states: Sequence[bytes | None]) -> tuple[Bytes, Integers]:
+    """Return stored states one after another, and int64[G + 1]: where each begins, and the end."""
+    blobs = [state or b"" for state in states]
+    offsets = np.zeros(len(blobs) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, blobs), np.int64, len(blobs)), out=offsets[1:])
+    return np.frombuffer(bytearray().join(blobs), np.uint8), offsets
+
+
+def split(out: Bytes, ends: Integers) -> list[bytes]:
+    """Return the states out[ends[g]:ends[g + 1]]."""
+    written = out[: ends[-1]].tobytes()
+    bounds = ends.tolist()
+    return [written[bounds[i] : bounds[i + 1]] for i in range(len(bounds) - 1)]
+
+
 def _values(parameters: Parameters, values: npt.ArrayLike | None, length: int) -> Floats:
     if not isinstance(parameters, SumParameters):
         if values is not None:
@@ -114,17 +147,9 @@ def run_batch(
     query_times = integers("query_times", query_times)
     starts = slices("starts", starts, groups, len(times))
     query_starts = slices("query_starts", query_starts, groups, len(query_times))
-    if not all(1 <= span <= parameters.span for span in np.asarray(spans).flat):
-        raise SynopsisError(
-            f"a window asked for must be from 1 to {parameters.span}, the span kept"
-        )
-    spans = integers("spans", spans)
+    spans = windows(spans, parameters.span)
     values = _values(parameters, values, len(times))
-    blobs = [state or b"" for state in states]
-    offsets = np.zeros(groups + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, blobs), np.int64, groups), out=offsets[1:])
-    arena = np.frombuffer(bytearray().join(blobs), np.uint8)
-    targets = np.full(groups, TIME_MIN) if advances is None else integers("advances", advances)
+    arena, offsets = joined(states)
     answers = np.empty((3, len(query_times), len(spans)), np.float64)
     fault, group, a, b, out, ends = run(
         head_of(parameters),
@@ -136,13 +161,10 @@ def run_batch(
         query_starts,
         query_times,
         spans,
-        targets,
+        targets(advances, groups),
         answers,
     )
     if fault != faults.OK:
         value = float(values[a]) if fault == faults.BAD_VALUE else 0.0
         raise faults.synopsis_error(fault, int(a), int(b), group if groups > 1 else -1, value)
-    written = out[: ends[-1]].tobytes()
-    bounds = ends.tolist()
-    new = [written[bounds[i] : bounds[i + 1]] for i in range(groups)]
-    return BatchResult(new, answers[0], answers[1], answers[2])
+    return BatchResult(split(out, ends), answers[0], answers[1], answers[2])

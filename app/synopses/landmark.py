@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from app.synopses import faults, wire
-from app.synopses.batch import BatchResult, integers, slices
+from app.synopses.batch import BatchResult, integers, joined, slices, split
 from app.synopses.compile import kernel
 from app.synopses.errors import SynopsisError
 from app.synopses.histogram_codec import Integers
 from app.synopses.histogram_kernel import Floats
 from app.synopses.parameters import MAX_DECIMALS
 from app.synopses.units import ONE, bounds, to_units
-from app.synopses.values.keyed import open_body, open_envelope, seal, split
+from app.synopses.values.keyed import open_body, open_envelope, seal
 from app.synopses.wire import Bytes
 
 LANDMARK = 25
@@ -71,12 +71,11 @@ def _decode(data: Bytes, start: int, end: int, decimals: int, state: Integers) -
             return faults.CORRUPTED, 0
     limits = state[_LOW] < _LIMB and state[_PART] < ONE and state[_INEXACT] <= 1
     far = state[_COUNT] >= _MOST or state[_HIGH] >= _MOST
-    if (
-        at != end
-        or not limits
-        or far
-        or (state[_COUNT] == 0 and (state[_HIGH] > 0 or state[_LOW] > 0))
-    ):
+    # units come with events, and parts of units with a value that left some
+    nothing = state[_HIGH] == 0 and state[_LOW] == 0 and state[_INEXACT] == 0
+    unfounded = state[_COUNT] == 0 and not nothing
+    unmarked = state[_PART] > 0 and state[_INEXACT] == 0
+    if at != end or not limits or far or unfounded or unmarked:
         return faults.CORRUPTED, 0
     return faults.OK, 0
 
@@ -188,14 +187,12 @@ def run_landmark_batch(
     taken = np.ascontiguousarray(values, np.float64)
     if taken.shape != times.shape:
         raise SynopsisError(f"a value is needed for each time: {len(times)}, not {taken.shape}")
-    blobs = [state or b"" for state in states]
-    offsets = np.zeros(groups + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, blobs), np.int64, groups), out=offsets[1:])
+    arena, offsets = joined(states)
     counts = np.empty(len(query_times), np.int64)
     sums = np.empty((3, len(query_times)), np.float64)
     fault, group, a, b, out, ends = _run(
         parameters.decimals,
-        np.frombuffer(bytearray().join(blobs), np.uint8),
+        arena,
         offsets,
         slices("starts", starts, groups, len(times)),
         times,

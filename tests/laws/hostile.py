@@ -9,7 +9,8 @@ _START = b"\xa7S\1"
 _BODY = 8
 
 
-def _seal(data: bytes) -> bytes:
+def sealed_outside(data: bytes) -> bytes:
+    """The same bytes with the checksum they ought to have, whatever those inside are."""
     return data[:4] + zlib.adler32(data[2:4] + data[_BODY:]).to_bytes(4, "little") + data[_BODY:]
 
 
@@ -21,8 +22,8 @@ def sealed(data: bytes) -> bytes:
         starts.append(at)
         at = data.find(_START, at + _BODY)
     for start, end in zip(starts, [*starts[1:], len(data)], strict=False):
-        data = data[:start] + _seal(data[start:end]) + data[end:]
-    return _seal(data)
+        data = data[:start] + sealed_outside(data[start:end]) + data[end:]
+    return sealed_outside(data)
 
 
 def _flip(data: bytearray, rng: np.random.Generator) -> None:

@@ -110,6 +110,12 @@ def test_approximate_counts_refuse_what_is_no_bit() -> None:
             ApproximateCountParameters(n, epsilon)
     with pytest.raises(SynopsisError, match="from 1 to 9"):
         count.query(10)
+    last = ApproximateCount.create(ApproximateCountParameters(9, 0.5))
+    last.advance(2**61 - 1)
+    before = last.to_bytes()
+    with pytest.raises(SynopsisError, match="out of range"):
+        last.insert([1, 0])  # the first would have a place, the second has none
+    assert last.to_bytes() == before
     count.insert([])
     count.advance(7)
     assert count.now == 7

@@ -164,6 +164,19 @@ def test_failures_are_no_more_than_delta(case: str, where: str) -> None:
     assert not_beyond(of_evens, tries, parameters.predicate_delta), of_evens
 
 
+@pytest.mark.parametrize("epsilon", [0.005, 0.05, 0.2, 0.5])
+def test_the_chance_for_a_predicate_is_what_is_stated(epsilon: float) -> None:
+    """At most 2^((r + 1) / 2) delta with r instances: 2 delta for one, more than that for more."""
+    seen = set()
+    for delta in (0.5, 0.1, 0.01, 1e-4, 1e-5, 1e-6, 1e-9):
+        parameters = DistinctParameters(epsilon, delta, 1, 0)
+        r = parameters.instances
+        seen.add(r)
+        assert parameters.predicate_delta <= 2 ** ((r + 1) / 2) * delta
+        assert r == 1 or parameters.predicate_delta > 2 * delta
+    assert {1, 3, 5, 7} <= seen
+
+
 def test_the_bound_of_the_chance_holds() -> None:
     """The chance by moments is no less than the exact one of a fully random hash.
 

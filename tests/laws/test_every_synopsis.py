@@ -320,6 +320,25 @@ def test_space_stays_within_the_theorem(name: str) -> None:
         synopsis.check()
 
 
+COARSEST_OF_A_KIND = list(
+    {entry.create(SPAN).to_bytes()[3]: name for name, entry in reversed(EVERY.items())}.values()
+)
+
+
+@pytest.mark.parametrize("name", COARSEST_OF_A_KIND)
+def test_space_stays_within_the_theorem_on_ten_million_events(name: str) -> None:
+    """In bytes, after each million of 10^7 events, with windows of up to a million."""
+    entry = EVERY[name]
+    span = 10**6
+    rng = np.random.default_rng(8)
+    synopsis = entry.create(span)
+    for start in range(0, 10 * span, span):
+        units = UNITS["zipf"](rng, span)
+        entry.insert(synopsis, np.arange(start, start + span), units)
+        assert len(synopsis.to_bytes()) <= entry.most_bytes(span, int(np.abs(units).sum()))
+    synopsis.check()
+
+
 @pytest.mark.parametrize("name", TIMED)
 def test_times_may_be_equal_and_far_apart(name: str) -> None:
     """From -2^61 to 2^61 - 1, all at once or 2^53 apart: right, whatever the span."""
@@ -411,6 +430,19 @@ def test_keys_of_a_batch_do_not_touch_each_other(name: str) -> None:
             with pytest.raises(SynopsisError, match="group 1: "):
                 entry.batch(parameters, [None, bad], [0, 0, 0], [], *nothing, None)
     assert list(entry.batch(parameters, [], [0], [], *nothing, None)) == []
+
+
+@pytest.mark.parametrize("name", BATCHED)
+def test_advances_that_do_not_fit_are_refused(name: str) -> None:
+    """One for each key, none beyond 2^61: they are looked at before any compiled code is."""
+    entry = EVERY[name]
+    assert entry.batch is not None
+    parameters, nothing = entry.create(SPAN).parameters, entry.columns(np.empty(0, np.int64))
+    for advances in ([], [5], [5, 6, 7], [5, LAST + 2], [2**62, 5], [0.5, 1.0], [[5, 6]]):
+        with pytest.raises(SynopsisError, match="advances"):
+            entry.batch(parameters, [None, None], [0, 0, 0], [], *nothing, advances)
+    states = entry.batch(parameters, [None, None], [0, 0, 0], [], *nothing, [5, LAST + 1])
+    assert [type(entry.create(SPAN)).from_bytes(state).now for state in states] == [5, LAST + 1]
 
 
 def digest() -> str:

@@ -18,6 +18,7 @@ from app.synopses.landmark import (
     run_landmark_batch,
 )
 from app.synopses.waves.nested import sealed
+from tests.laws.hostile import DAMAGES, damaged
 from tests.oracles import decimal
 
 PRICES = st.integers(0, 2**40).map(lambda cents: cents / 100)
@@ -95,17 +96,43 @@ def test_many_keys_are_one_call() -> None:
 def test_what_is_no_state_is_refused() -> None:
     """Every prefix, every other byte at every place, other parameters: one clear error."""
     state = run(None, [1.5, 1 / 3], []).states[0]
-    damaged = [state[:end] for end in range(1, len(state))] + [state + b"\0"]
-    damaged += [
+    others = [state[:end] for end in range(1, len(state))] + [state + b"\0"]
+    others += [
         state[:at] + bytes([state[at] ^ flip]) + state[at + 1 :]
         for at in range(len(state))
         for flip in range(1, 256)
     ]
-    for bad in damaged:
+    for bad in others:
         with pytest.raises(SynopsisError):
             run(bad, [], [])
     with pytest.raises(SynopsisError, match="number of decimals"):
         run_landmark_batch(LandmarkParameters(3), [state], [0, 0], [], [], [0, 0], [])
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("values", [[1.5, 1 / 3, 2.25e9], [], [1.5], [1e-9]])
+def test_hostile_bytes_are_refused_or_are_totals_that_work(
+    values: list[float], damage: str
+) -> None:
+    """With right checksums: refused by what is inside, or read, written as it was, and fed."""
+    for changed in damaged(run(None, values, []).states[0], damage, 2_000):
+        try:
+            result = run(changed, [], [0])
+        except SynopsisError:
+            continue
+        assert result.states[0] == changed, "the decoder took what the encoder does not write"
+        sums = result.sums
+        assert sums.lowers[0] <= sums.estimates[0] <= sums.uppers[0]
+        assert run(changed, [2.5], [5]).counts[0] == result.counts[0] + 1
+
+
+def test_parts_of_units_need_a_value_that_left_them() -> None:
+    """No encoder writes carried parts without their mark, nor units of no events."""
+    for numbers in ((1, 0, 5, 7, 0), (0, 0, 0, 7, 1), (0, 0, 0, 0, 1), (0, 0, 5, 0, 0)):
+        body = bytes([2]) + b"".join(map(varint, numbers))
+        with pytest.raises(SynopsisError, match="damaged"):
+            run(sealed(LANDMARK, body), [], [])
+    assert run(sealed(LANDMARK, bytes([2]) + bytes([1, 0, 5, 7, 1])), [], [5]).counts[0] == 1
 
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), 2.0**60])

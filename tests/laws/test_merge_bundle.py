@@ -1,7 +1,7 @@
 """Laws of bundles: merging is a union, whatever the order; bytes are read back or refused."""
 
-import zlib
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,9 +10,13 @@ from hypothesis import strategies as st
 
 from app.synopses import CountParameters, ExponentialHistogram, SynopsisError
 from app.synopses.merge import Bundle, MergedHistogram, party_seed, union_totals
+from app.synopses.merge.families import READERS
 from app.synopses.values import SampleParameters, SlidingSample
 from app.synopses.waves import PositionWave, WaveParameters
+from tests.laws.hostile import DAMAGES, sealed_outside
 from tests.laws.parties import FAMILIES, SPAN, bundle, columns, drawn, party_name, synopsis, taken
+
+ROOT = Path(__file__).parents[2]
 
 
 def counted(times: list[int], now: int) -> bytes:
@@ -132,11 +136,6 @@ def test_what_cannot_be_asked_is_refused() -> None:
         _ = Bundle.of({}).now
 
 
-def sealed(data: bytes) -> bytes:
-    """The same bytes with the checksum that they ought to have, made by zlib."""
-    return data[:4] + zlib.adler32(data[2:4] + data[8:]).to_bytes(4, "little") + data[8:]
-
-
 def states() -> dict[str, bytes]:
     kept = drawn("evenly", "prices", 2, 120, 3)
     counts = bundle("count", kept)
@@ -157,11 +156,11 @@ def read(name: str) -> Callable[[bytes], Bundle | MergedHistogram]:
 def test_every_truncation_extension_and_changed_byte_is_refused(name: str) -> None:
     """No prefix is a merge, nor is one with something behind it; no wrong byte goes unseen."""
     data = states()[name]
-    assert sealed(data) == data
+    assert sealed_outside(data) == data
     bad = [data[:end] for end in range(len(data))]
-    bad += [sealed(data[:end]) for end in range(8, len(data))]
+    bad += [sealed_outside(data[:end]) for end in range(8, len(data))]
     bad += [data + tail for tail in (b"\0", b"\1", data)]
-    bad += [sealed(data + tail) for tail in (b"\0", b"\1", b"\x80", data)]
+    bad += [sealed_outside(data + tail) for tail in (b"\0", b"\1", b"\x80", data)]
     for change in (1, 0x80, 0xFF):
         bad += [data[:at] + bytes([data[at] ^ change]) + data[at + 1 :] for at in range(len(data))]
     others = [other for key, other in states().items() if read(key) != read(name)]
@@ -170,49 +169,23 @@ def test_every_truncation_extension_and_changed_byte_is_refused(name: str) -> No
             read(name)(other)
 
 
-def _flip(data: bytearray, rng: np.random.Generator) -> bytearray:
-    for _ in range(rng.integers(1, 5)):
-        data[rng.integers(8, len(data))] = rng.integers(0, 256)
-    return data
-
-
-def _cut(data: bytearray, rng: np.random.Generator) -> bytearray:
-    at, length = rng.integers(8, len(data)), rng.integers(1, 20)
-    del data[at : at + length]
-    return data
-
-
-def _stuff(data: bytearray, rng: np.random.Generator) -> bytearray:
-    at = rng.integers(8, len(data))
-    stuffing = rng.choice([0, 1, 0x7F, 0x80, 0xFF], rng.integers(1, 20))
-    data[at:at] = stuffing.astype(np.uint8).tobytes()
-    return data
-
-
-def _noise(data: bytearray, rng: np.random.Generator) -> bytearray:
-    return data[:8] + rng.bytes(rng.integers(0, 80))
-
-
-@pytest.mark.parametrize("damage", [_flip, _cut, _stuff, _noise])
+@pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", [name for name in states() if name != "empty bundle"])
-def test_hostile_bytes_are_refused_or_are_a_sound_state(
-    name: str, damage: Callable[[bytearray, np.random.Generator], bytearray]
-) -> None:
+def test_hostile_bytes_are_refused_or_are_a_sound_state(name: str, damage: str) -> None:
     """With a right checksum, damage is refused by what is inside, or leaves a state that works.
 
     Checksums of the parts, too: what a hostile sender would do.
     """
     data = states()[name]
-    inner = [at for at in range(8, len(data) - 8) if data[at : at + 2] == b"\xa7\x53"]
+    last = data.rindex(b"\xa7\x53\1")  # the synopsis inside, or the last of them
     rng = np.random.default_rng(7)
-    for case in range(2_500):
-        changed = bytes(damage(bytearray(data), rng))
-        if case % 2 == 0:
-            last = inner[-1]
-            changed = (
-                changed[:last] + sealed(changed[last:]) if len(changed) > last + 8 else changed
-            )
-        changed = sealed(changed)
+    for case in range(2_000):
+        body = bytearray(data)
+        DAMAGES[damage](body, rng)
+        changed = bytes(body)
+        if case % 2 == 0 and len(changed) > last + 8:
+            changed = changed[:last] + sealed_outside(changed[last:])
+        changed = sealed_outside(changed)
         try:
             state = read(name)(changed)
         except SynopsisError:
@@ -228,3 +201,11 @@ def test_hostile_bytes_are_refused_or_are_a_sound_state(
             except SynopsisError:
                 continue
             assert found.lower <= found.estimate <= found.upper
+
+
+def test_the_card_names_each_kind_that_is_merged() -> None:
+    """Its table of answers over a union has the kinds that a bundle takes, no more and no fewer."""
+    card = (ROOT / "app" / "synopses" / "merge" / "README.md").read_text(encoding="utf-8")
+    rows = [row.split(" | ") for row in card.splitlines() if row.count(" | ") == 3]
+    kinds = [row[2] for row in rows if "`union_" in row[1]]
+    assert {int(kind) for cell in kinds for kind in cell.split(", ")} == set(READERS)

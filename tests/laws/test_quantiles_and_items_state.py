@@ -1,14 +1,12 @@
 """States of quantiles and frequent items: no split shows, bytes round-trip, damage is refused."""
 
-import zlib
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.synopses import SynopsisError
+from tests.laws.hostile import DAMAGES, damaged, sealed_outside
 from tests.laws.leveled import SUBJECTS, Subject, fed
 from tests.laws.streams import TIMES
 
@@ -124,11 +122,6 @@ def test_a_small_key_is_small(events: int, most: int, subject: Subject) -> None:
         assert len(summary.to_bytes()) <= most
 
 
-def sealed(data: bytes) -> bytes:
-    """`data` with the checksum of its content."""
-    return data[:4] + zlib.adler32(data[2:4] + data[8:]).to_bytes(4, "little") + data[8:]
-
-
 def refused(subject: Subject, data: bytes) -> None:
     """What is no state raises the one error there is."""
     with pytest.raises(SynopsisError):
@@ -146,57 +139,29 @@ def sample(subject: Subject) -> bytes:
 def test_truncated_extended_and_changed_bytes_are_refused(subject: Subject) -> None:
     """No prefix, nothing with something behind it, no changed byte is taken."""
     data = sample(subject)
-    assert sealed(data) == data
+    assert sealed_outside(data) == data
     for end in range(len(data)):
         refused(subject, data[:end])
         refused(subject, data[:end] + bytes([data[end] ^ 0x40]) + data[end + 1 :])
         if end >= 8:
-            refused(subject, sealed(data[:end]))
+            refused(subject, sealed_outside(data[:end]))
     for tail in (b"\0", b"\1", bytes(8), data):
         refused(subject, data + tail)
-        refused(subject, sealed(data + tail))
+        refused(subject, sealed_outside(data + tail))
     for foreign in (b"", b"{}", bytes(64), b"some text" * 9):
         with pytest.raises(SynopsisError, match="no synopsis"):
             subject.summary.from_bytes(foreign)
     with pytest.raises(SynopsisError, match="newer version: their format is 2, known is 1"):
-        subject.summary.from_bytes(sealed(data[:2] + b"\2" + data[3:]))
+        subject.summary.from_bytes(sealed_outside(data[:2] + b"\2" + data[3:]))
     with pytest.raises(SynopsisError, match=f"of kind 1, not of kind {subject.kind}"):
-        subject.summary.from_bytes(sealed(data[:3] + b"\1" + data[4:]))
-
-
-def _flip(data: bytearray, rng: np.random.Generator) -> bytearray:
-    for _ in range(rng.integers(1, 5)):
-        data[rng.integers(2, min(len(data), int(rng.choice([30, 10**6]))))] = rng.integers(0, 256)
-    return data
-
-
-def _cut(data: bytearray, rng: np.random.Generator) -> bytearray:
-    at, length = rng.integers(8, len(data)), rng.integers(1, 20)
-    del data[at : at + length]
-    return data
-
-
-def _stuff(data: bytearray, rng: np.random.Generator) -> bytearray:
-    at = rng.integers(8, len(data))
-    more = rng.choice([0, 1, 0x7F, 0x80, 0xFF], rng.integers(1, 20))
-    data[at:at] = more.astype(np.uint8).tobytes()
-    return data
-
-
-def _noise(data: bytearray, rng: np.random.Generator) -> bytearray:
-    return data[:16] + rng.bytes(rng.integers(0, 80))
+        subject.summary.from_bytes(sealed_outside(data[:3] + b"\1" + data[4:]))
 
 
 @EACH
-@pytest.mark.parametrize("damage", [_flip, _cut, _stuff, _noise])
-def test_hostile_bytes_are_refused_or_are_a_sound_summary(
-    damage: Callable[[bytearray, np.random.Generator], bytearray], subject: Subject
-) -> None:
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_hostile_bytes_are_refused_or_are_a_sound_summary(damage: str, subject: Subject) -> None:
     """With a right checksum, damage is refused by what is inside, or leaves a state that works."""
-    data = sample(subject)
-    rng = np.random.default_rng(7)
-    for _ in range(2_500):
-        changed = sealed(bytes(damage(bytearray(data), rng)))
+    for changed in damaged(sample(subject), damage, 2_000):
         try:
             summary = subject.summary.from_bytes(changed)
         except SynopsisError:
@@ -223,7 +188,7 @@ def test_a_length_that_lies_allocates_nothing(subject: Subject) -> None:
         data = empty[:at] + number + empty[at + 1 :]
         if subject.kind == 22:  # events that are no samples need no bytes: lie about the samples
             data = data[:-1] + number
-        refused(subject, sealed(data))
+        refused(subject, sealed_outside(data))
 
 
 @EACH

@@ -272,6 +272,18 @@ def test_distinct(name: str, stream: str, how: str) -> None:
         assert even.lower <= len({item for item in window.tolist() if item % 2 == 0}) <= even.upper
 
 
+@pytest.mark.parametrize("percent", range(1, 101))
+def test_an_item_with_just_the_share_is_listed(percent: int) -> None:
+    """A share is taken to the millionth: 7 of 100 events have 0.07 of them, 6 have not."""
+    items = FrequentItems.create(FrequentParameters(0.01, SPAN))
+    items.insert(np.arange(100), np.repeat([7, 1], [percent, 100 - percent]))
+    read = read_summary(take_summary(items.to_bytes(), SPAN))
+    assert isinstance(read, WindowItems)
+    assert 7 in [one.item for one in read.items(percent / 100)]
+    if percent < 100:
+        assert 7 not in [one.item for one in read.items((percent + 1) / 100)]
+
+
 def test_a_share_or_a_quantile_that_is_none_is_refused() -> None:
     """What cannot be asked for is named."""
     items = read_summary(cut("items", "zipf", 50, 1).summaries[0])

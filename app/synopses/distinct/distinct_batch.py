@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from app.synopses import faults
-from app.synopses.batch import BatchResult, integers
+from app.synopses.batch import BatchResult, integers, split
 from app.synopses.distinct.distinct_codec import RANDOMISED_WAVE, SPAN
 from app.synopses.distinct.distinct_kernel import run
 from app.synopses.distinct.distinct_parameters import DELTAS, EPSILONS, DistinctParameters
 from app.synopses.distinct.field_hash import coefficients
 from app.synopses.errors import SynopsisError
 from app.synopses.histogram_codec import Integers
-from app.synopses.values.keyed import keyed_batch, split
+from app.synopses.values.keyed import keyed_batch
 
 
 @lru_cache(maxsize=64)

@@ -28,8 +28,10 @@ r c is taken: one instance down to a delta of about 10^-4.
 
 Predicates. Let y of the x items satisfy a predicate; y_l of them reach level l, with moments at
 most those of mean m_l. As above, but for y_L and y_{L-1} their own tails: with a chance of at most
-2 F(c), x or y is estimated epsilon x or more off. So both hold with confidence 1 - 2 delta for one
-instance, and with the binomial tail of 2 F(c) for more.
+2 F(c), x or y is estimated epsilon x or more off. So both fail with a chance of at most 2 delta for
+one instance, and of the binomial tail of 2 F(c) for r: at most 2^((r+1)/2) delta, as with
+m = (r-1)/2 the tail is the integral of a multiple of (y (1 - y))^m up to the chance, and
+(2 y (1 - 2 y))^m <= 2^m (y (1 - y))^m.
 
 With pairwise independence alone, as in the paper, the same steps would take 5 instances of a
 capacity of 11,957 each for epsilon 0.05 and delta 0.01, instead of one of 8,636; with the paper's
@@ -171,5 +173,8 @@ class DistinctParameters:
 
     @property
     def predicate_delta(self) -> float:
-        """The chance that the answer for a predicate misses its bounds: 2 delta, or less."""
+        """The chance that the answer for a predicate misses its bounds.
+
+        At most 2^((r + 1) / 2) delta for r instances: 2 delta for one, 8 delta for five.
+        """
         return majority(self.instances, 2 * failure(self.capacity, self.epsilon))

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from app.synopses import faults
-from app.synopses.batch import NO_QUERIES
+from app.synopses.batch import NO_QUERIES, windows
 from app.synopses.distinct.distinct_batch import head_of, run_distinct_batch
 from app.synopses.distinct.distinct_codec import (
     CAPACITY,
@@ -179,10 +179,7 @@ class DistinctWave(Stored[DistinctParameters]):
         at = self._at(now)
         if at < self._now:
             raise faults.synopsis_error(faults.QUERY_WENT_BACK, at, self._now, -1)
-        if not (1 <= n <= self._parameters.span):
-            raise SynopsisError(
-                f"a window asked for must be from 1 to {self._parameters.span}, the span kept"
-            )
+        windows([n], self._parameters.span)
         return _read(self._data)[2].since(at - n)
 
     def _level(self, kept: Kept, instance: int) -> int:

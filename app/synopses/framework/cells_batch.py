@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from app.synopses import faults, wire
-from app.synopses.batch import integers, slices
+from app.synopses.batch import integers, joined, slices, split, targets, windows
 from app.synopses.compile import kernel
-from app.synopses.errors import SynopsisError, WindowTooLargeError
+from app.synopses.errors import WindowTooLargeError
 from app.synopses.framework.cells import (
     CAPACITY,
     CELLS,
@@ -27,7 +27,7 @@ from app.synopses.framework.cells_codec import read, room_for, write
 from app.synopses.framework.envelope import synopsis_error
 from app.synopses.histogram_codec import TIME_MAX, TIME_MIN, Integers
 from app.synopses.histogram_kernel import Floats
-from app.synopses.values.keyed import split, stretch, with_room
+from app.synopses.values.keyed import stretch, with_room
 from app.synopses.wire import Bytes
 
 _AFTER_ALL = (1 << 63) - 1
@@ -171,23 +171,15 @@ def run_cells(
     Cost: O(bytes in + events * log + queries * cells * log + bytes out).
     """
     groups = len(states)
-    span = int(settings.head[SPAN])
     times = integers("times", times)
     query_times = integers("query_times", query_times)
-    if not all(1 <= n <= span for n in np.asarray(spans).flat):
-        raise SynopsisError(f"a window asked for must be from 1 to {span}, the span kept")
-    spans = integers("spans", spans)
-    targets = np.full(groups, TIME_MIN) if advances is None else integers("advances", advances)
-    if len(targets) != groups or bool(np.any(targets > TIME_MAX + 1)):
-        raise SynopsisError(f"advances must be {groups} times of at most 2^61")
-    blobs = [state or b"" for state in states]
-    offsets = np.zeros(groups + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, blobs), np.int64, groups), out=offsets[1:])
+    spans = windows(spans, int(settings.head[SPAN]))
+    arena, offsets = joined(states)
     list_ends = np.zeros(len(query_times) * len(spans) + 1, np.int64)
     fault, group, a, b, out, ends, listed, figures = _run(
         settings.head,
         settings.stored,
-        np.frombuffer(bytearray().join(blobs), np.uint8),
+        arena,
         offsets,
         slices("starts", starts, groups, len(times)),
         times,
@@ -195,7 +187,7 @@ def run_cells(
         slices("query_starts", query_starts, groups, len(query_times)),
         query_times,
         spans,
-        targets,
+        targets(advances, groups),
         list_ends,
     )
     if fault == TOO_MANY_CELLS:

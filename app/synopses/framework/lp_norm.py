@@ -41,7 +41,7 @@ import numpy as np
 import numpy.typing as npt
 
 from app.synopses import faults, wire
-from app.synopses.batch import NO_QUERIES, BatchResult, integers, slices
+from app.synopses.batch import NO_QUERIES, BatchResult, integers, slices, targets, windows
 from app.synopses.errors import SynopsisError
 from app.synopses.estimate import Estimate
 from app.synopses.framework import composition, composition_codec, stable
@@ -333,14 +333,8 @@ def run_lp_norm_batch(
     query_times = integers("query_times", query_times)
     starts = slices("starts", starts, groups, len(times))
     query_starts = slices("query_starts", query_starts, groups, len(query_times))
-    if not all(1 <= n <= parameters.span for n in np.asarray(spans).flat):
-        raise SynopsisError(
-            f"a window asked for must be from 1 to {parameters.span}, the span kept"
-        )
-    spans = integers("spans", spans)
-    targets = np.full(groups, TIME_MIN) if advances is None else integers("advances", advances)
-    if len(targets) != groups or bool(np.any(targets > TIME_MAX + 1)):
-        raise SynopsisError(f"advances must be {groups} times of at most 2^61")
+    spans = windows(spans, parameters.span)
+    moved_to = targets(advances, groups)
     answers: Floats = np.empty((3, len(query_times), len(spans)), np.float64)
     new = []
     for group in range(groups):
@@ -356,7 +350,7 @@ def run_lp_norm_batch(
                     weights[mine],
                     query_times[asked],
                     spans,
-                    int(targets[group]),
+                    int(moved_to[group]),
                     answers[:, asked],
                 )
             )

@@ -13,8 +13,8 @@ Items are 64-bit numbers. A state then is flat and bounded by the theorem, whate
 called; names are the caller's: a number that they already have, or a 64-bit hash of them.
 Space: O(1/epsilon log^2(1/epsilon) log(epsilon m)) items; few events or few items, few bytes.
 Cost: an event O(log(1/epsilon)) amortised; a query O(items listed * log).
-Order: times must not fall. Merge: not offered (blocks are numbered by one stream's events); bounds
-of separate streams add up.
+Order: times must not fall. Merge: merge/item_union.py; bounds of separate streams add up. (Blocks
+are numbered by one stream's events.)
 
 >>> from app.synopses.levels.frequent_items import FrequentItems, FrequentParameters
 >>> pages = FrequentItems.create(FrequentParameters(epsilon=0.01, span=60_000))

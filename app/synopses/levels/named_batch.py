@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from app.synopses import faults
-from app.synopses.batch import integers
+from app.synopses.batch import integers, split
 from app.synopses.distinct.item_ids import item_ids
 from app.synopses.errors import SynopsisError
 from app.synopses.histogram_codec import TIME_MAX
@@ -26,7 +26,7 @@ from app.synopses.levels.named_codec import (
 )
 from app.synopses.levels.parameters import FrequentParameters
 from app.synopses.levels.run import RunResult, run_columns, summary_error
-from app.synopses.values.keyed import KeyedBatch, keyed_batch, split
+from app.synopses.values.keyed import KeyedBatch, keyed_batch
 from app.synopses.wire import Bytes
 
 _CUT = "…".encode()

@@ -10,7 +10,8 @@ at most epsilon m from the one asked for, and one of lower or upper at most 2 ep
 quantile_answer.py.
 Space: O(1/epsilon log^2(1/epsilon) log(epsilon m)) doubles; few events, few bytes.
 Cost: an event O(log(1/epsilon)) amortised; a query O(layers/epsilon log(1/epsilon)).
-Order: times must not fall. Merge: not offered (blocks are numbered by one stream's events).
+Order: times must not fall. Merge: merge/quantile_union.py answers for blocks of several streams,
+side by side; the promise stays. (Blocks are numbered by one stream's events.)
 
 >>> from app.synopses.levels.quantiles import QuantileParameters, Quantiles
 >>> latencies = Quantiles.create(QuantileParameters(epsilon=0.01, span=60_000))

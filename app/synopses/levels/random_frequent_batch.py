@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from app.synopses import faults
-from app.synopses.batch import integers
+from app.synopses.batch import integers, split
 from app.synopses.compile import kernel
 from app.synopses.errors import SynopsisError
 from app.synopses.histogram_codec import TIME_MAX, TIME_MIN
@@ -51,7 +51,7 @@ from app.synopses.levels.sticky_kernel import (
     window_of,
 )
 from app.synopses.parameters import MAX_SPAN
-from app.synopses.values.keyed import keyed_batch, split, stretch, with_room
+from app.synopses.values.keyed import keyed_batch, stretch, with_room
 from app.synopses.wire import VERSION, Bytes
 
 

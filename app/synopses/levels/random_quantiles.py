@@ -9,8 +9,8 @@ rank of the estimate is at most epsilon m from the one asked for, in a window [n
 events, n <= N. The draws are a function of the seed and the events' numbers: replays repeat them,
 and answers of overlapping windows fail together. Values must not be chosen by one who knows the
 seed. Up to 2^(levels + 2) events the answer is exact.
-Space, cost, order, merge: as for `Quantiles`. The bound is of the same size at the usual delta;
-what random thinning buys is that errors cancel where values come in order.
+Space, cost, order: as for `Quantiles`. Merge: not offered. The bound is of the same size at the
+usual delta; what random thinning buys is that errors cancel where values come in order.
 
 >>> from app.synopses.levels.random_quantiles import RandomQuantileParameters, RandomQuantiles
 >>> parameters = RandomQuantileParameters(epsilon=0.01, span=60_000, delta=0.01, seed=7)

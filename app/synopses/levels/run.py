@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from app.synopses import faults
+from app.synopses.batch import split
 from app.synopses.compile import kernel
 from app.synopses.errors import SynopsisError, WindowTooLargeError
 from app.synopses.histogram_codec import TIME_MAX, TIME_MIN
@@ -43,7 +44,6 @@ from app.synopses.values.keyed import (
     KeyedBatch,
     keyed_batch,
     open_body,
-    split,
     stretch,
     with_room,
 )

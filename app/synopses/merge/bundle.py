@@ -7,8 +7,8 @@ Contract: a bundle has at most one synopsis of a party, all of one kind and of e
 merge is to take the union of the parties; of a party in both, the synopsis that is further on, by
 its `now`, then by its bytes. So a bundle is what was sent, whatever the order, grouping or
 repetition of merges (associative, commutative, idempotent; the empty one changes nothing), and
-merging costs no accuracy: totals.py, extremes.py, spreads.py, quantile_union.py, item_union.py and
-sample_union.py say what their answers over the union keep, which is the promise of one part.
+merging costs no accuracy: totals.py, extremes.py, spreads.py and the files that end in _union.py
+say what their answers over the union keep, which is the promise of one part.
 Space: that of the parts. merged_histogram.py makes one state of many, at a stated loss.
 
 Proof of the merge: a party's part of a merge is the largest of its (now, bytes) in all bundles that

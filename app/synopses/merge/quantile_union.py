@@ -30,8 +30,8 @@ import numpy as np
 import numpy.typing as npt
 
 from app.synopses import faults
+from app.synopses.batch import windows
 from app.synopses.compile import kernel
-from app.synopses.errors import SynopsisError
 from app.synopses.histogram_codec import Integers
 from app.synopses.histogram_kernel import Floats
 from app.synopses.levels.block_codec import put_parameters
@@ -154,23 +154,20 @@ def union_quantiles(
     the millionth. Raises SynopsisError as `ask` does, and for any other span or quantile.
     """
     asked = ask(QuantileParameters, (QUANTILES,), bundles, times, spans)
-    if not bool(np.all((asked.spans >= 1) & (asked.spans <= asked.parameters.span))):
-        raise SynopsisError(
-            f"a window asked for must be from 1 to {asked.parameters.span}, the span kept"
-        )
+    windows(asked.spans, asked.parameters.span)
     parts = parts_of(quantiles)
     answers = np.empty((4, len(bundles), len(asked.spans), len(parts)), np.float64)
     for bundle, first in enumerate(asked.starts[:-1].tolist()):
-        windows: list[list[Floats]] = [[] for _ in asked.spans]
+        pieces: list[list[Floats]] = [[] for _ in asked.spans]
         covered = np.zeros(len(asked.spans), np.int64)
         for part in range(first, int(asked.starts[bundle + 1])):
             steps, ends, events, extremes = _steps(
                 asked.parameters, asked.states[part], asked.times[part] - asked.spans
             )
-            for k, window in enumerate(windows):
+            for k, window in enumerate(pieces):
                 window.append(_united(steps[:, ends[k] : ends[k + 1]], events[k, 1], extremes[k]))
             covered += events[:, 0]
-        for k, window in enumerate(windows):
+        for k, window in enumerate(pieces):
             together = np.concatenate(window, axis=1)
             together = together[:, np.argsort(together[_VALUE], kind="stable")]
             for j, asked_for in enumerate(parts.tolist()):

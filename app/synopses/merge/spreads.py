@@ -28,14 +28,14 @@ import numpy as np
 import numpy.typing as npt
 
 from app.synopses import faults
-from app.synopses.batch import BatchResult
+from app.synopses.batch import BatchResult, split
 from app.synopses.compile import kernel
 from app.synopses.errors import WindowTooLargeError
 from app.synopses.histogram_codec import Integers
 from app.synopses.merge.asked import UnionAnswers, ask
 from app.synopses.merge.bundle import Bundle
 from app.synopses.merge.families import SPREAD
-from app.synopses.values.keyed import keyed_batch, split
+from app.synopses.values.keyed import keyed_batch
 from app.synopses.values.moments import ABOVE, BELOW, COUNT, MAX_COUNT, MAX_MAGNITUDES, add
 from app.synopses.values.spread import Spread, SpreadParameters, run_spread_batch
 from app.synopses.values.spread_codec import (

@@ -31,6 +31,7 @@ import numpy as np
 from app.synopses.errors import SynopsisError, WindowTooLargeError
 from app.synopses.histogram_codec import Integers
 from app.synopses.levels.columns import column_limit, get_column, put_column
+from app.synopses.levels.frequent_answer import PARTS
 from app.synopses.levels.frequent_batch import FrequentBatch, run_frequent_batch
 from app.synopses.levels.frequent_items import FrequentItems
 from app.synopses.levels.memory import FREQUENT
@@ -127,14 +128,18 @@ class WindowItems(WindowSummary):
         return _within_room(WindowItems(items, lowers, uppers, unlisted, least, most, texts))
 
     def items(self, share: float = 0.0) -> list[WindowItem]:
-        """Return the items that may have `share` of the events, the most frequent first."""
+        """Return the items that may have `share` of the events, the most frequent first.
+
+        The share is taken to the millionth.
+        """
         if not (0 <= share <= 1):
             raise SynopsisError(f"a share must be a number from 0 to 1, not {share!r}")
+        least = round(share * PARTS) * self.events_low
         columns = (self.ids.tolist(), self.lowers.tolist(), self.uppers.tolist())
         found = [
             WindowItem(item, self._text(item), (lower + upper) / 2, lower, upper)
             for item, lower, upper in zip(*columns, strict=True)
-            if upper >= share * self.events_low
+            if upper * PARTS >= least
         ]
         return sorted(found, key=lambda one: (-one.estimate, one.text or "", one.item))
 

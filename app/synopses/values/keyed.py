@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from app.synopses import faults, wire
-from app.synopses.batch import integers, slices
+from app.synopses.batch import integers, joined, slices, split, targets, windows
 from app.synopses.compile import kernel
 from app.synopses.errors import SynopsisError
 from app.synopses.histogram_codec import TIME_MAX, TIME_MIN, Integers
@@ -90,35 +90,21 @@ def keyed_batch(
     groups = len(states)
     times = integers("times", times)
     query_times = integers("query_times", query_times)
-    if not all(1 <= n <= span for n in np.asarray(spans).flat):
-        raise SynopsisError(f"a window asked for must be from 1 to {span}, the span kept")
+    spans = windows(spans, span)
     taken = np.ascontiguousarray(values, np.float64)
     if taken.shape != times.shape:
         raise SynopsisError(f"a value is needed for each time: {len(times)}, not {taken.shape}")
-    targets = np.full(groups, TIME_MIN) if advances is None else integers("advances", advances)
-    if len(targets) != groups or bool(np.any(targets > TIME_MAX + 1)):
-        raise SynopsisError(f"advances must be {groups} times of at most 2^61")
-    blobs = [state or b"" for state in states]
-    offsets = np.zeros(groups + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, blobs), np.int64, groups), out=offsets[1:])
+    moved_to = targets(advances, groups)
     return KeyedBatch(
-        np.frombuffer(bytearray().join(blobs), np.uint8),
-        offsets,
+        *joined(states),
         slices("starts", starts, groups, len(times)),
         times,
         taken,
         slices("query_starts", query_starts, groups, len(query_times)),
         query_times,
-        integers("spans", spans),
-        targets,
+        spans,
+        moved_to,
     )
-
-
-def split(out: Bytes, ends: Integers) -> list[bytes]:
-    """Return the states out[ends[g]:ends[g + 1]]."""
-    written = out[: ends[-1]].tobytes()
-    bounds = ends.tolist()
-    return [written[bounds[i] : bounds[i + 1]] for i in range(len(bounds) - 1)]
 
 
 @kernel

@@ -11,7 +11,7 @@ event is kept with probability min(1, k / i), independently of the others (a rec
 k (1 + H_n - H_k) of n are expected, and at most that plus t but for a probability of
 exp(-t^2 / (2 (mean + t / 3))); with, at most k H_n are expected. Update: O(events + kept)
 priorities a batch (times k with replacement); query the same over what is kept. Order: times must
-not fall. Merge: not offered.
+not fall. Merge: merge/sample_union.py, a sample of the union.
 
 Chain sampling of the same paper is for windows of the last n events: give the event's number as
 its time, and the window is one of events.
@@ -28,13 +28,13 @@ import numpy as np
 import numpy.typing as npt
 
 from app.synopses import faults
-from app.synopses.batch import NO_QUERIES
+from app.synopses.batch import NO_QUERIES, split, windows
 from app.synopses.errors import SynopsisError
 from app.synopses.estimate import Estimate
 from app.synopses.histogram_codec import Integers
 from app.synopses.histogram_kernel import Floats
 from app.synopses.parameters import MAX_SPAN
-from app.synopses.values.keyed import keyed_batch, split
+from app.synopses.values.keyed import keyed_batch
 from app.synopses.values.sample_kernel import (
     BITS,
     EVENTS,
@@ -184,10 +184,7 @@ class SlidingSample(StoredSynopsis[SampleParameters]):
         at = self._at(now)
         if at < self._now:
             raise faults.synopsis_error(faults.QUERY_WENT_BACK, at, self._now, -1)
-        if not (1 <= n <= self._parameters.span):
-            raise SynopsisError(
-                f"a window asked for must be from 1 to {self._parameters.span}, the span kept"
-            )
+        windows([n], self._parameters.span)
         head, _, kept = _read(self._data)
         columns = kept[:, chosen(head, kept, at - n)]
         whole = not self._parameters.replacement and columns.shape[1] < self._parameters.size

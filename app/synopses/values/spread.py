@@ -12,7 +12,7 @@ of 10^-decimals; once one had more decimals, half a unit (and 2^-12 of one) come
 and standard deviation, and bounds are as much wider. Space: below 2 B buckets, or B + 32, with
 B <= 2 log_b(N'^2 R^2 / 2) + 5, b = 1 + 1/k, k about 3 / (2 epsilon), for N' events in the window
 whose units span R; never more than distinct times. Update O(1) amortised, query O(buckets).
-Order: times must not fall. Merge: not offered.
+Order: times must not fall. Merge: merge/spreads.py; the promises stay.
 
 Why it holds. Write F(X) for the sum of squared deviations from the mean, with which F(X and Y) =
 F(X) + F(Y) + h (mean_X - mean_Y)^2, h = |X| |Y| / (|X| + |Y|) (Chan, Golub, LeVeque): F never

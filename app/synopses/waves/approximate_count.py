@@ -37,6 +37,7 @@ from app.synopses.errors import SynopsisError
 from app.synopses.estimate import Estimate
 from app.synopses.exponential_histogram import ExponentialHistogram
 from app.synopses.parameters import MAX_SPAN, CountParameters
+from app.synopses.stored import time_in_range
 from app.synopses.waves.nested import opened, sealed
 
 APPROXIMATE_COUNT = 7
@@ -138,8 +139,9 @@ class ApproximateCount:
         if bits.ndim != 1 or bits.dtype.kind not in "biu" or not np.isin(bits, (0, 1)).all():
             raise SynopsisError("events must be one row of bits: interesting, or not")
         now = self._histogram.now
+        end = time_in_range(now + len(bits))
         self._histogram.insert(now + np.flatnonzero(bits))
-        self._histogram.advance(now + len(bits))
+        self._histogram.advance(end)
 
     def advance(self, now: int) -> None:
         """See uninteresting events until `now` were seen; SynopsisError if it goes back."""

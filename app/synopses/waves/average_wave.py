@@ -10,7 +10,7 @@ space      that of the two waves
 update     O(1) in the worst case (the states are read and written once a batch)
 query      that of the two waves
 order      times must not fall; ties are fine
-merge      none
+merge      merge/totals.py; the relative error stays
 
 Why it holds. With both errors below e = 1 / (2 c - 1), the quotient is below (1 + e) / (1 - e) and
 above (1 - e) / (1 + e) times the exact one; both are within 2 e / (1 - e) = 1 / (c - 1) of 1. And a

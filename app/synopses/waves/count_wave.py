@@ -10,8 +10,8 @@ space      at most c (J + 1) + 1 items, J = max(0, ceil(log2(N' / c))), N' event
 update     O(1) in the worst case (reading and writing the state is O(bytes) a batch)
 query      O(1) for the whole span, O(items) for less, after reading the state
 order      times must not fall; ties are fine
-merge      none; counts of separate streams add up, and so do estimates and bounds: the relative
-           error stays
+merge      merge/totals.py; counts of separate streams add up, and so do estimates and bounds: the
+           relative error stays
 
 Why it holds. S events were seen, the window has x of them, a = S - x are before it. Rank u of level
 i is kept while floor((S - u) / 2^(i+1)) < c, so all multiples of 2^i, of whatever level, with

@@ -10,8 +10,8 @@ space      at most c (J + 1) + 1 items, J = max(0, ceil(log2(N' / c))), N' units
 update     O(1) in the worst case, whatever the value (the state is read and written once a batch)
 query      O(1) for the whole span, O(items) for less, after reading the state
 order      times must not fall; ties are fine
-merge      none; sums of separate streams add up, and so do estimates and bounds: the relative
-           error stays
+merge      merge/totals.py; sums of separate streams add up, and so do estimates and bounds: the
+           relative error stays
 
 Why it holds. An event whose units hold a multiple of 2^i, but none of 2^(i+1), holds one such
 multiple only (the next one but one is a multiple of 2^(i+1)). Let e be an event of level m, pushed

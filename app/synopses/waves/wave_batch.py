@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from app.synopses import faults
-from app.synopses.batch import BatchResult, integers, slices
+from app.synopses.batch import BatchResult, integers, joined, slices, split, targets, windows
 from app.synopses.errors import SynopsisError
-from app.synopses.histogram_codec import TIME_MIN, Integers
+from app.synopses.histogram_codec import Integers
 from app.synopses.waves.wave_codec import COUNT, POSITION, SUM
 from app.synopses.waves.wave_kernel import run
 from app.synopses.waves.wave_parameters import MAX_VALUE, WaveParameters
@@ -36,6 +36,12 @@ def _values(kind: int, values: npt.ArrayLike | None, length: int) -> Integers:
         value = int(array[np.argmax(outside)])
         raise SynopsisError(f"value {value} cannot be summed: values are from 0 to 2^53")
     return array
+
+
+def _numbers(asks: npt.ArrayLike) -> Integers:
+    if not all(1 <= ask <= MAX_NUMBER for ask in np.asarray(asks).flat):
+        raise SynopsisError(f"the number of an event asked for must be from 1 to {MAX_NUMBER}")
+    return integers("asks", asks)
 
 
 def run_wave_batch(
@@ -73,19 +79,9 @@ def run_wave_batch(
     query_times = integers("query_times", query_times)
     starts = slices("starts", starts, groups, len(times))
     query_starts = slices("query_starts", query_starts, groups, len(query_times))
-    most = MAX_NUMBER if kind == "position" else parameters.span
-    if not all(1 <= ask <= most for ask in np.asarray(asks).flat):
-        what = "the number of an event" if kind == "position" else "a window"
-        raise SynopsisError(f"{what} asked for must be from 1 to {most}")
-    asks = integers("asks", asks)
+    asks = _numbers(asks) if kind == "position" else windows(asks, parameters.span)
     values = _values(KINDS[kind], values, len(times))
-    blobs = [state or b"" for state in states]
-    offsets = np.zeros(groups + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, blobs), np.int64, groups), out=offsets[1:])
-    arena = np.frombuffer(bytearray().join(blobs), np.uint8)
-    targets = np.full(groups, TIME_MIN) if advances is None else integers("advances", advances)
-    if len(targets) != groups:
-        raise SynopsisError(f"advances must be {groups} times, not {len(targets)}")
+    arena, offsets = joined(states)
     answers = np.empty((3, len(query_times), len(asks)), np.float64)
     head = np.array([KINDS[kind], parameters.span, parameters.per_level], np.int64)
     fault, group, a, b, out, ends = run(
@@ -98,12 +94,9 @@ def run_wave_batch(
         query_starts,
         query_times,
         asks,
-        targets,
+        targets(advances, groups),
         answers,
     )
     if fault != faults.OK:
         raise faults.synopsis_error(fault, int(a), int(b), group if groups > 1 else -1)
-    written = out[: ends[-1]].tobytes()
-    bounds = ends.tolist()
-    new = [written[bounds[i] : bounds[i + 1]] for i in range(groups)]
-    return BatchResult(new, answers[0], answers[1], answers[2])
+    return BatchResult(split(out, ends), answers[0], answers[1], answers[2])
