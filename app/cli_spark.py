@@ -2,17 +2,13 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from app.cli_options import Bootstrap, LakeOption, MasterOption, TopologyArgument
+from app.cli_options import Bootstrap, LakeOption, MasterOption, Registry, TopologyArgument
 from app.cli_spark_history import backfill, rollup
 from app.client.options import DEFAULT_BOOTSTRAP
-from app.errors import SlidestatError
-
-if TYPE_CHECKING:
-    from app.streaming.topology import Topology
 
 app = typer.Typer(
     help="Jobs on Spark: topics as a lake of Parquet, an audit of every figure, a report.",
@@ -25,20 +21,6 @@ AllowLoss = Annotated[
         "--allow-loss", help="Go on without the records that the broker has deleted already."
     ),
 ]
-
-
-def _topology(name: str) -> "Topology":
-    """The topology of that name or file, if its lake can be read."""
-    from app.topology_files import load_topology
-
-    topology = load_topology(name)
-    if topology.output_format != "json":
-        raise SlidestatError(
-            f"{topology.name} writes its statistics in {topology.output_format}, and the jobs on "
-            "Spark read JSON.",
-            'Give it output_format = "json".',
-        )
-    return topology
 
 
 def ingest(
@@ -58,6 +40,7 @@ def ingest(
     allow_loss: AllowLoss = False,
     master: MasterOption = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    schema_registry: Registry = "",
 ) -> None:
     """Bring a topology's statistics, letters and synopses from their topics into Parquet files.
 
@@ -67,9 +50,14 @@ def ingest(
     """
     from app.analytics.session import spark_session
     from app.streaming.lengths import duration_ms
+    from app.streaming.output_codec import avro_codec
+    from app.topology_files import load_topology
 
-    declared = _topology(topology)
+    declared = load_topology(topology)
     every_ms = None if every is None else duration_ms(every, "--every")
+    is_avro = declared.output_format == "avro"
+    if is_avro:  # What is missing is told before Spark starts.
+        avro_codec(declared.output_topic, schema_registry)
     with spark_session("ingest", master) as spark:
         from app.analytics.ingest import Ingest
         from app.analytics.lake import Dataset, Lake
@@ -86,6 +74,7 @@ def ingest(
             },
             records_per_batch,
             allow_loss,
+            registry=schema_registry if is_avro else "",
         )
         if every_ms is not None:
             job.follow(every_ms)
@@ -111,8 +100,9 @@ def audit(
     """
     from app.analytics.session import spark_session
     from app.declared.resolved import resolved
+    from app.topology_files import load_topology
 
-    declared = resolved(_topology(topology))
+    declared = resolved(load_topology(topology))
     with spark_session("audit", master) as spark:
         from app.analytics.audit import Audit
         from app.analytics.audit_display import show
@@ -146,8 +136,9 @@ def report(
     Example: slidestat spark report flights --lake lake --key ATL --key ORD
     """
     from app.analytics.session import spark_session
+    from app.topology_files import load_topology
 
-    declared = _topology(topology)
+    declared = load_topology(topology)
     with spark_session("report", master) as spark:
         from app.analytics.lake import Lake
         from app.analytics.report_data import report_data
