@@ -8,11 +8,13 @@ the codec that reads them everywhere else.
 from functools import lru_cache
 
 import pandas as pd
+from msgspec.structs import astuple, replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from app.analytics.column_functions import column_function
 from app.streaming.output_codec import AnyFormat, JsonCodec, NotAnEmissionError
+from schemas.emission import Figure
 
 
 def with_json_values(records: DataFrame, registry: str) -> DataFrame:
@@ -39,6 +41,18 @@ class _Translation:
 
     def json(self, value: bytes) -> bytes:
         try:
-            return self._encode(self._decode(value))
+            emission = self._decode(value)
         except NotAnEmissionError:
             return value
+        return self._encode(replace(emission, figures=list(map(_brief, emission.figures))))
+
+
+def _brief(figure: Figure) -> Figure:
+    """The same, with what JSON leaves out: msgspec leaves out the default itself, not its equal."""
+    fields, defaults = astuple(figure), Figure.__struct_defaults__
+    required = len(fields) - len(defaults)
+    optional = zip(fields[required:], defaults, strict=True)
+    return Figure(
+        *fields[:required],
+        *(default if value == default else value for value, default in optional),
+    )
