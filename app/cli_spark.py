@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli_options import Bootstrap, LakeOption, MasterOption, TopologyArgument
+from app.cli_options import Bootstrap, LakeOption, MasterOption, Registry, TopologyArgument
 from app.cli_spark_history import backfill, rollup
 from app.client.options import DEFAULT_BOOTSTRAP
-from app.errors import SlidestatError
 
 if TYPE_CHECKING:
     from app.streaming.topology import Topology
@@ -34,12 +33,6 @@ def _topology(name: str) -> "Topology":
 
     topology = load_topology(name)
     require_times(topology, "a lake")
-    if topology.output_format != "json":
-        raise SlidestatError(
-            f"{topology.name} writes its statistics in {topology.output_format}, and the jobs on "
-            "Spark read JSON.",
-            'Give it output_format = "json".',
-        )
     return topology
 
 
@@ -60,6 +53,7 @@ def ingest(
     allow_loss: AllowLoss = False,
     master: MasterOption = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    schema_registry: Registry = "",
 ) -> None:
     """Bring a topology's statistics, letters and synopses from their topics into Parquet files.
 
@@ -69,9 +63,13 @@ def ingest(
     """
     from app.analytics.session import spark_session
     from app.streaming.lengths import duration_ms
+    from app.streaming.output_codec import avro_codec
 
     declared = _topology(topology)
     every_ms = None if every is None else duration_ms(every, "--every")
+    is_avro = declared.output_format == "avro"
+    if is_avro:  # What is missing is told before Spark starts.
+        avro_codec(declared.output_topic, schema_registry)
     with spark_session("ingest", master) as spark:
         from app.analytics.ingest import Ingest
         from app.analytics.lake import Dataset, Lake
@@ -88,6 +86,7 @@ def ingest(
             },
             records_per_batch,
             allow_loss,
+            registry=schema_registry if is_avro else "",
         )
         if every_ms is not None:
             job.follow(every_ms)

@@ -53,14 +53,17 @@ def backfill(
     with spark_session("backfill", master) as spark:
         from app.analytics.backfill import fill_lake
         from app.analytics.history import Files, read_files, read_topic
+        from app.analytics.kafka_topic import topic_state
         from app.analytics.lake import Lake
 
         if files is None:
             records = read_topic(spark, declared, bootstrap)
+            partitions = len(topic_state(bootstrap, declared.source).end)
         else:
             where = Files(files, file_format, named, time_unit, partitions)
             records = read_files(spark, declared, where)
-        for dataset, count in fill_lake(declared, records, Lake(lake, declared.name)).items():
+        counts = fill_lake(declared, records, Lake(lake, declared.name), partitions)
+        for dataset, count in counts.items():
             print(f"{dataset}: {count:,} records")
 
 

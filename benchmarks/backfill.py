@@ -2,25 +2,34 @@
 
     python -m benchmarks.backfill [--events 2000000] [--keys 1000] [--keys 100000]
 
-Both read the topic, compute the same statistics and write them: the worker to its output topic and
-its tables, the backfill to Parquet. The worker is timed as in `measure.py`, from its first batch to
-its last commit. The backfill is timed from the start of its query to its end, with a session that
-has begun and workers that have their kernels, as the worker has; on one core and on all.
+Both compute the same statistics of the same events and write them. The worker reads the topic, and
+writes to its output topic and its tables; it is timed as in `measure.py`, from its first batch to
+its last commit. The backfill reads the topic, or Parquet, and writes Parquet: the records that the
+worker writes, or a lake, which has their figures as columns, too. It is timed from the start of its
+query to its end, with a session that has begun and workers that have their kernels, as the worker
+has; with one task at a time and with two. (The JVM compiles and collects garbage on all cores.)
 """
 
+import shutil
 import sys
 import tempfile
 import time
 from contextlib import suppress
+from enum import StrEnum
+from itertools import product
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 import typer
 from rich.console import Console
 
-from app.analytics.backfill import backfill
-from app.analytics.history import read_topic
+from app.analytics.backfill import backfill, fill_lake
+from app.analytics.history import Files, read_files, read_topic
+from app.analytics.lake import Lake
 from app.analytics.session import spark_session
 from app.errors import SlidestatError
 from app.local.broker import LocalBroker
@@ -29,23 +38,53 @@ from benchmarks import results
 from benchmarks.bench import Bench
 from benchmarks.cases import CASES, CaseName, make_topology
 from benchmarks.systems import OURS, SYSTEMS
-from benchmarks.workload import KeyDistribution, draw
+from benchmarks.workload import KeyDistribution, Workload, draw
 
 _PARTITIONS = 2
+_ATTEMPTS = 3
+_EVENTS = "events.parquet"
+
+
+class Job(StrEnum):
+    """What is timed: where history comes from, and what is written of it."""
+
+    TOPIC_TO_RECORDS = "topic to records"
+    FILES_TO_RECORDS = "files to records"
+    FILES_TO_LAKE = "files to a lake"
 
 
 def _time_backfill(
-    topology: Topology, bootstrap: str, cores: int, folder: Path
+    job: Job, topology: Topology, bootstrap: str, cores: int, folder: Path
 ) -> tuple[float, float]:
-    """Seconds and CPU seconds of the second of two backfills: the first one loads the kernels."""
+    """Seconds and CPU seconds of the last of some backfills: those before it load the kernels, and
+    have the JVM compile what it runs.
+    """
     with spark_session("bench", f"local[{cores}]") as spark:
         seconds = cpu = 0.0
-        for attempt in range(2):
+        for attempt in range(_ATTEMPTS):
             began, cpu_before = time.monotonic(), _cpu_seconds()
-            records = read_topic(spark, topology, bootstrap)
-            backfill(topology, records).write.parquet(str(folder / f"{cores}-{attempt}"))
+            if job is Job.TOPIC_TO_RECORDS:
+                records = read_topic(spark, topology, bootstrap)
+            else:
+                files = Files(str(folder / _EVENTS), partitions=_PARTITIONS)
+                records = read_files(spark, topology, files)
+            out = str(folder / f"{job}-{cores}-{attempt}")
+            if job is Job.FILES_TO_LAKE:
+                fill_lake(topology, records, Lake(out, topology.name))
+            else:
+                backfill(topology, records).write.parquet(out)
             seconds, cpu = time.monotonic() - began, _cpu_seconds() - cpu_before
+            shutil.rmtree(out)
         return seconds, cpu
+
+
+def _write_events(workload: Workload, file: Path) -> None:
+    names = np.array([workload.key_text(key) for key in range(workload.key_count)])
+    table = pa.table(
+        {"key": names[workload.keys], "time": workload.times, "value": workload.cents / 100}
+    )
+    # So that each core has its share of the rows.
+    pq.write_table(table, file, row_group_size=250_000)
 
 
 def _cpu_seconds() -> float:
@@ -86,10 +125,11 @@ def compare(
                 f"s, {worker.events_per_s:,.0f} events a second, "
                 f"{events / worker.cpu_seconds:,.0f} a CPU second, load {worker.load:.1f}"
             )
-            for cores in (1, 2):
-                seconds, cpu = _time_backfill(topology, bootstrap, cores, folder)
+            _write_events(drawn, folder / _EVENTS)
+            for job, cores in product(Job, (1, 2)):
+                seconds, cpu = _time_backfill(job, topology, bootstrap, cores, folder)
                 console.print(
-                    f"  a backfill on {cores} core{'s' if cores > 1 else ''} {seconds:.1f} s, "
+                    f"  {job}, {cores} core{'s' if cores > 1 else ''}: {seconds:.1f} s, "
                     f"{events / seconds:,.0f} events a second, {events / cpu:,.0f} a CPU second; "
                     f"{worker.seconds / seconds:.1f} times the worker, "
                     f"{worker.cpu_seconds / cpu:.2f} times a CPU second"

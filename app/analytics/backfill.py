@@ -6,18 +6,21 @@ the same records in the same order. One task takes one partition after another, 
 what it holds is the states of the partition's keys, and one batch.
 """
 
+import gc
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice, pairwise
 
 import numpy as np
 import pyarrow as pa
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from app.analytics.faults import in_words
 from app.analytics.key_states import KeyStates
-from app.analytics.lake import Dataset, Lake, rows_of
+from app.analytics.lake import Dataset, Lake, records_of, rows_of
+from app.analytics.lake_files import LakeFiles
+from app.analytics.plain_events import PlainEvents
 from app.errors import SlidestatError
 from app.streaming.decoding import EventDecoder
 from app.streaming.emission import OutputRecord
@@ -25,7 +28,7 @@ from app.streaming.event_time import closing_tick
 from app.streaming.key_state import decode_key_state
 from app.streaming.letter_record import letter_record
 from app.streaming.partition import Letter, PartitionProcessor
-from app.streaming.publishing import published_statistics
+from app.streaming.publishing import SynopsisTopic, published_statistics
 from app.streaming.records import RecordBatch
 from app.streaming.topology import Topology
 from schemas.synopsis import SynopsisHeaders, SynopsisKey, encode_key, party_name
@@ -34,6 +37,8 @@ from schemas.synopsis import SynopsisHeaders, SynopsisKey, encode_key, party_nam
 BATCH_RECORDS = 50_000
 FLUSH_RECORDS = 500_000
 _ROWS_OUT = 10_000
+# A folder beside the datasets; readers of Parquet pass over it.
+_STAGING = "_backfill"
 
 RECORD_SCHEMA = (
     "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary,"
@@ -58,18 +63,38 @@ Out = tuple[str, int, int, bytes | None, bytes | None, list[tuple[str, bytes]]]
 """topic, partition, timestamp in milliseconds, key, value, headers."""
 
 
-def backfill(topology: Topology, records: DataFrame) -> DataFrame:
+def backfill(topology: Topology, records: DataFrame, partitions: int = 1) -> DataFrame:
     """What the topology writes for records of `history`: emissions, letters and synopses, under
     the topics that they would be on.
+
+    A topology that publishes its synopses says with them how many `partitions` its source has.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        yield from Backfill(topology).run(batches)
+        with _calm_garbage_collector():
+            yield from Backfill(topology, partitions).run(batches)
 
     return records.mapInArrow(run, RECORD_SCHEMA)
 
 
-def fill_lake(topology: Topology, records: DataFrame, lake: Lake) -> dict[str, int]:
+@contextmanager
+def _calm_garbage_collector() -> Iterator[None]:
+    """As in a worker: a batch makes many objects that all die with it, and looking through them for
+    cycles takes a sixth of the time. Spark may give the process other tasks after this one.
+    """
+    usual = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(500_000, 20, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
+        gc.unfreeze()
+
+
+def fill_lake(
+    topology: Topology, records: DataFrame, lake: Lake, partitions: int = 1
+) -> dict[str, int]:
     """Write what `backfill` gives into the folders of a topology in a lake, as an ingest of its
     topics does; how many records each has got. Raises SlidestatError for folders that are not
     empty, and for history that cannot be read or counted.
@@ -87,33 +112,48 @@ def fill_lake(topology: Topology, records: DataFrame, lake: Lake) -> dict[str, i
                 f"{lake.data(dataset)} has records already.",
                 "Give another --lake: history and what a worker wrote would be there twice.",
             )
-    written = backfill(topology, records).persist(StorageLevel.DISK_ONLY)
-    try:
-        with in_words(f"The backfill of {topology.name}", "Spark's log says more."):
-            found = {
-                row["topic"]: row["count"] for row in written.groupBy("topic").count().collect()
-            }
-            for dataset, topic in topics.items():
-                if topic in found:
-                    rows = rows_of(dataset, written.where(f.col("topic") == topic))
-                    (
-                        rows.withColumn("batch", f.lit(0))
-                        .repartition("date")
-                        .write.partitionBy("date", "batch")
-                        .option("compression", "zstd")
-                        .parquet(lake.data(dataset))
-                    )
-    finally:
-        written.unpersist()
-    return {str(dataset): found.get(topic, 0) for dataset, topic in topics.items()}
+    # All comes out of one run, so it is written in one go as what nearly all of it is, and only the
+    # rest is read again.
+    staging = f"{lake.folder}/{_STAGING}"
+    files = LakeFiles(spark)
+    files.remove(staging)
+    with in_words(f"The backfill of {topology.name}", "Spark's log says more."):
+        rows = rows_of(Dataset.STATISTICS, backfill(topology, records, partitions))
+        kinds = (text for dataset, topic in topics.items() for text in (topic, str(dataset)))
+        kind_of = f.create_map(*map(f.lit, kinds))
+        _write(rows.withColumn("dataset", kind_of[f.col("record_topic")]), staging, "dataset")
+        counts = {}
+        for dataset in topics:
+            folder = f"{staging}/dataset={dataset}"
+            if not files.exists(folder):
+                counts[str(dataset)] = 0
+                continue
+            found = spark.read.parquet(folder)
+            counts[str(dataset)] = found.count()
+            if dataset is not Dataset.STATISTICS:
+                _write(rows_of(dataset, records_of(found)), lake.data(dataset))
+    if counts[Dataset.STATISTICS]:
+        files.rename(f"{staging}/dataset={Dataset.STATISTICS}", lake.data(Dataset.STATISTICS))
+    files.remove(staging)
+    return counts
+
+
+def _write(rows: DataFrame, folder: str, *by: str) -> None:
+    (
+        rows.withColumn("batch", f.lit(0))
+        .write.partitionBy(*by, "date", "batch")
+        .option("compression", "zstd")
+        .parquet(folder)
+    )
 
 
 class Backfill:
     """One task's part: the records of whole partitions, one partition after another."""
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, partitions: int) -> None:
         self._topology = topology
         self._decoder = EventDecoder(topology)
+        self._published = SynopsisTopic(topology, partitions)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What the records lead to, those of one topic and partition in the order in which a worker
@@ -124,7 +164,9 @@ class Backfill:
             if open_partition is None or open_partition.number != partition:
                 if open_partition is not None:
                     yield from open_partition.close()
-                open_partition = _Partition(self._topology, partition, self._decoder)
+                open_partition = _Partition(
+                    self._topology, partition, self._decoder, self._published
+                )
             yield from open_partition.take(part)
         if open_partition is not None:
             yield from open_partition.close()
@@ -133,8 +175,12 @@ class Backfill:
 class _Partition:
     """A partition of history while it is read."""
 
-    def __init__(self, topology: Topology, number: int, decoder: EventDecoder) -> None:
+    def __init__(
+        self, topology: Topology, number: int, decoder: EventDecoder, published: SynopsisTopic
+    ) -> None:
         self.number = number
+        self._published = published
+        self._plain = PlainEvents(topology, decoder)
         self._topology = topology
         self._states = KeyStates()
         self._processor = PartitionProcessor(
@@ -146,20 +192,28 @@ class _Partition:
         """Take a batch in."""
         batch = self._record_batch(part)
         topology = self._topology
-        for effects in self._processor.steps(batch):
+        events = self._plain.columns(part, batch) if _is_of_files(part) else None
+        for effects in self._processor.steps(batch, events):
             if effects.emissions:
                 yield _emitted(topology.output_topic, self.number, effects.emissions)
             letters = [self._letter(it, topology.dead_letter_topic) for it in effects.dead_letters]
             letters += [self._letter(it, topology.late_topic) for it in effects.late]
             yield from _arrow(letters)
+            yield from _arrow(
+                (self._published.name, it.partition, it.timestamp, it.key, it.value, it.headers)
+                for it in self._published.records(effects.published, self.number)
+            )
         self._unflushed += len(batch)
         if self._unflushed >= FLUSH_RECORDS:
             self._flush()
 
     def close(self) -> Iterator[pa.RecordBatch]:
-        """The synopses of the keys that a window still sees, as the end of history leaves them."""
+        """The synopses of the keys that a window still sees, as the end of history leaves them: of
+        a topology that does not publish them itself, tick by tick.
+        """
         self._flush()
-        yield from _arrow(self._synopses())
+        if not self._topology.publish:
+            yield from _arrow(self._synopses())
         self._states.close()
 
     def _synopses(self) -> Iterator[Out]:
@@ -186,12 +240,11 @@ class _Partition:
         self._unflushed = 0
 
     def _record_batch(self, part: pa.RecordBatch) -> RecordBatch:
-        start = self._processor.next_offset
-        offsets = part["offset"]
-        if offsets.null_count:
+        if _is_of_files(part):
+            start = self._processor.next_offset
             numbers = np.arange(start, start + len(part), dtype=np.int64)
         else:
-            numbers = offsets.to_numpy()
+            numbers = part["offset"].to_numpy()
         stamps = part["timestamp"].fill_null(-1).to_numpy()
         return RecordBatch(
             self._topology.source,
@@ -207,6 +260,11 @@ class _Partition:
         source = self._topology.source
         record = letter_record(letter, self._topology.name, source, self.number)
         return topic, self.number, record.timestamp, record.key, record.value, record.headers
+
+
+def _is_of_files(part: pa.RecordBatch) -> bool:
+    """Whether these are rows of files: only what was on a topic has offsets."""
+    return "offset" not in part.schema.names
 
 
 def _is_silent(topology: Topology, last_time: int, tick: int) -> bool:

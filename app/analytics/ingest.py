@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
+from app.analytics.avro_values import with_json_values
 from app.analytics.checkpoints import claim
 from app.analytics.faults import in_words
 from app.analytics.kafka_options import kafka_options
@@ -41,7 +42,8 @@ class Ingest:
     """Topics to bring into a lake; `topics` are those of each dataset.
 
     `allow_loss` goes on where retention was faster than the ingest. `say` takes what a person
-    should know, a line at a time.
+    should know, a line at a time. With the address of a schema `registry`, statistics may be in
+    Avro: in the lake they are JSON.
     """
 
     spark: SparkSession
@@ -51,6 +53,7 @@ class Ingest:
     records_per_batch: int = 1_000_000
     allow_loss: bool = False
     say: Callable[[str], None] = print
+    registry: str = ""
 
     def take_what_is_there(self) -> list[Ingested]:
         """Bring all that the topics have now, one topic after another, and end.
@@ -104,6 +107,8 @@ class Ingest:
             .option("maxOffsetsPerTrigger", self.records_per_batch)
             .load()
         )
+        if self.registry and dataset is Dataset.STATISTICS:
+            records = with_json_values(records, self.registry)
         written = (
             rows_of(dataset, records)
             .writeStream.queryName(f"{self.lake.topology} {dataset}")

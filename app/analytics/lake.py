@@ -40,6 +40,16 @@ _STRUCTS: dict[Dataset, type[msgspec.Struct]] = {
     Dataset.LATE: DeadLetterHeaders,
     Dataset.DEAD_LETTERS: DeadLetterHeaders,
 }
+# The columns of Spark's Kafka source, as what they are kept.
+_RECORD = {
+    "topic": "record_topic",
+    "partition": "record_partition",
+    "offset": "record_offset",
+    "timestamp": "record_time",
+    "key": "key",
+    "value": "value",
+    "headers": "headers",
+}
 # A column that the record's own key has taken the name of.
 _COLUMNS = {(Dataset.STATISTICS, "key"): "event_key"}
 
@@ -84,16 +94,15 @@ class Lake:
 
 def rows_of(dataset: Dataset, records: DataFrame) -> DataFrame:
     """The rows of a dataset from what Spark's Kafka source brings, headers included."""
-    return records.select(
-        f.col("topic").alias("record_topic"),
-        f.col("partition").alias("record_partition"),
-        f.col("offset").alias("record_offset"),
-        f.col("timestamp").alias("record_time"),
-        "key",
-        "value",
-        "headers",
-        *_read_columns(dataset),
-    ).withColumn("date", f.to_date("record_time"))
+    columns = [f.col(name).alias(kept) for name, kept in _RECORD.items()]
+    return records.select(*columns, *_read_columns(dataset)).withColumn(
+        "date", f.to_date("record_time")
+    )
+
+
+def records_of(rows: DataFrame) -> DataFrame:
+    """What Spark's Kafka source brought, from the rows of a dataset."""
+    return rows.select(*[f.col(kept).alias(name) for name, kept in _RECORD.items()])
 
 
 def is_unreadable(dataset: Dataset) -> Column:

@@ -57,6 +57,12 @@ class LakeFiles:
             found = self._system(path).listStatus(self._path(path))
             return [str(status.getPath().getName()) for status in found]
 
+    def rename(self, path: str, target: str) -> None:
+        """Give a file or a folder another name."""
+        with _told(path):
+            if not self._system(path).rename(self._path(path), self._path(target)):
+                raise SlidestatError(f"{path} does not become {target}.", "Check --lake.")
+
     def remove(self, path: str) -> None:
         """Remove a folder with all that it has."""
         with _told(path):

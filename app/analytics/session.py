@@ -32,6 +32,10 @@ _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # It would parse an emission once for each of its fields, each time for that field alone.
+    "spark.sql.optimizer.enableJsonExpressionOptimization": "false",
+    # So many files may be open in a task before its rows are sorted by file.
+    "spark.sql.maxConcurrentOutputFileWriters": "32",
     # A plan shows the options of its sources, Kafka's passwords and keys among them.
     "spark.sql.redaction.options.regex": "(?i)url|password|jaas|keystore",
 }

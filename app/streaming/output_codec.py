@@ -63,7 +63,7 @@ class AnyFormat:
         if not value.startswith(_AVRO_MARK):
             return self._json.decode(value)
         if self._avro is None:
-            self._avro = _avro_codec("", self._registry)
+            self._avro = avro_codec("", self._registry)
         return self._avro.decode(value)
 
 
@@ -74,12 +74,15 @@ def emission_codec(topology: Topology | Referee, registry: str) -> EmissionCodec
     """
     if topology.output_format == "json":
         return JsonCodec()
-    codec = _avro_codec(topology.output_topic, registry)
+    codec = avro_codec(topology.output_topic, registry)
     codec.register()
     return codec
 
 
-def _avro_codec(topic: str, registry: str) -> "AvroCodec":
+def avro_codec(topic: str, registry: str) -> "AvroCodec":
+    """Avro for the records of a topic, by the registry at that address, which is not asked yet.
+    Raises SlidestatError without one, and without the packages.
+    """
     try:
         # Here, for it needs packages that not everybody has.
         from app.streaming.avro_codec import AvroCodec

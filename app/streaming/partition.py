@@ -39,7 +39,7 @@ from app.streaming.checkpoint import (
     decode_checkpoint,
     encode_checkpoint,
 )
-from app.streaming.decoding import EventDecoder, Refusal, refuse_future
+from app.streaming.decoding import EventColumns, EventDecoder, Refusal, refuse_future
 from app.streaming.emission import EmissionEncoder, OutputRecord
 from app.streaming.events import Events, ReorderBuffer
 from app.streaming.key_cache import KeyCache, PartitionStore
@@ -194,23 +194,24 @@ class PartitionProcessor:
             effects.published += step.published
         return effects
 
-    def steps(self, batch: RecordBatch) -> Iterator[Effects]:
+    def steps(self, batch: RecordBatch, decoded: EventColumns | None = None) -> Iterator[Effects]:
         """Take in a batch step by step: a tick of many keys leads to more than memory may hold.
 
         All events are absorbed in the first step, so questions may be asked between any two. But
         this processor must be thrown away if it does not come to the last one: no snapshot is
-        taken meanwhile.
+        taken meanwhile. `decoded` are the columns of a batch's records, none of which was read
+        before, where they are known already.
         """
         self._is_amid = True
-        yield from self._steps(batch)
+        yield from self._steps(batch, decoded)
         self._is_amid = False
 
-    def _steps(self, batch: RecordBatch) -> Iterator[Effects]:
+    def _steps(self, batch: RecordBatch, decoded: EventColumns | None) -> Iterator[Effects]:
         batch = batch.since(self._next_offset)
         if not len(batch):
             return
         effects = Effects()
-        columns = self._decoder.decode(batch.values, batch.keys, batch.timestamps)
+        columns = decoded or self._decoder.decode(batch.values, batch.keys, batch.timestamps)
         if not self._times.is_sequence:
             columns = refuse_future(columns, batch.timestamps, self._ahead)
         rows = columns.rows

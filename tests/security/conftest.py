@@ -150,7 +150,7 @@ def run_secured() -> RunSecured:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=240,
             env=environment_of(variables),
             check=False,
         )

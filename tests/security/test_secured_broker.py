@@ -3,10 +3,16 @@
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
+import msgspec
+import pyarrow.dataset as ds
 import pytest
+from confluent_kafka import Producer
 
+from app.local.folders import log_folder
+from schemas.emission import Emission, Figure
 from tests.broker.workers import wait_until
 from tests.security.conftest import PASSWORD, RunSecured, Secured, environment_of
 
@@ -110,3 +116,38 @@ def test_whom_the_broker_does_not_let_in(secured: Secured, run_secured: RunSecur
         assert run.stderr.count("\n") == 2, run.stderr
         assert wrong not in run.stderr
         assert PASSWORD not in run.stderr
+
+
+@pytest.mark.skipif(not find_spec("pyspark"), reason="there is no PySpark 4.0 for this Python")
+def test_spark_is_let_in(
+    secured: Secured, secured_topic: str, run_secured: RunSecured, tmp_path: Path
+) -> None:
+    """`slidestat spark ingest` by the same variables, with TLS and a password: every record of the
+    statistics is in the lake, and the password neither in what is said nor in Spark's log.
+    """
+    # A quick start is worth more here than fast code.
+    java = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    variables = secured.environment("SASL_SSL") | java
+    topology = tmp_path / "t.toml"
+    topology.write_text(TOPOLOGY.format(name=secured_topic))
+    made = run_secured(
+        variables, "topics", "create", "--topology", str(topology), "--partitions", "2"
+    )
+    assert made.returncode == 0, made.stderr
+    emissions = f"{secured_topic}-statistics"
+    producer = Producer({"bootstrap.servers": secured.broker.bootstrap_servers, "log_level": 0})
+    for i in range(20):
+        figures = [Figure("count", 5.0, 4.0, 6.0, window_ms=60_000, relative_error=0.2)]
+        emission = Emission(secured_topic, f"k{i}", 1_764_072_000_000, figures, "events", 0, i)
+        producer.produce(emissions, msgspec.json.encode(emission))
+    assert producer.flush(60) == 0
+    lake, before = tmp_path / "lake", set(log_folder().iterdir())
+    ingest = ("spark", "ingest", str(topology), "--lake", str(lake), "--master", "local[1]")
+    run = run_secured(variables, *ingest)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert f"{emissions}: 20 records" in run.stdout
+    rows = ds.dataset(lake / secured_topic / "statistics", partitioning="hive").to_table()
+    assert sorted(rows["source_offset"].to_pylist()) == list(range(20))
+    logs = [path.read_text() for path in {*log_folder().iterdir()} - before]
+    assert logs
+    assert PASSWORD not in "".join([run.stdout, run.stderr, *logs])

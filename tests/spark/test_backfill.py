@@ -1,6 +1,8 @@
 """Backfill against what the streaming side writes for the same records: the same bytes."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 
@@ -11,7 +13,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as f
 
+from app.analytics import history
 from app.analytics.backfill import backfill, fill_lake
 from app.analytics.history import Files, read_files, read_topic
 from app.analytics.lake import Lake
@@ -22,7 +26,15 @@ from app.streaming.emission import OutputRecord
 from app.streaming.output_codec import JsonCodec
 from app.streaming.partition import PartitionProcessor
 from app.streaming.records import RecordBatch
-from app.streaming.statistics import Count, Distinct, Mean, Quantiles, Sum, TopItems
+from app.streaming.statistics import (
+    Count,
+    Distinct,
+    Mean,
+    Quantiles,
+    Statistic,
+    Sum,
+    TopItems,
+)
 from app.streaming.topology import Topology
 from app.testing import TopologyDriver
 from app.testing.memory_store import MemoryStore
@@ -145,6 +157,36 @@ def test_emissions_letters_and_synopses_are_those_of_a_worker(spark: SparkSessio
             assert synopsis in states[key]  # the state has the bytes of each of its synopses
 
 
+@pytest.mark.parametrize("publish", [("k1", "k7"), "partition"])
+def test_what_partitions_publish_is_that_of_a_worker(
+    spark: SparkSession, publish: str | tuple[str, ...]
+) -> None:
+    """The synopses of each tick and the clocks, byte for byte, each where the referee reads it; and
+    no other synopses beside them.
+    """
+    statistics = (Count(epsilon=0.05), Mean(epsilon=0.1))
+    topology = replace(TOPOLOGY, statistics=statistics, publish=publish)
+    parts = [_requests(1_200, seed) for seed in range(2)]
+    driver = TopologyDriver(topology, partitions=2)
+    for number, records in enumerate(parts):
+        for key, value, timestamp in records:
+            driver.send_bytes(value, key=key, partition=number, timestamp=timestamp)
+    rows = backfill(topology, _frame(spark, parts), partitions=2).collect()
+    written = [
+        (
+            *(row.partition, bytes(row.key), bytes(row.value)),
+            round(row.timestamp.timestamp() * 1000),
+            [(header.key, bytes(header["value"])) for header in row.headers],
+        )
+        for row in rows
+        if row.topic == "filled-synopses"
+    ]
+    assert len(written) > 30
+    assert sorted(written) == sorted(tuple(record) for record in driver.published)
+    emissions = [bytes(row.value) for row in rows if row.topic == topology.output_topic]
+    assert sorted(emissions) == sorted(map(JsonCodec().encode, driver.emissions))
+
+
 def _write(file: Path, rows: int) -> tuple[pa.Table, Path]:
     chance = np.random.default_rng(11)
     times = NOON + np.sort(chance.integers(0, 3_600_000, rows))
@@ -203,6 +245,72 @@ def test_rows_of_files_become_the_events_that_would_have_been_sent(
     assert sorted(written) == sorted(map(encode, driver.emissions))
     assert {row.topic for row in rows} == {"flown-statistics", "flown-synopses"}
     assert len({row.partition for row in rows}) == 4
+
+
+def _odd_cells(rows: int) -> pa.Table:
+    """Every kind of column, with cells that no event may have."""
+    chance = np.random.default_rng(5)
+    times = NOON + np.sort(chance.integers(0, 3_600_000, rows))
+
+    def some(values: list[object], kind: pa.DataType, odd: list[object]) -> pa.Array:
+        picked = [values[i] for i in chance.integers(0, len(values), rows)]
+        for i in chance.integers(0, rows, rows // 50).tolist():
+            picked[i] = odd[i % len(odd)]
+        return pa.array(picked, kind)
+
+    cents = [Decimal(n) / 100 for n in range(0, 500, 7)]
+    return pa.table(
+        {
+            "key": some(["a", "b", "ü" * 256], pa.string(), [None, "", "ü" * 257]),
+            "time": some(times.tolist(), pa.int64(), [None, 5, -1, 2**62]),
+            "value": some([0.1, 2.5, 7], pa.float32(), [None, -1, float("nan"), float("inf")]),
+            "price": some(cents, pa.decimal128(12, 2), [None, Decimal("-0.01")]),
+            "bytes": some([0, 5, 2**33], pa.int64(), [None, -(2**63), 2**63 - 1]),
+            "code": some([1, -20, 300], pa.int16(), [None]),
+            "path": some(["/", "/ü", "ü" * 256], pa.string(), [None, "ü" * 257]),
+            "ok": some([True, False], pa.bool_(), [None]),
+            "ratio": some([1.0, 1e300, 0.1], pa.float64(), [None, float("nan")]),
+            "word": some(["x", "y"], pa.string(), [None]),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        (Sum(field="price", decimals=2), Distinct(field="code"), TopItems(field="ok", epsilon=0.1)),
+        # None of these columns is plain: texts where numbers are read, numbers as items.
+        (TopItems(field="ratio", epsilon=0.1), Sum(field="bytes", decimals=0)),
+        (Mean(field="word"), Sum(field="bytes", decimals=0)),
+    ],
+    ids=["plain", "fractions as items", "texts as numbers"],
+)
+def test_plain_rows_give_what_their_json_gives(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    more: tuple[Statistic, ...],
+) -> None:
+    """Emissions, dead letters and synopses are the same, byte for byte, if every row is made JSON
+    and decoded: whatever the types of columns, with cells that are null, negative, not finite, too
+    long or out of time.
+    """
+    file = tmp_path / "odd.parquet"
+    pq.write_table(_odd_cells(1_500), file)
+    statistics = (Sum(decimals=1), TopItems(field="path", epsilon=0.1), *more)
+    topology = replace(FLIGHTS, statistics=statistics)
+
+    def written() -> list[Row]:
+        records = read_files(spark, topology, Files(str(file), partitions=2))
+        return sorted(backfill(topology, records).collect(), key=repr)
+
+    by_columns = written()
+    monkeypatch.setattr(history, "plain_place", lambda *_: f.lit(False))
+    by_json = written()
+    assert by_columns == by_json
+    dead = [row for row in by_json if row.topic == topology.dead_letter_topic]
+    reasons = {bytes(head["value"]) for row in dead for head in row.headers if head.key == "reason"}
+    assert len(reasons) >= (1 if more[0].kind == "mean" else 5)
 
 
 def test_a_topic_gives_what_its_records_give(

@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
@@ -22,7 +23,9 @@ from app.analytics.ingest import Ingest, Ingested
 from app.analytics.lake import Dataset, Lake
 from app.analytics.lake_files import LakeFiles
 from app.errors import SlidestatError
+from app.streaming.avro_codec import AvroCodec
 from schemas.dead_letter import Reason
+from tests.registry.stand_in import stand_in
 from tests.spark.lake_topics import DAY_MS, NOON_MS, Topics, emission, make_topics
 
 _KILL_WITHIN_S = 120.0
@@ -103,6 +106,32 @@ def test_every_kind_of_record_has_its_columns(
     an_ingest(spark, topics, lake).take_what_is_there()
     (row,) = lake.read(spark, Dataset.SYNOPSES).collect()
     assert (bytes(row.key), bytes(row.value)) == (b"k", b"\x00synopsis")
+
+
+def test_statistics_in_avro_are_json_in_the_lake(
+    spark: SparkSession, topics: Topics, lake: Lake
+) -> None:
+    """Under the topic's keys and offsets, each with the columns of its schema; what is no emission
+    keeps its bytes; without an answer of the registry nothing is brought, and nothing lost.
+    """
+    e = emission(topics.name, "k", NOON_MS, 7)
+    ingest = an_ingest(spark, topics, lake, Dataset.STATISTICS)
+    unknown_schema = b"\0\0\0\0\x09?"
+    with stand_in() as registry:
+        codec = AvroCodec(f"{topics.name}-statistics", registry.url)
+        topics.emit([codec.encode(e), unknown_schema, b"no JSON", e])
+        with pytest.raises(SlidestatError, match="No schema registry answers at http://127"):
+            replace(ingest, registry="http://127.0.0.1:9").take_what_is_there()
+        assert not lake.has(spark, Dataset.STATISTICS)
+        (found,) = replace(ingest, registry=registry.url).take_what_is_there()
+    assert (found.records, found.unreadable) == (4, 2)
+    rows = lake.read(spark, Dataset.STATISTICS).orderBy("record_offset").collect()
+    values = [bytes(row.value) for row in rows]
+    as_json = msgspec.json.encode(e)
+    assert values == [as_json, unknown_schema, b"no JSON", as_json]
+    read = [name for name in rows[0].asDict() if not name.startswith("record_")]
+    read.remove("key")
+    assert [rows[0][name] for name in read] == [rows[3][name] for name in read]
 
 
 def test_a_second_run_brings_what_is_new(spark: SparkSession, topics: Topics, lake: Lake) -> None:

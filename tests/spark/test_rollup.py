@@ -1,5 +1,6 @@
 """Synopsis columns in SQL, and rollups of them, against exact recounts."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from random import Random
@@ -11,6 +12,7 @@ from pyspark.sql import functions as f
 
 from app.analytics.functions import register_functions
 from app.analytics.rollup import Rollup, figures, merged, roll_up, summaries, synopses_of
+from app.analytics.rollup_display import show
 from app.errors import SlidestatError
 from app.synopses import CountParameters, ExponentialHistogram, SumParameters
 from app.synopses.distinct import DistinctParameters
@@ -256,3 +258,40 @@ def test_a_group_that_is_no_expression_is_refused(synopses: DataFrame) -> None:
     )
     with pytest.raises(SlidestatError, match="airport"):
         roll_up(records, Rollup(SPAN, EVERY, HOUR, group="airport"), False)
+
+
+def test_the_table_of_a_rollup_is_not_cut(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each figure in one line, whatever the terminal's width, the most frequent items first, names
+    as they are; times of day only where windows begin at any.
+    """
+    schema = (
+        "statistic string, group string, start_ms long, end_ms long, figure string, "
+        "quantile double, item string, estimate double, lower double, upper double, summary binary"
+    )
+    start, long = 978_307_200_000, "x" * 90
+    found = [
+        ("top_page", "[b]", "item", None, "/a", 5.0),
+        ("top_page", "[b]", "item", None, long, 12_345.0),
+        ("mean", "[b]", "deviation", None, None, 0.5),
+        ("mean", "[b]", "mean", None, None, None),
+        ("quantile", None, "quantile", 0.5, None, 1.5),
+    ]
+    for shift, time in ((0, "2001-01-01"), (60_000, "2001-01-01 00:01")):
+        rows = [
+            (name, group, start + shift, start + shift + HOUR, figure, p, item, e, e, e, b"")
+            for name, group, figure, p, item, e in found
+        ]
+        show(spark.createDataFrame(rows, schema))
+        lines = [re.split(r"  +", line.strip()) for line in capsys.readouterr().out.splitlines()]
+        assert lines == [
+            ["1h from (UTC)", "group", "statistic", "lower", "estimate", "upper"],
+            [time, "NULL", "quantile 0.5", "1.5", "1.5", "1.5"],
+            [time, "[b]", "mean: deviation", "0.5", "0.5", "0.5"],
+            [time, "[b]", "mean"],
+            [time, "[b]", f"top_page {long}", "12,345", "12,345", "12,345"],
+            [time, "[b]", "top_page /a", "5", "5", "5"],
+        ]
+    show(spark.createDataFrame([], schema))
+    assert capsys.readouterr().out == "There are no synopses of which a window can be told.\n"

@@ -1,0 +1,72 @@
+"""Jobs that Spark's own spark-submit starts, with the package in a zip."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from zipfile import ZipFile
+
+import msgspec
+import pyarrow.dataset as ds
+import pyspark
+
+from app.analytics.session import CONNECTOR_LOCK
+from app.analytics.spark_java import find_spark_java
+from app.local.jars import fetched_jars
+from tests.docs.markdown import ROOT, blocks
+from tests.spark.lake_topics import NOON_MS, emission, make_topics
+
+
+def test_the_job_of_the_documents_ingests_from_a_broker(
+    make_topic: Callable[..., str], bootstrap_servers: str, tmp_path: Path
+) -> None:
+    """The program of docs/spark.md as it stands but for address, names and place, submitted with a
+    zip of the package: it imports the code of the zip, and brings each record of a real topic.
+    """
+    topics = make_topics(make_topic, bootstrap_servers)
+    topics.emit([emission(topics.name, f"k{i}", NOON_MS + i) for i in range(20)])
+    lake = tmp_path / "lake"
+    programs = blocks(ROOT / "docs" / "spark.md", "python")
+    (program,) = [block for block in programs if block.name == "job.py"]
+    job = tmp_path / "job.py"
+    job.write_text(
+        program.text.replace("s3a://bucket/lake", str(lake))
+        .replace("broker:9092", bootstrap_servers)
+        .replace("latency", topics.name)
+        + "\nimport app\nprint(app.__file__)\n"
+    )
+    package = tmp_path / "slidestat.zip"
+    with ZipFile(package, "w") as zipped:
+        for folder in ("app", "schemas", "topologies"):
+            for file in sorted((ROOT / folder).rglob("*.py")):
+                zipped.write(file, file.relative_to(ROOT))
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {
+        "JAVA_HOME": str(find_spark_java().executable.parents[1]),
+        "PYSPARK_PYTHON": sys.executable,
+        # A quick start is worth more here than fast code.
+        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+    jars = fetched_jars(CONNECTOR_LOCK, "Spark's Kafka connector")
+    run = subprocess.run(
+        [
+            str(Path(pyspark.__path__[0], "bin", "spark-submit")),
+            *("--master", "local[1]", "--conf", "spark.ui.enabled=false"),
+            *("--conf", "spark.sql.session.timeZone=UTC"),
+            *("--jars", ",".join(map(str, jars)), "--py-files", str(package), str(job)),
+        ],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        cwd=tmp_path,
+        env=environment,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert f"{package}/app/__init__.py" in run.stdout
+    rows = ds.dataset(lake / topics.name / "statistics", partitioning="hive").to_table()
+    assert sorted(rows["event_key"].to_pylist()) == sorted(f"k{i}" for i in range(20))
+    values = [msgspec.json.decode(value) for value in rows["value"].to_pylist()]
+    assert {value["topology"] for value in values} == {topics.name}
