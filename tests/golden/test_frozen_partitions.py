@@ -177,19 +177,24 @@ def test_the_same_events_store_the_same_bytes() -> None:
     assert rows(small) == frozen("partition-1")
     one = referee(MemoryStore())
     hear(one, 0, 3)
-    assert rows(one) == frozen("referee-1")
+    assert rows(one) == frozen("referee-1-with-offsets")
 
 
-def test_a_frozen_referee_goes_on_as_if_never_stopped() -> None:
-    """What waits for other parties is read, and answered."""
-    restored, never_stopped = referee(MemoryStore(frozen("referee-1"))), referee(MemoryStore())
+@pytest.mark.parametrize("name", ["referee-1", "referee-1-with-offsets"])
+def test_a_frozen_referee_goes_on_as_if_never_stopped(name: str) -> None:
+    """What waits for other parties is read, and answered, whether or not the offsets of the
+    parties' clocks were kept.
+    """
+    restored, never_stopped = referee(MemoryStore(frozen(name))), referee(MemoryStore())
     hear(never_stopped, 0, 3)
     answers = hear(restored, 3, 1_000)
     assert answers == hear(never_stopped, 3, 1_000)
     assert answers
 
 
-@pytest.mark.parametrize("name", ["partition-1", "partition-2", "referee-1"])
+@pytest.mark.parametrize(
+    "name", ["partition-1", "partition-2", "referee-1", "referee-1-with-offsets"]
+)
 def test_what_a_newer_version_stored_is_refused(name: str) -> None:
     """By the checkpoint, before any state is looked at, with what to do."""
     newer = [
