@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol, cast
 
 from aiokafka import TopicPartition
+from aiokafka.errors import KafkaConnectionError
 from faust.exceptions import ConsistencyError
 from faust.types import TP, StreamT
 from faust.web.base import Web
@@ -360,6 +361,11 @@ def _raise_for_the_user(reason: BaseException, data_dir: Path) -> NoReturn:
             f"The tables in {data_dir} are ahead of their changelog: it was made anew.",
             "Give the topology another name to count from the start of its source, or delete the"
             " folder to go on with empty tables.",
+        ) from reason
+    if isinstance(reason, KafkaConnectionError):
+        raise SlidestatError(
+            "The Kafka broker went away while the worker was starting.",
+            "Start the worker again when the broker is back: nothing is lost.",
         ) from reason
     if str(reason).startswith(_ROCKSDB_FAULTS) and str(reason).endswith(_NO_ROOM):
         raise SlidestatError(

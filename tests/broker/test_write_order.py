@@ -9,7 +9,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from app.local.broker import LocalBroker
 from tests.broker.conftest import BODY, MakeStage
-from tests.broker.workers import DRAIN_S, Stage, events, produce
+from tests.broker.test_worker_errors import complaint
+from tests.broker.workers import DRAIN_S, Stage, events, produce, wait_until
 
 
 @pytest.fixture
@@ -42,6 +43,22 @@ def test_a_broker_killed_under_a_worker_costs_nothing(
         stage.await_settled([worker], timeout_s=2 * DRAIN_S)
         assert worker.terminate() == 0, worker.said()
     stage.check()
+
+
+def test_a_broker_that_goes_while_a_worker_starts(
+    own_broker: LocalBroker, tmp_path: Path, topic_name: str
+) -> None:
+    """After it has answered, and before the worker has joined: the worker ends with what to do."""
+    bootstrap = own_broker.bootstrap_servers
+    source = f"{topic_name}-source"
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.create_topics([NewTopic(source, 2, 1)])[source].result()
+    stage = Stage(bootstrap, tmp_path, topic_name, source, BODY)
+    with stage.worker() as worker:
+        wait_until(lambda: "answers at" in worker.said(), "topics are checked", DRAIN_S)
+        own_broker.kill()
+        said = complaint(worker)
+    assert "The Kafka broker went away while the worker was starting" in said
 
 
 def test_a_key_is_written_once_a_flush(make_stage: MakeStage) -> None:
