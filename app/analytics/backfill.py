@@ -37,6 +37,8 @@ from schemas.synopsis import SynopsisHeaders, SynopsisKey, encode_key, party_nam
 BATCH_RECORDS = 50_000
 FLUSH_RECORDS = 500_000
 _ROWS_OUT = 10_000
+# A bad record may have any timestamp, and a column of dates ends with the year 9999.
+_LAST_DAY_MS = 253_402_214_400_000
 # A folder beside the datasets; readers of Parquet pass over it.
 _STAGING = "_backfill"
 
@@ -264,7 +266,8 @@ class _Partition:
         if letter.key is not None:
             headers.append(("original_key", letter.key))
         key = dead_letter_key(source, self.number, letter.offset)
-        return topic, self.number, max(letter.timestamp, 0), key, letter.value, headers
+        stamp = min(max(letter.timestamp, 0), _LAST_DAY_MS)
+        return topic, self.number, stamp, key, letter.value, headers
 
 
 def _is_of_files(part: pa.RecordBatch) -> bool:

@@ -53,7 +53,9 @@ def _table(rows: Sequence[Row]) -> Table:
         start = datetime.fromtimestamp(row.start_ms / 1_000, UTC).strftime(form)
         numbers = [_number(row[name]) for name in ("lower", "estimate", "upper")]
         # Of a group that is null, SQL's word.
-        table.add_row(start, escape("NULL" if row.group is None else row.group), escape(_name(row)), *numbers)
+        table.add_row(
+            start, escape("NULL" if row.group is None else row.group), escape(_name(row)), *numbers
+        )
     return table
 
 
