@@ -37,6 +37,8 @@ from schemas.synopsis import SynopsisHeaders, SynopsisKey, encode_key, party_nam
 BATCH_RECORDS = 50_000
 FLUSH_RECORDS = 500_000
 _ROWS_OUT = 10_000
+# A bad record may have any timestamp, and a column of dates ends with the year 9999.
+_LAST_DAY_MS = 253_402_214_400_000
 # A folder beside the datasets; readers of Parquet pass over it.
 _STAGING = "_backfill"
 
@@ -259,7 +261,8 @@ class _Partition:
     def _letter(self, letter: Letter, topic: str) -> Out:
         source = self._topology.source
         record = letter_record(letter, self._topology.name, source, self.number)
-        return topic, self.number, record.timestamp, record.key, record.value, record.headers
+        stamp = min(record.timestamp, _LAST_DAY_MS)
+        return topic, self.number, stamp, record.key, record.value, record.headers
 
 
 def _is_of_files(part: pa.RecordBatch) -> bool:

@@ -24,6 +24,7 @@ from app.analytics.plain_events import plain_columns, plain_place
 from app.errors import SlidestatError
 from app.streaming.fields import FieldPath, field_text
 from app.streaming.topology import Topology
+from schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
 
 FORMATS = ("parquet", "csv", "json")
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -153,14 +154,17 @@ def _paths(topology: Topology) -> Iterator[FieldPath]:
 def _in_format(ms: Column, time_format: str) -> Column:
     """Milliseconds as a topology has them written."""
     if time_format == "iso8601":
-        return f.date_format(f.timestamp_millis(ms), "yyyy-MM-dd'T'HH:mm:ss.SSSXXX")
+        text = f.date_format(f.timestamp_millis(ms), "yyyy-MM-dd'T'HH:mm:ss.SSSXXX")
+        return f.when(ms.between(EARLIEST_TIME_MS, LATEST_TIME_MS), text)
     if time_format == "s":
         return ms / 1_000
-    return ms * (_PER_SECOND[time_format] // 1_000)
+    return f.try_multiply(ms, f.lit(_PER_SECOND[time_format] // 1_000))
 
 
 def _milliseconds(rows: DataFrame, name: str, unit: str) -> Column:
-    """Times in milliseconds, finer ones falling to the one before; null where there is none."""
+    """Times in milliseconds, finer ones falling to the one before; null where there is none, or
+    none that can be counted.
+    """
     kind = rows.schema[name].dataType
     column = f.col(f"`{name}`")
     if isinstance(kind, TimestampType):
@@ -173,10 +177,10 @@ def _milliseconds(rows: DataFrame, name: str, unit: str) -> Column:
         return (
             f.floor(whole / per_ms).cast("bigint")
             if per_ms > 1
-            else (whole * (1_000 // _PER_SECOND[unit]))
+            else f.try_multiply(whole, f.lit(1_000 // _PER_SECOND[unit]))
         )
     if isinstance(kind, NumericType):
-        return f.round(column * (1_000 / _PER_SECOND[unit])).cast("bigint")
+        return f.round(column * (1_000 / _PER_SECOND[unit])).try_cast("bigint")
     return f.unix_millis(column.cast("string").try_cast("timestamp"))
 
 

@@ -252,7 +252,7 @@ def _odd_cells(rows: int) -> pa.Table:
     chance = np.random.default_rng(5)
     times = NOON + np.sort(chance.integers(0, 3_600_000, rows))
 
-    def some(values: list[object], kind: pa.DataType, odd: list[object]) -> pa.Array:
+    def some(values: Sequence[object], kind: pa.DataType, odd: Sequence[object]) -> pa.Array:
         picked = [values[i] for i in chance.integers(0, len(values), rows)]
         for i in chance.integers(0, rows, rows // 50).tolist():
             picked[i] = odd[i % len(odd)]
@@ -263,6 +263,7 @@ def _odd_cells(rows: int) -> pa.Table:
         {
             "key": some(["a", "b", "ü" * 256], pa.string(), [None, "", "ü" * 257]),
             "time": some(times.tolist(), pa.int64(), [None, 5, -1, 2**62]),
+            "seconds": some((times / 1_000).tolist(), pa.float64(), [None, float("nan"), 1e300]),
             "value": some([0.1, 2.5, 7], pa.float32(), [None, -1, float("nan"), float("inf")]),
             "price": some(cents, pa.decimal128(12, 2), [None, Decimal("-0.01")]),
             "bytes": some([0, 5, 2**33], pa.int64(), [None, -(2**63), 2**63 - 1]),
@@ -301,7 +302,9 @@ def test_plain_rows_give_what_their_json_gives(
     topology = replace(FLIGHTS, statistics=statistics)
 
     def written() -> list[Row]:
-        records = read_files(spark, topology, Files(str(file), partitions=2))
+        seconds = {"time": "seconds"} if more[0].kind == "mean" else {}
+        unit = "s" if seconds else "ms"
+        records = read_files(spark, topology, Files(str(file), "parquet", seconds, unit, 2))
         return sorted(backfill(topology, records).collect(), key=repr)
 
     by_columns = written()
