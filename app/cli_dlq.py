@@ -8,7 +8,7 @@ import typer
 
 from app.cli_options import Bootstrap, TopologyArgument
 from app.client.options import DEFAULT_BOOTSTRAP
-from app.errors import SlidestatError
+from app.errors import SlidestatError, unknown
 
 dlq_app = typer.Typer(
     help="Look at dead letters and late records, and send mended ones again.",
@@ -34,7 +34,7 @@ def count(
     from app.client.letters import open_letters
     from app.client.letters_display import count_lines
 
-    topic = _topic(topology, late)
+    topic = _topic(topology, late, bootstrap)
     for line in count_lines(topic, open_letters(bootstrap, topic), as_json=as_json):
         print(line)
 
@@ -56,8 +56,11 @@ def show(
     """
     from app.client.letters import open_letters
     from app.client.letters_display import letter_lines
+    from schemas import dead_letter
 
-    letters = open_letters(bootstrap, _topic(topology, late), reason)
+    if reason is not None and reason not in set(dead_letter.Reason):
+        raise unknown(f"There is no reason {reason!r}.", reason, dead_letter.Reason)
+    letters = open_letters(bootstrap, _topic(topology, late, bootstrap), reason)
     for line in letter_lines(letters, limit, as_json=as_json):
         print(line)
 
@@ -82,16 +85,20 @@ def send(
 
     declared = load_topology(topology)
     letters = read_letters(_read(file), file)
-    sent = send_again(bootstrap, declared, _topic(topology, late), letters)
+    sent = send_again(bootstrap, declared, _topic(topology, late, bootstrap), letters)
     for line in sent_lines(sent, declared.source):
         print(line)
 
 
-def _topic(topology: str, late: bool) -> str:
+def _topic(topology: str, late: bool, bootstrap: str) -> str:
+    """The topic of a topology's letters; its first worker makes it."""
+    from app.client.connection import require_topic
     from app.topology_files import load_topology
 
     declared = load_topology(topology)
-    return declared.late_topic if late else declared.dead_letter_topic
+    topic = declared.late_topic if late else declared.dead_letter_topic
+    require_topic(bootstrap, topic, f"slidestat run {topology}")
+    return topic
 
 
 def _read(file: str) -> bytes:

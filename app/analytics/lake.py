@@ -85,10 +85,13 @@ class Lake:
     def read(self, spark: SparkSession, dataset: str) -> DataFrame:
         """All rows of a dataset; raises SlidestatError if there are none."""
         if not self.has(spark, dataset):
-            raise SlidestatError(
-                f"{self.data(dataset)} has no records.",
-                f"Bring them there: slidestat spark ingest {self.topology} --lake {self.root}.",
-            )
+            advice = f"Bring them there: `slidestat spark ingest TOPOLOGY --lake {self.root}`."
+            if dataset == Dataset.SYNOPSES:
+                advice = (
+                    "Workers publish them if the topology has `publish`; `slidestat spark backfill`"
+                    " writes those of any topology, into a lake of its own."
+                )
+            raise SlidestatError(f"{self.data(dataset)} has no records.", advice)
         return spark.read.option("mergeSchema", True).parquet(self.data(dataset))
 
 

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -102,12 +103,15 @@ def _hint(faults: list[KafkaError]) -> str:
 def require_topic(bootstrap: str, topic: str, create_command: str | None = None) -> int:
     """The partition count of a topic; raises SlidestatError if there is no such topic.
 
-    `create_command` is the command to advise where it is not `slidestat topics create TOPIC`.
+    `create_command` is for a topic whose name the user did not give: the command that makes it.
     """
-    found = require_broker(bootstrap).topics.get(topic)
+    topics = require_broker(bootstrap).topics
+    found = topics.get(topic)
     if found is None or not found.partitions:
+        near = () if create_command else get_close_matches(topic, topics, n=1)
+        guess = f"Did you mean {near[0]}? Else create it" if near else "Create it"
         command = create_command or f"slidestat topics create {topic} --partitions 4"
         raise SlidestatError(
-            f"There is no topic {topic!r} on {bootstrap}.", f"Create it: `{command}`."
+            f"There is no topic {topic!r} on {bootstrap}.", f"{guess}: `{command}`."
         )
     return len(found.partitions)

@@ -9,14 +9,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 
+from app.client.disorder import disorder
 from app.client.sampling import Sample
 from app.client.survey import FieldSurvey, Survey, as_object, key_text, leaves
 from app.errors import SlidestatError
 from app.streaming.fields import RECORD_KEY, RECORD_TIMESTAMP, FieldPath, field_text
 from app.streaming.time_format import TIME_FORMATS
+from app.streaming.topology import Topology
 
 _ALMOST_ALL = 0.95
 _TIME_NAMES = re.compile(
@@ -80,13 +81,21 @@ def propose(sample: Sample, found: Survey, name: str) -> Proposal:
         )
     key, keys_seen = _key(sample, found, warnings)
     time, time_format, written = _time(found, warnings)
+    worst_ms, ahead = disorder(sample, written, time_format)
+    if ahead:
+        warnings.append(
+            f"{ahead:,} of {len(sample.records):,} sampled events lie more than {Topology.ahead}"
+            " after the time when they were produced: they will be dead letters."
+        )
     taken = {key.value, time.value}
     numbers = [f for f in _common(found) if _is_measure(f) and _written(f.path) not in taken]
     value = _value(numbers, found)
+    chosen = found.fields[_path(value.value)] if value is not None else None
+    if chosen is not None and chosen.numbers < chosen.present:
+        warnings.append(_some_are_not(chosen, chosen.present - chosen.numbers, "numbers"))
     texts = [f for f in _common(found) if f.texts == f.present and not f.formats]
     texts = [f for f in texts if _written(f.path) not in taken and f.longest <= 1_000]
     distinct, top = _items(texts, found)
-    chosen = found.fields[_path(value.value)] if value is not None else None
     return Proposal(
         name=name,
         source=sample.topic,
@@ -98,7 +107,7 @@ def propose(sample: Sample, found: Survey, name: str) -> Proposal:
         value_is_signed=bool(chosen.negatives) if chosen is not None else False,
         distinct=distinct,
         top=top,
-        lateness=_lateness(sample, written, time_format),
+        lateness=_lateness(worst_ms),
         keys_seen=keys_seen,
         sampled=len(sample.records),
         warnings=tuple(warnings),
@@ -152,12 +161,15 @@ def _time(found: Survey, warnings: list[str]) -> tuple[Guess, str, FieldPath | N
     candidates = []
     for seen in _common(found):
         for name, count in seen.formats.most_common(1):
-            if count == seen.present:
+            if count >= _ALMOST_ALL * seen.present:
                 named = bool(_TIME_NAMES.fullmatch(seen.path[-1]))
                 candidates.append((not named, len(seen.path), seen.path, name))
     if candidates:
         _, _, path, name = min(candidates)
         reason = f"times in {TIME_FORMATS[name].text}"
+        seen = found.fields[path]
+        if others := seen.present - seen.formats[name]:
+            warnings.append(_some_are_not(seen, others, reason))
         return Guess(_written(path), reason), name, path
     warnings.append(
         "No field of the records is a time: the timestamps of the Kafka records are taken, which"
@@ -166,8 +178,15 @@ def _time(found: Survey, warnings: list[str]) -> tuple[Guess, str, FieldPath | N
     return Guess(RECORD_TIMESTAMP, "no field is a time"), "ms", None
 
 
+def _some_are_not(seen: FieldSurvey, others: int, what: str) -> str:
+    return (
+        f"{others:,} of {seen.present:,} sampled values of {field_text(seen.path)!r} are no {what}:"
+        " their records will be dead letters."
+    )
+
+
 def _is_measure(seen: FieldSurvey) -> bool:
-    return seen.numbers == seen.present and not seen.formats and len(seen.values) > 1
+    return seen.numbers >= _ALMOST_ALL * seen.present and not seen.formats and len(seen.values) > 1
 
 
 def _value(numbers: Sequence[FieldSurvey], found: Survey) -> Guess | None:
@@ -201,42 +220,13 @@ def _items(texts: Sequence[FieldSurvey], found: Survey) -> tuple[Guess | None, G
     )
 
 
-def _lateness(sample: Sample, path: FieldPath | None, time_format: str) -> Guess:
+def _lateness(worst: int) -> Guess:
     """Twice as far as any sampled event lies behind the newest before it, in a round number."""
-    worst = 0
-    for partition in range(sample.partitions):
-        times = _times(sample, partition, path, time_format)
-        if len(times) > 1:
-            worst = max(worst, int((np.maximum.accumulate(times) - times).max()))
     place = int(np.searchsorted(_LATENESS_MS, 2 * worst))
     if place == len(_LATENESS):
         return Guess(_LATENESS[-1], f"events lie up to {worst:,} ms behind: some will be late")
     reason = f"events lie up to {worst:,} ms behind the newest" if worst else "all lie in order"
     return Guess(_LATENESS[place], reason)
-
-
-def _times(
-    sample: Sample, partition: int, path: FieldPath | None, time_format: str
-) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    if path is None:
-        stamps = [r.timestamp_ms for r in sample.records if r.partition == partition]
-        return np.array(stamps, np.int64)
-    values: list[object] = []
-    for record in sample.records:
-        event = as_object(record) if record.partition == partition else None
-        if event is not None:
-            inner: object = event
-            for name in path:
-                inner = inner.get(name) if isinstance(inner, dict) else None
-            values.append(inner)
-    kind = TIME_FORMATS[time_format]
-    good = []
-    for value in values:
-        try:
-            good.append(msgspec.convert(value, kind.type))
-        except msgspec.ValidationError:
-            continue
-    return kind.to_ms(good, len(good))
 
 
 def _written(path: FieldPath) -> str | tuple[str, ...]:

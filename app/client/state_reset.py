@@ -41,7 +41,7 @@ def require_no_workers(bootstrap: str, topology: Topology) -> None:
     workers = count_workers(bootstrap, group)
     if workers:
         raise SlidestatError(
-            f"The group {group} has {workers} running workers.",
+            f"The group {group} has {workers} running worker{'s' if workers > 1 else ''}.",
             "Stop them (one that was killed is forgotten after 10 s), or replay beside them with"
             " --into.",
         )

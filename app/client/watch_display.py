@@ -10,10 +10,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from app.client.figure_text import Row, cells, printable
+from app.client.figure_text import Row, cells, printable, qualified
 from app.client.watch import TAIL_RECORDS, EmissionReader
 from schemas.emission import Emission
 
+# Characters of the statistic in a plain line: at least, and at most for the sake of the others.
+_NARROWEST, _WIDEST = 14, 40
 _HEADINGS = ("key", "statistic", "window", "window end", "estimate", "lower", "upper", "± %")
 _NUMBERS = frozenset(("window", "estimate", "lower", "upper", "± %"))
 
@@ -156,18 +158,21 @@ def _nothing(reader: EmissionReader, statistic: str | None) -> str:
 
 
 def _print_lines(rows: Iterable[Row]) -> int:
-    lines = list(map(_line, rows))
-    for line in lines:
-        print(line)
-    return len(lines)
+    rows = list(rows)
+    # Columns stand under each other in what is shown at once, also with items in a statistic.
+    longest = max((len(qualified(row.figure)) for row in rows), default=0)
+    width = min(max(longest, _NARROWEST), _WIDEST)
+    for row in rows:
+        print(_line(row, width))
+    return len(rows)
 
 
-def _line(row: Row) -> str:
+def _line(row: Row, width: int) -> str:
     key, statistic, window, end, estimate, lower, upper, percent = cells(row)
     share = "" if percent == "-" else f" ±{percent}%"
     mark = " provisional" if row.provisional else ""
     return (
-        f"{end} {window:>4} {statistic:<14} {key:<16} {estimate:>14} in [{lower}, {upper}]"
+        f"{end} {window:>4} {statistic:<{width}} {key:<16} {estimate:>14} in [{lower}, {upper}]"
         f"{share}{mark}"
     )
 

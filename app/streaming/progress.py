@@ -26,6 +26,7 @@ class Progress:
         self._told_at = -_EVERY_S  # the first line comes at once
         self._newest = Counters(), NO_TIME
         self._due: asyncio.TimerHandle | None = None
+        self._told_refusals = False
 
     def ready(self, partitions: Collection[int]) -> None:
         """The group gave this worker these partitions."""
@@ -65,6 +66,12 @@ class Progress:
             newest_event_ms=None if max_time == NO_TIME else max_time,
             **asdict(counters),
         )
+        if counters.dead and counters.counted == 0 and not self._told_refusals:
+            self._told_refusals = True
+            self._say(
+                "nothing counted",
+                "no record could be counted so far; `slidestat dlq count TOPOLOGY` tells why",
+            )
 
     def _say(self, event: str, text: str, **fields: object) -> None:
         tell(event, f"{self._topology}: {text}", topology=self._topology, **fields)

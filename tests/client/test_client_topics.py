@@ -14,6 +14,7 @@ from app.client.topics import (
 )
 from app.errors import SlidestatError
 from app.streaming.topology import Topology
+from tests.conftest import MakeTopic
 
 
 def config_of(admin: AdminClient, topic: str) -> dict[str, str]:
@@ -106,6 +107,17 @@ def test_addresses_that_are_none(address: str) -> None:
     """What cannot be an address is refused at once, not waited for."""
     with pytest.raises(SlidestatError, match="not the address of a Kafka broker"):
         require_broker(address)
+
+
+def test_misspelled_topic(bootstrap_servers: str, make_topic: MakeTopic) -> None:
+    """A name that is nearly that of a topic is told with it; one that we made up is not."""
+    topic = make_topic("misspelled")
+    with pytest.raises(SlidestatError) as raised:
+        require_topic(bootstrap_servers, topic[:-1])
+    assert raised.value.advice.startswith(f"Did you mean {topic}? Else create it: ")
+    with pytest.raises(SlidestatError) as raised:
+        require_topic(bootstrap_servers, topic[:-1], "slidestat run it")
+    assert raised.value.advice == "Create it: `slidestat run it`."
 
 
 def test_missing_topic(bootstrap_servers: str, topic_name: str) -> None:

@@ -19,6 +19,7 @@ from tests.client.conftest import RunCli
 from tests.conftest import MakeTopic
 
 START_MS = 1_764_000_000_000
+DAY_MS = 86_400_000
 Record = tuple[bytes | None, object]
 
 
@@ -129,6 +130,30 @@ def test_what_the_records_do_not_have(tmp_path: Path) -> None:
     _, topology = proposed(sample(signed), tmp_path)
     assert "mean" in topology.labels
     assert "sum" not in topology.labels
+
+
+def test_one_record_in_twenty_may_be_wrong(tmp_path: Path) -> None:
+    """Times, numbers and clocks that are wrong in a few records hide no field and set no lateness:
+    the topology is that of the others, each sort of them is told, and none of them is counted.
+    """
+    faults = [{"at": "yesterday"}, {"at": START_MS + 400 * DAY_MS}, {"took": {"ms": "n/a"}}]
+    records: list[Record] = [
+        (key, {**value, **(faults[i % 3] if i < 99 else {})})
+        for i, (key, value) in enumerate(requests())
+    ]
+    proposal, topology = proposed(sample(records), tmp_path)
+    assert (topology.time_field, topology.time_format) == ("at", "ms")
+    assert topology.value_field == "took.ms"
+    assert topology.lateness == "5s"
+    assert [warning.partition(":")[0] for warning in proposal.warnings] == [
+        "33 of 2,000 sampled values of 'at' are no times in milliseconds",
+        "33 of 2,000 sampled events lie more than 1h after the time when they were produced",
+        "33 of 2,000 sampled values of 'took.ms' are no numbers",
+    ]
+    driver = TopologyDriver(topology)
+    for key, value in records[:200]:
+        driver.send(value, key=(key or b"").decode(), timestamp=START_MS)
+    assert len(driver.dead_letters) == 99
 
 
 HOSTILE: list[object] = [

@@ -107,6 +107,18 @@ def test_lines_once(output_topic: str, run_cli: RunCli) -> None:
     assert len(everything.stdout.splitlines()) == 25
 
 
+def test_columns_stand_under_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    """Plain lines shown at once have each column at one place, however long items are."""
+    figures = [
+        Figure(statistic=name, estimate=1.0, lower=1.0, upper=1.0, window_ms=60_000, item=item)
+        for name, item in (("count", None), ("top_browser.version", "17.4"), ("sum", None))
+    ]
+    show_rows([Row("K1", 0, figure) for figure in figures], Console())
+    lines = capsys.readouterr().out.splitlines()
+    assert {line.index(" K1 ") for line in lines} == {lines[1].index(" K1 ")}
+    assert len({line.index(" in [") for line in lines}) == 1
+
+
 def test_lines_of_one_statistic(output_topic: str, run_cli: RunCli) -> None:
     """Of one statistic, its figures and no others; as JSON, whole records that have one."""
     of_mean = ("watch", "--topic", output_topic, "--once", "--statistic", "mean", "--key", "K3")

@@ -97,8 +97,10 @@ def test_every_kind_of_record_has_its_columns(
         3,
     )
     assert (bytes(letters[0].value), letters[1].offset) == (b"\xff", None)
-    with pytest.raises(SlidestatError, match="has no records"):
+    with pytest.raises(SlidestatError, match=r"late has no records.*spark ingest"):
         lake.read(spark, Dataset.LATE)
+    with pytest.raises(SlidestatError, match=r"synopses has no records.*publish.*spark backfill"):
+        lake.read(spark, Dataset.SYNOPSES)
 
     topic = make_topic("t-synopses")
     synopses = Topics(topics.bootstrap, topics.name, topic)

@@ -31,3 +31,17 @@ async def test_the_last_records_are_told_too(
         told.flushed(Counters(read=3, counted=3), 0)
         await asyncio.sleep(0.1)
         assert capsys.readouterr().err == ""
+
+
+def test_a_worker_that_can_count_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where each record was refused, it is said once how to learn why; where one counted, never."""
+    with telling(LogForm.TEXT):
+        for counted in (0, 1):
+            told = Progress("t")
+            for read in (10, 20):
+                told._told_at = float("-inf")
+                told.read(10)
+                told.flushed(Counters(read=read, counted=counted, dead=read - counted), 0)
+            said = capsys.readouterr().err
+            assert said.count("records read") == 2
+            assert said.count("slidestat dlq count") == (counted == 0)
