@@ -94,6 +94,14 @@ class BulkProducer:
                 "Check that the broker is up; a restarted worker goes on from the last commit.",
             )
 
+    def is_answered(self, topic: str, timeout_s: float) -> bool:
+        """Whether a broker says within that time what it knows of a topic; blocks until then."""
+        try:
+            self._producer.list_topics(topic, timeout_s)
+        except KafkaException:
+            return False
+        return True
+
     def last_offset(self, topic: str, partition: int) -> int:
         """The largest offset acknowledged there; KeyError if none or offsets are not tracked."""
         return self._offsets[topic, partition]

@@ -19,6 +19,7 @@ from faust.web.base import Web
 
 from app.errors import SlidestatError
 from app.security.settings import broker_security
+from app.streaming.broker_contact import LOOK_EVERY_S, BrokerContact
 from app.streaming.credentials import faust_credentials
 from app.streaming.delivery import BatchApp, BatchConsumer
 from app.streaming.extent import WHOLE, Extent
@@ -227,6 +228,12 @@ def create_app(
                 )
                 await crash(error)
                 raise
+
+    contact = BrokerContact(outputs, source_topic)
+
+    @app.timer(LOOK_EVERY_S)  # type: ignore[untyped-decorator]  # Faust's own
+    async def look_for_brokers() -> None:
+        await contact.look()
 
     if any(topology.idle_ms for topology in topologies):
 

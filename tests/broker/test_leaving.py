@@ -23,8 +23,8 @@ def own_broker() -> Iterator[LocalBroker]:
 def test_a_worker_leaves_a_broker_that_is_down(
     own_broker: LocalBroker, tmp_path: Path, topic_name: str
 ) -> None:
-    """With the broker down, SIGTERM ends a worker within LEAVE_S with what to do, and a second
-    SIGTERM ends it at once. Workers that are started again count everything once.
+    """With the broker down, a worker says so; SIGTERM ends it within LEAVE_S with what to do, and a
+    second SIGTERM at once. Workers that are started again count everything once.
     """
     bootstrap = own_broker.bootstrap_servers
     source = f"{topic_name}-source"
@@ -35,6 +35,7 @@ def test_a_worker_leaves_a_broker_that_is_down(
         produce(bootstrap, source, events(60_000))
         stage.await_commit_after(0)
         own_broker.kill()
+        wait_until(lambda: "brokers do not answer" in patient.said(), "it is told", LEAVE_S)
         patient.signal(signal.SIGTERM)
         hurried.signal(signal.SIGTERM)
         wait_until(lambda: "stopping" in hurried.said(), "the first signal is taken", LEAVE_S)

@@ -125,13 +125,13 @@ class Quantiles(ValueStatistic):
         listed = isinstance(self.quantiles, Sequence) and not isinstance(self.quantiles, str)
         if not listed or not self.quantiles or not all(map(_is_share, self.quantiles)):
             raise SlidestatError(
-                f"the quantiles are {self.quantiles!r}.",
+                f"the quantiles are {_listed(self.quantiles)}.",
                 "Give a list of numbers from 0 to 1, such as (0.5, 0.99); the median is 0.5.",
             )
         object.__setattr__(self, "quantiles", tuple(map(float, self.quantiles)))
         if len(set(self.quantiles)) != len(self.quantiles):
             raise SlidestatError(
-                f"the quantiles are {self.quantiles!r}.", "Give each of them once."
+                f"the quantiles are {_listed(self.quantiles)}.", "Give each of them once."
             )
 
     def runner(self, span: int, field: FieldPath) -> Runner:
@@ -153,6 +153,13 @@ class Quantiles(ValueStatistic):
         from app.synopses.levels.parameters import QuantileParameters
 
         return QuantileParameters(epsilon=self.epsilon, span=span)
+
+
+def _listed(quantiles: object) -> str:
+    """Those given, as a person would write them."""
+    if isinstance(quantiles, tuple | list) and quantiles:
+        return ", ".join(map(repr, quantiles))
+    return repr(quantiles)
 
 
 def _is_share(number: object) -> bool:
