@@ -56,8 +56,8 @@ _LEFT_OUT = ("kafka_streams_hopping", "bytewax_hopping")
 _RESTARTED = tuple(name for name in SUBJECTS if name != "kafka_streams_tumbling")
 QUICK = Plan(
     tuple(name for name in SYSTEMS if name not in _LEFT_OUT),
-    1_200_000,
-    2,
+    2_400_000,
+    3,
     (CaseName.FLIGHTS,),
     _RESTARTED,
     10_000,
