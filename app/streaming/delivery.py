@@ -10,6 +10,7 @@ what an agent has seen. So whoever owns the state says, at each commit, up to wh
 durable (`BatchApp.before_commit`), and exactly that is committed.
 """
 
+import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -64,6 +65,13 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         # a worker must not end of it.
         with suppress(AssertionError):
             super().verify_event_path(now, tp)
+
+    async def on_thread_stop(self) -> None:
+        """Stop fetching."""
+        # aiokafka has left the group when it comes to cancel a fetch that waits for a broker, and
+        # then takes the cancellation for its own: the thread would die of it, and hold up the rest.
+        with suppress(asyncio.CancelledError):
+            await super().on_thread_stop()
 
     async def _fetch_records(
         self,

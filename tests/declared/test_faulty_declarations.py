@@ -99,7 +99,7 @@ FLAGS: list[tuple[dict[str, Any], str, str]] = [
     ({"statistics": ["sum:decimals=" + "9" * 5_000]}, "decimals is inf", "whole number"),
     ({"statistics": ["sum:epsilon=nan"]}, "epsilon is nan", "from 0.0001"),
     ({"statistics": ["count:epsilon=true"]}, "epsilon is True", "from 0.0001"),
-    ({"statistics": ["quantile:quantiles=0.5,,1"]}, "quantiles are (0.5, '', 1)", "list"),
+    ({"statistics": ["quantile:quantiles=0.5,,1"]}, "quantiles are 0.5, '', 1", "list"),
     ({"statistics": ["quantile:p=0.5"]}, "p is no parameter of quantile", "quantiles"),
     ({"statistics": ["count:a"]}, "field is no parameter of count", "name, epsilon"),
 ]
