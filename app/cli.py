@@ -13,6 +13,8 @@ from app.cli_dlq import dlq_app
 from app.cli_doctor import doctor
 from app.cli_init import init
 from app.cli_options import (
+    NAME_OR_FILE,
+    TOPOLOGY,
     Bootstrap,
     ObjectALine,
     OneObject,
@@ -267,7 +269,10 @@ def schema(
 
 @app.command()
 def watch(
-    topology: TopologyOption = None,
+    topology: Annotated[
+        str | None,
+        typer.Argument(metavar=NAME_OR_FILE, help=f"{TOPOLOGY} Or give --topic."),
+    ] = None,
     topic: Annotated[str | None, typer.Option(help="A topic of figures.")] = None,
     key: Annotated[
         str | None, typer.Option(metavar="GLOB", help='Only keys like this, such as "JF*".')
@@ -290,7 +295,7 @@ def watch(
 ) -> None:
     """Show figures as they come, the most recently updated first, until Ctrl-C.
 
-    Example: slidestat watch --topology flights --key "JF*"
+    Example: slidestat watch flights --key "JF*"
     """
     from app.client.connection import require_topic
     from app.client.watch import EmissionReader
@@ -298,7 +303,7 @@ def watch(
 
     if (topic is None) == (topology is None):
         raise SlidestatError(
-            "It is not clear what to watch.", "Give --topology or --topic, one of them."
+            "It is not clear what to watch.", "Give a topology, or --topic, not both."
         )
     create_command = None
     if topology is not None:

@@ -83,4 +83,4 @@ def init(
             start_worker([topology], bootstrap)
         return
     print(f"\nRead {path}, then: slidestat run {path}")
-    print(f"and beside it:     slidestat watch --topology {path}")
+    print(f"and beside it:     slidestat watch {path}")

@@ -6,8 +6,8 @@ import typer
 
 from app.client.options import BOOTSTRAP_VARIABLE, REGISTRY_VARIABLE
 
-_NAME_OR_FILE = "NAME|FILE.py|FILE.toml"
-_TOPOLOGY = "A topology that ships, or a file that has one."
+NAME_OR_FILE = "NAME|FILE.py|FILE.toml"
+TOPOLOGY = "A topology that ships, or a file that has one."
 
 Bootstrap = Annotated[
     str,
@@ -29,9 +29,9 @@ Registry = Annotated[
 ObjectALine = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 OneObject = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")]
 TopologyOption = Annotated[
-    str | None, typer.Option("--topology", metavar=_NAME_OR_FILE, help=_TOPOLOGY)
+    str | None, typer.Option("--topology", metavar=NAME_OR_FILE, help=TOPOLOGY)
 ]
-TopologyArgument = Annotated[str, typer.Argument(metavar=_NAME_OR_FILE, help=_TOPOLOGY)]
+TopologyArgument = Annotated[str, typer.Argument(metavar=NAME_OR_FILE, help=TOPOLOGY)]
 LakeOption = Annotated[
     str, typer.Option("--lake", metavar="DIR|URL", help="Where the Parquet files are kept.")
 ]

@@ -12,7 +12,7 @@ Windows   1 day and 7 days, every 6 hours of event time
 Run it, beside the workers of flights_parties:
 
     slidestat run flights_global
-    slidestat watch --topology flights_global --from-beginning
+    slidestat watch flights_global --from-beginning
 
 Out, when all four partitions have come to 6 o'clock (three of its sixteen figures):
 

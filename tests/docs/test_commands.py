@@ -66,13 +66,13 @@ def await_letters(reader: Reader) -> None:
 
 def await_statistics(reader: Reader) -> None:
     """Of each key at least: emissions come a moment after the worker is ready."""
-    reader.await_lines("slidestat watch --topology latency.toml --from-beginning --once --json", 3)
+    reader.await_lines("slidestat watch latency.toml --from-beginning --once --json", 3)
 
 
 MENDS = {
     "slidestat dlq send": mend_letters,
     "slidestat dlq count": await_letters,
-    "slidestat watch --topology latency.toml --once": await_statistics,
+    "slidestat watch latency.toml --once": await_statistics,
 }
 
 
