@@ -23,8 +23,8 @@ def own_broker() -> Iterator[LocalBroker]:
 def test_a_worker_leaves_a_broker_that_is_down(
     own_broker: LocalBroker, tmp_path: Path, topic_name: str
 ) -> None:
-    """With the broker down, a worker says so; SIGTERM ends it within LEAVE_S with what to do, and a
-    second SIGTERM at once. Workers that are started again count everything once.
+    """With the broker down, a worker says so; SIGTERM ends it within LEAVE_S, with what to do if
+    something could not be committed, and a second SIGTERM at once. Workers that are started again count everything once.
     """
     bootstrap = own_broker.bootstrap_servers
     source = f"{topic_name}-source"
@@ -43,8 +43,11 @@ def test_a_worker_leaves_a_broker_that_is_down(
         assert hurried.await_end(LEAVE_S / 2) == 128 + signal.SIGTERM
         assert "read again by the next worker" in hurried.said()
         # Half as long again for a machine that does other things.
-        assert patient.await_end(1.5 * LEAVE_S) == 2, patient.said()
-        assert "nothing is lost" in patient.said()
+        end = patient.await_end(1.5 * LEAVE_S)
+        # Whether all was committed when the broker went is chance.
+        unfinished = "could not be committed" in patient.said()
+        assert end == (2 if unfinished else 0), patient.said()
+        assert ("nothing is lost" in patient.said()) == unfinished
         assert "Traceback" not in patient.said()
     own_broker.restart()
     stage.drain()
