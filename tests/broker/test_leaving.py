@@ -24,7 +24,8 @@ def test_a_worker_leaves_a_broker_that_is_down(
     own_broker: LocalBroker, tmp_path: Path, topic_name: str
 ) -> None:
     """With the broker down, a worker says so; SIGTERM ends it within LEAVE_S, with what to do if
-    something could not be committed, and a second SIGTERM at once. Workers that are started again count everything once.
+    something could not be committed, and a second SIGTERM at once. Workers that are started again
+    count everything once.
     """
     bootstrap = own_broker.bootstrap_servers
     source = f"{topic_name}-source"
