@@ -2,16 +2,13 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from app.cli_options import Bootstrap, LakeOption, MasterOption, Registry, TopologyArgument
-from app.cli_spark_history import backfill, rollup
+from app.cli_spark_history import backfill, lake_topology, rollup
 from app.client.options import DEFAULT_BOOTSTRAP
-
-if TYPE_CHECKING:
-    from app.streaming.topology import Topology
 
 app = typer.Typer(
     help="Jobs on Spark: topics as a lake of Parquet, an audit of every figure, a report.",
@@ -24,16 +21,6 @@ AllowLoss = Annotated[
         "--allow-loss", help="Go on without the records that the broker has deleted already."
     ),
 ]
-
-
-def _topology(name: str) -> "Topology":
-    """The topology of that name or file, if its lake can be read."""
-    from app.streaming.topology import require_times
-    from app.topology_files import load_topology
-
-    topology = load_topology(name)
-    require_times(topology, "a lake")
-    return topology
 
 
 def ingest(
@@ -65,7 +52,7 @@ def ingest(
     from app.streaming.lengths import duration_ms
     from app.streaming.output_codec import avro_codec
 
-    declared = _topology(topology)
+    declared = lake_topology(topology)
     every_ms = None if every is None else duration_ms(every, "--every")
     is_avro = declared.output_format == "avro"
     if is_avro:  # What is missing is told before Spark starts.
@@ -113,7 +100,7 @@ def audit(
     from app.analytics.session import spark_session
     from app.declared.resolved import resolved
 
-    declared = resolved(_topology(topology))
+    declared = resolved(lake_topology(topology))
     with spark_session("audit", master) as spark:
         from app.analytics.audit import Audit
         from app.analytics.audit_display import show
@@ -148,7 +135,7 @@ def report(
     """
     from app.analytics.session import spark_session
 
-    declared = _topology(topology)
+    declared = lake_topology(topology)
     with spark_session("report", master) as spark:
         from app.analytics.lake import Lake
         from app.analytics.report_data import report_data

@@ -1,11 +1,24 @@
 """`slidestat spark backfill` and `slidestat spark rollup`: thin covers of app/analytics."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.cli_options import Bootstrap, LakeOption, MasterOption, TopologyArgument
 from app.client.options import DEFAULT_BOOTSTRAP
+
+if TYPE_CHECKING:
+    from app.streaming.topology import Topology
+
+
+def lake_topology(name: str) -> "Topology":
+    """The topology of that name or file; raises SlidestatError if it can have no lake."""
+    from app.streaming.topology import require_times
+    from app.topology_files import load_topology
+
+    topology = load_topology(name)
+    require_times(topology, "a lake")
+    return topology
 
 
 def backfill(
@@ -39,11 +52,8 @@ def backfill(
     """
     from app.analytics.session import spark_session
     from app.streaming.fields import field_text
-    from app.streaming.topology import require_times
-    from app.topology_files import load_topology
 
-    declared = load_topology(topology)
-    require_times(declared, "a lake")
+    declared = lake_topology(topology)
     fields = (declared.key_name, declared.time_name, field_text(declared.value_path))
     named = {
         field: column
@@ -96,11 +106,8 @@ def rollup(
     """
     from app.analytics.session import spark_session
     from app.streaming.lengths import duration_ms
-    from app.streaming.topology import require_times
-    from app.topology_files import load_topology
 
-    declared = load_topology(topology)
-    require_times(declared, "a lake")
+    declared = lake_topology(topology)
     with spark_session("rollup", master) as spark:
         from app.analytics.lake import Dataset, Lake
         from app.analytics.rollup import Rollup, roll_up

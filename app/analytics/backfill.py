@@ -6,9 +6,7 @@ the same records in the same order. One task takes one partition after another, 
 what it holds is the states of the partition's keys, and one batch.
 """
 
-import gc
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import islice, pairwise
 
 import numpy as np
@@ -25,6 +23,7 @@ from app.errors import SlidestatError
 from app.streaming.decoding import EventDecoder
 from app.streaming.emission import OutputRecord
 from app.streaming.event_time import closing_tick
+from app.streaming.garbage_collector import calm_garbage_collector
 from app.streaming.key_state import decode_key_state
 from app.streaming.letter_record import letter_record
 from app.streaming.partition import Letter, PartitionProcessor
@@ -73,25 +72,10 @@ def backfill(topology: Topology, records: DataFrame, partitions: int = 1) -> Dat
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        with _calm_garbage_collector():
+        with calm_garbage_collector():
             yield from Backfill(topology, partitions).run(batches)
 
     return records.mapInArrow(run, RECORD_SCHEMA)
-
-
-@contextmanager
-def _calm_garbage_collector() -> Iterator[None]:
-    """As in a worker: a batch makes many objects that all die with it, and looking through them for
-    cycles takes a sixth of the time. Spark may give the process other tasks after this one.
-    """
-    usual = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(500_000, 20, 100)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
-        gc.unfreeze()
 
 
 def fill_lake(

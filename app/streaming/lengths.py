@@ -15,7 +15,7 @@ _MOST_EVENTS = 10**12
 
 def duration_ms(text: str, field: str) -> int:
     """Milliseconds of a duration such as "250ms", "90s", "5m", "1h" or "7d"; 0 is allowed."""
-    match = _DURATION.fullmatch(text.strip()) if isinstance(text, str) else None
+    match = _matched(_DURATION, text)
     if match is None:
         raise SlidestatError(
             f"{field} is {text!r}, which is not a duration.",
@@ -31,16 +31,21 @@ def duration_ms(text: str, field: str) -> int:
 
 def sequence_length(text: str, field: str) -> int:
     """Events of a length of a global sequence such as "1000 events"; 0 is allowed, in any unit."""
-    match = _EVENTS.fullmatch(text.strip()) if isinstance(text, str) else None
+    match = _matched(_EVENTS, text)
     if match is not None:
         return _events(match, text, field)
-    duration = _DURATION.fullmatch(text.strip()) if isinstance(text, str) else None
+    duration = _matched(_DURATION, text)
     if duration is not None and int(duration[1]) == 0:
         return 0
     raise SlidestatError(
         f"{field} is {text!r}, but event times are numbers of a sequence.",
         'Give a number of events, such as "1000 events".',
     )
+
+
+def _matched(form: re.Pattern[str], text: object) -> re.Match[str] | None:
+    """What was given as it fits the form; a declaration may have anything in a text's place."""
+    return form.fullmatch(text.strip()) if isinstance(text, str) else None
 
 
 def _events(match: re.Match[str], text: str, field: str) -> int:
@@ -62,7 +67,7 @@ def window_length(text: str, field: str) -> WindowLength:
     """The length that is written as a duration or as "1000 events"; raises SlidestatError for
     another text, and for no length at all.
     """
-    match = _EVENTS.fullmatch(text.strip()) if isinstance(text, str) else None
+    match = _matched(_EVENTS, text)
     length = duration_ms(text, field) if match is None else _events(match, text, field)
     if length < 1:
         raise SlidestatError(f"{field} is 0.", 'Give a length such as "1h" or "1000 events".')

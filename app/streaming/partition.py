@@ -237,13 +237,12 @@ class PartitionProcessor:
         outcomes[rows] = np.where(on_time, COUNTED, LATE)
         refused = self._charge(events, int(max_times[-1]) - self._lateness)
         if len(refused):
-            for row, time in zip(
-                rows[on_time][refused].tolist(), events.times[refused].tolist(), strict=True
-            ):
+            full = rows[on_time][refused]
+            for row, time in zip(full.tolist(), events.times[refused].tolist(), strict=True):
                 refusal = Refusal(row, Reason.WINDOW_FULL, self._quota.refusal(time))
                 effects.dead_letters.append(_letter(batch, refusal))
             effects.dead_letters.sort(key=attrgetter("offset"))
-            outcomes[rows[on_time][refused]] = DEAD
+            outcomes[full] = DEAD
             events = events.take(np.delete(np.arange(len(events)), refused))
         self._ledger.append(batch.offsets, max_times, outcomes)
 

@@ -315,9 +315,10 @@ class Pipeline:
         silent_until = self._silent_until.get(partition)
         if silent_until is not None:
             emissions = [emission for emission in emissions if emission[2] > silent_until]
+        # To Kafka a number of a sequence is a time long ago, at which retention deletes.
+        has_times = not self._topology.is_sequence
         for key, value, timestamp in emissions:
-            # To Kafka a number of a sequence is a time long ago, at which retention deletes.
-            produce(topic, partition, key, value, 0 if self._topology.is_sequence else timestamp)
+            produce(topic, partition, key, value, timestamp if has_times else 0)
         self.observed.emitted(partition, emissions, started)
 
     def _send(self, letter: Letter, batch: RecordBatch, topic: str) -> None:

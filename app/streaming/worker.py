@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import gc
 import logging
 import os
 import signal
@@ -23,6 +22,7 @@ from app.streaming.broker_contact import LOOK_EVERY_S, BrokerContact
 from app.streaming.credentials import faust_credentials
 from app.streaming.delivery import BatchApp, BatchConsumer
 from app.streaming.extent import WHOLE, Extent
+from app.streaming.garbage_collector import calm_garbage_collector
 from app.streaming.leaving import LeavingWorker
 from app.streaming.letter_record import LETTER_BYTES
 from app.streaming.live import LiveTopology
@@ -309,15 +309,6 @@ class _ConsumerOffsets:
         return (await self._app.consumer.earliest_offsets(tp))[tp]
 
 
-def _calm_garbage_collector() -> None:
-    """A fetch makes 100,000 objects that all die with it: with Python's usual thresholds, most of
-    the time spent on fetching goes into looking through them for cycles.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(500_000, 20, 100)
-
-
 def run_worker(
     topologies: Sequence[Topology | Referee],
     bootstrap_servers: str,
@@ -339,7 +330,6 @@ def run_worker(
     app = create_app(
         topologies, bootstrap_servers, data_dir, partitions, web, registry, extent, letter_bytes
     )
-    _calm_garbage_collector()
     # The terminal shows what we tell; what Faust has to say is for whoever looks into it.
     is_json = log is LogForm.JSON
     worker = LeavingWorker(
@@ -354,7 +344,8 @@ def run_worker(
     # A commit that takes longer than the interval is a busy worker, not a fault.
     logging.getLogger("mode.timers").setLevel(logging.ERROR)
     try:
-        worker.execute_from_commandline()
+        with calm_garbage_collector():
+            worker.execute_from_commandline()
     except SystemExit as stop:
         if stop.code:
             # The exit only says that there was a fault; the fault is what Faust stopped for.

@@ -47,8 +47,12 @@ class Browser:
 
     def open(self, url: str) -> None:
         """As in a new tab: nothing of the page before stays."""
-        self.driver.get("about:blank")
+        self.close()
         self.driver.get(url)
+
+    def close(self) -> None:
+        """An empty page, which asks no worker for anything."""
+        self.driver.get("about:blank")
 
     def clear(self, url: str) -> None:
         """Forget what the tab keeps of this page."""

@@ -17,7 +17,7 @@ def one_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 @pytest.fixture
 def browser(one_browser: Browser) -> Iterator[Browser]:
     """The session's browser, on an empty page; whatever it complained of fails the test."""
-    one_browser.driver.get("about:blank")
+    one_browser.close()
     one_browser.size(1280)
     one_browser.media(prefers_color_scheme="light")
     one_browser.faults()
@@ -26,7 +26,8 @@ def browser(one_browser: Browser) -> Iterator[Browser]:
 
 
 @pytest.fixture
-def worker() -> Iterator[Shop]:
-    """A worker of the topology `shop`, without events."""
+def worker(browser: Browser) -> Iterator[Shop]:
+    """A worker of the topology `shop`, without events; it goes after the page that asks it."""
     with shop() as worker:
         yield worker
+        browser.close()

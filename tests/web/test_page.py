@@ -222,6 +222,7 @@ def test_a_token_is_asked_for(browser: Browser, monkeypatch: pytest.MonkeyPatch)
         assert not browser.find("#token-dialog").is_displayed()
         browser.driver.refresh()
         browser.until(lambda: browser.texts("#keys button") == ["private"], "the keys, again")
+        browser.close()
         assert all("401" in told for told in browser.faults())
 
 
