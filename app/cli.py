@@ -341,6 +341,13 @@ def query(
         list[float] | None,
         typer.Option(metavar="SHARE", help="Any quantile, such as 0.99; several if repeated."),
     ] = None,
+    where: Annotated[
+        str,
+        typer.Option(
+            metavar="FIELD=TEXT",
+            help="Only distinct items with this text in the field by which they are declared.",
+        ),
+    ] = "",
     url: Annotated[
         str | None,
         typer.Option(help="A worker of the group; without it, one that runs on this machine."),
@@ -367,6 +374,7 @@ def query(
         window or [],
         statistic or [],
         quantile or [],
+        where,
         as_json=as_json,
     )
 

@@ -34,6 +34,10 @@ class KeyAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     absent: Annotated[
         list[AbsentParty] | None, Meta(description="of a referee: whose events are not, if any")
     ] = None
+    where: Annotated[
+        str | None,
+        Meta(description="FIELD=TEXT: of the items with this text in this field alone"),
+    ] = None
 
 
 class KeyHistory(msgspec.Struct, frozen=True):

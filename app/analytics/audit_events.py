@@ -45,7 +45,10 @@ def read_event(declaration: Declaration, record: RawRecord) -> tuple[str, int, l
     return (
         key,
         time_ms,
-        [_text(_at(fields, path), as_item) for path, as_item in declaration.columns],
+        [
+            _joined([_text(_at(fields, path), as_item) for path in paths])
+            for paths, as_item in declaration.columns
+        ],
     )
 
 
@@ -94,6 +97,11 @@ def _at(fields: object, path: Path) -> object:
             raise UnreadableError
         fields = fields[name]
     return fields
+
+
+def _joined(texts: list[str]) -> str:
+    """A text that no other texts are joined to."""
+    return texts[0] if len(texts) == 1 else json.dumps(texts)
 
 
 def _text(value: object, as_item: bool) -> str:

@@ -9,23 +9,24 @@ from typing import Any
 import msgspec
 
 Path = tuple[str, ...]
-# A field and whether it is read as an item: one may be both a number and an item.
-ColumnName = tuple[Path, bool]
+# Fields and whether they are read as items: one may be both a number and an item. Several are read
+# as one item, of what each has.
+ColumnName = tuple[tuple[Path, ...], bool]
 
 
 class DeclaredStatistic(msgspec.Struct, frozen=True):
-    """A statistic by the label of its figures; `path` is empty if it reads times alone."""
+    """A statistic by the label of its figures; `paths` is empty if it reads times alone."""
 
     label: str
     kind: str
-    path: Path
+    paths: tuple[Path, ...]
     is_item: bool
     parameters: dict[str, Any]
 
     @property
-    def column(self) -> "ColumnName":
+    def column(self) -> ColumnName:
         """What it reads."""
-        return self.path, self.is_item
+        return self.paths, self.is_item
 
 
 class Declaration(msgspec.Struct, frozen=True):
@@ -49,7 +50,7 @@ class Declaration(msgspec.Struct, frozen=True):
     @property
     def columns(self) -> tuple[ColumnName, ...]:
         """What is read of each event beside key and time, each once."""
-        return tuple(dict.fromkeys(s.column for s in self.statistics if s.path))
+        return tuple(dict.fromkeys(s.column for s in self.statistics if s.paths))
 
 
 def declaration_of(table: Mapping[str, object]) -> Declaration:

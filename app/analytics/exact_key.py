@@ -33,7 +33,7 @@ _PRECISE = Context(prec=80)
 
 
 class Column:
-    """One field of a key's events, in the order of their times."""
+    """What a statistic reads of a key's events, in the order of their times."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.texts = texts

@@ -60,6 +60,7 @@ def ask(
     windows: Sequence[str] = (),
     statistics: Sequence[str] = (),
     quantiles: Sequence[float] = (),
+    where: str = "",
 ) -> tuple[KeyAnswer, bytes]:
     """A key's answer, and as the JSON that it came in.
 
@@ -69,9 +70,13 @@ def ask(
         raise SlidestatError(f"{url!r} is no URL.", "Write it as http://127.0.0.1:6066.")
     if not key:
         raise SlidestatError("The key is empty.", "Name the key to ask for; no event has this one.")
-    parameters = urlencode(
-        {"window": windows, "statistic": statistics, "quantile": quantiles}, doseq=True
-    )
+    asked: dict[str, object] = {
+        "window": windows,
+        "statistic": statistics,
+        "quantile": quantiles,
+        "where": [where] if where else [],
+    }
+    parameters = urlencode(asked, doseq=True)
     path = f"/topologies/{quote(topology, safe='')}/keys/{quote(key, safe='')}"
     token = read_token()
     headers = {"Authorization": f"Bearer {token}"} if token else {}

@@ -3,11 +3,13 @@
 import sys
 from collections.abc import Sequence
 
+import msgspec
 from rich.console import Console
 
 from app.client.figure_text import Row, iso_time, printable
 from app.client.query import ask
 from app.client.watch_display import show_rows
+from schemas.emission import Figure
 
 
 def query(
@@ -17,15 +19,19 @@ def query(
     windows: Sequence[str],
     statistics: Sequence[str],
     quantiles: Sequence[float],
+    where: str,
     *,
     as_json: bool,
 ) -> None:
     """Show a key's figures once. Raises SlidestatError as asking does."""
-    answer, body = ask(url, topology, key, windows, statistics, quantiles)
+    answer, body = ask(url, topology, key, windows, statistics, quantiles, where)
     if as_json:
         sys.stdout.write(body.decode() + "\n")
         return
-    rows = [Row(answer.key, answer.window_end_ms, figure) for figure in answer.figures]
+    rows = [
+        Row(answer.key, answer.window_end_ms, _chosen(figure, answer.where))
+        for figure in answer.figures
+    ]
     show_rows(rows, Console(highlight=False))
     for absent in answer.absent or ():
         came = (
@@ -34,3 +40,10 @@ def query(
             else f"it came to {iso_time(absent.since_ms)}"
         )
         print(f"Without {printable(absent.party)}: {came}.", file=sys.stderr)
+
+
+def _chosen(figure: Figure, where: str | None) -> Figure:
+    """The figure, with what it was asked for told beside its name."""
+    if where is None:
+        return figure
+    return msgspec.structs.replace(figure, statistic=f"{figure.statistic} where {where}")

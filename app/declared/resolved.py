@@ -5,12 +5,12 @@ from dataclasses import fields
 from app.errors import SlidestatError
 from app.streaming.topology import Topology
 
-_BASE = {"name", "field"}
+_BASE = {"name", "field", "by"}
 
 
 def resolved(topology: Topology) -> dict[str, object]:
     """Numbers, texts and lists: topics, paths, lengths in ms or events, and of each statistic its
-    label, kind, path and parameters.
+    label, kind, paths and parameters.
 
     Raises SlidestatError for a topology that publishes: its figures are not of one key in one
     partition each.
@@ -38,8 +38,8 @@ def resolved(topology: Topology) -> dict[str, object]:
             {
                 "label": label,
                 "kind": statistic.kind,
-                "path": list(column.path) if column else [],
-                "is_item": column is not None and not column.is_number,
+                "paths": [column.path for column in columns],
+                "is_item": any(not column.is_number for column in columns),
                 "parameters": {
                     field.name: getattr(statistic, field.name)
                     for field in fields(statistic)
@@ -47,6 +47,6 @@ def resolved(topology: Topology) -> dict[str, object]:
                 },
             }
             for statistic, label in zip(topology.statistics, topology.labels, strict=True)
-            for column in [statistic.column(topology.value_path)]
+            for columns in [statistic.columns(topology.value_path)]
         ],
     }

@@ -63,13 +63,11 @@ class Columns:
     items: tuple[Column, ...]
 
     @classmethod
-    def of(cls, wanted: Iterable[Column | None]) -> "Columns":
+    def of(cls, wanted: Iterable[Column]) -> "Columns":
         """The columns that serve all of `wanted`: limits of one path hold for all who read it."""
         numbers: dict[FieldPath, Limits] = {}
         items: dict[FieldPath, Column] = {}
         for column in wanted:
-            if column is None:
-                continue
             if column.limits is None:
                 items[column.path] = column
             else:

@@ -63,8 +63,10 @@ class RefereeQuery:
         windows: Sequence[str] = (),
         statistics: Sequence[str] = (),
         quantiles: Sequence[float] = (),
+        where: str = "",
     ) -> None:
-        asked, _ = asked_of(referee.answering, windows, statistics, quantiles)
+        asked, _ = asked_of(referee.answering, windows, statistics, quantiles, where)
+        self._where = where or None
         published = dict(zip(referee.of.labels, published_by(referee.of), strict=True))
         self._referee = referee
         self._figures = UnionFigures(asked, [published[label] for label in asked.labels])
@@ -96,4 +98,5 @@ class RefereeQuery:
             view.next_offset,
             list(parties),
             list(absent) or None,
+            self._where,
         )

@@ -6,6 +6,7 @@ to queries. Two statistics whose runners are equal share one state.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -13,8 +14,9 @@ import numpy.typing as npt
 
 from app.streaming.fields import FieldPath, field_text
 from app.synopses.batch import BatchResult, run_batch
-from app.synopses.distinct import DistinctParameters, run_distinct_batch
+from app.synopses.distinct import DistinctParameters, DistinctWave, run_distinct_batch
 from app.synopses.distinct.item_ids import item_ids
+from app.synopses.distinct.paired_ids import paired_ids, second_is
 from app.synopses.framework import (
     LpNormParameters,
     ValueHistogramParameters,
@@ -227,22 +229,60 @@ class HistogramRunner:
 
 @dataclass(frozen=True)
 class DistinctRunner:
-    """How many different items a field has."""
+    """How many different items a field has; or pairs of an item and what the field `by` has."""
 
     parameters: DistinctParameters
     field: FieldPath
+    by: FieldPath | None = None
 
     @property
     def meaning(self) -> str:
         p = self.parameters
-        return _of(
+        what = _of(
             self.field,
             f"distinct, epsilon {float(p.epsilon)}, delta {float(p.delta)}, seed {p.seed}",
         )
+        return what if self.by is None else f"{what} by {field_text(self.by)}"
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
-        result = run_distinct_batch(self.parameters, states, *work.texts(self.field), *work.queries)
+        starts, times, items = work.texts(self.field)
+        if self.by is not None:
+            items = paired_ids(items, work.items[self.by].ids())
+        result = run_distinct_batch(self.parameters, states, starts, times, items, *work.queries)
         return Answered(result.states, {"distinct": _stack(result)})
+
+
+@dataclass(frozen=True)
+class DistinctWhereRunner:
+    """A question to the states of a `DistinctRunner`: how many of the items have `text` in the
+    field `by`. It takes no events in.
+    """
+
+    parameters: DistinctParameters
+    field: FieldPath
+    by: FieldPath
+    text: str
+
+    @property
+    def meaning(self) -> str:
+        asked_of = DistinctRunner(self.parameters, self.field, self.by)
+        return f"{asked_of.meaning} where it is {self.text!r}"
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        is_meant = second_is(self.text)
+        answers = np.empty((3, len(work.query_times), len(work.windows)))
+        waves = [
+            DistinctWave.create(self.parameters)
+            if state is None
+            else DistinctWave.from_bytes(state)
+            for state in states
+        ]
+        for wave, queries in zip(waves, pairwise(work.query_starts.tolist()), strict=True):
+            for query in range(*queries):
+                for place, window in enumerate(work.windows.tolist()):
+                    found = wave.query(window, int(work.query_times[query]), is_meant)
+                    answers[:, query, place] = found.estimate, found.lower, found.upper
+        return Answered([wave.to_bytes() for wave in waves], {"distinct": answers})
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from app.errors import SlidestatError
@@ -334,7 +335,7 @@ class Topology(Named):
     @cached_property
     def columns(self) -> Columns:
         """What is read of each event beside its key and time."""
-        return Columns.of(map(self._column, self.statistics))
+        return Columns.of(chain.from_iterable(map(self._columns, self.statistics)))
 
     @cached_property
     def filling_columns(self) -> dict[int, float]:
@@ -344,22 +345,23 @@ class Topology(Named):
         """
         if self.span_length.of_events:
             return {}
-        wanted = [self._column(s) for s in self.statistics if not s.is_landmark]
-        paths = {column.path for column in wanted if column and _is_limited(column)}
+        wanted = [self._columns(s) for s in self.statistics if not s.is_landmark]
+        paths = {column.path for column in chain.from_iterable(wanted) if _is_limited(column)}
         return {
             place: column.limits.most
             for place, column in enumerate(self.columns.numbers)
             if column.path in paths and column.limits is not None
         }
 
-    def _column(self, statistic: Statistic) -> Column | None:
-        column = statistic.column(self.value_path)
+    def _columns(self, statistic: Statistic) -> list[Column]:
         span = self.span_length
-        if column is None or column.limits is None or not _is_limited(column):
-            return column
-        if statistic.is_landmark or not span.of_events:
-            return column
-        return Column(column.path, column.limits.shared_by(span.length))
+        shares = span.of_events and not statistic.is_landmark
+        return [
+            Column(column.path, column.limits.shared_by(span.length))
+            if shares and column.limits is not None and _is_limited(column)
+            else column
+            for column in statistic.columns(self.value_path)
+        ]
 
     @cached_property
     def runners(self) -> tuple["Runner", ...]:

@@ -10,6 +10,7 @@ from app.streaming.runners import (
     Answered,
     CountRunner,
     DistinctRunner,
+    DistinctWhereRunner,
     ExtremeRunner,
     HistogramRunner,
     ItemColumn,
@@ -22,10 +23,12 @@ from app.streaming.runners import (
     Work,
 )
 from app.streaming.topology import Topology
+from app.synopses.distinct.paired_ids import second_is
 from app.synopses.merge import (
     Bundle,
     UnionAnswers,
     union_distinct,
+    union_distinct_where,
     union_extremes,
     union_named_items,
     union_quantiles,
@@ -122,6 +125,21 @@ def _(
     _: DistinctRunner, bundles: Sequence[Bundle], times: Sequence[int], windows: Int64s
 ) -> Answered:
     return Answered([], {"distinct": _stack(union_distinct(bundles, times, windows))})
+
+
+@unite.register
+def _(
+    runner: DistinctWhereRunner,
+    bundles: Sequence[Bundle],
+    times: Sequence[int],
+    windows: Int64s,
+) -> Answered:
+    is_meant = second_is(runner.text)
+    found = [
+        [union_distinct_where(bundle, window, time, is_meant)[:3] for window in windows.tolist()]
+        for bundle, time in zip(bundles, times, strict=True)
+    ]
+    return Answered([], {"distinct": np.moveaxis(np.array(found, np.float64), 2, 0)})
 
 
 @unite.register

@@ -6,7 +6,13 @@ from typing import Any
 
 import msgspec
 
-from app.web.parameters import DEFAULT_LIMIT, MOST_KEYS, MOST_PAIRS, MOST_VALUES
+from app.web.parameters import (
+    DEFAULT_LIMIT,
+    MAX_WHERE_LENGTH,
+    MOST_KEYS,
+    MOST_PAIRS,
+    MOST_VALUES,
+)
 from schemas.event import MAX_KEY_LENGTH
 from schemas.query import (
     Fault,
@@ -178,6 +184,12 @@ def _key_parameters() -> list[dict[str, Any]]:
             "Which quantiles, in place of those that the topology declares; windows times quantiles"
             f" are at most {MOST_PAIRS}.",
             listed({"type": "number", "minimum": 0, "maximum": 1}),
+        ),
+        _query_parameter(
+            "where",
+            "FIELD=TEXT: only distinct items with this text in the field by which they are"
+            " declared, and no other statistic.",
+            {"type": "string", "maxLength": MAX_WHERE_LENGTH},
         ),
     ]
 

@@ -1,7 +1,7 @@
 """Query strings: every parameter known, each value checked, errors that name the parameter."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -18,6 +18,7 @@ MOST_KEYS = 1_000
 # Of one parameter in one question; and of windows times quantiles, which are as many figures.
 MOST_VALUES = 50
 MOST_PAIRS = 500
+MAX_WHERE_LENGTH = 1_000
 
 _MOST_PARAMETERS = 500
 _LIMIT = re.compile(r"[0-9]{1,9}", re.ASCII)
@@ -37,8 +38,13 @@ def key_of(segment: str) -> str:
 
 
 def key_query(topology: Topology | Referee, query: str) -> Question:
-    """The question of ?window=&statistic=&quantile=, each any number of times."""
-    parameters = _parameters(query, ("window", "statistic", "quantile"))
+    """The question of ?window=&statistic=&quantile=, each any number of times, and one &where=."""
+    parameters = _parameters(query, ("window", "statistic", "quantile", "where"))
+    where = _single(parameters, "where")
+    if len(where) > MAX_WHERE_LENGTH:
+        raise SlidestatError(
+            f"where has {len(where)} characters.", f"Give at most {MAX_WHERE_LENGTH}."
+        )
     for name, values in parameters.items():
         if len(values) > MOST_VALUES:
             raise SlidestatError(
@@ -52,7 +58,7 @@ def key_query(topology: Topology | Referee, query: str) -> Question:
             f"Ask for at most {MOST_PAIRS} in one question.",
         )
     quantiles = [_number("quantile", text) for text in parameters["quantile"]]
-    asked = parameters["window"], parameters["statistic"], quantiles
+    asked = parameters["window"], parameters["statistic"], quantiles, where
     if isinstance(topology, Referee):
         return RefereeQuery(topology, *asked)
     return LiveQuery(topology, *asked)
@@ -61,12 +67,8 @@ def key_query(topology: Topology | Referee, query: str) -> Question:
 def page_query(query: str) -> tuple[str, str, int]:
     """Prefix, after and limit of ?prefix=&after=&limit=."""
     parameters = _parameters(query, ("prefix", "after", "limit"))
-    for name, values in parameters.items():
-        if len(values) > 1:
-            raise SlidestatError(f"{name} is given {len(values)} times.", "Give it once.")
-    (prefix,) = parameters["prefix"] or [""]
-    (after,) = parameters["after"] or [""]
-    (limit,) = parameters["limit"] or [str(DEFAULT_LIMIT)]
+    prefix, after = _single(parameters, "prefix"), _single(parameters, "after")
+    limit = _single(parameters, "limit", str(DEFAULT_LIMIT))
     for name, text in (("prefix", prefix), ("after", after)):
         if len(text) > MAX_KEY_LENGTH:
             raise SlidestatError(
@@ -105,6 +107,13 @@ def _parameters(query: str, known: Sequence[str]) -> dict[str, list[str]]:
             raise SlidestatError(f"There is no parameter {name!r}.", _instead(name, known))
         parameters[name].append(value)
     return parameters
+
+
+def _single(parameters: Mapping[str, list[str]], name: str, default: str = "") -> str:
+    values = parameters[name]
+    if len(values) > 1:
+        raise SlidestatError(f"{name} is given {len(values)} times.", "Give it once.")
+    return values[0] if values else default
 
 
 def _instead(name: str, known: Sequence[str]) -> str:

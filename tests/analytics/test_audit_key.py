@@ -259,3 +259,29 @@ def test_keys_and_times_are_those_that_a_worker_reads(time_format: str) -> None:
                 found = read_event(declared, raw)
                 assert found[:2] == (read.keys[0], int(read.times[0])), time
     assert read_by_worker
+
+
+def test_pairs_of_two_fields_are_counted() -> None:
+    """Distinct items by a field: each pair once, though texts joined would be one."""
+    asked = topology(statistics=(Distinct(field="user", by="country", name="pairs"),))
+    users = [("ab", "c"), ("a", "bc"), ("a", "bc"), ('a"', "b"), ("a", '"b')]
+    events = [
+        {"key": "a", "time": START_MS + i, "value": 1, "user": user, "country": country}
+        for i, (user, country) in enumerate(users)
+    ]
+    events.append({**events[0], "time": START_MS + 10_000})
+    records = [
+        Record(i, b"", msgspec.json.encode(event), START_MS) for i, event in enumerate(events)
+    ]
+    partition = Partition(asked, records)
+    whole = next(f for f in partition.audit("a") if f.figure and f.figure.window_ms == 1_000)
+    assert whole.verdict is not None
+    assert whole.verdict.exact == 4
+    assert partition.faults("a") == []
+    tick = next(iter(partition.emissions["a"]))
+    first = partition.emissions["a"][tick]
+    wrong = msgspec.structs.replace(first.figures[-1], estimate=5.0, lower=5.0, upper=5.0)
+    partition.emissions["a"][tick] = msgspec.structs.replace(
+        first, figures=[*first.figures[:-1], wrong]
+    )
+    assert partition.faults("a") == ["more off than promised"]

@@ -2,6 +2,8 @@
 
 import re
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -35,7 +37,8 @@ from tests.broker.workers import (
 BODY = (
     'span="5m", every="20s", windows=("1m", "5m"), lateness="1s", publish="partition", '
     "statistics=(Count(epsilon=0.1), Sum(epsilon=0.1), Mean(), Quantiles(epsilon=0.05), "
-    "Distinct(epsilon=0.2, field='key'), TopItems(epsilon=0.1, field='value'))"
+    "Distinct(epsilon=0.2, field='key'), Distinct(epsilon=0.2, field='value', by='key'), "
+    "TopItems(epsilon=0.1, field='value'))"
 )
 PATIENCE = "40s"
 
@@ -204,6 +207,26 @@ def test_a_killed_referee_goes_on_where_it_was(make_stage: MakeStage) -> None:
         right = RefereeQuery(referee, ["130s"]).answer(whole.view(), stage.topology.source)
         live = msgspec.json.decode(msgspec.json.encode(right), type=KeyAnswer)
         assert asked(judge, referee, "130s") == msgspec.structs.replace(live, next_offset=0)
+        right = RefereeQuery(referee, ["130s"], where="key=k7").answer(
+            whole.view(), stage.topology.source
+        )
+        live = msgspec.json.decode(msgspec.json.encode(right), type=KeyAnswer)
+        assert asked(judge, referee, "130s&where=key=k7") == msgspec.structs.replace(
+            live, next_offset=0
+        )
+        shown = subprocess.run(
+            [
+                *(sys.executable, "-m", "app.cli", "query", str(file), stage.topology.source),
+                *("--url", judge.url, "--window", "130s", "--where", "key=k7"),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        ).stdout
+        (line,) = shown.splitlines()
+        assert "distinct_by_key where key=k7" in line
+        assert f"{live.figures[0].estimate:,.10g} in [" in line
         assert judge.terminate() == 0, judge.said()
     records = stage.read(referee.output_topic)
     values: dict[tuple[bytes | None, bool], bytes | None] = {}

@@ -15,7 +15,7 @@ import typer
 from app.cli import app
 from app.declared.flags import flag_of, topology_of_flags
 from app.declared.tables import statistic_of, topology_of
-from app.streaming.statistics import KINDS, Statistic
+from app.streaming.statistics import KINDS, Distinct, Statistic
 from app.streaming.topology import Topology
 from app.topology_files import load_topology
 
@@ -171,6 +171,19 @@ def test_every_statistic_can_be_written_in_each_form(kind: type[Statistic]) -> N
     if "field" in values:
         short = topology_of_flags({**NEEDED, "statistics": [f"{kind.kind}:a.b"]})
         assert short.statistics == (wanted,)
+
+
+def test_distinct_items_by_a_field_in_each_form() -> None:
+    """The field may be a path, and be written as other paths are."""
+    wanted = Distinct(field="user", by="geo.country")
+    flags = topology_of_flags({**NEEDED, "statistics": ["distinct:user:by=geo.country"]})
+    table = {"kind": "distinct", "field": "user", "by": "geo.country"}
+    assert (
+        flags.statistics == topology_of({**NEEDED, "statistics": [table]}).statistics == (wanted,)
+    )
+    listed = topology_of({**NEEDED, "statistics": [{**table, "by": ["geo", "country"]}]})
+    assert flags.labels == listed.labels == ("distinct_user_by_geo.country",)
+    assert flags.runners == listed.runners
 
 
 def test_every_field_of_a_topology_has_a_flag() -> None:

@@ -51,7 +51,10 @@ VALUES = [
     *("count", "quantile", "sum", "0.5", "1", "0", "-0", "nan", "inf", "1e400", "0x1", "%", "%FF"),
     *("1000", "1001", "%D9%A3", "null", "true", "[]", "%00", "_1", "1_0", "+5m"),
 ]
-NAMES = ["window", "statistic", "quantile", "limit", "after", "prefix", "x", "", "%FF", "window[]"]
+NAMES = [
+    *("window", "statistic", "quantile", "where", "limit", "after", "prefix"),
+    *("x", "", "%FF", "window[]"),
+]
 
 
 def any_target(random: Random) -> str:

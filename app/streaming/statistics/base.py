@@ -76,9 +76,9 @@ class Statistic(ABC):
         """The field that it reads, in a topology with this value field."""
         return value_field
 
-    def column(self, _value_field: FieldPath) -> Column | None:
-        """What it reads of each event, None for a statistic of times alone."""
-        return None
+    def columns(self, _value_field: FieldPath) -> tuple[Column, ...]:
+        """What it reads of each event, its `path` first; nothing, of times alone."""
+        return ()
 
     @abstractmethod
     def runner(self, span: int, field: FieldPath) -> Runner:
@@ -118,8 +118,8 @@ class ValueStatistic(Statistic):
         path = self.path(value_field)
         return self.name or labelled(self.kind, None if path == value_field else path)
 
-    def column(self, value_field: FieldPath) -> Column | None:
-        return Column(self.path(value_field), self.limits)
+    def columns(self, value_field: FieldPath) -> tuple[Column, ...]:
+        return (Column(self.path(value_field), self.limits),)
 
     @property
     def limits(self) -> Limits | None:

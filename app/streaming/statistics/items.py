@@ -7,18 +7,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from app.errors import SlidestatError
-from app.streaming.fields import FieldPath
+from app.streaming.columns import Column
+from app.streaming.fields import Field, FieldPath, field_path
 from app.streaming.statistics.base import (
     Float64s,
     ListStatistic,
     Promise,
     ValueStatistic,
     check_epsilon,
+    labelled,
     plain,
 )
 
 if TYPE_CHECKING:
     from app.streaming.runners import Listed, Runner
+    from app.synopses.distinct import DistinctParameters
     from app.synopses.levels.parameters import FrequentParameters
 
 
@@ -104,18 +107,71 @@ class _Sketched(ValueStatistic):
 
 @dataclass(frozen=True, kw_only=True)
 class Distinct(_Sketched):
-    """How many different items: exact while they are few, then a randomised wave."""
+    """How many different items: exact while they are few, then a randomised wave.
+
+    With `by`, another field, how many different pairs of an item and what that field says; and then
+    a question may be for those of one country, say, alone (`DistinctWhere`).
+    """
 
     kind: ClassVar[str] = "distinct"
+    by: Field = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.by and field_path(self.by, "the by of distinct") == (
+            field_path(self.field, "field") if self.field else None
+        ):
+            raise SlidestatError(
+                f"the by of distinct is {self.by!r}, its field.",
+                "Name the field that the items are chosen by, or leave it out.",
+            )
+
+    @property
+    def by_path(self) -> FieldPath | None:
+        """The field that a question may choose by."""
+        return field_path(self.by, "by") if self.by else None
+
+    def label(self, value_field: FieldPath) -> str:
+        label = super().label(value_field)
+        return label if self.name or self.by_path is None else labelled(f"{label}_by", self.by_path)
+
+    def columns(self, value_field: FieldPath) -> tuple[Column, ...]:
+        items = super().columns(value_field)
+        return items if self.by_path is None else (*items, Column(self.by_path, None))
 
     def runner(self, span: int, field: FieldPath) -> Runner:
         from app.streaming.runners import DistinctRunner
+
+        return DistinctRunner(self._parameters(span), field, self.by_path)
+
+    def where(self, text: str) -> DistinctWhere:
+        """The question for the items of which the field `by` says this."""
+        return DistinctWhere(**vars(self), text=text)
+
+    def _parameters(self, span: int) -> DistinctParameters:
         from app.synopses.distinct import DistinctParameters
 
-        parameters = DistinctParameters(
-            epsilon=self.epsilon, delta=self.delta, span=span, seed=self.seed
-        )
-        return DistinctRunner(parameters, field)
+        return DistinctParameters(epsilon=self.epsilon, delta=self.delta, span=span, seed=self.seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistinctWhere(Distinct):
+    """How many different items there are with `text` in the field `by`: a question to the state
+    that a `Distinct` keeps, which may be thought of when the events are long gone.
+    """
+
+    text: str
+
+    def runner(self, span: int, field: FieldPath) -> Runner:
+        from app.streaming.runners import DistinctWhereRunner
+
+        by = self.by_path or field
+        return DistinctWhereRunner(self._parameters(span), field, by, self.text)
+
+    def promise(self, span: int) -> Promise:
+        """Of all pairs, a share of epsilon; and there are no more pairs than events."""
+        confidence = 1 - self._parameters(span).predicate_delta
+        return Promise(share_error=self.epsilon, confidence=confidence)
 
 
 @dataclass(frozen=True, kw_only=True)
