@@ -342,12 +342,12 @@ def query(
         typer.Option(metavar="SHARE", help="Any quantile, such as 0.99; several if repeated."),
     ] = None,
     where: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="FIELD=TEXT",
             help="Only distinct items with this text in the field by which they are declared.",
         ),
-    ] = "",
+    ] = None,
     url: Annotated[
         str | None,
         typer.Option(help="A worker of the group; without it, one that runs on this machine."),

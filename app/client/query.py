@@ -60,7 +60,7 @@ def ask(
     windows: Sequence[str] = (),
     statistics: Sequence[str] = (),
     quantiles: Sequence[float] = (),
-    where: str = "",
+    where: str | None = None,
 ) -> tuple[KeyAnswer, bytes]:
     """A key's answer, and as the JSON that it came in.
 
@@ -74,7 +74,7 @@ def ask(
         "window": windows,
         "statistic": statistics,
         "quantile": quantiles,
-        "where": [where] if where else [],
+        "where": [] if where is None else [where],
     }
     parameters = urlencode(asked, doseq=True)
     path = f"/topologies/{quote(topology, safe='')}/keys/{quote(key, safe='')}"

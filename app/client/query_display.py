@@ -19,7 +19,7 @@ def query(
     windows: Sequence[str],
     statistics: Sequence[str],
     quantiles: Sequence[float],
-    where: str,
+    where: str | None,
     *,
     as_json: bool,
 ) -> None:

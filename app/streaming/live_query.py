@@ -5,7 +5,7 @@ windows end there, and every event that has been absorbed lies before. Events th
 reorder buffer for the watermark are not in yet. A question takes no events in and leaves no trace.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import NamedTuple
@@ -16,11 +16,11 @@ import numpy.typing as npt
 from app.errors import SlidestatError
 from app.streaming.checkpoint import decode_checkpoint
 from app.streaming.emission import FigureTable
-from app.streaming.fields import field_text
 from app.streaming.key_cache import KeyCache, PartitionStore
 from app.streaming.key_state import KeyState, decode_key_state
 from app.streaming.runners import ItemColumn, Work
-from app.streaming.statistics import Distinct, Quantiles, Statistic
+from app.streaming.statistics import Quantiles, Statistic
+from app.streaming.statistics.where import asked_where
 from app.streaming.topology import Topology
 from app.synopses.errors import SynopsisError
 from schemas.query import KeyAnswer
@@ -88,7 +88,7 @@ def asked_of(
     windows: Sequence[str] = (),
     statistics: Sequence[str] = (),
     quantiles: Sequence[float] = (),
-    where: str = "",
+    where: str | None = None,
 ) -> Asked:
     """What is asked of a topology, in the terms of `LiveQuery`, and refused as there."""
     kept = list(dict.fromkeys(topology.runners))
@@ -96,8 +96,14 @@ def asked_of(
     places: list[int] = []
     named = _known(statistics, topology.labels)
     declared = dict(zip(topology.labels, topology.statistics, strict=True))
-    if where:
-        declared = _chosen(where, declared, statistics)
+    if where is not None:
+        declared = {**asked_where(where, declared)}
+        for label in statistics:
+            if label not in declared:
+                raise SlidestatError(
+                    f"statistic is {label!r}, which cannot be asked where {where!r}.",
+                    f"Leave it out, or where; {', '.join(declared)} can be asked so.",
+                )
         named = [label for label in named if label in declared]
     for label in named:
         place = topology.labels.index(label)
@@ -131,10 +137,10 @@ class LiveQuery:
         windows: Sequence[str] = (),
         statistics: Sequence[str] = (),
         quantiles: Sequence[float] = (),
-        where: str = "",
+        where: str | None = None,
     ) -> None:
         self._topology, self._places = asked_of(topology, windows, statistics, quantiles, where)
-        self._where = where or None
+        self._where = where
         lengths = self._topology.window_lengths
         self._windows = np.array(lengths, np.int64)
         self._figures = FigureTable(self._topology, lengths)
@@ -190,37 +196,6 @@ def _known(names: Sequence[str], labels: Sequence[str]) -> Sequence[str]:
                 f"{advice}It has {', '.join(labels)}.",
             )
     return list(dict.fromkeys(names)) or labels
-
-
-def _chosen(
-    where: str, declared: Mapping[str, Statistic], names: Sequence[str]
-) -> dict[str, Statistic]:
-    """The statistics, by their labels, that answer for the items with a text in a field."""
-    fields: dict[str, None] = {}
-    chosen: dict[str, Statistic] = {}
-    for label, statistic in declared.items():
-        if isinstance(statistic, Distinct) and statistic.by_path is not None:
-            field = field_text(statistic.by_path)
-            fields[field] = None
-            if where.startswith(f"{field}="):
-                chosen[label] = statistic.where(where.removeprefix(f"{field}="))
-    if not fields:
-        raise SlidestatError(
-            f"where is {where!r}, but the topology has no distinct items by a field.",
-            'Declare them with by, as Distinct(field="user", by="country"); it counts from then'
-            " on.",
-        )
-    if not chosen:
-        raise SlidestatError(
-            f"where is {where!r}.", f"Write {' or '.join(f'{field}=TEXT' for field in fields)}."
-        )
-    for name in names:
-        if name not in chosen:
-            raise SlidestatError(
-                f"statistic is {name!r}, which cannot be asked where {where!r}.",
-                f"Leave it out, or where; {', '.join(chosen)} can be asked so.",
-            )
-    return chosen
 
 
 def _check_windows(windows: Sequence[str], topology: Topology) -> None:

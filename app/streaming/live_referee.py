@@ -63,10 +63,10 @@ class RefereeQuery:
         windows: Sequence[str] = (),
         statistics: Sequence[str] = (),
         quantiles: Sequence[float] = (),
-        where: str = "",
+        where: str | None = None,
     ) -> None:
         asked, _ = asked_of(referee.answering, windows, statistics, quantiles, where)
-        self._where = where or None
+        self._where = where
         published = dict(zip(referee.of.labels, published_by(referee.of), strict=True))
         self._referee = referee
         self._figures = UnionFigures(asked, [published[label] for label in asked.labels])

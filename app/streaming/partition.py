@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import islice
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from time import perf_counter
 from typing import NamedTuple
 
@@ -94,14 +94,9 @@ class Snapshot:
     next_offset: int
 
 
-class _Placed(NamedTuple):
-    """An emission and its place in their order."""
-
-    place: Place
-    record: OutputRecord
-
-
-_place = attrgetter("place")
+# An emission after its place in their order. A plain tuple, as the record is.
+_Placed = tuple[Place, OutputRecord]
+_place = itemgetter(0)
 
 
 class PartitionProcessor:
@@ -391,11 +386,11 @@ class PartitionProcessor:
         watermark = int(watermarks[-1])
         for due in due_slices(self._open, self._closing, watermark, self.SLICE_KEYS):
             placed = self._answer_untouched(due, offsets, watermarks)
-            while touched and touched[0].place < due.end:
+            while touched and touched[0][0] < due.end:
                 placed.append(touched.popleft())
             placed.sort(key=_place)
-            yield [emission.record for emission in placed]
-        yield [emission.record for emission in touched]
+            yield [record for _, record in placed]
+        yield [record for _, record in touched]
 
     def _insert(
         self, events: Events, before: int, offsets: Int64s, watermarks: Int64s
@@ -478,7 +473,7 @@ class PartitionProcessor:
             # `before` is that of the batch: what a key with events in a later part only comes to
             # at the ticks of this one is found with them. What it has been found to come to twice
             # is the same.
-            touched.update((p.place, p) for p in self._insert(part, before, offsets, until))
+            touched.update((p[0], p) for p in self._insert(part, before, offsets, until))
 
         done = 0
         for tick in publisher.ticks(events, self._cache, before, int(watermarks[-1])):
@@ -680,25 +675,22 @@ class PartitionProcessor:
         answered: Mapping[Runner, Answered],
     ) -> list[_Placed]:
         """The emission of each query, in order; none of what the referee answers for."""
-        names = [keys[group] for group in groups.tolist()]
-        places = list(zip(ticks.tolist(), names, strict=True))
         hidden = self._answered_by_referee
-        emitted = [query for query, name in enumerate(names) if name not in hidden]
-        if not emitted:
+        by_name = sorted(range(len(keys)), key=keys.__getitem__)
+        ranks = np.empty(len(keys), np.int64)
+        ranks[by_name] = np.arange(len(keys))
+        order = np.lexsort((ranks[groups], ticks))
+        if hidden:
+            shown = np.array([key not in hidden for key in keys], bool)
+            order = order[shown[groups[order]]]
+        if not len(order):
             return []
-        order = np.array(sorted(emitted, key=places.__getitem__), np.int64)
+        names = [keys[group] for group in groups[order].tolist()]
+        ticks = ticks[order]
         records = self._encoder.encode(
-            answered,
-            order,
-            [names[query] for query in order.tolist()],
-            ticks[order],
-            source_offsets[order],
-            provisional=self._is_trial,
+            answered, order, names, ticks, source_offsets[order], provisional=self._is_trial
         )
-        return [
-            _Placed(places[query], record)
-            for query, record in zip(order.tolist(), records, strict=True)
-        ]
+        return list(zip(zip(ticks.tolist(), names, strict=True), records, strict=True))
 
 
 def _letter(batch: RecordBatch, refusal: Refusal) -> Letter:

@@ -15,8 +15,10 @@ import numpy.typing as npt
 from app.streaming.fields import FieldPath, field_text
 from app.synopses.batch import BatchResult, run_batch
 from app.synopses.distinct import DistinctParameters, DistinctWave, run_distinct_batch
+from app.synopses.distinct.distinct_wave import Predicate
 from app.synopses.distinct.item_ids import item_ids
 from app.synopses.distinct.paired_ids import paired_ids, second_is
+from app.synopses.errors import SynopsisError
 from app.synopses.framework import (
     LpNormParameters,
     ValueHistogramParameters,
@@ -41,9 +43,9 @@ class ItemColumn(NamedTuple):
     texts: Sequence[str]
     codes: Int64s
 
-    def ids(self) -> Int64s:
-        """int64[n]: each event's item as a number, a hash of its text."""
-        return item_ids(self.texts)[self.codes]
+    def ids(self, seed: int = 0) -> Int64s:
+        """int64[n]: each event's item as a number, a hash of its text with a seed."""
+        return item_ids(self.texts, seed)[self.codes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,12 +244,13 @@ class DistinctRunner:
             self.field,
             f"distinct, epsilon {float(p.epsilon)}, delta {float(p.delta)}, seed {p.seed}",
         )
-        return what if self.by is None else f"{what} by {field_text(self.by)}"
+        # As a list: no other field's path is written so.
+        return what if self.by is None else f"{what} by {list(self.by)}"
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
         starts, times, items = work.texts(self.field)
         if self.by is not None:
-            items = paired_ids(items, work.items[self.by].ids())
+            items = paired_ids(items, work.items[self.by].ids(self.parameters.seed))
         result = run_distinct_batch(self.parameters, states, starts, times, items, *work.queries)
         return Answered(result.states, {"distinct": _stack(result)})
 
@@ -260,7 +263,7 @@ class DistinctWhereRunner:
 
     parameters: DistinctParameters
     field: FieldPath
-    by: FieldPath
+    by: FieldPath | None
     text: str
 
     @property
@@ -268,21 +271,30 @@ class DistinctWhereRunner:
         asked_of = DistinctRunner(self.parameters, self.field, self.by)
         return f"{asked_of.meaning} where it is {self.text!r}"
 
+    @property
+    def is_meant(self) -> Predicate:
+        """Which items have the text."""
+        return second_is(self.text, self.parameters.seed)
+
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
-        is_meant = second_is(self.text)
+        if len(work.times):
+            raise SynopsisError("a question takes no events in")
         answers = np.empty((3, len(work.query_times), len(work.windows)))
-        waves = [
-            DistinctWave.create(self.parameters)
-            if state is None
-            else DistinctWave.from_bytes(state)
-            for state in states
-        ]
+        waves = list(map(self._wave, states))
         for wave, queries in zip(waves, pairwise(work.query_starts.tolist()), strict=True):
             for query in range(*queries):
                 for place, window in enumerate(work.windows.tolist()):
-                    found = wave.query(window, int(work.query_times[query]), is_meant)
+                    found = wave.query(window, int(work.query_times[query]), self.is_meant)
                     answers[:, query, place] = found.estimate, found.lower, found.upper
         return Answered([wave.to_bytes() for wave in waves], {"distinct": answers})
+
+    def _wave(self, state: bytes | None) -> DistinctWave:
+        if state is None:
+            return DistinctWave.create(self.parameters)
+        wave = DistinctWave.from_bytes(state)
+        if wave.parameters != self.parameters:
+            raise SynopsisError("the state was made with other parameters")
+        return wave
 
 
 @dataclass(frozen=True)

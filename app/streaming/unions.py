@@ -23,7 +23,6 @@ from app.streaming.runners import (
     Work,
 )
 from app.streaming.topology import Topology
-from app.synopses.distinct.paired_ids import second_is
 from app.synopses.merge import (
     Bundle,
     UnionAnswers,
@@ -134,9 +133,8 @@ def _(
     times: Sequence[int],
     windows: Int64s,
 ) -> Answered:
-    is_meant = second_is(runner.text)
     found = [
-        [union_distinct_where(bundle, window, time, is_meant)[:3] for window in windows.tolist()]
+        [answer[:3] for answer in union_distinct_where(bundle, windows, time, runner.is_meant)]
         for bundle, time in zip(bundles, times, strict=True)
     ]
     return Answered([], {"distinct": np.moveaxis(np.array(found, np.float64), 2, 0)})

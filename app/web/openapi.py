@@ -6,13 +6,7 @@ from typing import Any
 
 import msgspec
 
-from app.web.parameters import (
-    DEFAULT_LIMIT,
-    MAX_WHERE_LENGTH,
-    MOST_KEYS,
-    MOST_PAIRS,
-    MOST_VALUES,
-)
+from app.web.parameters import DEFAULT_LIMIT, MOST_KEYS, MOST_PAIRS, MOST_VALUES
 from schemas.event import MAX_KEY_LENGTH
 from schemas.query import (
     Fault,
@@ -189,7 +183,7 @@ def _key_parameters() -> list[dict[str, Any]]:
             "where",
             "FIELD=TEXT: only distinct items with this text in the field by which they are"
             " declared, and no other statistic.",
-            {"type": "string", "maxLength": MAX_WHERE_LENGTH},
+            {"type": "string"},
         ),
     ]
 

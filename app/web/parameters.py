@@ -18,7 +18,6 @@ MOST_KEYS = 1_000
 # Of one parameter in one question; and of windows times quantiles, which are as many figures.
 MOST_VALUES = 50
 MOST_PAIRS = 500
-MAX_WHERE_LENGTH = 1_000
 
 _MOST_PARAMETERS = 500
 _LIMIT = re.compile(r"[0-9]{1,9}", re.ASCII)
@@ -41,10 +40,6 @@ def key_query(topology: Topology | Referee, query: str) -> Question:
     """The question of ?window=&statistic=&quantile=, each any number of times, and one &where=."""
     parameters = _parameters(query, ("window", "statistic", "quantile", "where"))
     where = _single(parameters, "where")
-    if len(where) > MAX_WHERE_LENGTH:
-        raise SlidestatError(
-            f"where has {len(where)} characters.", f"Give at most {MAX_WHERE_LENGTH}."
-        )
     for name, values in parameters.items():
         if len(values) > MOST_VALUES:
             raise SlidestatError(
@@ -67,8 +62,9 @@ def key_query(topology: Topology | Referee, query: str) -> Question:
 def page_query(query: str) -> tuple[str, str, int]:
     """Prefix, after and limit of ?prefix=&after=&limit=."""
     parameters = _parameters(query, ("prefix", "after", "limit"))
-    prefix, after = _single(parameters, "prefix"), _single(parameters, "after")
-    limit = _single(parameters, "limit", str(DEFAULT_LIMIT))
+    prefix, after = _single(parameters, "prefix") or "", _single(parameters, "after") or ""
+    limit = _single(parameters, "limit")
+    limit = str(DEFAULT_LIMIT) if limit is None else limit
     for name, text in (("prefix", prefix), ("after", after)):
         if len(text) > MAX_KEY_LENGTH:
             raise SlidestatError(
@@ -109,11 +105,11 @@ def _parameters(query: str, known: Sequence[str]) -> dict[str, list[str]]:
     return parameters
 
 
-def _single(parameters: Mapping[str, list[str]], name: str, default: str = "") -> str:
+def _single(parameters: Mapping[str, list[str]], name: str) -> str | None:
     values = parameters[name]
     if len(values) > 1:
         raise SlidestatError(f"{name} is given {len(values)} times.", "Give it once.")
-    return values[0] if values else default
+    return values[0] if values else None
 
 
 def _instead(name: str, known: Sequence[str]) -> str:

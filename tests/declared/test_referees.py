@@ -101,4 +101,4 @@ def test_the_declarations_that_are_shown_work(tmp_path: Path) -> None:
         write(tmp_path, block, name[1])
     referee = load_declaration(str(tmp_path / "global.toml"))
     assert isinstance(referee, Referee)
-    assert referee.of.labels == ("count", "quantile", "distinct_user")
+    assert referee.of.labels == ("count", "quantile", "distinct_user", "distinct_user_by_path")

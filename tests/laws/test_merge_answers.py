@@ -280,7 +280,10 @@ def test_distinct_items(name: str, split: str, values: str, parties: int) -> Non
             assert (answers.lowers[0, k], answers.uppers[0, k]) == (alone.lower, alone.upper)
             if alone.exact:
                 assert alone.estimate == len(np.unique(seen.window(now - n, now)))
-            assert union_distinct_where(it, n, now, odd) == whole.query(n, now, odd)
+            assert union_distinct_where(it, [n, 1], now, odd) == [
+                whole.query(n, now, odd),
+                whole.query(1, now, odd),
+            ]
 
 
 def odd(items: Any) -> Any:

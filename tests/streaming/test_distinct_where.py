@@ -17,11 +17,12 @@ from app.streaming.partition import PartitionProcessor
 from app.streaming.referee import Referee
 from app.streaming.runners import DistinctRunner, ItemColumn, Work
 from app.streaming.statistics import Count, Distinct
+from app.streaming.statistics.where import DistinctWhere, asked_where
 from app.streaming.topology import Topology
 from app.streaming.unions import unite
-from app.synopses.distinct import DistinctParameters
 from app.synopses.distinct.item_ids import item_ids
 from app.synopses.distinct.paired_ids import paired_ids, second_is
+from app.synopses.errors import SynopsisError
 from app.synopses.merge import Bundle
 from app.testing import RefereeDriver, TopologyDriver
 from app.testing.memory_store import MemoryStore
@@ -95,82 +96,91 @@ def test_few_are_counted_exactly(seed: int, size: int, length: int) -> None:
     assert figures["distinct_user"] == len({user for user, _ in inside})
 
 
-def states_of(runner: DistinctRunner, users: list[str], countries: list[str]) -> bytes:
-    """The state after an event a millisecond of each user, with a country."""
-    count = len(users)
-    columns = {
-        path: ItemColumn(texts, np.arange(count))
-        for path, texts in ((runner.field, users), (runner.by, countries))
-        if path is not None
-    }
-    nothing = np.empty(0, np.int64)
+Seen = tuple[int, str, str]
+
+
+def state_of(runner: DistinctRunner, events: Sequence[Seen]) -> bytes:
+    """The state after these events: (time, user, country), in order."""
+    times, users, countries = zip(*events, strict=True)
+    places = np.arange(len(events))
     work = Work(
-        np.array([0, count]), np.arange(count), {}, columns, np.zeros(2, np.int64), nothing, nothing
+        np.array([0, len(events)]),
+        np.array(times, np.int64),
+        {},
+        {("user",): ItemColumn(users, places), ("country",): ItemColumn(countries, places)},
+        *(np.zeros(2, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)),
     )
     return runner.run([None], work).states[0]
 
 
-TRIALS = 400
+def question(at: int, windows: Sequence[int]) -> Work:
+    """A question and no events."""
+    return Work(
+        *(np.zeros(2, np.int64), np.empty(0, np.int64), {}, {}),
+        *(np.array([0, 1]), np.array([at]), np.array(windows)),
+    )
 
 
-@pytest.mark.parametrize("share", [0.5, 0.05])
+def runners(statistic: Distinct, text: str, span: int) -> tuple[DistinctRunner, DistinctWhere]:
+    """What keeps a statistic, and the question for a text."""
+    keeps = statistic.runner(span, ("user",))
+    assert isinstance(keeps, DistinctRunner)
+    return keeps, asked_where(f"country={text}", {"": statistic})[""]
+
+
+TRIALS = 60
+
+
+@pytest.mark.parametrize("share", [0.5, 0.04])
 def test_many_are_within_epsilon_of_all_pairs(share: float) -> None:
-    """Over a thousand pairs at an epsilon where some fifty are sampled: bounds and promise miss no
-    more often than the confidence says, and do not miss together with it never being needed.
+    """Of 20,000 pairs some thousand are sampled: bounds and promise miss no more often than the
+    confidence says, and the estimates' mean is near what is right.
     """
-    random, misses, promise_misses = Random(5), 0, 0
-    pairs, span = 1_000, 10_000
-    users = [f"user {i}" for i in range(pairs)]
+    random, pairs = Random(5), 20_000
+    misses = promise_misses = 0
+    errors = []
     for seed in range(TRIALS):
-        statistic = replace(BY_COUNTRY, epsilon=0.5, delta=0.3, seed=seed).where("NL")
-        runner = DistinctRunner(statistic._parameters(span), ("user",), ("country",))
+        statistic = replace(BY_COUNTRY, epsilon=0.1, delta=0.01, seed=seed)
+        keeps, where = runners(statistic, "NL", pairs)
         countries = ["NL" if random.random() < share else f"x{i % 9}" for i in range(pairs)]
-        asked = statistic.runner(span, ("user",))
-        window = np.array([span])
-        work = Work(
-            *(np.zeros(2, np.int64), np.empty(0, np.int64), {}, {}),
-            *(np.array([0, 1]), np.array([pairs]), window),
-        )
-        answered = asked.run([states_of(runner, users, countries)], work)
+        state = state_of(keeps, [(i, f"user {i}", country) for i, country in enumerate(countries)])
+        answered = where.runner(pairs, ("user",)).run([state], question(pairs, [pairs]))
         (estimate,), (lower,), (upper,) = answered.answers["distinct"][:, :, 0]
         exact = countries.count("NL")
         misses += not lower <= exact <= upper
         promise_misses += abs(estimate - exact) > statistic.epsilon * pairs
+        errors.append((estimate - exact) / exact)
         assert upper > lower  # More than what is counted exactly.
-    missed = 1 - statistic.promise(span).confidence
+    missed = 1 - where.promise(pairs).confidence
     assert max(misses, promise_misses) <= missed * TRIALS
+    deviation = np.std(errors) / TRIALS**0.5
+    assert deviation < 0.03
+    assert abs(np.mean(errors)) < 4 * deviation
 
 
 @pytest.mark.parametrize("parties", [1, 3, 64])
 def test_parties_together_answer_as_one(parties: int) -> None:
-    """The union of parties answers what one synopsis of all events would, to the last bit; what
-    several have seen counts once.
+    """The union of parties, of which each saw other events and some the same, answers what one
+    synopsis of all events would, to the last bit, in every window.
     """
-    parameters = DistinctParameters(epsilon=0.3, delta=0.1, span=10_000, seed=7)
-    runner = DistinctRunner(parameters, ("user",), ("country",))
-    statistic = Distinct(field="user", by="country", epsilon=0.3, delta=0.1, seed=7).where("B")
-    asked = statistic.runner(10_000, ("user",))
-    users = [f"user {i % 1_500}" for i in range(2_000)]
-    countries = ["AB"[i % 2] for i in range(2_000)]
-    parts = {
-        f"t/{party}": states_of(
-            runner,
-            [*users[party:], *users[:party]],
-            [*countries[party:], *countries[:party]],
-        )
-        for party in range(0, 2 * parties, 2)
-    }
-    windows = np.array([500, 10_000])
-    united = unite(asked, [Bundle.of(parts)], [2_000], windows).answers["distinct"]
-    if parties == 1:
-        work = Work(
-            *(np.zeros(2, np.int64), np.empty(0, np.int64), {}, {}),
-            *(np.array([0, 1]), np.array([2_000]), windows),
-        )
-        alone = asked.run([states_of(runner, users, countries)], work).answers["distinct"]
-        assert np.array_equal(united, alone)
-    low, high = united[1:, 0, 1]
-    assert low <= 750 <= high
+    random = Random(parties)
+    statistic = replace(BY_COUNTRY, epsilon=0.3, delta=0.1, seed=7)
+    keeps, where = runners(statistic, "B", 10_000)
+    events = [(i // 2, f"user {random.randrange(1_500)}", "AB"[i % 2]) for i in range(4_000)]
+    seen: list[list[Seen]] = [[] for _ in range(parties)]
+    for event in events:
+        for party in {random.randrange(parties) for _ in range(random.choice([1, 1, 3]))}:
+            seen[party].append(event)
+    parts = {f"t/{i}": state_of(keeps, part) for i, part in enumerate(seen)}
+    asked, windows = where.runner(10_000, ("user",)), [1, 50, 500, 10_000]
+    united = unite(asked, [Bundle.of(parts)], [2_000], np.array(windows)).answers["distinct"]
+    alone = asked.run([state_of(keeps, events)], question(2_000, windows)).answers["distinct"]
+    assert np.array_equal(united, alone)
+    for place, window in enumerate(windows):
+        users = {user for time, user, text in events if time >= 2_000 - window and text == "B"}
+        assert alone[1, 0, place] <= len(users) <= alone[2, 0, place]
+    assert united[1, 0, 0] == united[2, 0, 0] == 1
+    assert united[1, 0, 3] < united[2, 0, 3]
 
 
 def test_a_referee_is_asked_like_a_topology() -> None:
@@ -215,6 +225,8 @@ def test_a_field_that_is_missing_makes_a_dead_letter() -> None:
         ({"where": "country=NL", "statistics": ["distinct_user"]}, "cannot be asked where"),
         ({"where": "country=NL", "statistics": ["dist"]}, "does not have"),
         ({"where": "country=NL", "quantiles": [0.5]}, "no statistic that is asked for"),
+        ({"where": ""}, "where is ''. Write country=TEXT"),
+        ({"where": "country=" + "x" * 257}, "a text of 257 characters"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(question: dict[str, object], says: str) -> None:
@@ -228,25 +240,70 @@ def test_a_topology_without_by_says_how_to_declare_it() -> None:
         LiveQuery(replace(VISITORS, statistics=(Count(), Distinct())), where="country=NL")
 
 
-@pytest.mark.parametrize("by", ["user", 5, ("a", ""), "kafka:key"])
+@pytest.mark.parametrize("by", [5, ("a", ""), "kafka:key"])
 def test_a_by_that_cannot_be_is_refused(by: object) -> None:
     with pytest.raises(SlidestatError, match="the by of distinct"):
         Distinct(field="user", by=by)  # type: ignore[arg-type]
 
 
-def test_states_without_by_are_others() -> None:
-    """What was kept without `by` cannot be asked, so it is not taken for what was kept with it."""
-    plain = replace(VISITORS, statistics=(Distinct(field="user"),))
-    by = replace(VISITORS, statistics=(Distinct(field="user", by="country"),))
-    other = replace(VISITORS, statistics=(Distinct(field="user", by="city"),))
-    meanings = {t.state_meaning["statistics"] for t in (plain, by, other)}
-    assert len(meanings) == 3
+@pytest.mark.parametrize(
+    "statistic", [Distinct(field="user", by="user"), Distinct(by="value"), Distinct(by=("value",))]
+)
+def test_items_by_themselves_are_refused(statistic: Distinct) -> None:
+    with pytest.raises(SlidestatError, match=r"the by of distinct is .*, its field"):
+        replace(VISITORS, statistics=(statistic,))
+
+
+def test_a_delta_of_little_confidence_is_refused() -> None:
+    """The answer for one text misses twice as often: 0.1 is the most that still says something."""
+    with pytest.raises(SlidestatError, match="the delta of distinct"):
+        Distinct(by="country", delta=0.3)
+    (asked,) = asked_where("country=NL", {"": Distinct(by="country", delta=0.1)}).values()
+    assert asked.promise(1_000).confidence >= 0.8
+
+
+def test_states_of_another_by_are_others() -> None:
+    """What was kept without `by`, or by another field, cannot be asked: it is not taken for it."""
+    statistics = (
+        Distinct(field="user"),
+        Distinct(field="user", by="country"),
+        Distinct(field="user", by="geo.country"),
+        Distinct(field="user", by=["geo.country"]),
+        Distinct(field=["user by country"]),
+        Distinct(field=["user by ['country']"]),
+    )
+    meanings = {
+        replace(VISITORS, statistics=(statistic,)).state_meaning["statistics"]
+        for statistic in statistics
+    }
+    assert len(meanings) == len(statistics) - 1  # The last is a name that nobody gives a field.
+
+
+def test_a_question_takes_no_events_and_no_state_of_others() -> None:
+    _, where = runners(BY_COUNTRY, "NL", 1_000)
+    other, _ = runners(replace(BY_COUNTRY, seed=1), "NL", 1_000)
+    asked = where.runner(1_000, ("user",))
+    with pytest.raises(SynopsisError, match="other parameters"):
+        asked.run([state_of(other, [(1, "u", "NL")])], question(2, [1]))
+    with pytest.raises(SynopsisError, match="takes no events"):
+        asked.run([None], replace(question(2, [1]), times=np.array([1])))
+    assert asked.run([None], question(2, [1])).answers["distinct"].tolist() == [[[0.0]]] * 3
+
+
+def pair_count(firsts: Sequence[str], seconds: Sequence[str]) -> int:
+    """How many different items there are of pairs that are all different."""
+    return len(np.unique(paired_ids(item_ids(firsts), item_ids(seconds, 5))))
 
 
 def test_pairs_are_told_apart() -> None:
-    """The second text is found again; few of many first ones are taken for others."""
-    users = item_ids(map(str, range(100_000)))
-    one, two = (np.full_like(users, item_ids([text])[0]) for text in ("NL", "BE"))
-    items = np.concatenate((paired_ids(users, one), paired_ids(users, two)))
-    assert len(np.unique(items)) == len(items)
-    assert np.array_equal(second_is("NL")(items), np.arange(len(items)) < len(users))
+    """One first text with many second ones, many with one, and each with itself; and the second
+    text is found again, with its own seed alone.
+    """
+    many = [str(i) for i in range(200_000)]
+    assert pair_count(["bot"] * len(many), many) == len(many)
+    assert pair_count(many, ["NL"] * len(many)) == len(many)
+    assert pair_count(many, many) == len(many)
+    assert pair_count(many, many[::-1]) == len(many)
+    items = paired_ids(item_ids(["a", "b", "a"]), item_ids(["NL", "NL", "BE"], 5))
+    assert second_is("NL", 5)(items).tolist() == [True, True, False]
+    assert not second_is("NL", 6)(items).any()

@@ -144,7 +144,9 @@ def test_distinct_destinations_of_a_kind_are_asked_for_later(
     bundle = Bundle.of({party: synopsis for party, (_, synopsis) in newest.items()})
     places = {flight["destination"] for flight in flights if flight["time"] < tick}
     meant = item_ids(sorted(place for place in places if place.startswith("S")))
-    found = union_distinct_where(bundle, 604_800_000, tick, lambda items: np.isin(items, meant))
+    (found,) = union_distinct_where(
+        bundle, [604_800_000], tick, lambda items: np.isin(items, meant)
+    )
     assert found.exact
     assert found.estimate == len(meant) > 10
 

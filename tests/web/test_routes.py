@@ -227,7 +227,7 @@ async def test_a_damaged_state_is_told_without_a_trace() -> None:
         (f"{KEYS}/a?quantile=0.5&statistic=count", "quantile"),
         (f"{KEYS}/a?where=country=NL", "no distinct items by a field"),
         (f"{KEYS}/a?where=a=1&where=b=2", "where is given 2 times"),
-        (f"{KEYS}/a?where=" + "a" * 1_001, "where has 1001 characters"),
+        (f"{KEYS}/a?where=", "no distinct items by a field"),
         (f"{KEYS}/a?windows=5m", "Did you mean window?"),
         (f"{KEYS}/a?" + "window=5m&" * 51, "window is given 51 times"),
         (f"{KEYS}/a?" + "window=5m&" * 501, "500 parameters"),

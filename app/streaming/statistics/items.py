@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 _MOST_LISTED = 1_000
+_LARGEST_DELTA_BY = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,8 +110,9 @@ class _Sketched(ValueStatistic):
 class Distinct(_Sketched):
     """How many different items: exact while they are few, then a randomised wave.
 
-    With `by`, another field, how many different pairs of an item and what that field says; and then
-    a question may be for those of one country, say, alone (`DistinctWhere`).
+    With `by`, another field, how many different pairs of an item and what that field says; then a
+    question may be for the items of one country, say, alone (`where.py`), with a confidence of
+    about 1 - 2 delta.
     """
 
     kind: ClassVar[str] = "distinct"
@@ -118,12 +120,14 @@ class Distinct(_Sketched):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.by and field_path(self.by, "the by of distinct") == (
-            field_path(self.field, "field") if self.field else None
-        ):
+        if not self.by:
+            return
+        field_path(self.by, "the by of distinct")
+        if self.delta > _LARGEST_DELTA_BY:
             raise SlidestatError(
-                f"the by of distinct is {self.by!r}, its field.",
-                "Name the field that the items are chosen by, or leave it out.",
+                f"the delta of distinct is {self.delta}, and it has a by: the answer of one of them"
+                " misses twice as often.",
+                f"Give at most {_LARGEST_DELTA_BY}.",
             )
 
     @property
@@ -137,41 +141,25 @@ class Distinct(_Sketched):
 
     def columns(self, value_field: FieldPath) -> tuple[Column, ...]:
         items = super().columns(value_field)
-        return items if self.by_path is None else (*items, Column(self.by_path, None))
+        if self.by_path is None:
+            return items
+        if self.by_path == self.path(value_field):
+            raise SlidestatError(
+                f"the by of distinct is {self.by!r}, its field.",
+                "Name the field that the items are chosen by, or leave it out.",
+            )
+        return (*items, Column(self.by_path, None))
 
     def runner(self, span: int, field: FieldPath) -> Runner:
         from app.streaming.runners import DistinctRunner
 
-        return DistinctRunner(self._parameters(span), field, self.by_path)
+        return DistinctRunner(self.parameters(span), field, self.by_path)
 
-    def where(self, text: str) -> DistinctWhere:
-        """The question for the items of which the field `by` says this."""
-        return DistinctWhere(**vars(self), text=text)
-
-    def _parameters(self, span: int) -> DistinctParameters:
+    def parameters(self, span: int) -> DistinctParameters:
+        """Of the wave that keeps it."""
         from app.synopses.distinct import DistinctParameters
 
         return DistinctParameters(epsilon=self.epsilon, delta=self.delta, span=span, seed=self.seed)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DistinctWhere(Distinct):
-    """How many different items there are with `text` in the field `by`: a question to the state
-    that a `Distinct` keeps, which may be thought of when the events are long gone.
-    """
-
-    text: str
-
-    def runner(self, span: int, field: FieldPath) -> Runner:
-        from app.streaming.runners import DistinctWhereRunner
-
-        by = self.by_path or field
-        return DistinctWhereRunner(self._parameters(span), field, by, self.text)
-
-    def promise(self, span: int) -> Promise:
-        """Of all pairs, a share of epsilon; and there are no more pairs than events."""
-        confidence = 1 - self._parameters(span).predicate_delta
-        return Promise(share_error=self.epsilon, confidence=confidence)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,13 +47,14 @@ def union_distinct(
 
 
 def union_distinct_where(
-    bundle: Bundle, n: int, now: int, predicate: Predicate
-) -> DistinctEstimate:
-    """Answer how many distinct items of [now - n, now) the predicate means, of all parts together.
+    bundle: Bundle, spans: npt.ArrayLike, now: int, predicate: Predicate
+) -> list[DistinctEstimate]:
+    """Answer, for each of the windows [now - span, now), how many distinct items of all parts
+    together the predicate means.
 
     The predicate is given the items, and may be thought of when the events are long gone; error and
     confidence are those of `DistinctWave.query`. Raises SynopsisError as `ask` does.
     """
-    ask(DistinctParameters, (RANDOMISED_WAVE,), [bundle], [now], [n])
-    merged = merge_distinct([part.data for part in bundle.parts])
-    return DistinctWave.from_bytes(merged).query(n, now, predicate)
+    asked = ask(DistinctParameters, (RANDOMISED_WAVE,), [bundle], [now], spans)
+    wave = DistinctWave.from_bytes(merge_distinct([part.data for part in bundle.parts]))
+    return [wave.query(span, now, predicate) for span in asked.spans.tolist()]
