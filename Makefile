@@ -91,7 +91,7 @@ chaos: setup ## two million events, while workers, broker and network fail all t
 demo: setup ## real events through a real broker, every figure checked against the exact one
 	$(BIN)/slidestat demo
 
-bench: setup ## ours and other libraries side by side, every answer checked; about ten minutes
+bench: setup ## ours and other libraries side by side, every answer checked; a quarter of an hour
 	$(BIN)/python -m benchmarks.everything
 
 bench-full: setup ## the same with more events, workloads and runs; an hour or two
@@ -109,7 +109,8 @@ pictures: setup ## draw the theory's pictures, and take the live page's with a h
 	$(BIN)/python -m scripts.picture_of_live_page docs/live-page.png
 
 audit: setup ## known vulnerabilities of what is locked, as PyPI tells them; needs the internet
-	$(BIN)/uv tool run pip-audit --requirement requirements.lock --disable-pip --no-deps --strict
+	$(BIN)/uv tool run pip-audit==2.10.1 --requirement requirements-dev.lock --disable-pip --no-deps \
+	    --strict
 
 schemas: setup ## write the JSON Schemas again after a change of the structs
 	$(BIN)/python -m schemas.publish

@@ -16,6 +16,7 @@ _ROOT = Path(__file__).parents[1]
 TEXTS: dict[str, Callable[[], str]] = {
     "speed": measured_speed.summary,
     "comparison": measured_speed.comparison,
+    "workloads": measured_speed.workloads,
     "space": measured_synopses.space,
     "accuracy": measured_synopses.accuracy,
 }

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks import results
-from benchmarks.cases import CaseName
+from benchmarks.cases import CASES, CaseName
 from benchmarks.markdown import table
 from benchmarks.systems import OURS, SYSTEMS
 
@@ -36,8 +36,34 @@ wrote {per_event:.1f} figures for each; medians (least - most) of {settings["run
 
 {table(heads, rows)}
 
-Latency is p50, p99 at {found["latency"]["rate"]:,} records a second; ours is
+Latency is p50, p99 at {found["latency"]["rate"]:,} records a second, in one run; ours is
 {_latency(found, OURS)}."""
+
+
+def workloads() -> str:
+    """What a worker does on each workload, and in the demonstration of the article of 2013."""
+    found = _latest()
+    if found is None:
+        return _NOT_YET
+    heads = ("workload", "keys", "events a second", "wanted", "peak MiB", "runs")
+    rows = []
+    for name, workload in found["workloads"].items():
+        settings, ours = workload["settings"], workload["systems"][OURS]
+        wanted = CASES[CaseName(name)].wanted
+        is_reached = wanted is not None and ours["events_per_s"]["median"] >= wanted
+        goal = "-" if wanted is None else f"{wanted:,}" + ("" if is_reached else ", NOT reached")
+        peak = f"{ours['peak_memory_mib']['median']:,.0f}"
+        speed = _spread(ours["events_per_s"])
+        rows.append((name, f"{settings['keys']:,}", speed, goal, peak, str(settings["runs"])))
+    demonstration = found["demonstration"]
+    return f"""\
+{table(heads, rows)}
+
+StreamInsight's demonstration, ones among the last {demonstration["window"]:,} of
+{demonstration["events"]:,} events to {demonstration["epsilon"]:.0%}: {
+        _number(demonstration["events_per_cpu_s"])
+    } events a CPU second on one
+core, in one run. The article of 2013 has "a few hundred thousand events per second"."""
 
 
 def comparison() -> str:
@@ -68,7 +94,7 @@ def comparison() -> str:
 {found["machine"]}, the broker on it too; {settings["events"]:,} events
 of {settings["bytes_per_event"]} bytes, {settings["keys"]:,} keys; medians (least - most) of
 {settings["runs"]} runs. Latency is p50, p99 at {found["latency"]["rate"]:,} records a second; a
-restart lasts up to the first event, with the data folder and with an empty one.
+restart lasts up to the first event, with the data folder and with an empty one; both of one run.
 
 {table(heads, rows)}"""
     return f"{text}\n\n{cannot}" if cannot else text
