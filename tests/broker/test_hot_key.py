@@ -12,6 +12,8 @@ from app.streaming.referee import Referee
 from app.streaming.topology import Topology
 from schemas.emission import Emission
 from tests.broker.conftest import MakeStage
+from tests.broker.test_observed import get as metrics
+from tests.broker.test_observed import totals
 from tests.broker.test_referee import PATIENCE, answers, held_by, write_referee
 from tests.broker.workers import DRAIN_S, Records, Stage, Worker, undisturbed, wait_until
 from tests.streaming.checks import check_figures
@@ -87,7 +89,8 @@ def check_others(stage: Stage, source: Records) -> None:
 def test_a_key_of_more_events_than_a_worker_takes(make_stage: MakeStage, tmp_path: Path) -> None:
     """Its events lie in all four partitions, of which two workers hold two each, and no worker
     emits it: the referee does, at each tick, with figures of all its events within their bounds.
-    The other keys are emitted by the workers, to the byte as if the key were not there.
+    The other keys are emitted by the workers, to the byte as if the key were not there. What the
+    workers published is what their metrics tell.
     """
     stage = make_stage(partitions=4, body=BODY)
     source = stage.topology.source
@@ -123,9 +126,14 @@ def test_a_key_of_more_events_than_a_worker_takes(make_stage: MakeStage, tmp_pat
             return [e for e in answers(stage.read(referee.output_topic)) if not e.provisional]
 
         wait_until(lambda: len(final()) >= len(ticks), "the referee has answered for all", DRAIN_S)
+        told = [totals(metrics(f"{worker.url}/metrics").decode()) for worker in (one, two)]
         for worker in (one, two, judge):
             assert worker.terminate() == 0, worker.said()
     stage.check()
     check_others(stage, sent)
     check_answers(referee, final(), sent)
     assert not any(stage.read(referee.dead_letter_topic).values())
+    published = list(chain(*stage.read(stage.topology.synopsis_topic).values()))
+    size = sum(len(record.key or b"") + len(record.value or b"") for record in published)
+    assert sum(found["slidestat_synopsis_records_total"] for found in told) == len(published)
+    assert sum(found["slidestat_synopsis_bytes_total"] for found in told) == size
