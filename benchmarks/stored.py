@@ -47,8 +47,7 @@ def read_table(topology: Topology, partitions: int, data: Path) -> StoredTable:
     keys = state_bytes = 0
     seconds = 0.0
     for partition in range(partitions):
-        with _database(topology, partition, data) as database:
-            table = TablePartition(partition, database)
+        with stopped_table(topology, partition, data) as table:
             start = time.perf_counter()
             PartitionProcessor(topology, topology.source, partition, table)
             seconds += time.perf_counter() - start
@@ -59,12 +58,13 @@ def read_table(topology: Topology, partitions: int, data: Path) -> StoredTable:
 
 
 @contextmanager
-def _database(topology: Topology, partition: int, data: Path) -> Iterator[rocksdict.Rdict]:
+def stopped_table(topology: Topology, partition: int, data: Path) -> Iterator[TablePartition]:
+    """A partition's database in the folder of a worker that has stopped, or was killed."""
     (path,) = data.rglob(f"{topology.table_name}-{partition}.db")
     options = rocksdict.Options(raw_mode=True)
     database = rocksdict.Rdict(str(path), options, access_type=rocksdict.AccessType.read_only())
     try:
-        yield database
+        yield TablePartition(partition, database)
     finally:
         database.close()
 

@@ -53,6 +53,9 @@ class Observed:
         # From when a batch was taken up to when the broker had acknowledged what it emitted.
         self.emission_latencies = Latencies()
         self.flushes = 0
+        # Put on the topic of synopses, with its clocks.
+        self.synopsis_records = 0
+        self.synopsis_bytes = 0
         self._unacknowledged: list[tuple[float, int]] = []
         self._refused: dict[int, _Refused] = {}
 
@@ -93,6 +96,11 @@ class Observed:
             self.partition(partition).emissions += len(emissions)
             if started is not None:
                 self._unacknowledged.append((started, len(emissions)))
+
+    def published(self, records: int, size: int) -> None:
+        """Records for a referee have been queued, `size` bytes of keys and values in all."""
+        self.synopsis_records += records
+        self.synopsis_bytes += size
 
     def acknowledged(self) -> None:
         """The broker has all that was queued."""

@@ -25,7 +25,7 @@ from app.streaming.output_codec import EmissionCodec, JsonCodec
 from app.streaming.partition import Letter, PartitionProcessor, Snapshot
 from app.streaming.producer import BulkProducer
 from app.streaming.progress import Progress
-from app.streaming.publishing import SynopsisTopic
+from app.streaming.publishing import SynopsisRecord, SynopsisTopic
 from app.streaming.records import RecordBatch
 from app.streaming.referee import Referee
 from app.streaming.referee_partition import RefereeProcessor
@@ -141,8 +141,7 @@ class Pipeline:
             for effects in processor.steps(batch):
                 self._emit(effects.emissions, partition, started)
                 if effects.published:
-                    for record in self._synopses.records(effects.published, partition):
-                        self._outputs.produce(self._synopses.name, *record)
+                    self._publish(self._synopses.records(effects.published, partition))
                 letters += (*effects.dead_letters, *effects.late)
                 for letter in effects.dead_letters:
                     self._send(letter, batch, self._topology.dead_letter_topic)
@@ -194,9 +193,9 @@ class Pipeline:
                     break
             if processors is self._processors and isinstance(processor, PartitionProcessor):
                 ahead = processor.published_ahead(now)
-                for record in self._synopses.records(ahead, partition, provisional=True):
+                if ahead:
                     has_emitted = True
-                    self._outputs.produce(self._synopses.name, *record)
+                    self._publish(self._synopses.records(ahead, partition, provisional=True))
         if has_emitted:
             await self._outputs.flush()
 
@@ -320,6 +319,14 @@ class Pipeline:
         for key, value, timestamp in emissions:
             produce(topic, partition, key, value, timestamp if has_times else 0)
         self.observed.emitted(partition, emissions, started)
+
+    def _publish(self, records: Iterable[SynopsisRecord]) -> None:
+        count = size = 0
+        for record in records:
+            self._outputs.produce(self._synopses.name, *record)
+            count += 1
+            size += len(record.key) + len(record.value)
+        self.observed.published(count, size)
 
     def _send(self, letter: Letter, batch: RecordBatch, topic: str) -> None:
         name, partition = self._topology.name, batch.partition

@@ -22,6 +22,7 @@ from app.errors import SlidestatError
 from app.streaming.live import LiveTopology
 from app.streaming.observed import LATENCY_BOUNDS_S, Latencies
 from app.streaming.partition_work import PartitionWork
+from app.streaming.topology import Topology
 from schemas.query import PartitionStatus
 
 _PARTITION = ("topology", "partition")
@@ -108,6 +109,16 @@ class _Topologies:
             "Keys and values written to the changelog, before compression.",
             labels=["topology"],
         )
+        published = CounterMetricFamily(
+            "slidestat_synopsis_records",
+            "Published for a referee: synopses, and the clocks of the partitions.",
+            labels=["topology"],
+        )
+        published_size = CounterMetricFamily(
+            "slidestat_synopsis_bytes",
+            "Keys and values published for a referee, before compression.",
+            labels=["topology"],
+        )
         latency = HistogramMetricFamily(
             "slidestat_emission_latency_seconds",
             "From taking up the batch that closed a window to the broker's acknowledgement of the"
@@ -123,9 +134,12 @@ class _Topologies:
             written_records, written_bytes = live.held.changelog_written()
             records.add_metric([name], written_records)
             size.add_metric([name], written_bytes)
+            if isinstance(live.topology, Topology) and live.topology.publish:
+                published.add_metric([name], observed.synopsis_records)
+                published_size.add_metric([name], observed.synopsis_bytes)
             latencies = observed.emission_latencies
             latency.add_metric([name], _buckets(latencies), latencies.sum_s)
-        yield from (ready, refused, flushes, records, size, latency)
+        yield from (ready, refused, flushes, records, size, published, published_size, latency)
 
     def _of_work(self) -> Iterator[Metric]:
         records = CounterMetricFamily(

@@ -1,6 +1,7 @@
 """Metrics: what was sent is what is counted, and every name is there from the start."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import aiohttp
 import pytest
@@ -10,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families as plain_tex
 
 from tests.streaming.model import Record
 from tests.streaming.streams import START_MS, encode
-from tests.web.serving import TOPOLOGY, Answer, Held, get, serving
+from tests.web.serving import TOPOLOGY, Answer, Held, get, serving, serving_of
 
 pytestmark = pytest.mark.asyncio
 
@@ -78,6 +79,21 @@ async def test_records_are_counted_once_by_outcome() -> None:
         spent = of(found, "slidestat_processing_seconds_total", partition="0")
         assert 0 < of(found, "slidestat_kernel_seconds_total", partition="0") <= spent
         assert ("process_resident_memory_bytes", frozenset()) in found
+
+
+async def test_what_is_published_is_told_of_topologies_that_publish() -> None:
+    """Records and bytes for a referee, 0 at first; nothing of a topology that has none."""
+    names = ("slidestat_synopsis_records_total", "slidestat_synopsis_bytes_total")
+    parties = replace(TOPOLOGY, publish=("a",))
+    async with serving({0: ["a"]}) as [alone], serving_of(parties, {0: []}) as [party]:
+        found = read(await get(alone.url, "/metrics"))
+        assert not [name for name, _ in found if name in names]
+        found = read(await get(party.url, "/metrics"))
+        assert [of(found, name) for name in names] == [0, 0]
+        party.live.held.observed.published(3, 300)
+        party.live.held.observed.published(1, 50)
+        found = read(await get(party.url, "/metrics"))
+        assert [of(found, name) for name in names] == [4, 350]
 
 
 async def test_an_emission_waits_until_it_is_acknowledged() -> None:

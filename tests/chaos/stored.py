@@ -1,0 +1,47 @@
+"""What workers have on disk, against the changelog that it is restored from."""
+
+from collections.abc import Iterable
+
+from app.streaming.ownership import NO_EPOCH, Restored
+from app.streaming.restore import StateStore
+from benchmarks.stored import stopped_table
+from tests.broker.workers import Record, Stage, Worker
+
+_EPOCH_KEY = b"e"
+
+
+def check_databases(stage: Stage, workers: Iterable[Worker]) -> int:
+    """Assert that each database of these stopped workers, also of a partition that has long been
+    another's, has exactly what the changelog has up to where the database says that it follows it;
+    and that of each partition there is one with all. Returns the number of databases.
+    """
+    changelog = stage.read(stage.changelog)
+    name = stage.topology.table_name
+    whole, databases = set(), 0
+    for worker in workers:
+        for path in sorted(worker.data_dir.rglob(f"{name}-*.db")):
+            partition = int(path.stem.removeprefix(f"{name}-"))
+            records = changelog[partition]
+            with stopped_table(stage.topology, partition, worker.data_dir) as table:
+                rows = dict(table.database.items())
+            rows.pop(_EPOCH_KEY, None)
+            last = int(rows.pop(StateStore.offset_key, b"-1"))
+            assert rows == restored(r for r in records if r.offset <= last), (path, last)
+            databases += 1
+            if rows == restored(records):
+                whole.add(partition)
+    assert whole == changelog.keys()
+    return databases
+
+
+def restored(records: Iterable[Record]) -> dict[bytes | None, bytes]:
+    """What records of a changelog come to: the newest of each key that an owner wrote."""
+    owners, rows = Restored(NO_EPOCH), {}
+    for record in records:
+        if not owners.counts(record.headers):
+            continue
+        if record.value is None:
+            rows.pop(record.key, None)
+        else:
+            rows[record.key] = record.value
+    return rows
