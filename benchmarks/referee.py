@@ -140,9 +140,7 @@ def show_trials(trials: int) -> bool:
     """Print how often answers missed, by what was promised; whether all promises were kept."""
     kept = True
     print(f"\n{trials:,} trials of {TRIAL_PARTIES} parties:\n")
-    print(
-        "| epsilon | delta | instances | off by epsilon | out of their bounds | allowed |"
-    )
+    print("| epsilon | delta | instances | off by epsilon | out of their bounds | allowed |")
     print("|---|---|---|---|---|---|")
     for epsilon, delta in TRIAL_PROMISES:
         instances, _ = plan(epsilon, delta)
