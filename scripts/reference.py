@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Union, get_args, get_origin, get_type_hints
 
 from app.declared.flags import flag_of
 from app.streaming.referee import Referee
@@ -52,15 +52,17 @@ Those "with the defaults" are the same whatever the span. All statistics have a 
 {without_field} a `field`:
 
 """
-_WORDS = {str: "text", int: "whole number", float: "number", Topology: "topology"}
+_WORDS: dict[object, str] = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    Topology: "topology",
+}
 _PROMISE = "promise"
 # What is told once for all statistics.
 _COMMON = ("field", "name")
 # Long enough for any statistic; promises do not depend on it.
 _SPAN_MS = 3_600_000
-
-# Hints, as Python has them, are of any shape.
-Hint = Any
 
 
 def entries(declared: type) -> dict[str, str]:
@@ -94,7 +96,7 @@ def about(declared: type) -> str:
     return "\n\n".join(told)
 
 
-def type_text(hint: Hint) -> str:
+def type_text(hint: object) -> str:
     """A type, as a person says it."""
     if hint in _WORDS:
         return _WORDS[hint]

@@ -23,10 +23,10 @@ class Referee(Named):
 
     of: the topology whose partitions are the parties; it has a `publish`. In TOML it is the name of
     one that ships, or a file, seen from the referee's own.
-    patience: of event time; a number of events, of a sequence. An answer that waits for parties
-    which are so far behind the furthest is given without them, as provisional, and names them.
-    correctable: should they come before they are so far behind, it is given again with them, under
-    the same key. At least the patience, and of its kind.
+    patience: how far a party may lie behind the furthest one, in event time (of a sequence, in
+    events), before an answer that waits for it is given without it, as provisional, naming it.
+    correctable: a party that comes before it lies so far behind has the answer given again with it,
+    under the same key; one that comes later does not. At least the patience, and of its kind.
     windows: the lengths answered for; without any, those of the topology.
     name: begins the names of its group, its state and the topics that it writes; without one, that
     of the topology with "-global" behind it.

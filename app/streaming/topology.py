@@ -43,7 +43,8 @@ class Topology(Named):
     name: begins the names of its group, its state and the topics that it writes. 1 to 100 letters,
     digits, '.', '_' and '-', the first a letter or digit.
     source: the topic that the events are on.
-    span: the longest window kept (N), "1h" or "100000 events"; of those, a key's last ones.
+    span: the longest window kept (N): of event time, "1h", or of a key's last events, "100000
+    events".
     every: an emission follows each time the watermark passes a multiple of it.
     windows: the lengths emitted, each n <= N; without any, the span itself. Others, up to the span,
     can be asked for at any time.

@@ -1,6 +1,6 @@
 """The shipped topologies `web` and `flights` on real events, every figure beside the exact one."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -153,22 +153,11 @@ def test_every_event_is_counted(shipped: Run) -> None:
 
 def test_every_figure_holds(shipped: Run) -> None:
     """Each emission that is due comes, and no figure is outside its bounds or more off than it
-    promises: of those that chance enters, no larger a share than their confidence leaves.
+    promises. None may miss by chance, either: there are so few items that all of them are kept.
     """
-    missed: Counter[str] = Counter()
-    by_chance: Counter[str] = Counter()
-    left = dict.fromkeys(shipped.topology.labels, 0.0)
+    assert len(shipped.findings) >= 10_000
     for finding in shipped.findings:
-        figure = finding.figure
-        assert figure is not None, finding
-        if figure.confidence == 1:
-            assert not finding.fault, finding
-            continue
-        by_chance[figure.statistic] += 1
-        missed[figure.statistic] += bool(finding.fault)
-        left[figure.statistic] = max(left[figure.statistic], 1 - figure.confidence)
-    for label, figures in by_chance.items():
-        assert missed[label] <= left[label] * figures, label
+        assert not finding.fault, finding
 
 
 def test_no_figure_is_left_out(shipped: Run) -> None:
