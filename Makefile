@@ -17,7 +17,7 @@ export UV_CUSTOM_COMPILE_COMMAND := make lock
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check lint format types test test-quick chaos demo bench bench-full figures plots pictures audit \
-	schemas hooks lock lock-peers clean
+	schemas reference hooks lock lock-peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -114,6 +114,9 @@ audit: setup ## known vulnerabilities of what is locked, as PyPI tells them; nee
 
 schemas: setup ## write the JSON Schemas again after a change of the structs
 	$(BIN)/python -m schemas.publish
+
+reference: setup ## write the reference of declarations again after a change of fields or docstrings
+	$(BIN)/python -m scripts.reference
 
 hooks: setup ## run the same checks before each git commit
 	$(BIN)/pre-commit install

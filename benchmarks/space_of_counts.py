@@ -5,10 +5,14 @@
 Two streams: one event a tick, and one a second on average in milliseconds (gaps drawn evenly from 0
 to 1,999, seed 1). The window always holds N' events. The lower bound is that of Datar et al. 2002,
 theorem 3.1: (k/16) log2^2(N/k) bits for a window of N = N' elements, k = 1/epsilon <= 4 sqrt(N).
+
+Then, for each N', the worst ratio of stored bytes to the lower bound: of the two streams, and of
+the second to the bound of a window of as many elements as it has milliseconds.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import ceil, inf
 from typing import NamedTuple
 
 import numpy as np
@@ -68,17 +72,60 @@ def rows(largest: int) -> Iterator[Row]:
         events *= 10
 
 
+class Ratios(NamedTuple):
+    """The worst ratios to the lower bound over the epsilons that have one, for one N'."""
+
+    events: int
+    ticks: float
+    seconds: float
+    milliseconds: float
+
+
+def worst_ratios(rows_of_all: Sequence[Row]) -> list[Ratios]:
+    """Of the rows of each N', in their order."""
+    found: dict[int, Ratios] = {}
+    for row in rows_of_all:
+        before = found.get(row.events, Ratios(row.events, 0.0, 0.0, 0.0))
+        least = row.lower_bound or inf
+        of_milliseconds = lower_bound_bytes(row.epsilon, 1_000 * row.events) or inf
+        found[row.events] = Ratios(
+            row.events,
+            max(before.ticks, row.ticks / least),
+            max(before.seconds, row.seconds / least),
+            max(before.milliseconds, row.seconds / of_milliseconds),
+        )
+    return list(found.values())
+
+
+def row_text(row: Row) -> str:
+    """A row of the first table."""
+    least = "-" if row.lower_bound is None else f"{row.lower_bound:,.0f}"
+    number = _power(row.events)
+    return f"| {number} | {row.epsilon} | {row.ticks:,} | {row.seconds:,} | {least} |"
+
+
+def ratios_text(ratios: Ratios) -> str:
+    """A row of the second table: ratios rounded up, so that each is at most what stands there."""
+    cells = (ceil(10 * ratio) / 10 for ratio in ratios[1:])
+    return f"| {_power(ratios.events)} | " + " | ".join(f"{cell:.1f}" for cell in cells) + " |"
+
+
+def _power(events: int) -> str:
+    return f"10^{len(str(events)) - 1}"
+
+
 def main(largest: int) -> None:
-    """Print one row for each number of events and epsilon, as a Markdown table."""
+    """Print both tables, in Markdown."""
     print("| N' | epsilon | one a tick, bytes | one a second, bytes | lower bound, bytes |")
     print("|---|---|---|---|---|")
+    seen = []
     for row in rows(largest):
-        least = "-" if row.lower_bound is None else f"{row.lower_bound:,.0f}"
-        exponent = len(str(row.events)) - 1
-        print(
-            f"| 10^{exponent} | {row.epsilon} | {row.ticks:,} | {row.seconds:,} | {least} |",
-            flush=True,
-        )
+        print(row_text(row), flush=True)
+        seen.append(row)
+    print("\n| N' | one a tick | one a second | one a second, of its milliseconds |")
+    print("|---|---|---|---|")
+    for ratios in worst_ratios(seen):
+        print(ratios_text(ratios))
 
 
 if __name__ == "__main__":

@@ -18,13 +18,22 @@ class Referee(Named):
     Source: the Referee of Gibbons and Tirthapura 2002, section 3.4: parties see a part of a stream
     each, and what they send is combined into one answer. A party is a partition of the source.
 
-    An answer follows each tick after events, when all parties have come to it. One that waits for
-    parties which are `patience` of event time behind the furthest is given without them, as
-    provisional, and names them; should they come before they are `correctable` behind, it is given
-    again with them, under the same key. So memory is that of the synopses of as many ticks as the
-    parties are apart, at most those of `correctable`. Of a sequence, both are numbers of events.
-    `windows` are those of the topology by default, `name` is NAME-global. Raises SlidestatError,
-    naming the field, for what cannot be.
+    An answer follows each tick after events, when all parties have come to it. Memory is that of
+    the synopses of as many ticks as the parties are apart, at most those of `correctable`.
+
+    of: the topology whose partitions are the parties; it has a `publish`. In TOML it is the name of
+    one that ships, or a file, seen from the referee's own.
+    patience: how far a party may lie behind the furthest one, in event time (of a sequence, in
+    events), before an answer that waits for it is given without it, as provisional, naming it.
+    correctable: a party that comes before it lies so far behind has the answer given again with it,
+    under the same key; one that comes later does not. At least the patience, and of its kind.
+    windows: the lengths answered for; without any, those of the topology.
+    name: begins the names of its group, its state and the topics that it writes; without one, that
+    of the topology with "-global" behind it.
+    group: the consumer group of its workers is slidestat-GROUP; without one, the name is taken.
+    output_format: that of the answers, "json" or "avro".
+
+    Raises SlidestatError, naming the field, for what cannot be.
     """
 
     of: Topology

@@ -40,25 +40,40 @@ PARTITION = "partition"
 class Topology(Named):
     """Statistics of a keyed topic over sliding windows of event time, or of each key's last events.
 
-    `span` is the longest window kept (N), "1h" or "100000 events"; `windows` are the lengths
-    emitted (each n <= N, the span itself by default); an emission follows each time the watermark
-    passes a multiple of `every`. Records behind the partition's watermark (its largest event time
-    less `lateness`) are late; those whose event time lies more than `ahead` after the Kafka
-    timestamp of their record come from a clock that is wrong, and make dead letters. When a
-    partition brings no record for `idle` of real time, what is not yet emitted is, provisionally;
-    "0s" never does so. Fields are paths into the JSON records; "kafka:key" as `key_field` and
-    "kafka:timestamp" as `time_field` are what Kafka keeps of the record itself, UTF-8 text and
-    milliseconds. `time_format` says how times are written: "ms", "s", "us" or "ns" since 1970, or
-    "iso8601"; or that they are numbers of a global "sequence": then all lengths are numbers of
-    events ("1000 events"), what is called `..._ms` too, and there is no `ahead` and no `idle`.
-    `group` is the consumer group of the workers, the topology's name by default: topologies of one
-    source and group share a worker. `output_format` is that of the emissions, "json" or "avro".
-    `output` begins the names of the topics that are written, the topology's name by default: two
-    versions of a topology, in groups of their own, can run side by side. `publish` has the
-    partitions publish their synopses at each tick, for a referee: those of the keys that it lists,
-    which may be spread over partitions because they are too hot for one, and are not emitted but by
-    the referee; or, with "partition", one state a partition over all of its events, which need no
-    key. Raises SlidestatError, naming the field, for a topology that cannot be.
+    name: begins the names of its group, its state and the topics that it writes. 1 to 100 letters,
+    digits, '.', '_' and '-', the first a letter or digit.
+    source: the topic that the events are on.
+    span: the longest window kept (N): of event time, "1h", or of a key's last events, "100000
+    events".
+    every: an emission follows each time the watermark passes a multiple of it.
+    windows: the lengths emitted, each n <= N; without any, the span itself. Others, up to the span,
+    can be asked for at any time.
+    statistics: what is computed over each window, each once; `name` tells two of a kind apart.
+    lateness: how far a record may lie behind the largest event time of its partition. The watermark
+    is that time less the lateness; records behind it are late, and not counted.
+    ahead: how far an event time may lie after the Kafka timestamp of its record. One that lies
+    further comes from a clock that is wrong, and makes a dead letter.
+    idle: when a partition has brought no record for so long, of real time, what is not yet emitted
+    is, provisionally; "0s" never does so.
+    key_field: the path of the key in the JSON records, a text or a whole number; "kafka:key" is the
+    key that Kafka keeps of the record, UTF-8 text.
+    time_field: the path of the event time; "kafka:timestamp" is the one that Kafka keeps of the
+    record, in milliseconds.
+    time_format: how times are written: "ms", "s", "us" or "ns" since 1970, or "iso8601"; or that
+    they are numbers of a global "sequence". Then all lengths are numbers of events ("1000 events"),
+    what is called `..._ms` too, and there is no `ahead` and no `idle`.
+    value_field: the path of what statistics read that name no field of their own.
+    group: the consumer group of the workers is slidestat-GROUP; without one, the topology's name is
+    taken. Topologies of one source and group share a worker.
+    output_format: that of the emissions, "json" or "avro".
+    output: begins the names of the topics that are written, in place of `name`: two versions of a
+    topology, in groups of their own, can run side by side.
+    publish: has the partitions publish their synopses at each tick, for a referee: those of the
+    keys that it lists, which may be spread over partitions because they are too hot for one, and
+    are not emitted but by the referee; or, with "partition", one state a partition over all of its
+    events, which need no key.
+
+    Raises SlidestatError, naming the field, for a topology that cannot be.
     """
 
     name: str

@@ -5,9 +5,10 @@ from math import comb, log2
 
 import pytest
 
+from app.synopses.distinct.distinct_parameters import plan
 from benchmarks.referee import (
     LEAST_EPSILON,
-    TRIAL_DELTA,
+    TRIAL_PROMISES,
     exact_figure,
     failures,
     least_deterministic_bits,
@@ -33,9 +34,11 @@ def test_the_least_message_grows_as_the_stream() -> None:
 
 
 def test_answers_of_trials_fail_no_more_than_delta() -> None:
-    """Of 20 trials; the benchmark has 1,000."""
-    off, outside = failures(20)
-    assert max(off, outside) <= TRIAL_DELTA * 20
+    """Of 20 trials each; the benchmark has 1,000, of one instance and of several."""
+    assert {plan(*promise)[0] for promise in TRIAL_PROMISES} == {1, 3, 5}
+    for epsilon, delta in TRIAL_PROMISES:
+        off, outside = failures(20, epsilon, delta)
+        assert max(off, outside) <= delta * 20
 
 
 def test_a_referee_is_timed_on_what_it_answers() -> None:

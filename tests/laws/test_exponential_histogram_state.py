@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.synopses import CountParameters, ExponentialHistogram, Parameters, SumParameters, run_batch
-from benchmarks.space_of_counts import EPSILONS, lower_bound_bytes, stored_bytes
 from tests.laws.streams import TIMES
 from tests.oracles import Cascade, canonical_buckets, live
 
@@ -151,15 +150,6 @@ def test_live_buckets_are_no_more_than_the_theorem_says(epsilon: float) -> None:
             histogram.insert(np.arange(start, start + 10**6))
             assert len(histogram.buckets()) <= bound
     histogram.check()
-
-
-@pytest.mark.parametrize("events", [10**6, 10**7])
-def test_stored_bytes_are_near_what_any_algorithm_needs(events: int) -> None:
-    """At most 10 times the lower bound of theorem 3.1, one event a tick, at each epsilon."""
-    for epsilon, stored in zip(EPSILONS, stored_bytes(events, 1), strict=True):
-        least = lower_bound_bytes(epsilon, events)
-        assert least is not None
-        assert stored <= 10 * least
 
 
 @pytest.mark.parametrize(("events", "most"), [(1, 30), (5, 45)])

@@ -48,8 +48,11 @@ class Series:
 class Statistic(ABC):
     """A statistic of each key over each window.
 
-    `name` is what the figures are called; by default the kind, with the field if it is not the
-    topology's own. Raises SlidestatError, naming the parameter, for what cannot be.
+    name: what the figures are called, in 1 to 100 letters, digits, '_', '.' and '-'; without one,
+    the kind, and the field if it is not the topology's own.
+
+    A docstring says of each parameter what it is, and with `promise:` what its figures keep.
+    Raises SlidestatError, naming the parameter, for what cannot be.
     """
 
     kind: ClassVar[str]
@@ -105,7 +108,10 @@ class Statistic(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class ValueStatistic(Statistic):
-    """A statistic of a number: of `field`, or of the topology's value field."""
+    """A statistic of what a field has.
+
+    field: the path of what it reads; without one, the topology's `value_field`.
+    """
 
     field: Field = ""
 

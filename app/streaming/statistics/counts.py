@@ -26,7 +26,11 @@ _LEAST_EPSILON = 0.0001
 
 @dataclass(frozen=True, kw_only=True)
 class Count(Statistic):
-    """How many events: an exponential histogram."""
+    """How many events: an exponential histogram.
+
+    epsilon: the largest error, as a share of the count, 0.0001 to 1.
+    promise: off by at most epsilon of the exact count; exact while it is small.
+    """
 
     kind: ClassVar[str] = "count"
     epsilon: float = 0.01
@@ -50,7 +54,11 @@ class Count(Statistic):
 
 @dataclass(frozen=True, kw_only=True)
 class Rate(Count):
-    """Events a second: a window's count by its length. It shares the state of an equal Count."""
+    """Events a second: a window's count by its length. It shares the state of an equal Count.
+
+    epsilon: the largest error, as a share of the rate, 0.0001 to 1.
+    promise: off by at most epsilon of the exact rate, and what two roundings of a double add.
+    """
 
     kind: ClassVar[str] = "rate"
     needs_time: ClassVar[bool] = True

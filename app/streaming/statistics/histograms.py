@@ -29,7 +29,11 @@ _MOST_EDGES = 100
 
 @dataclass(frozen=True, kw_only=True)
 class _Counts(ValueStatistic):
-    """Counts of values between edges: an exponential histogram each, in one state."""
+    """Counts of values between edges: an exponential histogram each, in one state.
+
+    epsilon: the largest error, as a share of each count, 0.0001 to 1.
+    promise: each count is off by at most epsilon of itself.
+    """
 
     epsilon: float = 0.01
 
@@ -57,7 +61,10 @@ class _Counts(ValueStatistic):
 
 @dataclass(frozen=True, kw_only=True)
 class Histogram(_Counts):
-    """How many values lie below the first edge, between each two, and from the last one on."""
+    """How many values lie below the first edge, between each two, and from the last one on.
+
+    edges: 1 to 100 numbers that rise; a value that is an edge lies above it.
+    """
 
     kind: ClassVar[str] = "histogram"
     edges: Sequence[float] = (1.0, 10.0, 100.0, 1000.0)
@@ -80,7 +87,10 @@ class Histogram(_Counts):
 
 @dataclass(frozen=True, kw_only=True)
 class Above(_Counts):
-    """How many values reach each threshold."""
+    """How many values reach each threshold.
+
+    thresholds: 1 to 100 numbers that rise; a value that is a threshold reaches it.
+    """
 
     kind: ClassVar[str] = "above"
     thresholds: Sequence[float] = (0.0,)

@@ -33,8 +33,11 @@ _LARGEST_DELTA_BY = 0.1
 class TopItems(ListStatistic):
     """The `limit` items that came most often, each with how often, the most frequent first.
 
-    None that has a share of epsilon of the window's events is missing, unless there are more than
-    `limit`; what has less may be listed, and is within its bounds.
+    limit: how many items are listed, 1 to 1,000.
+    epsilon: bounds of an item lie less than this share of the window's events apart, 0.001 to 0.5.
+    promise: each is off by at most half of epsilon of the window's events. None that has a share of
+    epsilon of them is missing, unless there are more than `limit`; what has less may be listed, and
+    is within its bounds.
     """
 
     kind: ClassVar[str] = "top"
@@ -72,8 +75,14 @@ class TopItems(ListStatistic):
 class _Sketched(ValueStatistic):
     """A randomised statistic of items: texts, numbers or truth values.
 
-    Its bounds and its error hold with a probability of 1 - delta, for a stream that does not depend
-    on the seed. Synopses with the same parameters and seed can be merged.
+    Synopses with the same parameters and seed can be merged.
+
+    epsilon: the largest error, as a share of the figure, 0.005 to 0.5.
+    delta: the chance of a larger error, or of bounds that do not hold, 1e-9 to 0.5.
+    seed: of the hash functions, 0 to 2^63 - 1. Choose another one where somebody who knows it could
+    choose the items.
+    promise: off by at most epsilon of the exact figure, and within the bounds, with a probability
+    of 1 - delta, for a stream that does not depend on the seed.
     """
 
     epsilon: float = 0.1
@@ -110,9 +119,9 @@ class _Sketched(ValueStatistic):
 class Distinct(_Sketched):
     """How many different items: exact while they are few, then a randomised wave.
 
-    With `by`, another field, how many different pairs of an item and what that field says; then a
-    question may be for the items of one country, say, alone (`where.py`), with a confidence of
-    about 1 - 2 delta.
+    by: another field. With it, how many different pairs of an item and what that field says; then a
+    question may be for the items of one country, say, alone (`--where country=NL`), off by at most
+    epsilon of all pairs, with a confidence of about 1 - 2 delta; delta is at most 0.1.
     """
 
     kind: ClassVar[str] = "distinct"
@@ -167,6 +176,9 @@ class Norm(_Sketched):
     """The L_p norm of how often each item came: p = 2 tells how uneven the items are.
 
     It costs a hundred times what the others do: it is for some dozens of keys.
+
+    epsilon: the largest error, as a share of the norm, 0.05 to 0.5.
+    p: which norm, 1 or 1.05 to 2.
     """
 
     kind: ClassVar[str] = "norm"

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LandmarkCount(Statistic):
-    """How many events since the key's first one, exactly."""
+    """How many events since the key's first one.
+
+    promise: exact.
+    """
 
     kind: ClassVar[str] = "landmark_count"
     is_landmark: ClassVar[bool] = True
@@ -44,7 +47,13 @@ class LandmarkCount(Statistic):
 
 @dataclass(frozen=True, kw_only=True)
 class LandmarkSum(ValueStatistic):
-    """The sum of non-negative values since the key's first event, to `decimals` decimal places."""
+    """The sum of non-negative values since the key's first event.
+
+    decimals: the decimal places kept, 0 to 9. A value may be from 0 to 2^44 / 10^decimals; others
+    make dead letters.
+    promise: exact but for the rounding of a double, while values have no more decimal places than
+    are kept; those that have more add at most 10^-decimals in all, and a millionth of it.
+    """
 
     kind: ClassVar[str] = "landmark_sum"
     is_landmark: ClassVar[bool] = True

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class _Spread(ValueStatistic):
-    """The three share one synopsis, if their field, epsilon and decimals are the same."""
+    """The three share one synopsis, if their field, epsilon and decimals are the same.
+
+    epsilon: the largest relative error of the variance, 0.001 to 0.5.
+    decimals: the decimal places kept, 0 to 9. A value may be up to 2^40 / 10^decimals, of either
+    sign; others make dead letters.
+    """
 
     epsilon: float = 0.1
     decimals: int = 3
@@ -63,7 +68,12 @@ class _Spread(ValueStatistic):
 
 @dataclass(frozen=True, kw_only=True)
 class Mean(_Spread):
-    """The mean. epsilon bounds its error in standard deviations of the window's values."""
+    """The mean.
+
+    promise: off by at most epsilon standard deviations of the window's values, and the rounding of
+    a double; of values with more decimal places than are kept, by half a unit of the last one more,
+    or a little above that.
+    """
 
     kind: ClassVar[str] = "mean"
 
@@ -78,7 +88,11 @@ class Mean(_Spread):
 
 @dataclass(frozen=True, kw_only=True)
 class Variance(_Spread):
-    """The population variance, to a relative error of epsilon."""
+    """The population variance.
+
+    promise: off by at most epsilon of itself; of values with more decimal places than are kept, by
+    about a standard deviation times a unit of the last one more.
+    """
 
     kind: ClassVar[str] = "variance"
 
@@ -94,7 +108,11 @@ class Variance(_Spread):
 
 @dataclass(frozen=True, kw_only=True)
 class Deviation(_Spread):
-    """The population standard deviation, to a relative error of about half of epsilon."""
+    """The population standard deviation.
+
+    promise: off by at most about half of epsilon of itself; of values with more decimal places than
+    are kept, by half a unit of the last one more, or a little above that.
+    """
 
     kind: ClassVar[str] = "deviation"
 

@@ -30,7 +30,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Sum(ValueStatistic):
-    """The sum of non-negative values, kept to `decimals` decimal places."""
+    """The sum of non-negative values: an exponential histogram of their units.
+
+    epsilon: the largest error, as a share of the sum, 0.0001 to 1.
+    decimals: the decimal places kept, 0 to 9. A value may be from 0 to 2^44 / 10^decimals; others
+    make dead letters.
+    promise: off by at most epsilon of the exact sum; of values with more decimal places than are
+    kept, by 10^-decimals more in all.
+    """
 
     kind: ClassVar[str] = "sum"
     epsilon: float = 0.01
@@ -67,7 +74,11 @@ class Sum(ValueStatistic):
 
 @dataclass(frozen=True, kw_only=True)
 class _Extreme(ValueStatistic):
-    """Exact with an epsilon of 0; otherwise to that relative error, in bounded memory."""
+    """Exact with an epsilon of 0; otherwise to that relative error, in bounded memory.
+
+    epsilon: the largest error, as a share of the value, 0.0001 to 0.5; or 0, which is exact.
+    promise: off by at most epsilon of the exact value.
+    """
 
     epsilon: float = 0.01
 
@@ -111,8 +122,10 @@ class Maximum(_Extreme):
 class Quantiles(ValueStatistic):
     """The values of rank ceil(p m) of the window's m, for each p of `quantiles`.
 
-    The rank of an estimate is off by at most epsilon m; lower and upper are values between which
-    the quantile lies.
+    quantiles: which ones, numbers from 0 to 1; the median is 0.5.
+    epsilon: the largest error of the rank, as a share of the window's events, 0.001 to 0.5.
+    promise: the rank of an estimate is off by at most epsilon m; lower and upper are values between
+    which the quantile lies.
     """
 
     kind: ClassVar[str] = "quantile"
