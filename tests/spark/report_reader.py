@@ -56,7 +56,7 @@ class ReportReader:
         return count
 
     def check_bands(self) -> None:
-        """Both charts have the estimate and the exact figure; seen from this one, there is a band."""
+        """Both charts have the estimate and the exact figure; around this one, there is a band."""
         for place in ("#line", "#zoom"):
             assert self.pixels(place, "accent") > 20, place
             assert self.pixels(place, "exact") > 20, place

@@ -2,8 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -12,9 +11,7 @@ import pytest
 import typer
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
-from pyspark.sql import SparkSession
 
-import app.analytics.session as session
 from app.cli_spark import audit, ingest, report
 from app.errors import SlidestatError
 from app.streaming.statistics import Count, Distinct, Mean, Quantiles, Sum, TopItems
@@ -108,23 +105,11 @@ class Audited:
 
 
 @pytest.fixture
-def audited(
-    spark: SparkSession,
-    make_topic: Callable[..., str],
-    bootstrap_servers: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Audited:
-    """The jobs as the command line runs them, in the session of all tests."""
-
-    @contextmanager
-    def shared(_job: str, _master: str | None = None) -> Iterator[SparkSession]:
-        yield spark
-
-    monkeypatch.setattr(session, "spark_session", shared)
+def audited(make_topic: Callable[..., str], bootstrap_servers: str, tmp_path: Path) -> Audited:
     return Audited(make_topics(make_topic, bootstrap_servers), tmp_path)
 
 
+@pytest.mark.usefixtures("jobs_in_one_session")
 def test_an_audit_of_what_a_worker_wrote(
     audited: Audited,
     admin: AdminClient,
@@ -133,8 +118,8 @@ def test_an_audit_of_what_a_worker_wrote(
     tmp_path: Path,
 ) -> None:
     """Every figure of every statistic holds, each record is accounted for, records that came twice
-    count once, and the page has and draws it all. Events that the broker has deleted are told, and the
-    windows that have all of theirs are judged if that is asked for. A figure that is wrong and
+    count once, and the page has and draws it all. Events that the broker has deleted are told, and
+    the windows that have all of theirs are judged if that is asked for. A figure that is wrong and
     records that were neither counted nor refused are found.
     """
     with pytest.raises(SlidestatError, match="has no records"):
