@@ -151,7 +151,8 @@ def test_a_topic_is_filled_in_once_it_has_records(
     tmp_path: Path,
 ) -> None:
     """Without --files the source is read. One without records is told, with what to do; nothing is
-    written, and when events have come the same command fills the lake.
+    written, and when events have come the same command fills the lake. An audit finds every figure
+    of it as good as a worker's.
     """
     _, file = flights
     source = make_topic(partitions=2)
@@ -175,3 +176,6 @@ def test_a_topic_is_filled_in_once_it_has_records(
     counts = _counts(said)
     assert counts["statistics"] == _records(lake / "late" / "statistics") > 100
     assert counts["dead-letters"] == 0
+    code, said, _ = typed(command.replace("backfill", "audit"))
+    assert code == 0
+    assert said.endswith(f"{counts['statistics']:,} emissions audited: every promise kept\n")
