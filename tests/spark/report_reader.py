@@ -74,7 +74,7 @@ class ReportReader:
         assert min(sizes) > 1
 
     def check_width(self) -> None:
-        """Nothing has to be scrolled to sideways, and no chart is cut."""
+        """Nothing has to be scrolled to sideways, no chart is cut, and both are as wide."""
         wide, seen, charts = self.browser.script(
             "const page = document.documentElement;"
             "const rights = [...document.querySelectorAll('.uplot, svg, .bars, .facts, .card')]"
@@ -83,3 +83,5 @@ class ReportReader:
         )
         assert wide <= seen
         assert charts <= seen
+        first, second = (chart.rect["width"] for chart in self.browser.all(".uplot"))
+        assert first == second

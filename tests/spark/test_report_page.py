@@ -75,7 +75,7 @@ def _data(
             StatisticSummary("maximum", "relative", 1.0, 2_000, 0.0, 0, 0, 0, 0),
         ],
         0,
-        [f"{HOSTILE[0]} at 1764072000000: below its lower bound"] if broken else [],
+        [f"{name} at 1764072000000: below its lower bound" for name in HOSTILE if broken],
     )
     drawn = [25] * BARS
     histograms = [
@@ -136,12 +136,13 @@ def test_a_moment_is_read_in_both_charts(opened: Open, browser: Browser) -> None
 
 
 def test_a_broken_promise_is_told(opened: Open, browser: Browser) -> None:
-    """One figure outside its bounds is the verdict, has a line of its own, and lies in red right of
-    what was promised. Records that nobody counted are broken promises as well.
+    """One figure outside its bounds is the verdict, is told in words, and lies in red right of what
+    was promised. Records that nobody counted are broken promises as well.
     """
     opened(_data([_key("a", "/home")], broken=1))
     assert browser.text("#verdict") == "1 promise broken"
-    assert browser.texts("#broken li") == [f"{HOSTILE[0]} at 1764072000000: below its lower bound"]
+    told = [f"{name} at 1764072000000: below its lower bound" for name in HOSTILE]
+    assert browser.texts("#broken li") == told
     assert browser.find("#broken").is_displayed()
     assert "1 broken" in browser.texts("#histograms .card:first-child text")
     (red,) = browser.script(
@@ -191,7 +192,7 @@ def test_it_is_read_on_a_narrow_screen(opened: Open, browser: Browser) -> None:
     """Nothing is cut or scrolled to sideways at 320 pixels, with the longest names: as the page is
     opened, and as a wide window is made narrow.
     """
-    data = _data([_key("x" * 256, "y" * 256)])
+    data = _data([_key("x" * 256, "y" * 256)], broken=1)
     browser.size(1280)
     reader = opened(data)
     reader.check_width()

@@ -189,7 +189,7 @@ function histogram(told, statistic) {
   const label = (x, anchor, text) => svg.append(drawn("text", { x, y: height + 12 + 14, "text-anchor": anchor }, text));
   label(0, "start", "0");
   label(right / 2, "middle", "share of the promise used");
-  label(right, "middle", "all");
+  label(right, "end", "all");
   label(width, "end", told.beyond ? `${whole.format(told.beyond)} ${isKept(statistic) ? "missed" : "broken"}` : "none broken");
   const allExact = told.exact === statistic.figures;
   const exact = allExact ? { x: right / 2, y: height / 2 + 12, "text-anchor": "middle" } : { x: right - 5, y: 11, "text-anchor": "end" };
