@@ -104,9 +104,10 @@ plots: setup ## measure and draw space, errors and cost against span
 	$(BIN)/python -m benchmarks.plots 1e9
 	$(BIN)/python -m benchmarks.documents
 
-pictures: setup ## draw the theory's pictures, and take the live page's with a headless Chromium
+pictures: setup ## draw the theory's pictures, and take those of both pages with a headless Chromium
 	$(BIN)/python -m benchmarks.pictures
 	$(BIN)/python -m scripts.picture_of_live_page docs/live-page.png
+	$(BIN)/python -m scripts.picture_of_report docs/report.png
 
 audit: setup ## known vulnerabilities of what is locked, as PyPI tells them; needs the internet
 	$(BIN)/uv tool run pip-audit==2.10.1 --requirement requirements-dev.lock --disable-pip --no-deps \

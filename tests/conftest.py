@@ -1,4 +1,4 @@
-"""One Kafka broker for the whole test session, and topics on it."""
+"""One Kafka broker for the whole test session, topics on it, and one browser."""
 
 import gc
 import os
@@ -6,6 +6,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import docker
 import docker.errors
@@ -14,6 +15,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from app.local.broker import LocalBroker
+
+if TYPE_CHECKING:
+    from tests.web.browser import Browser
 
 _DOCKER_PROBE_S = 2
 _TOPIC_TIMEOUT_S = 30.0
@@ -119,3 +123,23 @@ def _await_leaders(admin: AdminClient, name: str, partitions: int) -> None:
         if time.monotonic() > until:
             pytest.fail(f"topic {name} has no leaders after {_TOPIC_TIMEOUT_S:.0f} s")
         time.sleep(0.02)
+
+
+@pytest.fixture(scope="session")
+def one_browser(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Browser]":
+    """The browser that all tests of pages share; it starts with the first of them."""
+    from tests.web.browser import chromium
+
+    with chromium(tmp_path_factory.mktemp("chromium")) as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(one_browser: "Browser") -> "Iterator[Browser]":
+    """The session's browser, on an empty page; whatever it complained of fails the test."""
+    one_browser.close()
+    one_browser.size(1280)
+    one_browser.media(prefers_color_scheme="light")
+    one_browser.faults()
+    yield one_browser
+    assert one_browser.faults() == []

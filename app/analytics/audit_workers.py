@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from app.analytics.audit_events import RawRecord, UnreadableError, read_event
 from app.analytics.audit_key import Finding, audit_key, newest
@@ -84,10 +85,11 @@ def auditor(
         side = events if events.num_rows else emitted
         partition, name = (side[c][0].as_py() for c in ("source_partition", "event_key"))
         key = _key(declaration, events)
-        records = zip(
-            emitted["record_offset"].to_pylist(), emitted["value"].to_pylist(), strict=True
+        # What a backfill wrote was on no topic; it is in the order of the records that gave it.
+        places = pc.coalesce(emitted["record_offset"], emitted["source_offset"])
+        emissions, faults = newest(
+            zip(places.to_pylist(), emitted["value"].to_pylist(), strict=True)
         )
-        emissions, faults = newest(records)
         # A partition without a counted event has no watermark: nothing is due, all is audited.
         watermark, complete = (
             known.get(partition, _NEVER_MS) for known in (watermarks, complete_from)

@@ -1,13 +1,14 @@
 """One Spark for the whole test session."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from app.analytics.session import spark_session
+import app.analytics.session as session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,5 +32,16 @@ def spark() -> Iterator["SparkSession"]:
     with pytest.MonkeyPatch.context() as patch:
         # A quick start is worth more here than fast code; processes that tests start have it, too.
         patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        with spark_session("tests", "local[2]") as session:
-            yield session
+        with session.spark_session("tests", "local[2]") as spark:
+            yield spark
+
+
+@pytest.fixture
+def jobs_in_one_session(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
+    """The jobs as the command line runs them, in the session of all tests."""
+
+    @contextmanager
+    def shared(_job: str, _master: str | None = None) -> "Iterator[SparkSession]":
+        yield spark
+
+    monkeypatch.setattr(session, "spark_session", shared)

@@ -2,8 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -12,9 +11,7 @@ import pytest
 import typer
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
-from pyspark.sql import SparkSession
 
-import app.analytics.session as session
 from app.cli_spark import audit, ingest, report
 from app.errors import SlidestatError
 from app.streaming.statistics import Count, Distinct, Mean, Quantiles, Sum, TopItems
@@ -23,6 +20,8 @@ from app.testing import TopologyDriver
 from schemas.dead_letter import Reason
 from schemas.emission import Emission
 from tests.spark.lake_topics import NOON_MS, Topics, make_topics
+from tests.spark.report_reader import ReportReader
+from tests.web.browser import Browser
 
 MINUTE_MS = 60_000
 HOSTILE = "</script><b>'&\u2028"
@@ -106,29 +105,21 @@ class Audited:
 
 
 @pytest.fixture
-def audited(
-    spark: SparkSession,
-    make_topic: Callable[..., str],
-    bootstrap_servers: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Audited:
-    """The jobs as the command line runs them, in the session of all tests."""
-
-    @contextmanager
-    def shared(_job: str, _master: str | None = None) -> Iterator[SparkSession]:
-        yield spark
-
-    monkeypatch.setattr(session, "spark_session", shared)
+def audited(make_topic: Callable[..., str], bootstrap_servers: str, tmp_path: Path) -> Audited:
     return Audited(make_topics(make_topic, bootstrap_servers), tmp_path)
 
 
+@pytest.mark.usefixtures("jobs_in_one_session")
 def test_an_audit_of_what_a_worker_wrote(
-    audited: Audited, admin: AdminClient, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    audited: Audited,
+    admin: AdminClient,
+    browser: Browser,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
     """Every figure of every statistic holds, each record is accounted for, records that came twice
-    count once, and the page has it all. Events that the broker has deleted are told, and the
-    windows that have all of theirs are judged if that is asked for. A figure that is wrong and
+    count once, and the page has and draws it all. Events that the broker has deleted are told, and
+    the windows that have all of theirs are judged if that is asked for. A figure that is wrong and
     records that were neither counted nor refused are found.
     """
     with pytest.raises(SlidestatError, match="has no records"):
@@ -140,6 +131,7 @@ def test_an_audit_of_what_a_worker_wrote(
     assert audited.audit() == 0
     _check_clean(audited, capsys.readouterr().out)
     _check_page(audited, tmp_path / "report.html")
+    _check_drawn(ReportReader(browser, tmp_path / "report.html"))
 
     where = TopicPartition(audited.topics.source, 0, 1_000)
     admin.delete_records([where])[where].result()
@@ -203,3 +195,24 @@ def _check_page(audited: Audited, file: Path) -> None:
     assert {top["window"] for top in data["keys"][0]["tops"]} == {"5m", "20m"}
     with pytest.raises(SlidestatError, match="No figure of the key 'c'"):
         report(str(audited.file), audited.lake, ["c"], file)
+
+
+def _check_drawn(reader: ReportReader) -> None:
+    """By day and by night, on a wide screen and on a narrow one."""
+    browser = reader.browser
+    assert browser.text("#verdict") == "Every promise kept"
+    assert browser.texts("#key option") == [HOSTILE, "a"]
+    assert browser.texts("#top-title") == [f"Top items of {HOSTILE}"]
+    assert HOSTILE in browser.texts("#tops .bars > span")
+    for scheme, width in (("light", 1280), ("dark", 360)):
+        browser.media(prefers_color_scheme=scheme)
+        browser.size(width)
+        browser.driver.refresh()
+        reader.choose("figure", browser.texts("#figure option").index("count"))
+        reader.check_bands()
+        reader.check_width()
+        reader.check_bars("#tops", 6)
+        reader.check_bars("#traffic", 4)
+        bars = reader.histograms()
+        assert bars.keys() == {"count", "sum", "mean", "quantile", "distinct_item", "top_item"}
+        assert min(bars["count"], bars["sum"]) > 3

@@ -1,4 +1,4 @@
-"""A headless Chromium for the tests of the live page; Debian's packages have it, and its driver."""
+"""A headless Chromium for the tests of pages; Debian's packages have it, and its driver."""
 
 import shutil
 from collections.abc import Callable, Iterator

@@ -7,7 +7,7 @@ const short = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 6 });
 // Below it, an error is what rounding leaves of an exact figure.
 const NOTHING = 1e-9;
 const percent = (share) =>
-  share === 0 ? "0" : share < NOTHING ? "≈ 0" : `${new Intl.NumberFormat("en-US", { maximumSignificantDigits: 3 }).format(100 * share)} %`;
+  share === 0 ? "0" : share < NOTHING ? "≈ 0" : `${new Intl.NumberFormat("en-US", { maximumSignificantDigits: 3 }).format(100 * share)}\u00a0%`;
 const day = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short", timeZone: "UTC" });
 const at = (seconds) => day.format(new Date(1000 * seconds));
 const number = (value) => (value === null || value === undefined ? "–" : short.format(value));
@@ -38,14 +38,18 @@ function bytes(count) {
 
 const { records, statistics } = data.audit;
 const figures = statistics.reduce((sum, statistic) => sum + statistic.figures, 0);
-const faults = statistics.reduce((sum, statistic) => sum + statistic.faults, data.audit.other_faults);
+// A statistic that chance enters may miss as often as its confidence allows.
+const isKept = (statistic) => statistic.faults <= (1 - statistic.confidence) * statistic.figures;
+const misses = (among) => among.reduce((sum, statistic) => sum + statistic.faults, 0);
+const allowed = misses(statistics.filter(isKept));
+const broken = misses(statistics) - allowed + data.audit.other_faults;
 
 document.title = `Audit of ${data.topology}`;
 byId("title").textContent = `Audit of ${data.topology}`;
 byId("period").textContent = `Windows that ended from ${at(data.first)} to ${at(data.last)} UTC`;
 byId("verdict").textContent = data.is_clean
   ? "Every promise kept"
-  : `${whole.format(faults + records.unaccounted)} promises broken`;
+  : `${whole.format(broken + records.unaccounted)} ${broken + records.unaccounted === 1 ? "promise" : "promises"} broken`;
 byId("verdict").classList.toggle("clean", data.is_clean);
 byId("made").textContent = `Made by slidestat on ${data.made.replace("T", " ").replace("+00:00", " UTC")}. Every exact figure is recomputed from the raw records.`;
 
@@ -56,7 +60,7 @@ const refused = [
 ].filter(([count]) => count > 0);
 for (const [value, told] of [
   [whole.format(figures), `figures compared, of ${whole.format(data.all_keys)} keys`],
-  [whole.format(faults), "of them broke their promise"],
+  [whole.format(broken), "of them broke their promise" + (allowed ? `; ${whole.format(allowed)} missed by chance, as may be` : "")],
   [
     whole.format(records.counted),
     `of ${whole.format(records.read)} records counted` +
@@ -153,6 +157,7 @@ function plot(place, columns, height, isShare) {
         { label: "exact", stroke: colour("exact"), width: 1.5, dash: [5, 3], points: { show: false }, value: told },
       ],
       bands: [{ series: [2, 1], fill: colour("band") }],
+      legend: { markers: { fill: (_, number) => colour(number < 3 ? "band" : "panel") } },
     },
     columns,
     place,
@@ -178,14 +183,14 @@ function histogram(told, statistic) {
     rect.append(drawn("title", {}, `${whole.format(count)} figures used ${(100 * bar) / bars.length} to ${(100 * (bar + 1)) / bars.length} % of their promise`));
     svg.append(rect);
   });
-  svg.append(drawn("rect", { x: right + 6, y: 12 + height - high(told.beyond), width: width - right - 6, height: high(told.beyond), fill: colour("bad") }));
+  svg.append(drawn("rect", { x: right + 6, y: 12 + height - high(told.beyond), width: width - right - 6, height: high(told.beyond), fill: colour(isKept(statistic) ? "bar" : "bad") }));
   svg.append(drawn("line", { x1: 0, x2: width, y1: 12 + height, y2: 12 + height, stroke: colour("line") }));
   svg.append(drawn("line", { x1: right + 1, x2: right + 1, y1: 2, y2: 12 + height, stroke: colour("ink"), "stroke-dasharray": "4 3" }));
   const label = (x, anchor, text) => svg.append(drawn("text", { x, y: height + 12 + 14, "text-anchor": anchor }, text));
   label(0, "start", "0");
   label(right / 2, "middle", "share of the promise used");
-  label(right, "middle", "all");
-  label(width, "end", told.beyond ? `${whole.format(told.beyond)} broken` : "none broken");
+  label(right, "end", "all");
+  label(width, "end", told.beyond ? `${whole.format(told.beyond)} ${isKept(statistic) ? "missed" : "broken"}` : "none broken");
   const allExact = told.exact === statistic.figures;
   const exact = allExact ? { x: right / 2, y: height / 2 + 12, "text-anchor": "middle" } : { x: right - 5, y: 11, "text-anchor": "end" };
   svg.append(drawn("text", exact, allExact ? "all exact" : `${whole.format(told.exact)} exact, not drawn`));

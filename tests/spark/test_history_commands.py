@@ -1,0 +1,181 @@
+"""`slidestat spark backfill` and `slidestat spark rollup`, typed as docs/spark.md has them."""
+
+import re
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from app.cli import main
+from app.client.events import Columns
+from app.client.produce import produce_file
+from tests.docs.markdown import ROOT, commands
+
+EVENTS = 8_000
+Type = Callable[[str], tuple[int, str, str]]
+
+pytestmark = pytest.mark.usefixtures("jobs_in_one_session")
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Type:
+    """`typed(command)` types it: its exit code, what it printed, and what it complained of."""
+
+    def run(command: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", shlex.split(command))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        told = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, told.out, told.err
+
+    return run
+
+
+@pytest.fixture
+def flights(tmp_path: Path) -> tuple[pa.Table, Path]:
+    """The demo's first flights, half a day of them, and a file of them."""
+    file = tmp_path / "flights.parquet"
+    with resources.as_file(
+        resources.files("app.demo_data") / "flights-2001.parquet"
+    ) as all_of_them:
+        table = pq.read_table(all_of_them).slice(0, EVENTS)
+    pq.write_table(table, file)
+    return table, file
+
+
+def _documented(job: str, folder: Path) -> str:
+    """A command of docs/spark.md, in a folder of the test's own: Spark has one of its own."""
+    (command,) = [
+        command
+        for command in commands(ROOT / "docs" / "spark.md")
+        if command.startswith(f"slidestat spark {job} ")
+    ]
+    command = command.replace("--lake history", f"--lake {folder / 'history'}")
+    return command.replace("flights.parquet", str(folder / "flights.parquet"))
+
+
+def _counts(said: str) -> dict[str, int]:
+    found = re.findall(r"^([\w-]+): ([\d,]+) records$", said, re.MULTILINE)
+    assert len(found) == len(said.splitlines())
+    return {dataset: int(count.replace(",", "")) for dataset, count in found}
+
+
+def _records(folder: Path) -> int:
+    return ds.dataset(folder, format="parquet", partitioning="hive").count_rows()
+
+
+def test_history_is_filled_in_and_rolled_up(
+    typed: Type, flights: tuple[pa.Table, Path], tmp_path: Path
+) -> None:
+    """Backfill tells how many records each folder of the lake has got, and refuses to fill it
+    twice; rollup shows figures of all airports in whose bounds the exact ones lie, or writes them.
+    """
+    table, _ = flights
+    code, said, _ = typed(_documented("backfill", tmp_path))
+    assert code == 0
+    counts = _counts(said)
+    assert counts.keys() == {"statistics", "late", "dead-letters", "synopses"}
+    assert (counts["late"], counts["dead-letters"]) == (0, 0)
+    lake = tmp_path / "history" / "flights"
+    for dataset in ("statistics", "synopses"):
+        assert counts[dataset] == _records(lake / dataset) > 100
+
+    code, _, complaint = typed(_documented("backfill", tmp_path))
+    assert code == 2
+    assert complaint.startswith(f"error: {lake}/statistics has records already.\nwhat to do: ")
+
+    code, said, _ = typed(_documented("rollup", tmp_path))
+    assert code == 0
+    _check_table(said, table)
+
+    by_airport = tmp_path / "by-airport"
+    command = f"slidestat spark rollup flights --lake {tmp_path / 'history'} --by 7d"
+    code, said, _ = typed(f"{command} --into {by_airport}")
+    figures = ds.dataset(by_airport, format="parquet").to_table().to_pylist()
+    assert (code, said) == (0, f"{len(figures):,} figures in {by_airport}\n")
+    exact = Counter(table["origin"].to_pylist())
+    found = {row["group"]: row for row in figures if row["statistic"] == "count"}
+    assert found.keys() == exact.keys()
+    assert all(row["lower"] <= exact[key] <= row["upper"] for key, row in found.items())
+    code, _, complaint = typed(f"{command} --into {by_airport}")
+    assert code == 2
+    assert "what to do: Give --into a folder that is not there yet." in complaint
+    code, said, _ = typed(command)
+    assert said.endswith("There are more than 200: --into DIR writes them all.\n")
+
+
+def _check_table(said: str, table: pa.Table) -> None:
+    heading, *lines = [re.split(r"  +", line.strip()) for line in said.splitlines()]
+    assert heading == ["7d from (UTC)", "group", "statistic", "lower", "estimate", "upper"]
+    assert {(start, group) for start, group, *_ in lines} == {("2000-12-28", "all")}
+    found = {
+        name: [float(number.replace(",", "")) for number in numbers]
+        for _, _, name, *numbers in lines
+    }
+    delays = table["delay"].to_numpy()
+    by_rank = np.sort(delays)
+    items = Counter(table["destination"].to_pylist())
+    exact = {
+        "count": len(delays),
+        "mean": delays.mean(),
+        "mean: deviation": delays.std(),
+        "maximum": delays.max(),
+        "distinct_destination": len(items),
+        **{f"quantile {p:g}": by_rank[int(p * EVENTS) - 1] for p in (0.5, 0.9, 0.99)},
+        **{f"top_destination {item}": count for item, count in items.items()},
+    }
+    assert {name for name in exact if not name.startswith("top")} <= found.keys()
+    assert {name for name, count in items.items() if count >= EVENTS / 100} <= {
+        name.removeprefix("top_destination ") for name in found
+    }
+    for name, (lower, estimate, upper) in found.items():
+        assert lower <= estimate <= upper
+        if name in exact:  # as it is printed
+            assert lower <= float(f"{exact[name]:.6g}") <= upper, name
+
+
+def test_a_topic_is_filled_in_once_it_has_records(
+    typed: Type,
+    flights: tuple[pa.Table, Path],
+    make_topic: Callable[..., str],
+    bootstrap_servers: str,
+    tmp_path: Path,
+) -> None:
+    """Without --files the source is read. One without records is told, with what to do; nothing is
+    written, and when events have come the same command fills the lake. An audit finds every figure
+    of it as good as a worker's.
+    """
+    _, file = flights
+    source = make_topic(partitions=2)
+    topology = tmp_path / "latency.toml"
+    topology.write_text(
+        f'name = "late"\nsource = "{source}"\nspan = "6h"\nevery = "1h"\n'
+        '[[statistics]]\nkind = "count"\n'
+    )
+    lake = tmp_path / "lake"
+    command = f"slidestat spark backfill {topology} --lake {lake} --bootstrap {bootstrap_servers}"
+    code, said, complaint = typed(command)
+    assert (code, said) == (2, "")
+    assert complaint == (
+        f"error: The topic '{source}' has no records.\nwhat to do: Send events to it first.\n"
+    )
+    assert not lake.exists()
+
+    produce_file(file, bootstrap_servers, source, columns=Columns("origin", "date", "delay"))
+    code, said, _ = typed(command)
+    assert code == 0
+    counts = _counts(said)
+    assert counts["statistics"] == _records(lake / "late" / "statistics") > 100
+    assert counts["dead-letters"] == 0
+    code, said, _ = typed(command.replace("backfill", "audit"))
+    assert code == 0
+    assert said.endswith(f"{counts['statistics']:,} emissions audited: every promise kept\n")
