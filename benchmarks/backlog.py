@@ -5,8 +5,9 @@
 Ten million events of the workload `sums` are on a broker before its worker starts; when they are
 committed, 500,000 keys that were never seen come once each, as fast as a producer sends them. Told
 is the most memory that the worker's process was seen with, in each tenth of the backlog and in the
-burst: what is bounded does not grow with what waits. Every emission is looked for and compared as
-in `benchmarks.throughput`. Memory is the resident set, looked at each 20 ms.
+burst: what is bounded does not grow with what waits, and above 1.5 GiB the exit code is 2. Every
+emission is looked for and compared as in `benchmarks.throughput`. Memory is the resident set,
+looked at five times a second.
 """
 
 import os
@@ -23,7 +24,7 @@ from app.client.topics import create_topology_topics
 from app.local.broker import LocalBroker
 from benchmarks.cases import CASES, CaseName, make_topology
 from benchmarks.check import check_output
-from benchmarks.measure import GroupOffsets, SubjectProcess
+from benchmarks.measure import GroupOffsets, SubjectProcess, memory_verdict
 from benchmarks.progress import Progress
 from benchmarks.results import machine
 from benchmarks.systems import OURS, SYSTEMS
@@ -33,6 +34,7 @@ _CASE = CaseName.SUMS
 _PARTITIONS = 2
 _PARTS = 10
 _PATIENCE_S = 300.0
+MOST_MEMORY = 3 * 2**29
 
 
 def _draw(events: int, new_keys: int) -> Workload:
@@ -49,11 +51,12 @@ def _draw(events: int, new_keys: int) -> Workload:
     )
 
 
-def main(events: int, new_keys: int) -> None:
-    """Run it once, on a broker of its own."""
+def main(events: int, new_keys: int) -> int:
+    """Run it once, on a broker of its own; the exit code: 2 above `MOST_MEMORY`."""
     print(machine(), flush=True)
     every = CASES[_CASE].every
     workload = _draw(events, new_keys)
+    peaks: dict[str, int] = {}
     with (
         tempfile.TemporaryDirectory(prefix="slidestat-backlog-") as name,
         LocalBroker(Path(name) / "broker") as broker,
@@ -74,24 +77,28 @@ def main(events: int, new_keys: int) -> None:
             for part in range(1, _PARTS + 1):
                 process.peak_rss = 0
                 process.wait_for(group.committed, events * part // _PARTS, _PATIENCE_S)
-                _say(f"backlog, {part} of {_PARTS}", process, start)
+                what = f"backlog, {part} of {_PARTS}"
+                peaks[what] = _say(what, process, start)
             process.peak_rss = 0
             send(workload.part(events, events + new_keys), bootstrap, topology.source)
             process.wait_for(group.committed, events + new_keys, _PATIENCE_S)
-            _say(f"{new_keys:,} new keys", process, start)
+            what = f"{new_keys:,} new keys"
+            peaks[what] = _say(what, process, start)
         check = check_output(workload, topology, bootstrap)
         print(f"{check.records:,} emissions, all there; {check.figures:,} figures checked")
+    return memory_verdict(peaks, MOST_MEMORY)
 
 
-def _say(what: str, process: SubjectProcess, start: float) -> None:
+def _say(what: str, process: SubjectProcess, start: float) -> int:
     peak = max(process.peak_rss, process.rss())
     print(
         f"{what}: at {time.monotonic() - start:.1f} s, peak {peak / 2**20:,.0f} MiB,"
         f" load {os.getloadavg()[0]:.1f}",
         flush=True,
     )
+    return peak
 
 
 if __name__ == "__main__":
     _numbers = [int(float(number)) for number in sys.argv[1:]]
-    main(*(_numbers + [10_000_000, 500_000][len(_numbers) :]))
+    sys.exit(main(*(_numbers + [10_000_000, 500_000][len(_numbers) :])))

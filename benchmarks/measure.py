@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,6 +112,18 @@ class SubjectProcess:
     def _fault(self, what: str) -> SlidestatError:
         text = self._log.read_text(errors="replace")[-_LOG_END:].strip()
         return SlidestatError(f"The subject {what}.", f"Its output ends:\n{text}")
+
+
+def memory_verdict(peaks: Mapping[str, int], limit: int) -> int:
+    """Say whether peaks of resident memory, by what was done then, are within a limit, all in
+    bytes; the exit code: 0, or 2 if one is above.
+    """
+    above = {what: peak for what, peak in peaks.items() if peak > limit}
+    for what, peak in above.items():
+        print(f"TOO MUCH MEMORY: {what}: {peak / 2**20:,.0f} MiB of {limit / 2**20:,.0f}")
+    if not above:
+        print(f"memory within {limit / 2**20:,.0f} MiB")
+    return 2 if above else 0
 
 
 def time_loop(

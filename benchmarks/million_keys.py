@@ -11,7 +11,8 @@ A worker with the default statistics on a broker of its own, everything on:
    more and go.
 
 Every emission is looked for and compared as in `benchmarks.throughput`. Memory is the resident set
-of the worker's process, looked at each 20 ms.
+of the worker's process, looked at five times a second; above 4 GiB the exit
+code is 2.
 """
 
 import sys
@@ -27,7 +28,13 @@ from app.client.topics import create_topology_topics
 from app.local.broker import LocalBroker
 from benchmarks.cases import CASES, CaseName, make_topology
 from benchmarks.check import check_output
-from benchmarks.measure import GroupOffsets, Measurement, SubjectProcess, time_commits
+from benchmarks.measure import (
+    GroupOffsets,
+    Measurement,
+    SubjectProcess,
+    memory_verdict,
+    time_commits,
+)
 from benchmarks.progress import Progress
 from benchmarks.results import machine
 from benchmarks.stored import changelog_end, folder_bytes, read_changelog, read_table
@@ -39,6 +46,7 @@ _PARTITIONS = 2
 _EVERY = "1m"
 _QUIET_S = 15
 _PATIENCE_S = 300.0
+MOST_MEMORY = 4 * 2**30
 
 
 def _draw(keys: int, events: int, silence_ms: int) -> Workload:
@@ -66,6 +74,7 @@ class _Run:
         self._log = folder / "worker.log"
         self._broker_data = folder / "broker"
         self._keys, self._events = keys, events
+        self._peaks: dict[str, int] = {}
         self._topology = make_topology(_CASE, "million", "million-keys", _EVERY)
         span, every = self._topology.span_length.length, self._topology.every_ms
         self._workload = _draw(keys, events, span + 2 * every)
@@ -74,14 +83,14 @@ class _Run:
             self._bootstrap, self._topology.source, self._topology.application_id, _PARTITIONS
         )
 
-    def go(self) -> None:
-        """All three steps, saying what each came to."""
+    def go(self) -> int:
+        """All three steps, saying what each came to; the exit code: 2 above `MOST_MEMORY`."""
         keys, events = self._keys, self._events
         with closing(self._offsets):
             self._send(0, keys)
             with self._start() as (process, progress):
                 filled = time_commits(process, progress, self._offsets, keys, self._broker.pid)
-                _say(f"{keys:,} new keys", filled, process.rss())
+                self._say(f"{keys:,} new keys", filled, process.rss())
             self._say_stored()
             self._send(keys, keys + events)
             start = time.monotonic()
@@ -91,12 +100,13 @@ class _Run:
                 loaded = time_commits(
                     process, progress, self._offsets, events, self._broker.pid, before=keys
                 )
-                _say(f"{events:,} events of them", loaded, process.rss())
+                self._say(f"{events:,} events of them", loaded, process.rss())
                 print(f"restart: {started:.1f} s until the first batch", flush=True)
                 self._silence(process)
         self._say_stored()
         check = check_output(self._workload, self._topology, self._bootstrap)
         print(f"{check.records:,} emissions, all there; {check.figures:,} figures checked")
+        return memory_verdict(self._peaks, MOST_MEMORY)
 
     def _silence(self, process: SubjectProcess) -> None:
         process.peak_rss = 0
@@ -114,10 +124,20 @@ class _Run:
             return int(time.monotonic() - moved)
 
         process.wait_for(quiet, _QUIET_S, _PATIENCE_S)
+        self._peaks["silence"] = process.peak_rss
         print(
             f"silence: last emissions committed after {emitted:.1f} s, deletions after"
             f" {moved - start:.1f} s; peak {process.peak_rss / 2**20:,.0f} MiB, then"
             f" {process.rss() / 2**20:,.0f} MiB",
+            flush=True,
+        )
+
+    def _say(self, what: str, measured: Measurement, rss: int) -> None:
+        self._peaks[what] = max(measured.peak_rss, rss)
+        print(
+            f"{what}: {measured.seconds:.1f} s, {measured.events_per_s:,.0f} a second,"
+            f" {measured.events_per_cpu_s:,.0f} a CPU s, peak {measured.peak_rss / 2**20:,.0f} MiB,"
+            f" {rss / 2**20:,.0f} MiB at the end, load {measured.load:.1f}",
             flush=True,
         )
 
@@ -162,24 +182,15 @@ class _Worker:
         self._process.__exit__(*error)
 
 
-def _say(what: str, measured: Measurement, rss: int) -> None:
-    print(
-        f"{what}: {measured.seconds:.1f} s, {measured.events_per_s:,.0f} a second,"
-        f" {measured.events_per_cpu_s:,.0f} a CPU s, peak {measured.peak_rss / 2**20:,.0f} MiB,"
-        f" {rss / 2**20:,.0f} MiB at the end, load {measured.load:.1f}",
-        flush=True,
-    )
-
-
-def main(keys: int, events: int) -> None:
-    """Run it once, on a broker of its own, whose disk can be looked at."""
+def main(keys: int, events: int) -> int:
+    """Run it once, on a broker of its own, whose disk can be looked at; its exit code."""
     print(machine(), flush=True)
     with tempfile.TemporaryDirectory(prefix="slidestat-keys-") as name:
         folder = Path(name)
         with LocalBroker(folder / "broker") as broker:
-            _Run(broker, folder, keys, events).go()
+            return _Run(broker, folder, keys, events).go()
 
 
 if __name__ == "__main__":
     _numbers = [int(float(number)) for number in sys.argv[1:]]
-    main(*(_numbers + [1_000_000, 2_000_000][len(_numbers) :]))
+    sys.exit(main(*(_numbers + [1_000_000, 2_000_000][len(_numbers) :])))

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from app.client.options import LOOPBACK
+from app.client.worker_topics import prepare_topics
 from app.streaming.partition import PartitionProcessor
 from app.streaming.pipeline import Pipeline
 from app.streaming.records import RecordBatch
@@ -70,4 +71,5 @@ if __name__ == "__main__":
     load_kernels(_topology)
     note_events_taken_up(Progress(Path(_file)))
     _web = QueryServer(listen(LOOPBACK, 0), OutputHistory(_bootstrap, ""))
+    prepare_topics(_bootstrap, _topology)
     run_worker([_topology], _bootstrap, Path(_data_dir), int(_partitions), _web)

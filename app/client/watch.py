@@ -144,6 +144,8 @@ class EmissionReader:
         return self._decoded(message.value() or b"", texts)
 
     def _fault(self, fault: KafkaError) -> None:
+        if fault.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            return  # The client asks about its group; nothing is read by it.
         if fault.code() == KafkaError._ALL_BROKERS_DOWN or not fault.retriable():
             self._lost = fault.str()
 

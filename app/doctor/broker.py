@@ -1,24 +1,18 @@
 """The brokers: whether they answer, let this user in, and do what workers ask of them."""
 
-import uuid
 from collections.abc import Iterator
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
-    AdminClient,
-    NewTopic,
-)
-
-from app.client.connection import admin_client, require_broker
+from app.client.connection import require_broker
 from app.doctor.finding import Finding, Verdict
+from app.doctor.permissions import cluster_permissions, worker_permissions
 from app.errors import SlidestatError
 from app.security.settings import broker_security
+from app.streaming.referee import Referee
+from app.streaming.topology import Topology
 
-_TIMEOUT_S = 30.0
 
-
-def brokers(bootstrap: str) -> Iterator[Finding]:
-    """The connection, then what is allowed: a topic is asked for, and not made."""
+def brokers(bootstrap: str, topology: Topology | Referee | None) -> Iterator[Finding]:
+    """The connection, then what is allowed, to a worker of `topology` if there is one."""
     try:
         security = broker_security()
         told = security.protocol
@@ -36,20 +30,6 @@ def brokers(bootstrap: str) -> Iterator[Finding]:
         f"{bootstrap}: cluster {cluster.cluster_id}, {count} broker{'s' if count != 1 else ''},"
         f" {len(cluster.topics)} topics",
     )
-    yield _may_create(admin_client(bootstrap))
-
-
-def _may_create(admin: AdminClient) -> Finding:
-    name = f"slidestat-doctor-{uuid.uuid4().hex[:8]}"
-    topic = NewTopic(name, num_partitions=1, replication_factor=-1)
-    try:
-        asked = admin.create_topics([topic], validate_only=True, request_timeout=_TIMEOUT_S)
-        asked[name].result()
-    except KafkaException as error:
-        return Finding(
-            "topics",
-            Verdict.BAD,
-            f"this user may create none: {error.args[0].str().rstrip('.')}",
-            "Allow it, or have the topics made that `slidestat topology show` names.",
-        )
-    return Finding("topics", Verdict.GOOD, "this user may create them")
+    yield from cluster_permissions(bootstrap)
+    if topology is not None:
+        yield from worker_permissions(bootstrap, topology)

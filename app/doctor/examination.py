@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from app.doctor import machine
 from app.doctor.broker import brokers
 from app.doctor.finding import Finding, Verdict
+from app.streaming.referee import Referee
+from app.streaming.topology import Topology
 
 
-def examine(bootstrap: str) -> Iterator[Finding]:
+def examine(bootstrap: str, topology: Topology | Referee | None = None) -> Iterator[Finding]:
     """Each check's findings, as they come; the broker's last, as it may take its time."""
     if (system := machine.supported()) is not None:
         yield system
@@ -16,7 +18,7 @@ def examine(bootstrap: str) -> Iterator[Finding]:
     yield machine.kernels()
     yield from machine.disk()
     yield from machine.java()
-    yield from brokers(bootstrap)
+    yield from brokers(bootstrap, topology)
 
 
 def line_of(finding: Finding) -> str:

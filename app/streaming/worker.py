@@ -98,6 +98,9 @@ def create_app(
         datadir=data_dir,
         topic_partitions=partitions,
         topic_disable_leader=True,
+        # They are all there. Faust would ask for the changelog again, with a single replica, and
+        # end where the brokers forbid it to create topics.
+        topic_allow_declare=False,
         canonical_url=web.canonical_url,
         consumer_auto_offset_reset="earliest",
         consumer_max_fetch_size=_FETCH_BYTES,

@@ -162,6 +162,42 @@ def test_a_slow_agent_bounds_what_is_in_memory(record: Callable[..., Recorder]) 
     assert len(run.fetches()) > 12
 
 
+def test_a_worker_takes_no_more_at_once_than_it_says(make_stage: MakeStage, tmp_path: Path) -> None:
+    """Of what the broker sends a worker takes at most 50,000 records as one batch, though a single
+    batch of a producer has more, packed into less than a MiB; and 4 MiB of what is not packed,
+    though a partition has 30 MB waiting.
+    """
+    stage = make_stage(partitions=2, config={"max.message.bytes": str(8 * 2**20)})
+    many, large = 120_000, 30_000
+    source = stage.topology.source
+    in_one = {"batch.size": 8 * 2**20, "batch.num.messages": many, "linger.ms": 2_000}
+    packed: dict[str, str | int] = {"compression.type": "zstd", **in_one}
+    produce(stage.bootstrap, source, events(many), 0, **packed)
+    padded = [(key, value[:-1] + b',"pad":"%s"}' % (b"x" * 1_000)) for key, value in events(large)]
+    produce(stage.bootstrap, source, padded, 1)
+    notes = tmp_path / "notes"
+    arguments = ("run", str(stage.file), "--data-dir", str(stage.data_dir()))
+    with (tmp_path / "said").open("wb") as said:
+        worker = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "tests.broker.noted_worker", str(notes), *arguments),
+                *("--bootstrap", stage.bootstrap),
+            ],
+            stdout=said,
+            stderr=said,
+        )
+        try:
+            wait_until(lambda: stage.committed() == {0: many, 1: large}, "all", 200)
+            worker.terminate()
+            assert worker.wait(STOP_S) == 0
+        finally:
+            worker.kill()
+            worker.wait()
+    batches = [json.loads(line) for line in notes.read_text().splitlines()]
+    assert max(count for count, _ in batches) == 50_000
+    assert 2 * 2**20 < max(size for count, size in batches if size / count > 1_000) <= 4 * 2**20
+
+
 def test_holes_of_transactions_are_read_through(make_stage: MakeStage) -> None:
     """A topic written by transactions has a marker after each: offsets with holes. All records
     are counted, over a restart too, and the last one is committed; what a producer took back is

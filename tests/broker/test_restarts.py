@@ -83,7 +83,7 @@ def test_a_worker_killed_in_a_backlog_repeats_and_loses_nothing(make_stage: Make
 
 def test_one_hot_key_loses_no_event_to_a_kill(make_stage: MakeStage) -> None:
     """All events of one key, whose state is written at every flush: killed in the middle, with its
-    folder and without, the counts go on from where they were.
+    folder and without, the counts go on from where they were. (faust-streaming/faust 333)
     """
     stage = make_stage(partitions=1)
     produce(stage.bootstrap, stage.topology.source, events(200_000, keys=1))

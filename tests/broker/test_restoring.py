@@ -55,6 +55,7 @@ def delete_records(admin: AdminClient, topic: str, before: dict[int, int]) -> No
 def test_many_keys_written_at_once_survive(make_stage: MakeStage) -> None:
     """100,000 keys, written in a few flushes by a worker that is killed in between, are restored
     from the changelog whole; the worker tells how many records that took.
+    (faust-streaming/faust 333)
     """
     stage = make_stage(partitions=2)
     produce(stage.bootstrap, stage.topology.source, events(120_000, keys=MANY_KEYS))
@@ -75,7 +76,7 @@ def test_many_keys_written_at_once_survive(make_stage: MakeStage) -> None:
 def test_a_compacted_changelog_is_restored(make_stage: MakeStage, admin: AdminClient) -> None:
     """With offsets missing everywhere, also where an older folder ends and where the changelog
     does, a worker restores all states: one without its folder, and one in a folder that another
-    worker has left behind.
+    worker has left behind. (faust-streaming/faust 176)
     """
     stage = make_stage(partitions=1)
     produce(stage.bootstrap, stage.topology.source, events(10_000))
@@ -118,7 +119,7 @@ def test_an_emptied_changelog_keeps_nobody_waiting(
 ) -> None:
     """A changelog partition without a record, whose offsets do not begin at 0: a worker goes on
     from its tables, and one without tables reads its source from the beginning. Both count
-    everything once.
+    everything once. (faust-streaming/faust 597)
     """
     stage = make_stage(partitions=2)
     produce(stage.bootstrap, stage.topology.source, events(10_000))
@@ -136,7 +137,7 @@ def test_emptied_changelogs_keep_no_standby_waiting(
     make_stage: MakeStage, admin: AdminClient
 ) -> None:
     """Two workers, of which each stands by for the other's emptied partition: both are ready, and
-    count everything once.
+    count everything once. (faust-streaming/faust 597)
     """
     stage = make_stage(partitions=2)
     produce(stage.bootstrap, stage.topology.source, events(10_000))
@@ -154,7 +155,7 @@ def test_what_is_deleted_while_it_is_restored_is_missed(
     bootstrap_servers: str, make_topic: MakeTopic, admin: AdminClient
 ) -> None:
     """Where the record that comes next has been deleted, a reader of all neither waits for it nor
-    goes on behind it; one that takes what there is does.
+    goes on behind it; one that takes what there is does. (faust-streaming/faust 651)
     """
     topic = make_topic("changelog", config={"cleanup.policy": "compact"})
     produce(bootstrap_servers, topic, [(b"%d" % i, b"state") for i in range(10)], partition=0)

@@ -58,7 +58,9 @@ def test_output_topic_with_fewer_partitions(
 
 
 def test_data_folder_of_a_running_worker(make_stage: MakeStage) -> None:
-    """The second worker in a folder is turned away, the first goes on."""
+    """The second worker in a folder is turned away, the first goes on.
+    (faust-streaming/faust 92)
+    """
     stage = make_stage(partitions=1)
     with stage.worker() as first:
         first.await_ready()
@@ -146,7 +148,9 @@ def test_source_topic_made_anew(make_stage: MakeStage, admin: AdminClient) -> No
 
 
 def test_changelog_made_anew(make_stage: MakeStage, admin: AdminClient) -> None:
-    """Tables ahead of a changelog that was deleted are found out, and the advice leads on."""
+    """Tables ahead of a changelog that was deleted are found out, and the advice leads on.
+    (faust-streaming/faust 158)
+    """
     stage = make_stage(partitions=1)
     produce(stage.bootstrap, stage.topology.source, events(5_000))
     stage.drain()

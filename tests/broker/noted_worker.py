@@ -1,0 +1,25 @@
+"""A worker that notes its batches: `noted_worker.py FILE ARGUMENTS...`, those of `slidestat`.
+
+In FILE it writes, for each batch, a JSON line: how many records, and how many bytes of values.
+"""
+
+import json
+import sys
+from collections.abc import Awaitable
+from pathlib import Path
+
+from app.cli import main
+from app.streaming.pipeline import Pipeline
+from app.streaming.records import RecordBatch
+
+if __name__ == "__main__":
+    _notes = Path(sys.argv.pop(1)).open("a")  # noqa: SIM115 - as long as the process
+    _process = Pipeline.process
+
+    def process_and_note(pipeline: Pipeline, batch: RecordBatch) -> Awaitable[bool]:
+        size = sum(len(value or b"") for value in batch.values)
+        print(json.dumps([len(batch), size]), file=_notes, flush=True)
+        return _process(pipeline, batch)
+
+    Pipeline.process = process_and_note  # type: ignore[assignment, method-assign]
+    main()
