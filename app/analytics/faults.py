@@ -10,12 +10,16 @@ from app.errors import SlidestatError
 
 # How the traceback of a Python worker ends where the fault is one of ours.
 _OURS = re.compile(r"^app\.(?:errors|synopses\.errors)\.\w+: (?P<text>.+)$", re.MULTILINE)
+# How that of any other fault ends: with the first line that is not indented.
+_OTHER = re.compile(
+    r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)*(?P<text>\S.*)$", re.MULTILINE
+)
 
 
 @contextmanager
 def in_words(what: str, advice: str) -> Iterator[None]:
     """Raise SlidestatError if `what` breaks off: with our own words where the fault is one of ours,
-    else with the first line of what Spark says.
+    else with what a Python worker's traceback comes to, or the first line of what Spark says.
     """
     try:
         yield
@@ -24,4 +28,6 @@ def in_words(what: str, advice: str) -> Iterator[None]:
         ours = _OURS.search(told)
         if ours is not None:
             raise SlidestatError(f"{what} broke off: {ours['text']}") from error
-        raise SlidestatError(f"{what} broke off: {told.splitlines()[0]}", advice) from error
+        other = _OTHER.search(told)
+        text = told.splitlines()[0] if other is None else other["text"]
+        raise SlidestatError(f"{what} broke off: {text}", advice) from error
