@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from app.client.connection import require_broker
 from app.doctor.finding import Finding, Verdict
-from app.doctor.permissions import cluster_permissions, worker_permissions
+from app.doctor.permissions import cluster_permission, creation_permission, worker_permissions
 from app.errors import SlidestatError
 from app.security.settings import broker_security
 from app.streaming.referee import Referee
@@ -30,6 +30,8 @@ def brokers(bootstrap: str, topology: Topology | Referee | None) -> Iterator[Fin
         f"{bootstrap}: cluster {cluster.cluster_id}, {count} broker{'s' if count != 1 else ''},"
         f" {len(cluster.topics)} topics",
     )
-    yield from cluster_permissions(bootstrap)
-    if topology is not None:
+    yield cluster_permission(bootstrap)
+    if topology is None:
+        yield creation_permission(bootstrap)
+    else:
         yield from worker_permissions(bootstrap, topology)

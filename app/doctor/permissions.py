@@ -49,20 +49,23 @@ class _Use:
     makes: bool = True
 
 
-def cluster_permissions(bootstrap: str) -> Iterator[Finding]:
-    """What is allowed whatever the topology; none of it is needed where topics exist."""
+def cluster_permission(bootstrap: str) -> Finding:
+    """Whether this user may write idempotently by the word of the cluster."""
+    return _idempotent_writes(admin_client(bootstrap))
+
+
+def creation_permission(bootstrap: str) -> Finding:
+    """Whether this user may create a topic of any name; none is needed where topics exist."""
     admin = admin_client(bootstrap)
-    yield _idempotent_writes(admin)
     refusal = _refusal_to_create(admin, f"slidestat-doctor-{uuid.uuid4().hex[:8]}")
     if refusal is None:
-        yield Finding("topics", Verdict.GOOD, "this user may create them")
-    else:
-        yield Finding(
-            "topics",
-            Verdict.MISSING,
-            f"this user may not create any of any name: {refusal}",
-            "Name a topology, `slidestat doctor TOPOLOGY`, to see whether it needs to.",
-        )
+        return Finding("topics", Verdict.GOOD, "this user may create them")
+    return Finding(
+        "topics",
+        Verdict.MISSING,
+        f"this user may not create one of any name: {refusal}",
+        "Name a topology, `slidestat doctor TOPOLOGY`, to see whether it needs to.",
+    )
 
 
 def worker_permissions(bootstrap: str, topology: Topology | Referee) -> Iterator[Finding]:

@@ -27,7 +27,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from app.client.reading import reading
 from app.doctor.finding import Finding, Verdict
-from app.doctor.permissions import cluster_permissions, worker_permissions
+from app.doctor.permissions import cluster_permission, creation_permission, worker_permissions
 from app.local.broker import LocalBroker
 from app.streaming.referee import Referee
 from app.streaming.scan import scan
@@ -201,7 +201,8 @@ class Examined:
         return {found.check: found for found in worker_permissions(self._bootstrap, topology)}
 
     def cluster(self) -> dict[str, Finding]:
-        return {found.check: found for found in cluster_permissions(self._bootstrap)}
+        found = (cluster_permission(self._bootstrap), creation_permission(self._bootstrap))
+        return {finding.check: finding for finding in found}
 
 
 def bad(found: dict[str, Finding]) -> list[str]:
