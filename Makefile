@@ -73,7 +73,7 @@ format: setup ## mend the formatting, and what lint can mend
 	$(BIN)/ruff format .
 
 # Tests of synopses and of partitions share nothing, so they share the cores; the others share a broker.
-PURE := tests/laws tests/golden tests/streaming
+PURE := tests/laws tests/golden tests/streaming tests/declared tests/analytics tests/testing
 
 test: setup check ## everything: lint, types and all tests, on a real broker
 	@# The kernels that collecting needs are compiled once here, not in each of the two processes.

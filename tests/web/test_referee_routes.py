@@ -132,7 +132,7 @@ async def test_the_command_shows_who_is_absent(capsys: pytest.CaptureFixture[str
     """`slidestat query` of a referee: the figures' rows, then on standard error who is not in."""
     async with serving_of(REFEREE, sold(ONE, 2)) as [worker]:
         asked = (worker.url, "shop-global", "hot", ["1h"], ["count"], [])
-        await asyncio.to_thread(query, *asked, as_json=False)
+        await asyncio.to_thread(query, *asked, None, as_json=False)
         with pytest.raises(SlidestatError, match="no key 'warm'"):
             await asyncio.to_thread(ask, worker.url, "shop-global", "warm")
     shown = capsys.readouterr()
