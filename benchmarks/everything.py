@@ -35,8 +35,8 @@ _RATE = 1_000
 @dataclass(frozen=True)
 class Plan:
     """What is run: the systems, events and rounds of the comparison on `sums`; other workloads,
-    with which systems and how many rounds; which systems are restarted, after how many events; the
-    events of the demonstration; for how long latency is measured.
+    with which systems and how many rounds; which systems are restarted, after how many events; for
+    how long latency is measured.
     """
 
     systems: tuple[str, ...]
@@ -47,7 +47,6 @@ class Plan:
     others_runs: int
     restarted: tuple[str, ...]
     restart_events: int
-    demonstration_events: int
     latency_s: int
 
 
@@ -64,7 +63,6 @@ QUICK = Plan(
     2,
     _RESTARTED,
     10_000,
-    EVENTS,
     12,
 )
 FULL = Plan(
@@ -76,7 +74,6 @@ FULL = Plan(
     2,
     tuple(SYSTEMS),
     40_000,
-    EVENTS,
     60,
 )
 
@@ -140,7 +137,7 @@ def run(plan: Plan, json: Path, console: Console) -> None:
         systems = [SYSTEMS[name] for name in names]
         workloads[case] = measure(case, systems, plan.events, None, None, runs, console)
         results.write(json, workloads, more)
-    demonstration = demonstrate(plan.demonstration_events)
+    demonstration = demonstrate(EVENTS)
     console.print(
         f"demonstration: {demonstration['events_per_cpu_s']:,.0f} events a CPU second; the article"
         ' of 2013: "a few hundred thousand events per second"',

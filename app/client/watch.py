@@ -20,6 +20,7 @@ from confluent_kafka import (
 from app.errors import SlidestatError
 from app.security.clients import client_config
 from app.streaming.output_codec import AnyFormat, NotAnEmissionError
+from app.streaming.scan import concerns_group
 from schemas.dead_letter import DeadLetterHeaders, Reason
 from schemas.emission import Emission
 
@@ -144,8 +145,8 @@ class EmissionReader:
         return self._decoded(message.value() or b"", texts)
 
     def _fault(self, fault: KafkaError) -> None:
-        if fault.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-            return  # The client asks about its group; nothing is read by it.
+        if concerns_group(fault):
+            return
         if fault.code() == KafkaError._ALL_BROKERS_DOWN or not fault.retriable():
             self._lost = fault.str()
 

@@ -124,11 +124,11 @@ def _idempotent_writes(admin: AdminClient) -> Finding:
         allowed = told.authorized_operations
     if allowed is None:
         found = "the brokers do not tell whether this user may write idempotently"
-        return Finding("cluster", Verdict.MISSING, found, older)
-    if _lacking((AclOperation.IDEMPOTENT_WRITE,), allowed):
+    elif _lacking((AclOperation.IDEMPOTENT_WRITE,), allowed):
         found = "this user has no IdempotentWrite"
-        return Finding("cluster", Verdict.MISSING, found, older)
-    return Finding("cluster", Verdict.GOOD, "this user may write idempotently")
+    else:
+        return Finding("cluster", Verdict.GOOD, "this user may write idempotently")
+    return Finding("cluster", Verdict.MISSING, found, older)
 
 
 def _unseen_topic(admin: AdminClient, bootstrap: str, use: _Use, fault: KafkaError) -> Finding:

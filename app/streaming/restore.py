@@ -25,7 +25,7 @@ from app.streaming.ownership import NO_EPOCH, Headers, Restored
 from app.streaming.progress import RestoreProgress
 from app.streaming.scan import open_scanner, scan
 
-_EPOCH_KEY = b"e"
+EPOCH_KEY = b"e"
 _NO_OFFSET = -1
 _CHUNK = 10_000
 _RETRY_S = 1.0
@@ -72,11 +72,11 @@ class StateStore(Store):
         """Have the batch also say up to where its partition follows the changelog."""
         batch.put(self.offset_key, b"%d" % offset)
         if epoch != NO_EPOCH:
-            batch.put(_EPOCH_KEY, b"%d" % epoch)
+            batch.put(EPOCH_KEY, b"%d" % epoch)
 
     def newest_epoch(self, partition: int) -> int:
         """The largest epoch of a partition's records so far."""
-        return int(self._db_for_partition(partition).get(_EPOCH_KEY) or NO_EPOCH)
+        return int(self._db_for_partition(partition).get(EPOCH_KEY) or NO_EPOCH)
 
     def apply_changelog_batch(
         self,

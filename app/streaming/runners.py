@@ -280,11 +280,11 @@ class DistinctWhereRunner:
         if len(work.times):
             raise SynopsisError("a question takes no events in")
         answers = np.empty((3, len(work.query_times), len(work.windows)))
-        waves = list(map(self._wave, states))
+        waves, is_meant = list(map(self._wave, states)), self.is_meant
         for wave, queries in zip(waves, pairwise(work.query_starts.tolist()), strict=True):
             for query in range(*queries):
                 for place, window in enumerate(work.windows.tolist()):
-                    found = wave.query(window, int(work.query_times[query]), self.is_meant)
+                    found = wave.query(window, int(work.query_times[query]), is_meant)
                     answers[:, query, place] = found.estimate, found.lower, found.upper
         return Answered([wave.to_bytes() for wave in waves], {"distinct": answers})
 

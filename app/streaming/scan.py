@@ -30,6 +30,13 @@ def open_scanner(bootstrap: str, *, must_be_whole: bool = False) -> Consumer:
     )
 
 
+def concerns_group(fault: KafkaError) -> bool:
+    """Whether a fault is of the group alone, which the client asks about though nothing is read by
+    it.
+    """
+    return fault.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+
+
 def scan(consumer: Consumer, topic: str, starts: Mapping[int, int]) -> Iterator[Message]:
     """The records of a topic from these offsets by partition to the ends that they have now.
 
@@ -52,8 +59,8 @@ def scan(consumer: Consumer, topic: str, starts: Mapping[int, int]) -> Iterator[
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         for message in messages:
             error = message.error()
-            if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-                continue  # The client asks about its group; nothing is read by it.
+            if error is not None and concerns_group(error):
+                continue
             partition, offset = message.partition() or 0, message.offset() or 0
             if error is None and offset < ends.get(partition, 0):
                 yield message

@@ -133,8 +133,9 @@ def _(
     times: Sequence[int],
     windows: Int64s,
 ) -> Answered:
+    is_meant = runner.is_meant
     found = [
-        [answer[:3] for answer in union_distinct_where(bundle, windows, time, runner.is_meant)]
+        [answer[:3] for answer in union_distinct_where(bundle, windows, time, is_meant)]
         for bundle, time in zip(bundles, times, strict=True)
     ]
     return Answered([], {"distinct": np.moveaxis(np.array(found, np.float64), 2, 0)})

@@ -3,11 +3,9 @@
 from collections.abc import Iterable
 
 from app.streaming.ownership import NO_EPOCH, Restored
-from app.streaming.restore import StateStore
+from app.streaming.restore import EPOCH_KEY, StateStore
 from benchmarks.stored import stopped_table
 from tests.broker.workers import Record, Stage, Worker
-
-_EPOCH_KEY = b"e"
 
 
 def check_databases(stage: Stage, workers: Iterable[Worker]) -> int:
@@ -24,7 +22,7 @@ def check_databases(stage: Stage, workers: Iterable[Worker]) -> int:
             records = changelog[partition]
             with stopped_table(stage.topology, partition, worker.data_dir) as table:
                 rows = dict(table.database.items())
-            rows.pop(_EPOCH_KEY, None)
+            rows.pop(EPOCH_KEY, None)
             last = int(rows.pop(StateStore.offset_key, b"-1"))
             assert rows == restored(r for r in records if r.offset <= last), (path, last)
             databases += 1

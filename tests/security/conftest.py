@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -138,6 +139,27 @@ def environment_of(variables: Mapping[str, str]) -> dict[str, str]:
     others = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
     root = str(Path(__file__).parents[2])
     return others | {"PYTHONPATH": root, "COLUMNS": "300"} | dict(variables)
+
+
+@contextmanager
+def secured_worker(
+    variables: Mapping[str, str], topology: Path, data: Path, said: Path
+) -> "Iterator[subprocess.Popen[bytes]]":
+    """A worker in that environment, which tells `said`; killed, if it runs yet when this ends."""
+    with said.open("w") as out:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "app.cli", "run", str(topology), "--data-dir", str(data)],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=environment_of(variables),
+        )
+    try:
+        yield worker
+    finally:
+        if worker.poll() is None:
+            worker.kill()
+            worker.wait()
 
 
 @pytest.fixture

@@ -5,8 +5,6 @@ The broker has Kafka's own authorizer, and a user who may do what the lists say 
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,7 +33,7 @@ from app.streaming.topology import Topology
 from app.topology_files import load_declaration, load_topology
 from schemas.emission import Emission, Figure
 from tests.broker.workers import wait_until
-from tests.security.conftest import RunSecured, environment_of
+from tests.security.conftest import RunSecured, secured_worker
 
 USER, PASSWORD = "clerk", "of-the-clerk"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "secured-brokers.md"
@@ -373,14 +371,6 @@ def records(guarded: Guarded, topic: str) -> Iterator[bytes]:
 def last_count(guarded: Guarded, file: Path, declared: Topology, data: Path, minute: int) -> Figure:
     """The count of the span at that minute, by a worker of the user's that ends well."""
     said = data.with_suffix(".said")
-    with said.open("w") as out:
-        worker = subprocess.Popen(
-            [sys.executable, "-m", "app.cli", "run", str(file), "--data-dir", data],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            env=environment_of(guarded.environment),
-        )
     found: list[Figure] = []
 
     def emitted() -> bool:
@@ -395,12 +385,8 @@ def last_count(guarded: Guarded, file: Path, declared: Topology, data: Path, min
         found[:] = [e.figures[0] for e in emissions if e.window_end_ms == end]
         return bool(found)
 
-    try:
+    with secured_worker(guarded.environment, file, data, said) as worker:
         wait_until(emitted, "an emission", 240)
         worker.terminate()
         assert worker.wait(60) == 0, said.read_text()
-    finally:
-        if worker.poll() is None:
-            worker.kill()
-            worker.wait()
     return found[0]

@@ -1,8 +1,6 @@
 """A worker and the clients on a broker that lets in only whom it knows."""
 
 import json
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from confluent_kafka import Producer
 from app.local.folders import log_folder
 from schemas.emission import Emission, Figure
 from tests.broker.workers import wait_until
-from tests.security.conftest import PASSWORD, RunSecured, Secured, environment_of
+from tests.security.conftest import PASSWORD, RunSecured, Secured, secured_worker
 
 OF_THE_CLIENT = ("KAFKA_SSL_CERTIFICATE_FILE", "KAFKA_SSL_KEY_FILE", "KAFKA_SSL_KEY_PASSWORD")
 TOPOLOGY = """
@@ -59,23 +57,7 @@ def test_every_client_is_let_in(
     assert produced.returncode == 0, produced.stderr
 
     said = tmp_path / "said"
-    with said.open("w") as out:
-        worker = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "app.cli",
-                "run",
-                str(topology),
-                "--data-dir",
-                tmp_path / "data",
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            env=environment_of(variables),
-        )
-    try:
+    with secured_worker(variables, topology, tmp_path / "data", said) as worker:
         output = f"{secured_topic}-statistics"
         watch = ("watch", "--topic", output, "--once", "--json", "--from-beginning")
 
@@ -86,10 +68,6 @@ def test_every_client_is_let_in(
         wait_until(emitted, "an emission", 180)
         worker.terminate()
         assert worker.wait(30) == 0, said.read_text()
-    finally:
-        if worker.poll() is None:
-            worker.kill()
-            worker.wait()
     logs = "".join(path.read_text() for path in (tmp_path / "data").glob("*.log"))
     assert PASSWORD not in said.read_text() + logs
 
