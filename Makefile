@@ -73,7 +73,7 @@ format: setup ## mend the formatting, and what lint can mend
 	$(BIN)/ruff format .
 
 # Tests of synopses and of partitions share nothing, so they share the cores; the others share a broker.
-PURE := tests/laws tests/golden tests/streaming tests/declared tests/analytics tests/testing
+PURE := tests/laws tests/golden tests/engine tests/declare tests/audit tests/testing
 
 test: setup check ## everything: lint, types and all tests, on a real broker
 	@# The kernels that collecting needs are compiled once here, not in each of the two processes.
@@ -114,7 +114,7 @@ audit: setup ## known vulnerabilities of what is locked, as PyPI tells them; nee
 	    --strict
 
 schemas: setup ## write the JSON Schemas again after a change of the structs
-	$(BIN)/python -m schemas.publish
+	$(BIN)/python -m slidestat.schemas.publish
 
 reference: setup ## write the reference of declarations again after a change of fields or docstrings
 	$(BIN)/python -m scripts.reference

@@ -7,10 +7,10 @@ import msgspec
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from app.errors import SlidestatError
-from app.security.clients import client_config
 from benchmarks.exact import Exact
 from benchmarks.workload import Int64s, Workload
+from slidestat.errors import SlidestatError
+from slidestat.kafka.clients import client_config
 
 _MINUTE_MS, _STEP_MS = 60_000, 10_000
 _FETCH = 50_000

@@ -27,18 +27,18 @@ import pyarrow.parquet as pq
 import typer
 from rich.console import Console
 
-from app.analytics.backfill import backfill, fill_lake
-from app.analytics.history import Files, read_files, read_topic
-from app.analytics.lake import Lake
-from app.analytics.session import spark_session
-from app.errors import SlidestatError
-from app.local.broker import LocalBroker
-from app.streaming.topology import Topology
 from benchmarks import results
 from benchmarks.bench import Bench
 from benchmarks.cases import CASES, CaseName, make_topology
 from benchmarks.systems import OURS, SYSTEMS
 from benchmarks.workload import KeyDistribution, Workload, draw
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+from slidestat.local.broker import LocalBroker
+from slidestat.spark.backfill.backfill import backfill, fill_lake
+from slidestat.spark.backfill.history import Files, read_files, read_topic
+from slidestat.spark.lake.lake import Lake
+from slidestat.spark.session import spark_session
 
 _PARTITIONS = 2
 _ATTEMPTS = 3

@@ -20,8 +20,6 @@ from pathlib import Path
 
 import numpy as np
 
-from app.client.topics import create_topology_topics
-from app.local.broker import LocalBroker
 from benchmarks.cases import CASES, CaseName, make_topology
 from benchmarks.check import check_output
 from benchmarks.measure import GroupOffsets, SubjectProcess, memory_verdict
@@ -29,6 +27,8 @@ from benchmarks.progress import Progress
 from benchmarks.results import machine
 from benchmarks.systems import OURS, SYSTEMS
 from benchmarks.workload import Workload, send
+from slidestat.admin.topics import create_topology_topics
+from slidestat.local.broker import LocalBroker
 
 _CASE = CaseName.SUMS
 _PARTITIONS = 2

@@ -10,8 +10,6 @@ from secrets import token_hex
 
 import numpy as np
 
-from app.client.connection import admin_client
-from app.client.topics import create_topic, create_topology_topics
 from benchmarks.answers import topic_bytes
 from benchmarks.cases import CaseName, make_topology
 from benchmarks.check import check_output
@@ -20,6 +18,8 @@ from benchmarks.progress import Progress
 from benchmarks.stored import folder_bytes
 from benchmarks.systems import OURS, System
 from benchmarks.workload import Workload, send
+from slidestat.admin.topics import create_topic, create_topology_topics
+from slidestat.kafka.connection import admin_client
 
 # A loop is timed from here on: its start-up, and what a compiler does while it warms up, are not.
 _WARM_UP = 10

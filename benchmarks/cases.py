@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.streaming.statistics import DEFAULT, Count, Mean, Quantiles, Statistic, Sum
-from app.streaming.topology import Topology
 from benchmarks.workload import KeyDistribution, Workload, draw, flights
+from slidestat.declare.statistics import DEFAULT, Count, Mean, Quantiles, Statistic, Sum
+from slidestat.declare.topology import Topology
 
 
 class CaseName(StrEnum):

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from confluent_kafka import Consumer, TopicPartition
 
-from app.errors import SlidestatError
-from app.security.clients import client_config
-from app.streaming.topology import Topology
 from benchmarks.exact import Exact
 from benchmarks.figures import Figure, fault_of
 from benchmarks.workload import Int64s, Workload
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+from slidestat.kafka.clients import client_config
 
 _FETCH = 50_000
 _TIMEOUT_S = 30.0

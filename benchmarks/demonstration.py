@@ -15,8 +15,8 @@ import time
 
 import numpy as np
 
-from app.synopses.waves import ApproximateCount, ApproximateCountParameters
 from benchmarks.results import machine
+from slidestat.synopses import ApproximateCount, ApproximateCountParameters
 
 EVENTS, WINDOW, EPSILON = 100_000_000, 1_000_000, 0.01
 _BATCH = 10_000

@@ -20,8 +20,10 @@ from typing import Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from app.streaming.partition import PartitionProcessor
-from app.streaming.statistics import (
+from benchmarks.exact import Exact, variance
+from benchmarks.inside import batches
+from benchmarks.workload import Int64s, KeyDistribution, Workload, draw
+from slidestat.declare.statistics import (
     Above,
     Count,
     Deviation,
@@ -40,12 +42,10 @@ from app.streaming.statistics import (
     TopItems,
     Variance,
 )
-from app.streaming.topology import Topology
-from app.testing.memory_store import MemoryStore
-from benchmarks.exact import Exact, variance
-from benchmarks.inside import batches
-from benchmarks.workload import Int64s, KeyDistribution, Workload, draw
-from schemas.emission import Emission, Figure
+from slidestat.declare.topology import Topology
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.schemas.emission import Emission, Figure
+from slidestat.testing.memory_store import MemoryStore
 
 EVENTS = 200_000
 _KEYS, _ITEMS = 10, 20_000

@@ -17,7 +17,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from app.errors import SlidestatError
 from benchmarks import results
 from benchmarks.bench import Bench
 from benchmarks.cases import CASES, CaseName
@@ -27,6 +26,7 @@ from benchmarks.latency import measure_latencies
 from benchmarks.peers.environments import UnavailableError
 from benchmarks.systems import BARE, OURS, SYSTEMS
 from benchmarks.throughput import PARTITIONS, broker, measure, run_command
+from slidestat.errors import SlidestatError
 
 # Plain Faust can keep up with it.
 _RATE = 1_000

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from app.streaming.records import RecordBatch
 from benchmarks.workload import Workload
+from slidestat.engine.records import RecordBatch
 
 
 def batches(workload: Workload, topic: str, size: int) -> Iterator[RecordBatch]:

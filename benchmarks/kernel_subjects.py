@@ -11,36 +11,33 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from app.synopses import CountParameters, SumParameters, run_batch
-from app.synopses.distinct import (
+from slidestat.synopses import (
     BitmapsParameters,
-    DistinctParameters,
-    run_bitmaps_batch,
-    run_distinct_batch,
-)
-from app.synopses.framework import (
     CounterTableParameters,
-    LpNormParameters,
-    ValueHistogramParameters,
-    run_counter_table_batch,
-    run_lp_norm_batch,
-    run_value_histogram_batch,
-)
-from app.synopses.levels import (
-    FrequentParameters,
-    QuantileParameters,
-    run_frequent_batch,
-    run_quantile_batch,
-)
-from app.synopses.values import (
+    CountParameters,
+    DistinctParameters,
     ExtremeParameters,
+    FrequentParameters,
+    LpNormParameters,
+    QuantileParameters,
     SampleParameters,
     SpreadParameters,
+    SumParameters,
+    ValueHistogramParameters,
+    WaveParameters,
+    run_batch,
+    run_bitmaps_batch,
+    run_counter_table_batch,
+    run_distinct_batch,
     run_extreme_batch,
+    run_frequent_batch,
+    run_lp_norm_batch,
+    run_quantile_batch,
     run_sample_batch,
     run_spread_batch,
+    run_value_histogram_batch,
+    run_wave_batch,
 )
-from app.synopses.waves import WaveParameters, run_wave_batch
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]

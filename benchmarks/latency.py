@@ -22,10 +22,6 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from app.client.connection import admin_client
-from app.client.topics import create_topic
-from app.errors import SlidestatError
-from app.streaming.topology import Topology
 from benchmarks import results
 from benchmarks.answers import Answers, read_messages
 from benchmarks.cases import CaseName, make_topology
@@ -38,6 +34,10 @@ from benchmarks.progress import Progress
 from benchmarks.systems import OURS, SYSTEMS
 from benchmarks.throughput import PARTITIONS, broker, run_command
 from benchmarks.workload import Workload
+from slidestat.admin.topics import create_topic
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+from slidestat.kafka.connection import admin_client
 
 _EVERY = "1s"
 _NAME = "latency"

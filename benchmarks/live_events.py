@@ -5,10 +5,10 @@ import time
 import numpy as np
 from confluent_kafka import Producer
 
-from app.errors import SlidestatError
-from app.security.clients import client_config
 from benchmarks.answers import read_messages
 from benchmarks.workload import Int64s, Workload
+from slidestat.errors import SlidestatError
+from slidestat.kafka.clients import client_config
 
 KEYS = 1_000
 _CENTS = 125

@@ -19,9 +19,9 @@ from pathlib import Path
 import psutil
 from confluent_kafka import Consumer, TopicPartition
 
-from app.errors import SlidestatError
-from app.security.clients import client_config
 from benchmarks.progress import Progress
+from slidestat.errors import SlidestatError
+from slidestat.kafka.clients import client_config
 
 _LOOK_S = 0.02
 _WEIGH_S = 0.2

@@ -24,8 +24,6 @@ from pathlib import Path
 
 import numpy as np
 
-from app.client.topics import create_topology_topics
-from app.local.broker import LocalBroker
 from benchmarks.cases import CASES, CaseName, make_topology
 from benchmarks.check import check_output
 from benchmarks.measure import (
@@ -40,6 +38,8 @@ from benchmarks.results import machine
 from benchmarks.stored import changelog_end, folder_bytes, read_changelog, read_table
 from benchmarks.systems import OURS, SYSTEMS
 from benchmarks.workload import Int64s, Workload, send
+from slidestat.admin.topics import create_topology_topics
+from slidestat.local.broker import LocalBroker
 
 _CASE = CaseName.MILLION_KEYS
 _PARTITIONS = 2

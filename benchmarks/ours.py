@@ -14,18 +14,18 @@ from pathlib import Path
 
 import numpy as np
 
-from app.client.options import LOOPBACK
-from app.client.worker_topics import prepare_topics
-from app.streaming.partition import PartitionProcessor
-from app.streaming.pipeline import Pipeline
-from app.streaming.records import RecordBatch
-from app.streaming.topology import Topology
-from app.streaming.worker import run_worker
-from app.web.address import listen
-from app.web.history import OutputHistory
-from app.web.server import QueryServer
 from benchmarks.cases import CaseName, make_topology
 from benchmarks.progress import Progress
+from slidestat.admin.worker_topics import prepare_topics
+from slidestat.declare.topology import Topology
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.engine.records import RecordBatch
+from slidestat.faust.pipeline import Pipeline
+from slidestat.faust.worker import run_worker
+from slidestat.options import LOOPBACK
+from slidestat.web.address import listen
+from slidestat.web.history import OutputHistory
+from slidestat.web.server import QueryServer
 
 
 class _NoStore:

@@ -17,10 +17,10 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from app.synopses import CountParameters, ExponentialHistogram
-from app.synopses.waves.count_wave import CountWave
-from app.synopses.waves.wave_parameters import WaveParameters
 from benchmarks.peers.environments import environment_python
+from slidestat.synopses import CountParameters, ExponentialHistogram
+from slidestat.synopses.waves.count_wave import CountWave
+from slidestat.synopses.waves.wave_parameters import WaveParameters
 
 _RESULTS = Path(__file__).with_name("results")
 DATA = _RESULTS / "pictures.json"
@@ -34,7 +34,7 @@ _WINDOW_MS = 10 * _HOUR_MS
 
 def departures() -> npt.NDArray[np.int64]:
     """int64[events]: when flights left the airport, in milliseconds, not falling."""
-    file = resources.files("app.demo_data") / "flights-2001.parquet"
+    file = resources.files("slidestat.demo") / "data" / "flights-2001.parquet"
     with resources.as_file(file) as path:
         flights = pq.read_table(path, columns=["date", "origin"])
     times = flights.filter(pc.equal(flights["origin"], _AIRPORT))["date"]

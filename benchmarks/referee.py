@@ -26,18 +26,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from app.streaming.records import RecordBatch
-from app.streaming.referee import Referee
-from app.streaming.referee_partition import RefereeProcessor
-from app.streaming.statistics import Count, Mean, Quantiles
-from app.streaming.topology import Topology
-from app.synopses.distinct import DistinctParameters, DistinctWave, insert_bits
-from app.synopses.distinct.distinct_parameters import plan
-from app.synopses.merge import Bundle, union_distinct
-from app.testing import RefereeDriver, TopologyDriver
-from app.testing.memory_store import MemoryStore
-from app.topology_files import load_declaration
-from schemas.synopsis import SynopsisKey, decode_key
+from slidestat import RefereeDriver, TopologyDriver
+from slidestat.declare.forms.files import load_declaration
+from slidestat.declare.referee import Referee
+from slidestat.declare.statistics import Count, Mean, Quantiles
+from slidestat.declare.topology import Topology
+from slidestat.engine.records import RecordBatch
+from slidestat.referee.referee_partition import RefereeProcessor
+from slidestat.schemas.synopsis import SynopsisKey, decode_key
+from slidestat.synopses import Bundle, DistinctParameters, DistinctWave, insert_bits, union_distinct
+from slidestat.synopses.distinct.distinct_parameters import plan
+from slidestat.testing.memory_store import MemoryStore
 
 PARTITIONS = 4
 FLIGHTS = 600_000
@@ -51,7 +50,9 @@ LEAST_EPSILON = 1 / 64
 
 def flights(count: int) -> list[dict[str, Any]]:
     """The first `count` of the demo's flights as events."""
-    with resources.as_file(resources.files("app.demo_data") / "flights-2001.parquet") as file:
+    with resources.as_file(
+        resources.files("slidestat.demo") / "data" / "flights-2001.parquet"
+    ) as file:
         table = pq.read_table(file).slice(0, count)
     times = pc.cast(pc.cast(table["date"], pa.timestamp("ms")), pa.int64())
     columns = (table["origin"], times, table["delay"], table["destination"])

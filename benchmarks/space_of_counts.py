@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.synopses import CountParameters, ExponentialHistogram
+from slidestat.synopses import CountParameters, ExponentialHistogram
 
 EPSILONS = (0.1, 0.01, 0.001)
 CHUNK = 5_000_000

@@ -17,14 +17,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from app.streaming.partition import PartitionProcessor
-from app.streaming.records import RecordBatch
-from app.streaming.statistics import DEFAULT, Count, Mean, Statistic, Sum
-from app.streaming.topology import Topology
-from app.testing.memory_store import MemoryStore
 from benchmarks.inside import batches
 from benchmarks.results import machine
 from benchmarks.workload import Int64s, KeyDistribution, Workload, draw
+from slidestat.declare.statistics import DEFAULT, Count, Mean, Statistic, Sum
+from slidestat.declare.topology import Topology
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.engine.records import RecordBatch
+from slidestat.testing.memory_store import MemoryStore
 
 SETS: dict[str, Sequence[Statistic]] = {
     "count": (Count(),),

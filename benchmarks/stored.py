@@ -9,10 +9,10 @@ from pathlib import Path
 import rocksdict
 from confluent_kafka import Consumer, TopicPartition
 
-from app.security.clients import client_config
-from app.streaming.partition import PartitionProcessor
-from app.streaming.table import TablePartition
-from app.streaming.topology import Topology
+from slidestat.declare.topology import Topology
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.faust.table import TablePartition
+from slidestat.kafka.clients import client_config
 
 _FETCH = 50_000
 _TIMEOUT_S = 30.0

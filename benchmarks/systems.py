@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from app.analytics.session import require_spark
-from app.errors import SlidestatError
-from app.local.folders import cache_folder
-from app.local.jars import fetched_jars, kafka_classpath
-from app.local.java import find_java
 from benchmarks.answers import Answers
 from benchmarks.cases import CaseName
 from benchmarks.peers.environments import UnavailableError, environment_python
+from slidestat.errors import SlidestatError
+from slidestat.local.folders import cache_folder
+from slidestat.local.jars import fetched_jars, kafka_classpath
+from slidestat.local.java import find_java
+from slidestat.spark.session import require_spark
 
 _PEERS = Path(__file__).with_name("peers")
 _JAVA_SOURCE = _PEERS / "KafkaStreamsCount.java"

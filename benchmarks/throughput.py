@@ -16,16 +16,16 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from app.client.connection import require_broker
-from app.client.options import BOOTSTRAP_VARIABLE
-from app.errors import SlidestatError
-from app.local.broker import LocalBroker
 from benchmarks import report, results
 from benchmarks.bench import Bench, Run
 from benchmarks.cases import CASES, CaseName, make_topology
 from benchmarks.peers.environments import UnavailableError
 from benchmarks.results import Outcome
 from benchmarks.systems import BARE, OURS, SYSTEMS, System
+from slidestat.errors import SlidestatError
+from slidestat.kafka.connection import require_broker
+from slidestat.local.broker import LocalBroker
+from slidestat.options import BOOTSTRAP_VARIABLE
 
 PARTITIONS = 2
 

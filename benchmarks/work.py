@@ -22,18 +22,18 @@ from typing import Any
 
 import numpy as np
 
-import app
-from app.streaming.partition import PartitionProcessor
-from app.streaming.statistics import DEFAULT, Count, Mean, Statistic, Sum
-from app.streaming.topology import Topology
-from app.testing.memory_store import MemoryStore
+import slidestat
 from benchmarks.inside import batches
 from benchmarks.kernel_subjects import OF_ITEMS, WHOLE_SET, Insert, States
 from benchmarks.workload import KeyDistribution, draw
+from slidestat.declare.statistics import DEFAULT, Count, Mean, Statistic, Sum
+from slidestat.declare.topology import Topology
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.testing.memory_store import MemoryStore
 
 EXPECTED = Path(__file__).with_name("results") / "work.json"
 
-_ROOT = str(Path(app.__file__).parent)
+_ROOT = str(Path(slidestat.__file__).parent)
 _GAP_MS = 2_000  # A span holds 1,800 events: the histograms are full, and expire.
 _BATCH, _BATCHES = 200, 4
 _KEYS, _EVENTS, _PER_BATCH = 100, 10_000, 5_000

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
 
-from app.errors import SlidestatError
-from app.security.clients import client_config
+from slidestat.errors import SlidestatError
+from slidestat.kafka.clients import client_config
 
 Int64s = npt.NDArray[np.int64]
 
@@ -25,7 +25,9 @@ _KEY = "key-"
 _SEED = 20020106
 _START_MS = 1_700_000_040_000  # a whole minute in November 2023
 _LARGEST_CENTS = 100_00
-_FLIGHTS = Path(__file__).parents[1] / "app" / "demo_data" / "flights-2001.parquet"
+_FLIGHTS = (
+    Path(__file__).parents[1] / "app" / "slidestat" / "demo" / "data" / "flights-2001.parquet"
+)
 
 
 class KeyDistribution(StrEnum):
@@ -123,7 +125,7 @@ def draw(
 
 
 def flights(partitions: int) -> Workload:
-    """600,000 real departures by airport, with the miles to fly as values; see app/demo_data."""
+    """600,000 real departures by airport, with the miles as values; see slidestat/demo/data."""
     table = pq.read_table(_FLIGHTS, columns=["date", "origin", "distance"])
     origins = table["origin"].combine_chunks().dictionary_encode()
     times = table["date"].cast("int64").to_numpy()

@@ -12,12 +12,12 @@ import time
 from importlib import resources
 from pathlib import Path
 
-from app.client.events import Columns
-from app.client.produce import produce_file
-from app.client.topics import create_topology_topics
-from app.demo.workers import Workers
-from app.local.broker import LocalBroker
-from app.topology_files import load_topology
+from slidestat.admin.topics import create_topology_topics
+from slidestat.declare.forms.files import load_topology
+from slidestat.demo.workers import Workers
+from slidestat.local.broker import LocalBroker
+from slidestat.produce.events import Columns
+from slidestat.produce.produce import produce_file
 from tests.web.browser import Browser, chromium
 
 EVENTS_A_SECOND = 8_000.0
@@ -57,7 +57,9 @@ def main(target: Path) -> None:
         with (
             Workers(Path("flights"), broker.bootstrap_servers, folder, 1),
             chromium(folder / "profile") as browser,
-            resources.as_file(resources.files("app.demo_data") / "flights-2001.parquet") as file,
+            resources.as_file(
+                resources.files("slidestat.demo") / "data" / "flights-2001.parquet"
+            ) as file,
         ):
             url = answering_at(folder / "worker-1.log")
 

@@ -12,14 +12,14 @@ from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
-from app.analytics.session import spark_session
-from app.client.events import Columns
-from app.client.produce import produce_file
-from app.client.topics import create_topology_topics
-from app.declared.resolved import resolved
-from app.local.broker import LocalBroker
-from app.streaming.statistics import Count, Quantiles, TopItems
-from app.topology_files import load_topology
+from slidestat.admin.topics import create_topology_topics
+from slidestat.declare.forms.files import load_topology
+from slidestat.declare.forms.resolved import resolved
+from slidestat.declare.statistics import Count, Quantiles, TopItems
+from slidestat.local.broker import LocalBroker
+from slidestat.produce.events import Columns
+from slidestat.produce.produce import produce_file
+from slidestat.spark.session import spark_session
 from tests.web.browser import Browser, chromium
 
 EVENTS = 240_000
@@ -39,17 +39,19 @@ def write_report(file: Path, folder: Path) -> None:
     topology = replace(load_topology("flights"), statistics=statistics)
     columns = Columns(key="origin", time="date", value="delay", more=("destination",))
     with LocalBroker() as broker, spark_session("picture") as spark:
-        from app.analytics.audit import Audit
-        from app.analytics.backfill import fill_lake
-        from app.analytics.declaration import declaration_of
-        from app.analytics.history import read_topic
-        from app.analytics.lake import Lake
-        from app.analytics.report_data import report_data
-        from app.analytics.report_page import write_page
+        from slidestat.spark.audit.audit import Audit
+        from slidestat.spark.audit.declaration import declaration_of
+        from slidestat.spark.backfill.backfill import fill_lake
+        from slidestat.spark.backfill.history import read_topic
+        from slidestat.spark.lake.lake import Lake
+        from slidestat.spark.report.report_data import report_data
+        from slidestat.spark.report.report_page import write_page
 
         address = broker.bootstrap_servers
         create_topology_topics(address, topology, PARTITIONS)
-        with resources.as_file(resources.files("app.demo_data") / "flights-2001.parquet") as sent:
+        with resources.as_file(
+            resources.files("slidestat.demo") / "data" / "flights-2001.parquet"
+        ) as sent:
             produce_file(sent, address, topology.source, columns=columns, limit=EVENTS)
         lake = Lake(str(folder / "lake"), topology.name)
         fill_lake(topology, read_topic(spark, topology, address), lake, PARTITIONS)

@@ -14,12 +14,12 @@ from pathlib import Path
 from types import UnionType
 from typing import Union, get_args, get_origin, get_type_hints
 
-from app.declared.flags import flag_of
-from app.streaming.referee import Referee
-from app.streaming.statistics import KINDS, Statistic
-from app.streaming.statistics.base import Promise, ValueStatistic
-from app.streaming.topology import Topology
-from schemas.emission import Figure
+from slidestat.declare.forms.flags import flag_of
+from slidestat.declare.referee import Referee
+from slidestat.declare.statistics import KINDS, Statistic
+from slidestat.declare.statistics.base import Promise, ValueStatistic
+from slidestat.declare.topology import Topology
+from slidestat.schemas.emission import Figure
 
 FILE = Path(__file__).parents[1] / "docs" / "reference.md"
 
@@ -39,8 +39,8 @@ costs](choose-a-statistic.md).
 _STATISTICS = """\
 ## Statistics
 
-In Python they are classes of `app.streaming.statistics`: `Count(epsilon=0.001)`. In TOML each is a
-table `[[statistics]]` with its `kind`, in flags `--statistic KIND[:FIELD][:NAME=VALUE]...`. All
+In Python they are classes of `slidestat`: `Count(epsilon=0.001)`. In TOML each is a table
+`[[statistics]]` with its `kind`, in flags `--statistic KIND[:FIELD][:NAME=VALUE]...`. All
 parameters have defaults.
 
 Each figure has `lower <= exact <= upper`, and tells how far off its estimate may be, in terms that

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from app.local.broker import LocalBroker
+from slidestat.local.broker import LocalBroker
 
 if TYPE_CHECKING:
     from tests.web.browser import Browser

@@ -7,10 +7,10 @@ import jsonschema
 import msgspec
 import pytest
 
-from schemas import publish
-from schemas.dead_letter import DeadLetterHeaders, Reason
-from schemas.emission import Emission, Figure, emission_key
-from schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, Event
+from slidestat.schemas import publish
+from slidestat.schemas.dead_letter import DeadLetterHeaders, Reason
+from slidestat.schemas.emission import Emission, Figure, emission_key
+from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, Event
 
 EVENT = {"key": "ATL", "time": 978_307_200_000, "value": 1587}
 EMISSION = Emission(
@@ -59,7 +59,7 @@ def test_published_files_are_those_of_the_structs() -> None:
 
 
 def test_publish_writes_every_file_and_says_where(tmp_path) -> None:
-    """`python -m schemas.publish` makes its folder and names what it wrote."""
+    """`python -m slidestat.schemas.publish` makes its folder and names what it wrote."""
     paths = publish.publish(tmp_path / "new")
     assert {path.name: path.read_text(encoding="utf-8") for path in paths} == publish.render()
 

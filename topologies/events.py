@@ -27,8 +27,7 @@ Out, when that is the key's only event of the minute and a later one has come
      "source_topic": "events", "source_partition": 0, "source_offset": 1}
 """
 
-from app.streaming.statistics import Count, Sum
-from app.streaming.topology import Topology
+from slidestat import Count, Sum, Topology
 
 topology = Topology(
     name="events",

@@ -33,16 +33,7 @@ Out, when that is the airport's only flight so far and a later one has come
      "source_topic": "flights", "source_partition": 0, "source_offset": 1}
 """
 
-from app.streaming.statistics import (
-    Count,
-    Deviation,
-    Distinct,
-    Maximum,
-    Mean,
-    Quantiles,
-    TopItems,
-)
-from app.streaming.topology import Topology
+from slidestat import Count, Deviation, Distinct, Maximum, Mean, Quantiles, TopItems, Topology
 
 topology = Topology(
     name="flights",

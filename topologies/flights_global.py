@@ -36,12 +36,11 @@ provisional, and says since when it is absent:
 When it has come, the answer comes again with it, under the same key.
 """
 
-from app.streaming.referee import Referee
-from topologies.flights_parties import topology as parties
+from slidestat import Referee, load_topology
 
 topology = Referee(
     name="flights_global",
-    of=parties,
+    of=load_topology("flights_parties"),
     patience="1d",
     # Half a year of flights is read in seconds: partitions are months apart then.
     correctable="365d",

@@ -29,7 +29,7 @@ Out, on flights_parties-synopses, when one of the partition's flights has left a
     timestamp  978328800000
     headers    meaning        distinct, epsilon 0.05, delta 0.01, seed 2001, of destination
                source_offset  1
-    value      the synopsis, as app.synopses.distinct.DistinctWave.from_bytes reads it
+    value      the synopsis, as slidestat.synopses.distinct.DistinctWave.from_bytes reads it
 
 and after those of all statistics:
 
@@ -37,8 +37,7 @@ and after those of all statistics:
     value      {"tick_ms":978328800000,"parties":4,"source_offset":1}
 """
 
-from app.streaming.statistics import Count, Deviation, Distinct, Maximum, Mean, Quantiles
-from app.streaming.topology import Topology
+from slidestat import Count, Deviation, Distinct, Maximum, Mean, Quantiles, Topology
 
 topology = Topology(
     name="flights_parties",

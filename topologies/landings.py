@@ -41,8 +41,7 @@ the windows' end
      "source_topic": "landings", "source_partition": 0, "source_offset": 1}
 """
 
-from app.streaming.statistics import Count, Deviation, Maximum, Mean, Quantiles
-from app.streaming.topology import Topology
+from slidestat import Count, Deviation, Maximum, Mean, Quantiles, Topology
 
 topology = Topology(
     name="landings",

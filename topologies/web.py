@@ -36,8 +36,7 @@ Out, when that is the only request of its status so far and a later one has come
      "source_topic": "web", "source_partition": 0, "source_offset": 1}
 """
 
-from app.streaming.statistics import Count, Distinct, Quantiles, Sum, TopItems
-from app.streaming.topology import Topology
+from slidestat import Count, Distinct, Quantiles, Sum, TopItems, Topology
 
 topology = Topology(
     name="web",

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from app.analytics.session import spark_session
 from benchmarks.progress import Progress
+from slidestat.spark.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,7 +6,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from app.errors import SlidestatError
 from benchmarks import answers
 from benchmarks.answers import Answers
 from benchmarks.bench import Run
@@ -16,6 +15,7 @@ from benchmarks.measure import Measurement
 from benchmarks.results import Outcome, as_data, write
 from benchmarks.systems import BARE, OURS
 from benchmarks.workload import KeyDistribution, Workload, draw
+from slidestat.errors import SlidestatError
 
 MINUTE_MS = 60_000
 Records = list[tuple[bytes, bytes]]

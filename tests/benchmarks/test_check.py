@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from app.errors import SlidestatError
 from benchmarks.check import Check, check_figures
 from benchmarks.exact import Exact
 from benchmarks.figures import Figure
 from benchmarks.workload import Workload
+from slidestat.errors import SlidestatError
 
 # 1.00, 2.00 and 4.00 of one key within a second.
 EVENTS = Workload(

@@ -6,7 +6,6 @@ from math import inf, sqrt
 import numpy as np
 import pytest
 
-from app.streaming.statistics import KINDS
 from benchmarks.errors import (
     STATISTICS,
     Row,
@@ -16,7 +15,8 @@ from benchmarks.errors import (
     share_of_promise,
     skewed,
 )
-from schemas.emission import Figure
+from slidestat.declare.statistics import KINDS
+from slidestat.schemas.emission import Figure
 
 # 1 comes four times, 2 twice, 7 and 10 once.
 WINDOW = Window(np.array([1, 1, 1, 1, 2, 2, 7, 10], np.int64))

@@ -5,7 +5,6 @@ from math import comb, log2
 
 import pytest
 
-from app.synopses.distinct.distinct_parameters import plan
 from benchmarks.referee import (
     LEAST_EPSILON,
     TRIAL_PROMISES,
@@ -14,6 +13,7 @@ from benchmarks.referee import (
     least_deterministic_bits,
     throughput,
 )
+from slidestat.synopses.distinct.distinct_parameters import plan
 
 
 @pytest.mark.parametrize("n", [128, 1_024])

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from app.streaming.partition import PartitionProcessor
-from app.streaming.statistics import Count, Sum
-from app.streaming.topology import Topology
-from app.testing.memory_store import MemoryStore
 from benchmarks.inside import batches
 from benchmarks.work import EXPECTED, lines_run, measure
 from benchmarks.workload import KeyDistribution, draw
+from slidestat.declare.statistics import Count, Sum
+from slidestat.declare.topology import Topology
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.testing.memory_store import MemoryStore
 
 # Other releases of Python and NumPy count and allocate a little otherwise.
 TOLERANCE = 0.1

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Awaitable
 from pathlib import Path
 
-from app.cli import main
-from app.streaming.pipeline import Pipeline
-from app.streaming.records import RecordBatch
+from slidestat.cli.main import main
+from slidestat.engine.records import RecordBatch
+from slidestat.faust.pipeline import Pipeline
 
 if __name__ == "__main__":
     _notes = Path(sys.argv.pop(1)).open("a")  # noqa: SIM115 - as long as the process

@@ -16,8 +16,8 @@ import faust
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 from faust.types import TP, StreamT
 
-from app.streaming.delivery import BatchApp
-from app.streaming.records import RecordBatch
+from slidestat.engine.records import RecordBatch
+from slidestat.faust.delivery import BatchApp
 
 
 def main(bootstrap: str, app_id: str, topic: str, folder: Path, slow_s: float) -> None:

@@ -8,8 +8,8 @@ import sys
 import msgspec
 import pytest
 
-from app.streaming.output_codec import AnyFormat
-from schemas.emission import Emission
+from slidestat.engine.emissions.output_codec import AnyFormat
+from slidestat.schemas.emission import Emission
 from tests.broker.conftest import BODY, MakeStage
 from tests.broker.workers import events, produce
 from tests.registry.stand_in import stand_in
@@ -37,7 +37,7 @@ def test_a_worker_writes_avro_that_watch_reads(
         assert sorted(renamed, key=_place) == sorted(expected.values(), key=_place)
         assert len(renamed) > 10
 
-        watch = [sys.executable, "-m", "app.cli", "watch", "--topic", stage.topology.output_topic]
+        watch = [sys.executable, "-m", "slidestat", "watch", "--topic", stage.topology.output_topic]
         watch += ["--bootstrap", stage.bootstrap, "--once", "--from-beginning", "--json"]
         shown = subprocess.run(watch, capture_output=True, text=True, check=True, timeout=60)
         lines = [msgspec.convert(json.loads(line), Emission) for line in shown.stdout.splitlines()]

@@ -2,7 +2,7 @@
 
 import json
 
-from schemas.dead_letter import DeadLetterHeaders, Reason
+from slidestat.schemas.dead_letter import DeadLetterHeaders, Reason
 from tests.broker.conftest import BODY, MakeStage
 from tests.broker.workers import distinct, events, produce
 

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from schemas.dead_letter import DeadLetterHeaders, Reason
-from schemas.emission import Emission
+from slidestat.schemas.dead_letter import DeadLetterHeaders, Reason
+from slidestat.schemas.emission import Emission
 from tests.broker.conftest import MakeStage
 from tests.broker.workers import Stage, Worker, events, produce, undisturbed, wait_until
 

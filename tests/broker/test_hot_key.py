@@ -7,17 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
-from app.client.produce import produce_file
-from app.streaming.referee import Referee
-from app.streaming.topology import Topology
-from schemas.emission import Emission
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology
+from slidestat.produce.produce import produce_file
+from slidestat.schemas.emission import Emission
 from tests.broker.conftest import MakeStage
 from tests.broker.test_observed import get as metrics
 from tests.broker.test_observed import totals
 from tests.broker.test_referee import PATIENCE, answers, held_by, write_referee
 from tests.broker.workers import DRAIN_S, Records, Stage, Worker, undisturbed, wait_until
-from tests.streaming.checks import check_figures
-from tests.streaming.model import Event, inside, read
+from tests.engine.checks import check_figures
+from tests.engine.model import Event, inside, read
 
 HOT = "hot"
 EVENTS = 30_000

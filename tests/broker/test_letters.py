@@ -23,14 +23,14 @@ def dlq(stage: Stage, *arguments: str, stdin: str = "") -> "subprocess.Completed
     command, *rest = arguments
     return subprocess.run(
         [
-            *(sys.executable, "-m", "app.cli", "dlq", command, str(stage.file), *rest),
+            *(sys.executable, "-m", "slidestat", "dlq", command, str(stage.file), *rest),
             *("--bootstrap", stage.bootstrap),
         ],
         input=stdin,
         capture_output=True,
         text=True,
         timeout=120,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "app")},
         check=False,
     )
 

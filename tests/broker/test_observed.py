@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
-from schemas.emission import Emission
-from schemas.query import KeyHistory
+from slidestat.schemas.emission import Emission
+from slidestat.schemas.query import KeyHistory
 from tests.broker.conftest import MakeStage
 from tests.broker.workers import Worker, produce
 

@@ -8,8 +8,8 @@ import shutil
 
 from confluent_kafka import Producer
 
-from app.streaming.checkpoint import CHECKPOINT_KEY
-from app.streaming.ownership import epoch_header, epoch_of
+from slidestat.engine.checkpoint import CHECKPOINT_KEY
+from slidestat.faust.fencing import epoch_header, epoch_of
 from tests.broker.conftest import MakeStage
 from tests.broker.test_restarts import WITH_LATENESS, feed
 from tests.broker.workers import Records, Stage, events, produce, wait_until

@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.streaming.live_query import LiveQuery
-from app.streaming.partition import PartitionProcessor
-from app.web.announcement import Announced
-from schemas.query import KeyAnswer
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.live.live_query import LiveQuery
+from slidestat.schemas.query import KeyAnswer
+from slidestat.web.announcement import Announced
 from tests.broker.conftest import MakeStage
 from tests.broker.workers import DRAIN_S, Stage, Worker, as_batch, events, produce, wait_until
-from tests.streaming.memory import MemoryStore
+from tests.engine.memory import MemoryStore
 
 BODY = 'span="10m", every="20s", windows=("1m", "10m"), lateness="5s"'
 WINDOWS = ["90s", "7m", "10m"]
@@ -106,7 +106,7 @@ def test_every_worker_answers_for_all_partitions(make_stage: MakeStage) -> None:
 def run(stage: Stage, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     """`slidestat query` of the stage's topology."""
     return subprocess.run(
-        [sys.executable, "-m", "app.cli", "query", str(stage.file), *arguments],
+        [sys.executable, "-m", "slidestat", "query", str(stage.file), *arguments],
         capture_output=True,
         text=True,
         timeout=60,
@@ -169,7 +169,7 @@ def test_the_command_finds_a_worker(
 def test_beyond_loopback_only_with_a_token(make_stage: MakeStage) -> None:
     """A worker that would answer to anyone does not start, and says what to set."""
     stage = make_stage(partitions=1)
-    command = [sys.executable, "-m", "app.cli", "run", str(stage.file)]
+    command = [sys.executable, "-m", "slidestat", "run", str(stage.file)]
     command += ["--bootstrap", stage.bootstrap, "--web-host", "0.0.0.0"]  # noqa: S104
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2

@@ -10,17 +10,17 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from app.streaming.live_referee import RefereeQuery
-from app.streaming.partition import PartitionProcessor
-from app.streaming.publishing import SynopsisTopic
-from app.streaming.records import RecordBatch
-from app.streaming.referee import Referee
-from app.streaming.referee_partition import RefereeProcessor
-from app.streaming.topology import Topology
-from app.testing.memory_store import MemoryStore
-from schemas.emission import Emission
-from schemas.query import KeyAnswer
-from schemas.synopsis import SynopsisKey, decode_key
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.engine.publishing import SynopsisTopic
+from slidestat.engine.records import RecordBatch
+from slidestat.referee.live_referee import RefereeQuery
+from slidestat.referee.referee_partition import RefereeProcessor
+from slidestat.schemas.emission import Emission
+from slidestat.schemas.query import KeyAnswer
+from slidestat.schemas.synopsis import SynopsisKey, decode_key
+from slidestat.testing.memory_store import MemoryStore
 from tests.broker.conftest import MakeStage
 from tests.broker.test_queries import get
 from tests.broker.workers import (
@@ -50,8 +50,8 @@ def feed(stage: Stage, start: int, count: int) -> None:
 def write_referee(stage: Stage) -> Path:
     file = stage.file.with_name("global.py")
     file.write_text(
-        "from app.streaming.referee import Referee\n"
-        "from app.topology_files import load_topology\n\n"
+        "from slidestat.declare.referee import Referee\n"
+        "from slidestat.declare.forms.files import load_topology\n\n"
         f"topology = Referee(of=load_topology({str(stage.file)!r}), patience={PATIENCE!r})\n"
     )
     return file
@@ -216,7 +216,7 @@ def test_a_killed_referee_goes_on_where_it_was(make_stage: MakeStage) -> None:
         )
         shown = subprocess.run(
             [
-                *(sys.executable, "-m", "app.cli", "query", str(file), stage.topology.source),
+                *(sys.executable, "-m", "slidestat", "query", str(file), stage.topology.source),
                 *("--url", judge.url, "--window", "130s", "--where", "key=k7"),
             ],
             capture_output=True,

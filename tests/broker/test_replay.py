@@ -8,19 +8,14 @@ from pathlib import Path
 import msgspec
 from confluent_kafka import Producer
 
-from app.client.state_reset import ChangelogWriter
-from app.streaming.checkpoint import (
-    BEING_RESET,
-    CHECKPOINT_KEY,
-    Checkpoint,
-    encode_checkpoint,
-)
-from schemas.emission import Emission, emission_key
+from slidestat.admin.state_reset import ChangelogWriter
+from slidestat.engine.checkpoint import BEING_RESET, CHECKPOINT_KEY, Checkpoint, encode_checkpoint
+from slidestat.schemas.emission import Emission, emission_key
 from tests.broker.conftest import MakeStage
 from tests.broker.workers import Stage, distinct, events, produce
-from tests.streaming.checks import check_figures
-from tests.streaming.model import Model
-from tests.streaming.model import Record as Event
+from tests.engine.checks import check_figures
+from tests.engine.model import Model
+from tests.engine.model import Record as Event
 
 LATENESS = (
     'span="10m", every="20s", windows=("1m", "10m"), lateness="5s",\n'
@@ -31,7 +26,7 @@ LATENESS = (
 def replay(stage: Stage, *arguments: str, answer: str = "") -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [
-            *(sys.executable, "-m", "app.cli", "replay", str(stage.file)),
+            *(sys.executable, "-m", "slidestat", "replay", str(stage.file)),
             *("--data-dir", str(stage.data_dir()), "--bootstrap", stage.bootstrap),
             *arguments,
         ],
@@ -39,7 +34,7 @@ def replay(stage: Stage, *arguments: str, answer: str = "") -> "subprocess.Compl
         capture_output=True,
         text=True,
         timeout=180,
-        env=os.environ | {"COLUMNS": "300", "PYTHONPATH": str(Path(__file__).parents[2])},
+        env=os.environ | {"COLUMNS": "300", "PYTHONPATH": str(Path(__file__).parents[2] / "app")},
         check=False,
     )
 

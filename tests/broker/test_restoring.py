@@ -15,9 +15,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from app.errors import SlidestatError
-from app.streaming.restore import raise_unless_passing
-from app.streaming.scan import open_scanner, scan
+from slidestat.errors import SlidestatError
+from slidestat.faust.restore import raise_unless_passing
+from slidestat.kafka.scan import open_scanner, scan
 from tests.broker.conftest import MakeStage
 from tests.broker.test_worker_errors import complaint, remake_topic
 from tests.broker.workers import end_offsets, events, produce, wait_until

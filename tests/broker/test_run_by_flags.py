@@ -9,8 +9,8 @@ from random import Random
 
 import msgspec
 
-from app.declared.flags import topology_of_flags
-from schemas.emission import Emission
+from slidestat.declare.forms.flags import topology_of_flags
+from slidestat.schemas.emission import Emission
 from tests.broker.workers import Worker, distinct, read_topic, undisturbed, wait_until
 
 START_MS = 1_700_000_000_000
@@ -41,7 +41,7 @@ def test_several_columns_and_flags_alone(
     cancelled = write_flights(file, 4_000)
     source = make_topic("source", 2)
     columns = ("--key", "origin", "--time", "date", *("--with", "delay"), *("--with", "miles"))
-    command = [sys.executable, "-m", "app.cli", "produce", str(file), "--topic", source, *columns]
+    command = [sys.executable, "-m", "slidestat", "produce", str(file), "--topic", source, *columns]
     subprocess.run([*command, "--bootstrap", bootstrap_servers], check=True, capture_output=True)
 
     statistics = ["count", "sum:miles:decimals=1", "mean:delay:epsilon=0.05"]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from app.streaming.referee import Referee
-from schemas.emission import Emission
-from schemas.query import KeyAnswer
+from slidestat.declare.referee import Referee
+from slidestat.schemas.emission import Emission
+from slidestat.schemas.query import KeyAnswer
 from tests.broker.conftest import MakeStage
 from tests.broker.test_queries import get
 from tests.broker.workers import DRAIN_S, Stage, Worker, produce, wait_until
@@ -24,8 +24,8 @@ PARTITIONS = 3
 def write_referee(stage: Stage) -> Path:
     file = stage.file.with_name("global.py")
     file.write_text(
-        "from app.streaming.referee import Referee\n"
-        "from app.topology_files import load_topology\n\n"
+        "from slidestat.declare.referee import Referee\n"
+        "from slidestat.declare.forms.files import load_topology\n\n"
         f"topology = Referee(of=load_topology({str(stage.file)!r}), "
         'patience="1000000 events", correctable="1000000 events")\n'
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from app.local.broker import LocalBroker
+from slidestat.local.broker import LocalBroker
 from tests.broker.conftest import BODY, MakeStage
 from tests.broker.test_worker_errors import complaint
 from tests.broker.workers import DRAIN_S, Stage, events, produce, wait_until

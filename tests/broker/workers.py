@@ -23,13 +23,13 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from app.streaming.checkpoint import Checkpoint, Counters, decode_checkpoint
-from app.streaming.key_state import decode_key_state
-from app.streaming.partition import Effects, PartitionProcessor
-from app.streaming.records import RecordBatch
-from app.streaming.topology import Topology
-from app.topology_files import load_topology
-from schemas.dead_letter import dead_letter_key
+from slidestat.declare.forms.files import load_topology
+from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoint import Checkpoint, Counters, decode_checkpoint
+from slidestat.engine.keys.key_state import decode_key_state
+from slidestat.engine.partition import Effects, PartitionProcessor
+from slidestat.engine.records import RecordBatch
+from slidestat.schemas.dead_letter import dead_letter_key
 
 # The first worker on a machine compiles its kernels before it joins the group.
 START_S = 180.0
@@ -73,7 +73,7 @@ class Worker:
             self._said_before = said.tell()
             self._process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "app.cli", "run", *declared),
+                    *(sys.executable, "-m", "slidestat", "run", *declared),
                     *("--data-dir", str(data_dir)),
                     *("--bootstrap", bootstrap),
                 ],
@@ -349,8 +349,8 @@ def write_topology(folder: Path, name: str, source: str, body: str) -> Path:
     file = folder / f"{name}.py"
     file.write_text(
         '"""A topology of a test."""\n\n'
-        "from app.streaming.statistics import Count, Distinct, Mean, Quantiles, Sum, TopItems\n"
-        "from app.streaming.topology import Topology\n\n"
+        "from slidestat.declare.statistics import Count, Distinct, Mean, Quantiles, Sum, TopItems\n"
+        "from slidestat.declare.topology import Topology\n\n"
         f"topology = Topology(name={name!r}, source={source!r}, {body})\n"
     )
     return file

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from app.local.broker import LocalBroker
+from slidestat.local.broker import LocalBroker
 from tests.broker.workers import Stage, Worker
 from tests.chaos.network import Network
 

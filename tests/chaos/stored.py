@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from app.streaming.ownership import NO_EPOCH, Restored
-from app.streaming.restore import EPOCH_KEY, StateStore
 from benchmarks.stored import stopped_table
+from slidestat.faust.fencing import NO_EPOCH, Restored
+from slidestat.faust.restore import EPOCH_KEY, StateStore
 from tests.broker.workers import Record, Stage, Worker
 
 

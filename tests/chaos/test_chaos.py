@@ -17,8 +17,8 @@ from threading import Event
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from app.local.broker import LocalBroker
-from app.local.ports import pick_free_ports
+from slidestat.local.broker import LocalBroker
+from slidestat.local.ports import pick_free_ports
 from tests.broker.workers import Stage, events, produce, wait_until
 from tests.chaos.faults import Group, series
 from tests.chaos.network import Network

@@ -66,12 +66,12 @@ def run_cli(bootstrap_servers: str) -> RunCli:
     ) -> "subprocess.CompletedProcess[str]":
         environment = os.environ | {
             "KAFKA_BOOTSTRAP_SERVERS": bootstrap,
-            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "PYTHONPATH": str(Path(__file__).parents[2] / "app"),
             # As wide as it takes: a wrapped line is another text.
             "COLUMNS": "300",
         }
         return subprocess.run(
-            [sys.executable, "-m", "app.cli", *arguments],
+            [sys.executable, "-m", "slidestat", *arguments],
             input=stdin,
             capture_output=True,
             text=True,

@@ -32,8 +32,8 @@ def test_help_is_quick() -> None:
     """Help imports no Kafka client, no Arrow, no Faust and no compiler."""
     code = (
         "import sys; sys.argv = ['slidestat', '--help']\n"
-        "import app.cli\n"
-        "try: app.cli.main()\n"
+        "import slidestat.cli.main\n"
+        "try: slidestat.cli.main.main()\n"
         "except SystemExit: pass\n"
         "heavy = {'confluent_kafka', 'pyarrow', 'faust', 'numba', 'numpy', 'aiokafka'}\n"
         "sys.exit(repr(sorted(heavy & set(sys.modules))) if heavy & set(sys.modules) else 0)\n"
@@ -43,7 +43,7 @@ def test_help_is_quick() -> None:
         capture_output=True,
         text=True,
         check=False,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "app")},
     )
     assert run.returncode == 0, run.stderr
 
@@ -76,7 +76,7 @@ def test_topics_of_a_topology(tmp_path: Path, topic_name: str, run_cli: RunCli) 
     """A topology's file is enough to create its four topics."""
     file = tmp_path / "mine.py"
     file.write_text(
-        "from app.streaming.topology import Topology\n"
+        "from slidestat.declare.topology import Topology\n"
         f'topology = Topology(name="{topic_name}", source="{topic_name}", span="1h", every="1m")\n'
     )
     run = run_cli("topics", "create", "--topology", str(file), "--partitions", "3")
@@ -112,14 +112,14 @@ def test_progress_bar_on_a_terminal(
     controller, terminal = pty.openpty()
     with subprocess.Popen(
         [
-            *(sys.executable, "-m", "app.cli", "produce", str(write_events(2_000))),
+            *(sys.executable, "-m", "slidestat", "produce", str(write_events(2_000))),
             *("--topic", make_topic(), "--rate", "4000", "--bootstrap", bootstrap_servers),
         ],
         stdout=subprocess.PIPE,
         stderr=terminal,
         text=True,
         env=os.environ
-        | {"PYTHONPATH": str(Path(__file__).parents[2]), "TERM": "xterm", "COLUMNS": "120"},
+        | {"PYTHONPATH": str(Path(__file__).parents[2] / "app"), "TERM": "xterm", "COLUMNS": "120"},
     ) as process:
         os.close(terminal)
         drawn = _all_drawn(controller)  # a terminal that nobody reads fills, and holds up who draws

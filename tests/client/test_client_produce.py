@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from aiokafka.partitioner import murmur2
 
-from app.client.events import Columns
-from app.client.options import Compression, TimeUnit
-from app.client.produce import produce_file
-from app.client.readers import Reader
-from app.errors import SlidestatError
+from slidestat.errors import SlidestatError
+from slidestat.options import Compression, TimeUnit
+from slidestat.produce.events import Columns
+from slidestat.produce.produce import produce_file
+from slidestat.produce.readers import Reader
 from tests.client.conftest import TIME_MS, ReadTopic, RunCli, WriteEvents
 from tests.conftest import MakeTopic
 

@@ -4,16 +4,16 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from app.client.connection import require_broker, require_topic
-from app.client.durations import human_duration
-from app.client.topics import (
+from slidestat.admin.topics import (
     create_topic,
     create_topology_topics,
     list_topics,
     retention_config,
 )
-from app.errors import SlidestatError
-from app.streaming.topology import Topology
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+from slidestat.kafka.connection import require_broker, require_topic
+from slidestat.text.durations import human_duration
 from tests.conftest import MakeTopic
 
 

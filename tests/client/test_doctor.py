@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.doctor.finding import Verdict
+from slidestat.doctor.finding import Verdict
 from tests.client.conftest import RunCli
 
 
@@ -45,11 +45,12 @@ def test_a_broker_that_is_not_there(run_cli: RunCli) -> None:
 def test_settings_that_cannot_be(setting: str) -> None:
     """A mistake in the security settings is a finding, and its value is not told."""
     run = subprocess.run(
-        [sys.executable, "-m", "app.cli", "doctor"],
+        [sys.executable, "-m", "slidestat", "doctor"],
         capture_output=True,
         text=True,
         timeout=120,
-        env=os.environ | {setting: "a-secret", "PYTHONPATH": str(Path(__file__).parents[2])},
+        env=os.environ
+        | {setting: "a-secret", "PYTHONPATH": str(Path(__file__).parents[2] / "app")},
         check=False,
     )
     assert run.returncode == 1

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from app.client.columns import as_text
-from app.client.files import event_file
-from app.client.readers import BadRow, Reader
-from app.errors import SlidestatError
+from slidestat.errors import SlidestatError
+from slidestat.produce.columns import as_text
+from slidestat.produce.files import event_file
+from slidestat.produce.readers import BadRow, Reader
 
 NAMES = ("key", "time", "value")
 EVENTS = [

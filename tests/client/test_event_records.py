@@ -8,12 +8,12 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from app.client.columns import json_values, key_text, number_text
-from app.client.events import Columns, encode, raw_records
-from app.client.options import TimeUnit
-from app.client.readers import Rows
-from app.errors import SlidestatError
-from schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH, Event
+from slidestat.errors import SlidestatError
+from slidestat.options import TimeUnit
+from slidestat.produce.columns import json_values, key_text, number_text
+from slidestat.produce.events import Columns, encode, raw_records
+from slidestat.produce.readers import Rows
+from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH, Event
 
 TIME_MS = 978_307_200_000
 NASA = Path(__file__).parents[3] / "shared" / "data" / "nasa_http_19950801.tsv.gz"
@@ -281,8 +281,8 @@ def test_the_key_of_a_raw_record_may_lie_in_an_object() -> None:
 @pytest.mark.skipif(not NASA.exists(), reason=f"no {NASA.name} beside the project")
 def test_a_day_of_a_web_server() -> None:
     """All 30,969 requests of the log are events, its URLs and hosts as they are."""
-    from app.client.files import event_file
-    from app.client.readers import Reader
+    from slidestat.produce.files import event_file
+    from slidestat.produce.readers import Reader
 
     columns = Columns("host", "time", "bytes", TimeUnit.SECONDS)
     encoded = [encode(b, columns) for b in Reader(event_file(NASA)).batches(columns.names)]

@@ -5,8 +5,8 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import pyarrow as pa
 import pytest
 
-from app.client.options import TimeUnit
-from app.client.times import epoch_ms
+from slidestat.options import TimeUnit
+from slidestat.produce.times import epoch_ms
 
 MS = TimeUnit.MILLISECONDS
 NEW_YEAR_2001_MS = 978_307_200_000

@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.client.figure_text import Row, cells, iso_time, qualified, window_text
-from schemas.emission import Figure
-from schemas.event import EARLIEST_TIME_MS
+from slidestat.schemas.emission import Figure
+from slidestat.schemas.event import EARLIEST_TIME_MS
+from slidestat.text.figure_text import Row, cells, iso_time, qualified, window_text
 
 END_MS = 978_328_800_000
 

@@ -8,13 +8,13 @@ from random import Random
 import pytest
 from confluent_kafka import Producer
 
-from app.client.proposal import propose
-from app.client.proposal_toml import toml_text
-from app.client.sampling import Sample, SampledRecord
-from app.client.survey import survey
-from app.errors import SlidestatError
-from app.testing import TopologyDriver
-from app.topology_files import load_topology
+from slidestat import TopologyDriver
+from slidestat.declare.forms.files import load_topology
+from slidestat.errors import SlidestatError
+from slidestat.infer.proposal import propose
+from slidestat.infer.proposal_toml import toml_text
+from slidestat.infer.sampling import Sample, SampledRecord
+from slidestat.infer.survey import survey
 from tests.client.conftest import RunCli
 from tests.conftest import MakeTopic
 

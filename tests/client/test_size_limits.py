@@ -2,15 +2,15 @@
 
 import pytest
 
-from app.client.size_limits import check_sizes
-from app.client.topics import create_topic
-from app.client.worker_topics import prepare_topics
-from app.errors import SlidestatError
-from app.streaming.footprint import largest_state, measure
-from app.streaming.letter_record import LETTER_BYTES
-from app.streaming.producer import MAX_MESSAGE_BYTES
-from app.streaming.statistics import Count, Quantiles, Sum
-from app.streaming.topology import Topology
+from slidestat.admin.size_limits import check_sizes
+from slidestat.admin.topics import create_topic
+from slidestat.admin.worker_topics import prepare_topics
+from slidestat.declare.statistics import Count, Quantiles, Sum
+from slidestat.declare.topology import Topology
+from slidestat.engine.footprint import largest_state, measure
+from slidestat.errors import SlidestatError
+from slidestat.faust.letter_record import LETTER_BYTES
+from slidestat.kafka.producer import MAX_MESSAGE_BYTES
 from tests.conftest import MakeTopic
 
 

@@ -5,11 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from app.client.footprint_text import bytes_text, footprint_line
-from app.client.topology_display import promise_text, show_topology
-from app.streaming.statistics import KINDS, Count, LandmarkCount, Mean, Quantiles, Rate, Statistic
-from app.streaming.statistics.base import Promise
-from app.streaming.topology import Topology
+from slidestat.cli.display.topology import promise_text, show_topology
+from slidestat.declare.statistics import (
+    KINDS,
+    Count,
+    LandmarkCount,
+    Mean,
+    Quantiles,
+    Rate,
+    Statistic,
+)
+from slidestat.declare.statistics.base import Promise
+from slidestat.declare.topology import Topology
+from slidestat.text.footprint_text import bytes_text, footprint_line
 from tests.client.conftest import RunCli
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.errors import SlidestatError
-from app.testing import TopologyDriver
-from app.topology_files import list_topologies, load_topology
-from schemas.emission import Emission
+from slidestat import TopologyDriver
+from slidestat.declare.forms.files import list_topologies, load_topology
+from slidestat.errors import SlidestatError
+from slidestat.schemas.emission import Emission
 
 TOPOLOGY = 'Topology(name="mine", source="mine", span="1h", every="1m")'
 NUMBERS = {2: "two", 3: "three", 4: "four", 6: "six", 10: "ten", 14: "fourteen", 18: "eighteen"}
-IMPORT = "from app.streaming.topology import Topology\n"
+IMPORT = "from slidestat.declare.topology import Topology\n"
 
 
 # These are tried in tests/testing/test_flights_global.py.

@@ -14,11 +14,11 @@ import pytest
 from confluent_kafka import Producer
 from rich.console import Console
 
-from app.client.figure_text import Row
-from app.client.watch import EmissionReader
-from app.client.watch_display import Latest, show_rows, watch
-from schemas.dead_letter import DeadLetterHeaders, Reason
-from schemas.emission import Emission, Figure
+from slidestat.cli.display.watch import Latest, show_rows, watch
+from slidestat.kafka.emission_reader import EmissionReader
+from slidestat.schemas.dead_letter import DeadLetterHeaders, Reason
+from slidestat.schemas.emission import Emission, Figure
+from slidestat.text.figure_text import Row
 from tests.client.conftest import RunCli
 from tests.conftest import MakeTopic
 
@@ -206,14 +206,14 @@ def test_ctrl_c_ends_well(bootstrap_servers: str, output_topic: str) -> None:
     """Ctrl-C ends watching with exit code 0 and no stack trace, its output whole."""
     arguments = ["watch", "--topic", output_topic, "--from-beginning"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "app.cli", *arguments],
+        [sys.executable, "-m", "slidestat", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env=os.environ
         | {
             "KAFKA_BOOTSTRAP_SERVERS": bootstrap_servers,
-            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "PYTHONPATH": str(Path(__file__).parents[2] / "app"),
         },
     )
     assert process.stdout is not None
@@ -233,7 +233,7 @@ def test_table_on_a_terminal(
     """On a terminal the latest figures stand in a table with estimate and bounds."""
     screen = StringIO()
     console = Console(file=screen, force_terminal=True, width=120, highlight=False)
-    monkeypatch.setattr("app.client.watch_display.Console", lambda **_: console)
+    monkeypatch.setattr("slidestat.cli.display.watch.Console", lambda **_: console)
     reader = EmissionReader(bootstrap_servers, output_topic, range(3), key_glob="K7", once=True)
     watch(reader, 20, None, as_json=False)
     assert "2001-01-01T08:00:00Z" in screen.getvalue()

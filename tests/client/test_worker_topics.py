@@ -8,12 +8,12 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-from app.client.connection import require_broker
-from app.client.topics import create_topic
-from app.client.worker_topics import prepare_topics
-from app.errors import SlidestatError
-from app.streaming.checkpoint import CHECKPOINT_KEY, Checkpoint, encode_checkpoint
-from app.streaming.topology import Topology
+from slidestat.admin.topics import create_topic
+from slidestat.admin.worker_topics import prepare_topics
+from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoint import CHECKPOINT_KEY, Checkpoint, encode_checkpoint
+from slidestat.errors import SlidestatError
+from slidestat.kafka.connection import require_broker
 from tests.client.test_client_topics import config_of
 from tests.conftest import MakeTopic
 

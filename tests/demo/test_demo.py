@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from app.analytics.session import require_spark
-from app.demo.exact import Checked, ExactFlights, check
-from app.demo.lake import show_lake
-from app.errors import SlidestatError
-from app.topology_files import load_topology
-from schemas.emission import Emission, Figure
+from slidestat.declare.forms.files import load_topology
+from slidestat.demo.exact import Checked, ExactFlights, check
+from slidestat.demo.lake import show_lake
+from slidestat.errors import SlidestatError
+from slidestat.schemas.emission import Emission, Figure
+from slidestat.spark.session import require_spark
 
 LAST_FLIGHT_MS = 981_475_200_000
 VERDICT = re.compile(
@@ -37,12 +37,12 @@ def test_the_demo_checks_every_figure_and_ends_by_itself(
     of it is brought into a lake, audited again, and shown on a page.
     """
     run = subprocess.run(
-        [sys.executable, "-m", "app.cli", "demo"],
+        [sys.executable, "-m", "slidestat", "demo"],
         cwd=tmp_path,
         env=os.environ
         | {
             "KAFKA_BOOTSTRAP_SERVERS": bootstrap_servers,
-            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "PYTHONPATH": str(Path(__file__).parents[2] / "app"),
         },
         capture_output=True,
         text=True,
@@ -71,7 +71,7 @@ def test_without_a_java_for_spark_the_rest_is_done(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """One line says what was left out, and what to install for it."""
-    monkeypatch.setattr("app.analytics.spark_java.RELEASES", ())
+    monkeypatch.setattr("slidestat.spark.spark_java.RELEASES", ())
     console = Console(file=StringIO(), width=1_000)
     show_lake(load_topology("flights"), "nowhere:1", tmp_path, console)
     assert isinstance(console.file, StringIO)

@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from app.client.options import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
-from app.errors import SlidestatError
-from app.web.address import listen
+from slidestat.errors import SlidestatError
+from slidestat.options import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
+from slidestat.web.address import listen
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
@@ -84,7 +84,7 @@ def test_images_are_pinned() -> None:
 def test_kafka_is_the_version_that_the_tests_ran_on() -> None:
     """Compose starts the Kafka that `slidestat broker` starts."""
     version = SERVICES["kafka"]["image"].partition(":")[2]
-    assert (ROOT / "app" / "local" / f"kafka-{version}.sha256").is_file()
+    assert (ROOT / "app" / "slidestat" / "local" / f"kafka-{version}.sha256").is_file()
 
 
 def test_workers_can_be_scaled() -> None:

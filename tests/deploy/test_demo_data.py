@@ -17,7 +17,7 @@ SOURCE = ROOT.parent / "shared" / "data" / "flights-2001-h1.parquet"
 
 @pytest.fixture(scope="module")
 def flights() -> pa.Table:
-    resource = importlib.resources.files("app") / "demo_data" / "flights-2001.parquet"
+    resource = importlib.resources.files("slidestat") / "demo" / "data" / "flights-2001.parquet"
     with importlib.resources.as_file(resource) as path:
         return pq.read_table(path)
 
@@ -55,8 +55,13 @@ def test_wheel_ships_the_extract_its_licence_and_the_schemas(tmp_path: Path) -> 
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    folder = ROOT / "app" / "demo_data"
-    assert {f"app/demo_data/{path.name}" for path in folder.iterdir()} <= names
+    folder = ROOT / "app" / "slidestat" / "demo" / "data"
+    assert {f"slidestat/demo/data/{path.name}" for path in folder.iterdir()} <= names
     schemas = ROOT / "schemas" / "json"
-    assert {f"schemas/json/{path.name}" for path in schemas.iterdir()} <= names
+    assert {f"slidestat/schemas/json/{path.name}" for path in schemas.iterdir()} <= names
+    shipped = {path.name for path in (ROOT / "topologies").glob("*.py")}
+    assert shipped
+    assert {f"slidestat/topologies/{name}" for name in shipped} <= names
+    assert "slidestat/py.typed" in names
+    assert {name.split("/")[0].partition("-")[0] for name in names} == {"slidestat"}
     assert any(name.endswith("licenses/LICENSE") for name in names)

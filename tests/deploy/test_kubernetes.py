@@ -11,9 +11,9 @@ import pytest
 import trustme
 import yaml
 
-from app.client.options import BOOTSTRAP_VARIABLE, TOKEN_FILE_VARIABLE
-from app.security.settings import broker_security
-from app.topology_files import load_topology
+from slidestat.declare.forms.files import load_topology
+from slidestat.kafka.settings import broker_security
+from slidestat.options import BOOTSTRAP_VARIABLE, TOKEN_FILE_VARIABLE
 
 ROOT = Path(__file__).parents[2]
 MANIFEST = ROOT / "deploy" / "kubernetes" / "slidestat.yaml"
@@ -40,7 +40,7 @@ def test_manifest_follows_the_schemas(given: dict[str, Any]) -> None:
 def test_worker_runs_a_command_that_exists(tmp_path: Path) -> None:
     """`slidestat` takes the container's arguments, and the topology that it is given loads."""
     done = subprocess.run(
-        [sys.executable, "-m", "app.cli", *WORKER["args"], "--help"],
+        [sys.executable, "-m", "slidestat", *WORKER["args"], "--help"],
         capture_output=True,
         text=True,
         check=False,

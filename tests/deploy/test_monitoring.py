@@ -11,8 +11,8 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.streaming.model import Record
-from tests.streaming.streams import START_MS, encode
+from tests.engine.model import Record
+from tests.engine.streams import START_MS, encode
 from tests.web.serving import Held, get, serving
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -43,7 +43,7 @@ class Reader:
         programs = home / "bin"
         programs.mkdir(parents=True, exist_ok=True)
         # -P: a folder `app` below the reader's is data.
-        for name, started in (("slidestat", "-P -m app.cli"), ("python", "")):
+        for name, started in (("slidestat", "-P -m slidestat"), ("python", "")):
             program = programs / name
             program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {started} "$@"\n')
             program.chmod(0o755)
@@ -53,11 +53,12 @@ class Reader:
             "XDG_CACHE_HOME": str(user_cache_path()),
             "XDG_DATA_HOME": str(home / "data"),
             "PATH": f"{programs}:{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": str(ROOT / "app"),
             "KAFKA_BOOTSTRAP_SERVERS": bootstrap,
         }
-        (folder / "app").mkdir(parents=True)
-        (folder / "app" / "demo_data").symlink_to(ROOT / "app" / "demo_data")
+        demo = Path("app", "slidestat", "demo")
+        (folder / demo).mkdir(parents=True)
+        (folder / demo / "data").symlink_to(ROOT / demo / "data")
 
     def write_files(self, document: Path) -> None:
         """The document's named blocks, each in its file."""

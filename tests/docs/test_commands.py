@@ -10,8 +10,8 @@ from random import Random
 import pytest
 from confluent_kafka import Producer
 
-from app.client.topics import create_topic, retention_config
-from app.local.broker import LocalBroker
+from slidestat.admin.topics import create_topic, retention_config
+from slidestat.local.broker import LocalBroker
 from tests.docs.markdown import DOCUMENTS, ROOT, blocks, commands, named
 from tests.docs.reader import Reader
 
@@ -41,7 +41,7 @@ BEFORE = {
     ],
     "docs/ask-a-worker.md": [
         "slidestat topics create --topology flights --partitions 4",
-        "slidestat produce app/demo_data/flights-2001.parquet --topic flights"
+        "slidestat produce app/slidestat/demo/data/flights-2001.parquet --topic flights"
         " --key origin --time date --value delay --with destination --limit 20000",
         "slidestat run flights",
     ],

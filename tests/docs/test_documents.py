@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.topology_files import load_topology
+from slidestat.declare.forms.files import load_topology
 from tests.docs.markdown import DOCUMENTS, ROOT, anchors, blocks, links, named
 
 
@@ -54,11 +54,9 @@ def test_python_names_what_exists(document: Path) -> None:
     missing = []
     for block in blocks(document, "python"):
         for node in ast.walk(ast.parse(block.text)):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in (
-                "app",
-                "schemas",
-                "topologies",
-            ):
+            if not isinstance(node, ast.ImportFrom):
+                continue
+            if (node.module or "").split(".")[0] == "slidestat":
                 module = importlib.import_module(str(node.module))
                 missing += [name.name for name in node.names if not hasattr(module, name.name)]
     assert missing == []

@@ -6,7 +6,7 @@ import subprocess
 import zipfile
 from pathlib import Path
 
-from app.local.jars import kafka_classpath
+from slidestat.local.jars import kafka_classpath
 from tests.docs.markdown import ROOT, Block, blocks
 
 DOCUMENT = ROOT / "docs" / "read-the-output.md"

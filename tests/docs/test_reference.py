@@ -6,11 +6,11 @@ from typing import get_type_hints
 
 import pytest
 
-from app.errors import SlidestatError
-from app.streaming.referee import Referee
-from app.streaming.statistics import KINDS, Statistic
-from app.streaming.topology import Topology
 from scripts import reference
+from slidestat.declare.referee import Referee
+from slidestat.declare.statistics import KINDS, Statistic
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
 
 DECLARED = (Topology, Referee, *KINDS.values())
 _RANGE = re.compile(r"(\d[\d.e-]*) to ([\d.,]*\d)(?!\^)")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from app.synopses.waves.approximate_count import ApproximateCount, ApproximateCountParameters
+from slidestat.synopses.waves.approximate_count import ApproximateCount, ApproximateCountParameters
 from tests.oracles import Cascade
 
 

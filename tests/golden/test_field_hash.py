@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from app.synopses.distinct.field_hash import coefficients, level_of, multiples, product
+from slidestat.synopses.distinct.field_hash import coefficients, level_of, multiples, product
 
 MODULUS = (1 << 64) | 0x1B
 ALL = (1 << 64) - 1

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.synopses.distinct.distinct_parameters import DistinctParameters, plan
-from app.synopses.distinct.distinct_wave import DistinctWave
-from app.synopses.distinct.flajolet_martin import BitmapsParameters, DistinctBitmaps
-from app.synopses.distinct.union_counting import insert_bits
+from slidestat.synopses.distinct.distinct_parameters import DistinctParameters, plan
+from slidestat.synopses.distinct.distinct_wave import DistinctWave
+from slidestat.synopses.distinct.flajolet_martin import BitmapsParameters, DistinctBitmaps
+from slidestat.synopses.distinct.union_counting import insert_bits
 
 FROZEN = Path(__file__).parent / "frozen"
 HOUR = 3_600_000

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.synopses import CountParameters, ExponentialHistogram, Parameters, SumParameters
+from slidestat.synopses import CountParameters, ExponentialHistogram, Parameters, SumParameters
 
 FROZEN = Path(__file__).parent / "frozen" / "exponential-histogram-1"
 HOUR = 3_600_000

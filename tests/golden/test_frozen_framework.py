@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.synopses import Estimate
-from app.synopses.framework import (
+from slidestat.synopses import (
     CounterTable,
     CounterTableParameters,
+    Estimate,
     LpNorm,
     LpNormParameters,
     ValueHistogram,

@@ -7,10 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.synopses import CountParameters, ExponentialHistogram, SumParameters
-from app.synopses.levels import QuantileParameters, Quantiles
-from app.synopses.merge import Bundle, MergedHistogram, union_quantiles, union_totals
-from app.synopses.waves import SumWave, WaveParameters
+from slidestat.synopses import (
+    Bundle,
+    CountParameters,
+    ExponentialHistogram,
+    MergedHistogram,
+    QuantileParameters,
+    Quantiles,
+    SumParameters,
+    SumWave,
+    WaveParameters,
+    union_quantiles,
+    union_totals,
+)
 
 FROZEN = Path(__file__).parent / "frozen" / "merge-1"
 HOUR = 3_600_000

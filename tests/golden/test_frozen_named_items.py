@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.synopses.levels import FrequentParameters, NamedItems
+from slidestat.synopses import FrequentParameters, NamedItems
 
 FOLDER = Path(__file__).parent / "frozen" / "named-items-1"
 HOUR = 3_600_000

@@ -6,18 +6,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from app.errors import SlidestatError
-from app.streaming.checkpoint import Checkpoint, Counters, decode_checkpoint, encode_checkpoint
-from app.streaming.emission import OutputRecord
-from app.streaming.key_state import KeyState, decode_key_state, encode_key_state
-from app.streaming.partition import PartitionProcessor
-from app.streaming.records import RecordBatch
-from app.streaming.referee import Referee
-from app.streaming.referee_partition import RefereeProcessor
-from app.streaming.statistics import Count, Mean, Sum
-from app.streaming.topology import Topology
-from app.testing import TopologyDriver
-from app.testing.memory_store import MemoryStore, Row
+from slidestat import TopologyDriver
+from slidestat.declare.referee import Referee
+from slidestat.declare.statistics import Count, Mean, Sum
+from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoint import Checkpoint, Counters, decode_checkpoint, encode_checkpoint
+from slidestat.engine.emissions.emission import OutputRecord
+from slidestat.engine.keys.key_state import KeyState, decode_key_state, encode_key_state
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.engine.records import RecordBatch
+from slidestat.errors import SlidestatError
+from slidestat.referee.referee_partition import RefereeProcessor
+from slidestat.testing.memory_store import MemoryStore, Row
 
 FROZEN = Path(__file__).parent / "frozen"
 NOON = 1_700_000_000_000

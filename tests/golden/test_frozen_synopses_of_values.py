@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.synopses.values.extreme import Extreme, ExtremeParameters
-from app.synopses.values.sample import SampleParameters, SlidingSample
-from app.synopses.values.spread import Spread, SpreadParameters
-from app.synopses.values.stored import StoredSynopsis
+from slidestat.synopses.core.stored_values import StoredSynopsis
+from slidestat.synopses.extremes.extreme import Extreme, ExtremeParameters
+from slidestat.synopses.moments.spread import Spread, SpreadParameters
+from slidestat.synopses.sampling.sample import SampleParameters, SlidingSample
 
 FROZEN = Path(__file__).parent / "frozen"
 HOUR = 3_600_000

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.synopses.waves.approximate_count import ApproximateCount, ApproximateCountParameters
-from app.synopses.waves.average_wave import AverageWave
-from app.synopses.waves.count_wave import CountWave
-from app.synopses.waves.position_wave import PositionWave
-from app.synopses.waves.sum_wave import SumWave
-from app.synopses.waves.wave_parameters import AverageParameters, WaveParameters
+from slidestat.synopses.waves.approximate_count import ApproximateCount, ApproximateCountParameters
+from slidestat.synopses.waves.average_wave import AverageWave
+from slidestat.synopses.waves.count_wave import CountWave
+from slidestat.synopses.waves.position_wave import PositionWave
+from slidestat.synopses.waves.sum_wave import SumWave
+from slidestat.synopses.waves.wave_parameters import AverageParameters, WaveParameters
 
 FROZEN = Path(__file__).parent / "frozen" / "wave-1"
 HOUR = 3_600_000

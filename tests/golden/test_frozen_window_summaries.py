@@ -7,16 +7,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.synopses import CountParameters, ExponentialHistogram, SumParameters
-from app.synopses.distinct import DistinctParameters, DistinctWave
-from app.synopses.levels import (
+from slidestat.synopses import (
+    CountParameters,
+    DistinctParameters,
+    DistinctWave,
+    ExponentialHistogram,
+    Extreme,
+    ExtremeParameters,
     FrequentItems,
     FrequentParameters,
     NamedItems,
     QuantileParameters,
     Quantiles,
-)
-from app.synopses.merge import (
+    Spread,
+    SpreadParameters,
+    SumParameters,
     WindowDistinct,
     WindowExtreme,
     WindowItems,
@@ -27,7 +32,6 @@ from app.synopses.merge import (
     read_summary,
     take_summary,
 )
-from app.synopses.values import Extreme, ExtremeParameters, Spread, SpreadParameters
 
 FROZEN = Path(__file__).parent / "frozen" / "window-summary-1"
 HOUR = 3_600_000

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.synopses.distinct.item_ids import item_ids
-from app.synopses.errors import SynopsisError
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.distinct.item_ids import item_ids
 
 KNOWN = {
     "": 3244421341483603138,  # 0x2d06800538d394c2 of the published test vectors

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.synopses import CountParameters, ExponentialHistogram
+from slidestat.synopses import CountParameters, ExponentialHistogram
 from tests.oracles import l_canonical
 
 # (l, total, bucket sizes from oldest to newest)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.synopses.values.philox import philox
+from slidestat.synopses.core.philox import philox
 
 ALL = 0xFFFFFFFF
 KNOWN = [

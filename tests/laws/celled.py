@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from app.synopses.framework import (
+from slidestat.synopses import (
     CounterTable,
     CounterTableParameters,
     LpNorm,

@@ -7,11 +7,11 @@ from math import exp, lgamma, log, log1p
 import numpy as np
 import numpy.typing as npt
 
-from app.synopses.batch import BatchResult
-from app.synopses.distinct.distinct_batch import run_distinct_batch
-from app.synopses.distinct.distinct_parameters import DistinctParameters
-from app.synopses.distinct.distinct_wave import DistinctWave, merge_distinct
-from app.synopses.distinct.flajolet_martin import (
+from slidestat.synopses.core.batch import BatchResult
+from slidestat.synopses.distinct.distinct_batch import run_distinct_batch
+from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
+from slidestat.synopses.distinct.distinct_wave import DistinctWave, merge_distinct
+from slidestat.synopses.distinct.flajolet_martin import (
     BitmapsParameters,
     DistinctBitmaps,
     merge_bitmaps,

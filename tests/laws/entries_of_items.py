@@ -11,23 +11,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from app.synopses import CountParameters
-from app.synopses.distinct import (
+from slidestat.synopses import (
     BitmapsParameters,
+    CounterTable,
+    CounterTableParameters,
+    CountParameters,
     DistinctBitmaps,
     DistinctParameters,
     DistinctWave,
-    run_bitmaps_batch,
-    run_distinct_batch,
-)
-from app.synopses.framework import (
-    CounterTable,
-    CounterTableParameters,
     LpNorm,
     LpNormParameters,
     ValueHistogram,
     ValueHistogramParameters,
+    run_bitmaps_batch,
     run_counter_table_batch,
+    run_distinct_batch,
     run_lp_norm_batch,
     run_value_histogram_batch,
 )

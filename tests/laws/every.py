@@ -10,42 +10,41 @@ from typing import Any
 
 import numpy as np
 
-from app.synopses import CountParameters, ExponentialHistogram, SumParameters, run_batch
-from app.synopses.levels import (
+from slidestat.synopses import (
+    ApproximateCount,
+    ApproximateCountParameters,
+    AverageParameters,
+    AverageWave,
+    CountParameters,
+    CountWave,
+    ExponentialHistogram,
+    Extreme,
+    ExtremeParameters,
     FrequentItems,
     FrequentParameters,
     NamedItems,
+    PositionWave,
     QuantileParameters,
     Quantiles,
     RandomFrequentItems,
     RandomFrequentParameters,
     RandomQuantileParameters,
     RandomQuantiles,
-    run_frequent_batch,
-    run_named_items_batch,
-    run_quantile_batch,
-    run_random_frequent_batch,
-)
-from app.synopses.values import (
-    Extreme,
-    ExtremeParameters,
     SampleParameters,
     SlidingSample,
     Spread,
     SpreadParameters,
-    run_extreme_batch,
-    run_sample_batch,
-    run_spread_batch,
-)
-from app.synopses.waves import (
-    ApproximateCount,
-    ApproximateCountParameters,
-    AverageParameters,
-    AverageWave,
-    CountWave,
-    PositionWave,
+    SumParameters,
     SumWave,
     WaveParameters,
+    run_batch,
+    run_extreme_batch,
+    run_frequent_batch,
+    run_named_items_batch,
+    run_quantile_batch,
+    run_random_frequent_batch,
+    run_sample_batch,
+    run_spread_batch,
     run_wave_batch,
 )
 from tests.laws.entries_of_items import ENTRIES

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from app.synopses.levels import (
+from slidestat.synopses import (
     FrequentItems,
     FrequentParameters,
     QuantileParameters,

@@ -7,27 +7,33 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from app.synopses import CountParameters, ExponentialHistogram, SumParameters
-from app.synopses.distinct import DistinctParameters, DistinctWave
-from app.synopses.framework import ValueHistogram, ValueHistogramParameters
-from app.synopses.levels import FrequentItems, FrequentParameters, QuantileParameters, Quantiles
-from app.synopses.levels.named_items import NamedItems
-from app.synopses.merge import Bundle, party_seed
-from app.synopses.values import (
+from slidestat.synopses import (
+    AverageParameters,
+    AverageWave,
+    Bundle,
+    CountParameters,
+    CountWave,
+    DistinctParameters,
+    DistinctWave,
+    ExponentialHistogram,
     Extreme,
     ExtremeParameters,
+    FrequentItems,
+    FrequentParameters,
+    QuantileParameters,
+    Quantiles,
     SampleParameters,
     SlidingSample,
     Spread,
     SpreadParameters,
-)
-from app.synopses.waves import (
-    AverageParameters,
-    AverageWave,
-    CountWave,
+    SumParameters,
     SumWave,
+    ValueHistogram,
+    ValueHistogramParameters,
     WaveParameters,
+    party_seed,
 )
+from slidestat.synopses.frequent.named_items import NamedItems
 
 SPAN = 1_000
 NUMBERS = (1, 2, 7, 64)

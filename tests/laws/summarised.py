@@ -7,18 +7,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from app.synopses import CountParameters, ExponentialHistogram, SumParameters
-from app.synopses.distinct import DistinctParameters, DistinctWave
-from app.synopses.levels import (
+from slidestat.synopses import (
+    CountParameters,
+    CountWave,
+    DistinctParameters,
+    DistinctWave,
+    ExponentialHistogram,
+    Extreme,
+    ExtremeParameters,
     FrequentItems,
     FrequentParameters,
     NamedItems,
     QuantileParameters,
     Quantiles,
+    Spread,
+    SpreadParameters,
+    SumParameters,
+    SumWave,
+    WaveParameters,
+    merge_summaries,
+    take_summary,
 )
-from app.synopses.merge import merge_summaries, take_summary
-from app.synopses.values import Extreme, ExtremeParameters, Spread, SpreadParameters
-from app.synopses.waves import CountWave, SumWave, WaveParameters
 from tests.laws.streams import VALUES
 
 SPAN = 400

@@ -7,18 +7,19 @@ from math import log2
 import numpy as np
 import pytest
 
-from app.synopses import BatchResult, SynopsisError
-from app.synopses.errors import WindowTooLargeError
-from app.synopses.framework import (
+from slidestat.synopses import (
+    BatchResult,
     CounterTable,
     CounterTableParameters,
+    SynopsisError,
     ValueHistogram,
     ValueHistogramParameters,
     run_counter_table_batch,
     run_value_histogram_batch,
 )
-from app.synopses.framework.value_histogram import at_least, below
-from app.synopses.histogram_kernel import Floats
+from slidestat.synopses.core.errors import WindowTooLargeError
+from slidestat.synopses.exponential_histogram.kernel import Floats
+from slidestat.synopses.value_histogram.value_histogram import at_least, below
 from tests.laws.celled import EDGES, ITEMS, SPAN, VALUES
 from tests.laws.streams import TIMES
 from tests.oracles import ExactWindow, canonical_buckets

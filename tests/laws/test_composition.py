@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.synopses.errors import WindowTooLargeError
-from app.synopses.framework import LpNorm, LpNormParameters, composition, run_lp_norm_batch
-from app.synopses.framework.composition import Buckets, Function, absorb, look
-from app.synopses.histogram_codec import Integers
-from app.synopses.histogram_kernel import Floats
+from slidestat.synopses import LpNorm, LpNormParameters, run_lp_norm_batch
+from slidestat.synopses.core.errors import WindowTooLargeError
+from slidestat.synopses.exponential_histogram.codec import Integers
+from slidestat.synopses.exponential_histogram.kernel import Floats
+from slidestat.synopses.norm import composition
+from slidestat.synopses.norm.composition import Buckets, Function, absorb, look
 from tests.laws.celled import ITEMS, SPAN
 from tests.laws.streams import TIMES
 

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.synopses.distinct.distinct_batch import run_distinct_batch
-from app.synopses.distinct.distinct_parameters import (
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.distinct.distinct_batch import run_distinct_batch
+from slidestat.synopses.distinct.distinct_parameters import (
     DistinctParameters,
     failure,
     majority,
     plan,
     tail,
 )
-from app.synopses.distinct.distinct_wave import DistinctWave
-from app.synopses.distinct.field_hash import coefficients, level_of, multiples
-from app.synopses.errors import SynopsisError
+from slidestat.synopses.distinct.distinct_wave import DistinctWave
+from slidestat.synopses.distinct.field_hash import coefficients, level_of, multiples
 from tests.laws.distinct import ITEMS, PARAMETERS, SPAN, exact, not_beyond
 from tests.laws.streams import TIMES
 

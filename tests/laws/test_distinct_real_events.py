@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from app.synopses.distinct.distinct_batch import run_distinct_batch
-from app.synopses.distinct.distinct_parameters import DistinctParameters
-from app.synopses.distinct.item_ids import item_ids
+from slidestat.synopses.distinct.distinct_batch import run_distinct_batch
+from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
+from slidestat.synopses.distinct.item_ids import item_ids
 from tests.laws.distinct import Integers, exact, not_beyond
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.synopses import SynopsisError
-from app.synopses.distinct.distinct_batch import run_distinct_batch
-from app.synopses.distinct.distinct_parameters import DistinctParameters
-from app.synopses.distinct.distinct_wave import DistinctWave, merge_distinct
-from app.synopses.distinct.flajolet_martin import BitmapsParameters
-from app.synopses.distinct.union_counting import insert_bits, union_count
+from slidestat.synopses import SynopsisError
+from slidestat.synopses.distinct.distinct_batch import run_distinct_batch
+from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
+from slidestat.synopses.distinct.distinct_wave import DistinctWave, merge_distinct
+from slidestat.synopses.distinct.flajolet_martin import BitmapsParameters
+from slidestat.synopses.distinct.union_counting import insert_bits, union_count
 from tests.laws.distinct import ITEMS, PARAMETERS, SPAN, SYNOPSES, Integers, Synopsis, merge, run
 from tests.laws.hostile import sealed
 from tests.laws.streams import TIMES

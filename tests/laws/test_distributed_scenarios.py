@@ -10,18 +10,23 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from app.synopses import CountParameters, ExponentialHistogram, SumParameters
-from app.synopses.distinct import (
+from slidestat.synopses import (
+    Bundle,
+    CountParameters,
+    CountWave,
     DistinctParameters,
     DistinctWave,
+    ExponentialHistogram,
+    SumParameters,
+    SumWave,
+    WaveParameters,
     insert_bits,
     merge_distinct,
     union_count,
+    union_totals,
 )
-from app.synopses.distinct.field_hash import coefficients, level_of, multiples
-from app.synopses.errors import SynopsisError
-from app.synopses.merge import Bundle, union_totals
-from app.synopses.waves import CountWave, SumWave, WaveParameters
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.distinct.field_hash import coefficients, level_of, multiples
 
 N = 300
 NUMBERS = (1, 2, 8, 64)

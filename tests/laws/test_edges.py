@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from app.synopses import SynopsisError
-from app.synopses.framework.edges import checked, from_bytes, to_bytes
+from slidestat.synopses import SynopsisError
+from slidestat.synopses.value_histogram.edges import checked, from_bytes, to_bytes
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import app.synopses
-from app.synopses import SynopsisError
-from app.synopses.errors import WindowTooLargeError
+import slidestat.synopses
+from slidestat.synopses import SynopsisError
+from slidestat.synopses.core.errors import WindowTooLargeError
 from tests.laws.entry import UNITS, Entry, Integers
 from tests.laws.every import EVERY
 from tests.laws.hostile import DAMAGES, damaged, sealed
@@ -486,7 +486,7 @@ def test_plain_python_gives_the_same_bytes_and_figures() -> None:
 def test_no_synopsis_is_left_out() -> None:
     """Every class of the package that is fed, moved on and stored has an entry."""
     found = set()
-    for module in pkgutil.walk_packages(app.synopses.__path__, "app.synopses."):
+    for module in pkgutil.walk_packages(slidestat.synopses.__path__, "slidestat.synopses."):
         for _, one in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             whole = all(
                 hasattr(one, method)

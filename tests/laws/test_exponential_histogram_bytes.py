@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from app.synopses import CountParameters, ExponentialHistogram, SumParameters, SynopsisError
+from slidestat.synopses import CountParameters, ExponentialHistogram, SumParameters, SynopsisError
 from tests.laws.hostile import sealed
 
 PARAMETERS = {

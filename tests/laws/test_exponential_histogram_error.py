@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from app.synopses import (
+from slidestat.synopses import (
     CountParameters,
     Estimate,
     ExponentialHistogram,

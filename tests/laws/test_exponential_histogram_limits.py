@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from app.synopses import (
+from slidestat.synopses import (
     CountParameters,
     Estimate,
     ExponentialHistogram,

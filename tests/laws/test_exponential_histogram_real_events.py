@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow.parquet
 import pytest
 
-from app.synopses import CountParameters, SumParameters, run_batch
+from slidestat.synopses import CountParameters, SumParameters, run_batch
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 FLIGHTS = DATA / "flights-2001-h1.parquet"

@@ -14,7 +14,8 @@ from benchmarks.space_of_counts import (
     worst_ratios,
 )
 
-CARD = (Path(__file__).parents[2] / "app" / "synopses" / "README.md").read_text("utf-8")
+_SYNOPSES = Path(__file__).parents[2] / "app" / "slidestat" / "synopses"
+CARD = (_SYNOPSES / "README.md").read_text("utf-8")
 _ROW = re.compile(r"^\| 10\^(\d+) \| (0\.[01]+) \| ([\d,]+) \| ([\d,]+) \| \S+ \|$", re.MULTILINE)
 
 # The largest ratio of stored bytes to the lower bound, over all epsilons that have one: with one

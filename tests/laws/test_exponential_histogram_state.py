@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.synopses import CountParameters, ExponentialHistogram, Parameters, SumParameters, run_batch
+from slidestat.synopses import (
+    CountParameters,
+    ExponentialHistogram,
+    Parameters,
+    SumParameters,
+    run_batch,
+)
 from tests.laws.streams import TIMES
 from tests.oracles import Cascade, canonical_buckets, live
 

@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from app.synopses import Estimate, SynopsisError
-from app.synopses.values.extreme import Extreme, ExtremeParameters, run_extreme_batch
+from slidestat.synopses import Estimate, SynopsisError
+from slidestat.synopses.extremes.extreme import Extreme, ExtremeParameters, run_extreme_batch
 from tests.laws.hostile import sealed
 from tests.laws.streams import TIMES
 from tests.laws.test_exponential_histogram_real_events import FLIGHTS

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from app.synopses.distinct.flajolet_martin import (
+from slidestat.synopses.distinct.flajolet_martin import (
     BITS,
     BitmapsParameters,
     DistinctBitmaps,

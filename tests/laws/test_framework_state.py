@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.synopses import SynopsisError
-from app.synopses.errors import WindowTooLargeError
+from slidestat.synopses import SynopsisError
+from slidestat.synopses.core.errors import WindowTooLargeError
 from tests.laws.celled import ITEMS, MAKERS, SPAN, column, fed
 from tests.laws.hostile import DAMAGES, damaged
 from tests.laws.streams import TIMES

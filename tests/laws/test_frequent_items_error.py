@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.synopses.levels.frequent_batch import FrequentBatch, run_frequent_batch
-from app.synopses.levels.frequent_items import FrequentItems, FrequentParameters
+from slidestat.synopses.frequent.frequent_batch import FrequentBatch, run_frequent_batch
+from slidestat.synopses.frequent.frequent_items import FrequentItems, FrequentParameters
 from tests.laws.streams import TIMES
 
 Integers = npt.NDArray[np.int64]

@@ -9,16 +9,16 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from app.synopses import SynopsisError
-from app.synopses.errors import WindowTooLargeError
-from app.synopses.levels import (
+from slidestat.synopses import (
     RandomFrequentItems,
     RandomFrequentParameters,
+    SynopsisError,
     run_random_frequent_batch,
 )
-from app.synopses.levels.blocks import LIVE_LIMIT
-from app.synopses.levels.sticky_codec import encode, encoded_limit
-from app.synopses.levels.sticky_kernel import (
+from slidestat.synopses.blocks.blocks import LIVE_LIMIT
+from slidestat.synopses.core.errors import WindowTooLargeError
+from slidestat.synopses.frequent.sticky_codec import encode, encoded_limit
+from slidestat.synopses.frequent.sticky_kernel import (
     NOW,
     ROWS,
     SIZE,

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from app.synopses import SynopsisError
-from app.synopses.levels.frequent_batch import run_frequent_batch
-from app.synopses.levels.frequent_items import FrequentItems, FrequentParameters
-from app.synopses.levels.frequent_layout import choose
+from slidestat.synopses import SynopsisError
+from slidestat.synopses.blocks.frequent_layout import choose
+from slidestat.synopses.frequent.frequent_batch import run_frequent_batch
+from slidestat.synopses.frequent.frequent_items import FrequentItems, FrequentParameters
 from tests.laws.streams import TIMES
 
 ROOT = Path(__file__).parents[2]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from app.synopses import CountParameters, Parameters, SumParameters, SynopsisError, run_batch
-from app.synopses.units import ceil_quotient, floor_quotient, to_units
+from slidestat.synopses import CountParameters, Parameters, SumParameters, SynopsisError, run_batch
+from slidestat.synopses.exponential_histogram.units import ceil_quotient, floor_quotient, to_units
 from tests.laws.streams import TIMES, VALUES
 
 ROOT = Path(__file__).parents[2]
@@ -89,10 +89,12 @@ def test_plain_python_gives_the_same_bytes_and_figures() -> None:
 
 def test_synopses_need_no_kafka_no_faust_and_no_spark() -> None:
     """Importing the package brings in none of them, nor any other room of the project."""
-    code = "import sys, app.synopses; print(*sys.modules)"
+    code = "import sys, slidestat.synopses; print(*sys.modules)"
     modules = set(in_another_process(code).split())
-    assert "app.synopses" in modules
+    assert "slidestat.synopses" in modules
     for unwanted in ("faust", "mode", "confluent_kafka", "aiokafka", "pyspark", "rocksdict"):
         assert unwanted not in modules
-    ours = {name for name in modules if name.startswith("app.")}
-    assert all(name == "app.synopses" or name.startswith("app.synopses.") for name in ours)
+    ours = {name for name in modules if name.startswith("slidestat.")}
+    assert all(
+        name == "slidestat.synopses" or name.startswith("slidestat.synopses.") for name in ours
+    )

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.synopses import SynopsisError
-from app.synopses.framework.envelope import varint
-from app.synopses.landmark import (
+from slidestat.synopses import SynopsisError
+from slidestat.synopses.core.envelope import varint
+from slidestat.synopses.exponential_histogram.landmark import (
     LANDMARK,
     LandmarkBatch,
     LandmarkParameters,
     run_landmark_batch,
 )
-from app.synopses.waves.nested import sealed
+from slidestat.synopses.waves.nested import sealed
 from tests.laws.hostile import DAMAGES, damaged
 from tests.oracles import decimal
 

@@ -8,9 +8,8 @@ from math import erf
 import numpy as np
 import pytest
 
-from app.synopses import SynopsisError
-from app.synopses.framework import LpNorm, LpNormParameters, run_lp_norm_batch
-from app.synopses.framework.stable import MAX_DRAW, UNIT, quantile, sketches, table
+from slidestat.synopses import LpNorm, LpNormParameters, SynopsisError, run_lp_norm_batch
+from slidestat.synopses.norm.stable import MAX_DRAW, UNIT, quantile, sketches, table
 from tests.laws.celled import ITEMS
 from tests.laws.test_sample_chance import SIGNIFICANCE, chance
 

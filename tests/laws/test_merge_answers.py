@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.synopses.errors import WindowTooLargeError
-from app.synopses.framework import ValueHistogramParameters
-from app.synopses.merge import (
+from slidestat.synopses import (
     Bundle,
+    SampleParameters,
+    SlidingSample,
+    Spread,
+    SpreadParameters,
+    ValueHistogramParameters,
     party_seed,
     union_averages,
     union_distinct,
@@ -25,7 +28,7 @@ from app.synopses.merge import (
     union_totals,
     union_value_histograms,
 )
-from app.synopses.values import SampleParameters, SlidingSample, Spread, SpreadParameters
+from slidestat.synopses.core.errors import WindowTooLargeError
 from tests.laws.parties import (
     FAMILIES,
     NUMBERS,

@@ -8,11 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.synopses import CountParameters, ExponentialHistogram, SynopsisError
-from app.synopses.merge import Bundle, MergedHistogram, party_seed, union_totals
-from app.synopses.merge.families import READERS
-from app.synopses.values import SampleParameters, SlidingSample
-from app.synopses.waves import PositionWave, WaveParameters
+from slidestat.synopses import (
+    Bundle,
+    CountParameters,
+    ExponentialHistogram,
+    MergedHistogram,
+    PositionWave,
+    SampleParameters,
+    SlidingSample,
+    SynopsisError,
+    WaveParameters,
+    party_seed,
+    union_totals,
+)
+from slidestat.synopses.merge.families import READERS
 from tests.laws.hostile import DAMAGES, sealed_outside
 from tests.laws.parties import FAMILIES, SPAN, bundle, columns, drawn, party_name, synopsis, taken
 
@@ -205,7 +214,9 @@ def test_hostile_bytes_are_refused_or_are_a_sound_state(name: str, damage: str) 
 
 def test_the_card_names_each_kind_that_is_merged() -> None:
     """Its table of answers over a union has the kinds that a bundle takes, no more and no fewer."""
-    card = (ROOT / "app" / "synopses" / "merge" / "README.md").read_text(encoding="utf-8")
+    card = (ROOT / "app" / "slidestat" / "synopses" / "merge" / "README.md").read_text(
+        encoding="utf-8"
+    )
     rows = [row.split(" | ") for row in card.splitlines() if row.count(" | ") == 3]
     kinds = [row[2] for row in rows if "`union_" in row[1]]
     assert {int(kind) for cell in kinds for kind in cell.split(", ")} == set(READERS)

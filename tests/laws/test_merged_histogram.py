@@ -6,10 +6,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from app.synopses import CountParameters, ExponentialHistogram, SumParameters, SynopsisError
-from app.synopses.errors import WindowTooLargeError
-from app.synopses.merge import MergedHistogram
-from app.synopses.waves import CountWave, SumWave, WaveParameters
+from slidestat.synopses import (
+    CountParameters,
+    CountWave,
+    ExponentialHistogram,
+    MergedHistogram,
+    SumParameters,
+    SumWave,
+    SynopsisError,
+    WaveParameters,
+)
+from slidestat.synopses.core.errors import WindowTooLargeError
 from tests.laws.parties import FAMILIES, NUMBERS, SPAN, SPLITS, Split, drawn, synopsis, taken
 
 SPANS = [*range(1, 20), *range(20, 1_000, 41), 998, 999, 1_000]

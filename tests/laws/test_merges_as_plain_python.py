@@ -6,7 +6,7 @@ import sys
 from hashlib import sha256
 from pathlib import Path
 
-from app.synopses.merge import (
+from slidestat.synopses import (
     MergedHistogram,
     union_averages,
     union_distinct,

@@ -9,17 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.synopses import SynopsisError
-from app.synopses.distinct.item_ids import item_ids
-from app.synopses.levels import (
+from slidestat.synopses import (
     FrequentItems,
     FrequentParameters,
     NamedItems,
-    named_batch,
-    named_items,
+    SynopsisError,
     run_frequent_batch,
     run_named_items_batch,
 )
+from slidestat.synopses.distinct.item_ids import item_ids
+from slidestat.synopses.frequent import named_batch, named_items
 from tests.laws.hostile import sealed
 from tests.laws.streams import TIMES, Times
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.synopses import SynopsisError
+from slidestat.synopses import SynopsisError
 from tests.laws.hostile import DAMAGES, damaged, sealed_outside
 from tests.laws.leveled import SUBJECTS, Subject, fed
 from tests.laws.streams import TIMES

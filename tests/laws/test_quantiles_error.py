@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.synopses.levels.quantile_batch import QuantileBatch, run_quantile_batch
-from app.synopses.levels.quantiles import QuantileParameters, Quantiles
+from slidestat.synopses.quantiles.quantile_batch import QuantileBatch, run_quantile_batch
+from slidestat.synopses.quantiles.quantiles import QuantileParameters, Quantiles
 from tests.laws.streams import TIMES, VALUES
 
 Floats = npt.NDArray[np.float64]

@@ -7,10 +7,14 @@ fails one such test in a million.
 import numpy as np
 import pytest
 
-from app.synopses import SynopsisError
-from app.synopses.levels import RandomQuantileParameters, RandomQuantiles, run_quantile_batch
-from app.synopses.levels.quantile_batch import QuantileBatch
-from app.synopses.levels.random_layout import choose
+from slidestat.synopses import (
+    RandomQuantileParameters,
+    RandomQuantiles,
+    SynopsisError,
+    run_quantile_batch,
+)
+from slidestat.synopses.quantiles.quantile_batch import QuantileBatch
+from slidestat.synopses.quantiles.random_layout import choose
 from tests.laws.streams import TIMES
 from tests.laws.test_quantiles_error import QUANTILES, STREAMS, Floats, Integers, off
 from tests.laws.test_sample_chance import SIGNIFICANCE, chance

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from app.synopses import SynopsisError
-from app.synopses.levels.quantile_batch import run_quantile_batch
-from app.synopses.levels.quantile_layout import choose, fresh_weight
-from app.synopses.levels.quantiles import QuantileParameters, Quantiles
+from slidestat.synopses import SynopsisError
+from slidestat.synopses.blocks.quantile_layout import choose, fresh_weight
+from slidestat.synopses.quantiles.quantile_batch import run_quantile_batch
+from slidestat.synopses.quantiles.quantiles import QuantileParameters, Quantiles
 from tests.laws.streams import TIMES, VALUES
 
 ROOT = Path(__file__).parents[2]

@@ -10,9 +10,14 @@ from math import exp, lgamma, log, log1p
 import numpy as np
 import pytest
 
-from app.synopses import SynopsisError
-from app.synopses.values.philox import priority
-from app.synopses.values.sample import Sample, SampleParameters, SlidingSample, run_sample_batch
+from slidestat.synopses import SynopsisError
+from slidestat.synopses.core.philox import priority
+from slidestat.synopses.sampling.sample import (
+    Sample,
+    SampleParameters,
+    SlidingSample,
+    run_sample_batch,
+)
 from tests.laws.streams import TIMES
 from tests.laws.test_exponential_histogram_real_events import FLIGHTS
 

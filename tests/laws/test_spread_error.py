@@ -10,9 +10,14 @@ from math import isqrt, log, nextafter, sqrt
 import numpy as np
 import pytest
 
-from app.synopses import SynopsisError
-from app.synopses.errors import WindowTooLargeError
-from app.synopses.values.spread import Spread, SpreadParameters, SpreadResult, run_spread_batch
+from slidestat.synopses import SynopsisError
+from slidestat.synopses.core.errors import WindowTooLargeError
+from slidestat.synopses.moments.spread import (
+    Spread,
+    SpreadParameters,
+    SpreadResult,
+    run_spread_batch,
+)
 from tests.laws.streams import TIMES
 from tests.laws.test_exponential_histogram_real_events import FLIGHTS
 from tests.laws.valued import SIGNED

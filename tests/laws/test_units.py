@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.synopses.units import MAX_UNITS, ceil_quotient, floor_quotient, to_units
+from slidestat.synopses.exponential_histogram.units import (
+    MAX_UNITS,
+    ceil_quotient,
+    floor_quotient,
+    to_units,
+)
 from tests.oracles import decimal
 
 SCALES = st.integers(0, 9).map(lambda decimals: 10**decimals)

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from app.synopses.errors import SynopsisError
-from app.synopses.waves.approximate_count import ApproximateCount, ApproximateCountParameters
-from app.synopses.waves.average_wave import AverageWave
-from app.synopses.waves.count_wave import CountWave
-from app.synopses.waves.position_wave import PositionWave
-from app.synopses.waves.stored_wave import StoredWave
-from app.synopses.waves.sum_wave import SumWave
-from app.synopses.waves.wave_parameters import AverageParameters
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.waves.approximate_count import ApproximateCount, ApproximateCountParameters
+from slidestat.synopses.waves.average_wave import AverageWave
+from slidestat.synopses.waves.count_wave import CountWave
+from slidestat.synopses.waves.position_wave import PositionWave
+from slidestat.synopses.waves.stored_wave import StoredWave
+from slidestat.synopses.waves.sum_wave import SumWave
+from slidestat.synopses.waves.wave_parameters import AverageParameters
 from tests.laws.hostile import sealed
 
 WAVES: dict[int, type[StoredWave]] = {3: CountWave, 4: SumWave, 5: PositionWave}

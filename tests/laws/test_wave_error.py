@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from app.synopses.batch import BatchResult
-from app.synopses.waves.wave_batch import run_wave_batch
-from app.synopses.waves.wave_parameters import WaveParameters
+from slidestat.synopses.core.batch import BatchResult
+from slidestat.synopses.waves.wave_batch import run_wave_batch
+from slidestat.synopses.waves.wave_parameters import WaveParameters
 from tests.laws.streams import TIMES
 from tests.wave_oracles import exact_sums, moments
 

@@ -6,13 +6,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from app.synopses.errors import SynopsisError, WindowTooLargeError
-from app.synopses.estimate import Estimate
-from app.synopses.waves.count_wave import CountWave
-from app.synopses.waves.position_wave import PositionWave
-from app.synopses.waves.sum_wave import SumWave
-from app.synopses.waves.wave_batch import run_wave_batch
-from app.synopses.waves.wave_parameters import WaveParameters
+from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
+from slidestat.synopses.core.estimate import Estimate
+from slidestat.synopses.waves.count_wave import CountWave
+from slidestat.synopses.waves.position_wave import PositionWave
+from slidestat.synopses.waves.sum_wave import SumWave
+from slidestat.synopses.waves.wave_batch import run_wave_batch
+from slidestat.synopses.waves.wave_parameters import WaveParameters
 
 HUGE = 2**53  # the most of one value
 P = WaveParameters(0.1, 100)

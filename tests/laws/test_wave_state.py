@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.synopses.waves.count_wave import CountWave
-from app.synopses.waves.position_wave import PositionWave
-from app.synopses.waves.stored_wave import StoredWave
-from app.synopses.waves.sum_wave import SumWave
-from app.synopses.waves.wave_batch import run_wave_batch
-from app.synopses.waves.wave_parameters import WaveParameters
+from slidestat.synopses.waves.count_wave import CountWave
+from slidestat.synopses.waves.position_wave import PositionWave
+from slidestat.synopses.waves.stored_wave import StoredWave
+from slidestat.synopses.waves.sum_wave import SumWave
+from slidestat.synopses.waves.wave_batch import run_wave_batch
+from slidestat.synopses.waves.wave_parameters import WaveParameters
 
 Integers = npt.NDArray[np.int64]
 SPAN = 500

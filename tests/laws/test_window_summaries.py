@@ -7,10 +7,12 @@ from math import ceil, isnan
 import numpy as np
 import pytest
 
-from app.synopses.errors import SynopsisError
-from app.synopses.levels import FrequentItems, FrequentParameters, QuantileParameters, Quantiles
-from app.synopses.merge import (
+from slidestat.synopses import (
     Bundle,
+    FrequentItems,
+    FrequentParameters,
+    QuantileParameters,
+    Quantiles,
     WindowDistinct,
     WindowExtreme,
     WindowItems,
@@ -22,8 +24,9 @@ from app.synopses.merge import (
     take_summary,
     union_quantiles,
 )
-from app.synopses.merge.window_items import MOST_ITEMS
-from app.synopses.merge.window_quantiles import MOST_VALUES
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.summaries.window_items import MOST_ITEMS
+from slidestat.synopses.summaries.window_quantiles import MOST_VALUES
 from tests.laws.summarised import FAMILIES, GROUPINGS, SPAN, Cut, Values, cut
 
 STREAMS = ("prices", "zipf", "mostly nothing", "any doubles")

@@ -3,21 +3,27 @@
 import numpy as np
 import pytest
 
-from app.synopses import CountParameters, ExponentialHistogram, SumParameters
-from app.synopses.distinct import DistinctParameters, DistinctWave
-from app.synopses.errors import SynopsisError, WindowTooLargeError
-from app.synopses.levels import QuantileParameters, Quantiles
-from app.synopses.merge import merge_summaries, read_summary, take_summary
-from app.synopses.merge.window_form import SUMMARY, large
-from app.synopses.values import (
+from slidestat.synopses import (
+    CountParameters,
+    DistinctParameters,
+    DistinctWave,
+    ExponentialHistogram,
     Extreme,
     ExtremeParameters,
+    QuantileParameters,
+    Quantiles,
     SampleParameters,
     SlidingSample,
     Spread,
     SpreadParameters,
+    SumParameters,
+    merge_summaries,
+    read_summary,
+    take_summary,
 )
-from app.synopses.waves.nested import sealed
+from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
+from slidestat.synopses.summaries.window_form import SUMMARY, large
+from slidestat.synopses.waves.nested import sealed
 from tests.laws.hostile import DAMAGES, damaged
 from tests.laws.hostile import sealed as resealed
 from tests.laws.summarised import FAMILIES, GROUPINGS, SPAN, cut

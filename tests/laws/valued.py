@@ -6,10 +6,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from app.synopses.values.extreme import Extreme, ExtremeParameters
-from app.synopses.values.sample import SampleParameters, SlidingSample
-from app.synopses.values.spread import Spread, SpreadParameters
-from app.synopses.values.stored import StoredSynopsis
+from slidestat.synopses.core.stored_values import StoredSynopsis
+from slidestat.synopses.extremes.extreme import Extreme, ExtremeParameters
+from slidestat.synopses.moments.spread import Spread, SpreadParameters
+from slidestat.synopses.sampling.sample import SampleParameters, SlidingSample
 
 SPAN = 500
 

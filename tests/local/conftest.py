@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from app.local.jars import kafka_classpath
+from slidestat.local.jars import kafka_classpath
 
 FakeJava = Callable[..., Path]
 AwaitGone = Callable[[int | None], None]

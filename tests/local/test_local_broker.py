@@ -15,10 +15,10 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from app.errors import SlidestatError
-from app.local import broker as broker_module
-from app.local.broker import LocalBroker
-from app.local.ports import HOST, pick_free_ports
+from slidestat.errors import SlidestatError
+from slidestat.local import broker as broker_module
+from slidestat.local.broker import LocalBroker
+from slidestat.local.ports import HOST, pick_free_ports
 
 FakeJava = Callable[..., Path]
 AwaitGone = Callable[[int | None], None]

@@ -12,15 +12,15 @@ import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from app.local.foreground import DEFAULT_PORT
-from app.local.ports import HOST
+from slidestat.local.foreground import DEFAULT_PORT
+from slidestat.local.ports import HOST
 
 AwaitGone = Callable[[int | None], None]
 
 _RUN = """
 import sys
 from pathlib import Path
-from app.local.foreground import run_in_foreground
+from slidestat.local.foreground import run_in_foreground
 run_in_foreground(None, Path(sys.argv[1]))
 """
 

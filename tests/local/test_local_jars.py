@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from app.errors import SlidestatError
-from app.local import jars
-from app.local.jars import KAFKA_VERSION, kafka_classpath, locked_jars
+from slidestat.errors import SlidestatError
+from slidestat.local import jars
+from slidestat.local.jars import KAFKA_VERSION, kafka_classpath, locked_jars
 
 # A process that fetches every jar: from the folder given, and says on standard output which.
 _FETCH_FROM_FOLDER = """
 import shutil, sys
 from pathlib import Path
-from app.local import jars
+from slidestat.local import jars
 
 def download(coordinate, repository):
     sys.stdout.write(coordinate + "\\n")  # at once: threads may write, too

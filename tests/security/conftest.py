@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from app.local.broker import LocalBroker
+from slidestat.local.broker import LocalBroker
 
 USER = "alice"
 # What would break a configuration that is put together from text.
@@ -148,7 +148,7 @@ def secured_worker(
     """A worker in that environment, which tells `said`; killed, if it runs yet when this ends."""
     with said.open("w") as out:
         worker = subprocess.Popen(
-            [sys.executable, "-m", "app.cli", "run", str(topology), "--data-dir", str(data)],
+            [sys.executable, "-m", "slidestat", "run", str(topology), "--data-dir", str(data)],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
@@ -168,7 +168,7 @@ def run_secured() -> RunSecured:
 
     def run(variables: Mapping[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            [sys.executable, "-m", "app.cli", *arguments],
+            [sys.executable, "-m", "slidestat", *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from app.client.letters import read_letters
-from app.declared.flags import topology_of_flags
-from app.errors import SlidestatError
-from app.streaming.checkpoint import Checkpoint, Counters, decode_checkpoint, encode_checkpoint
-from app.streaming.decoding import EventDecoder
-from app.streaming.key_state import decode_key_state, encode_key_state
-from app.streaming.output_codec import AnyFormat, NotAnEmissionError
-from app.streaming.statistics import Count, Distinct, Quantiles, Sum
-from app.streaming.topology import Topology
-from app.topology_files import load_topology
-from app.web.parameters import key_of, key_query, page_query
-from schemas.dead_letter import DeadLetterHeaders
+from slidestat.admin.letters import read_letters
+from slidestat.declare.forms.files import load_topology
+from slidestat.declare.forms.flags import topology_of_flags
+from slidestat.declare.statistics import Count, Distinct, Quantiles, Sum
+from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoint import Checkpoint, Counters, decode_checkpoint, encode_checkpoint
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.emissions.output_codec import AnyFormat, NotAnEmissionError
+from slidestat.engine.keys.key_state import decode_key_state, encode_key_state
+from slidestat.errors import SlidestatError
+from slidestat.schemas.dead_letter import DeadLetterHeaders
+from slidestat.web.parameters import key_of, key_query, page_query
 
 CASES = 10_000
 TOPOLOGY = Topology(

@@ -23,15 +23,15 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from app.client.reading import reading
-from app.doctor.finding import Finding, Verdict
-from app.doctor.permissions import cluster_permission, creation_permission, worker_permissions
-from app.local.broker import LocalBroker
-from app.streaming.referee import Referee
-from app.streaming.scan import scan
-from app.streaming.topology import Topology
-from app.topology_files import load_declaration, load_topology
-from schemas.emission import Emission, Figure
+from slidestat.declare.forms.files import load_declaration, load_topology
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology
+from slidestat.doctor.finding import Finding, Verdict
+from slidestat.doctor.permissions import cluster_permission, creation_permission, worker_permissions
+from slidestat.kafka.reading import reading
+from slidestat.kafka.scan import scan
+from slidestat.local.broker import LocalBroker
+from slidestat.schemas.emission import Emission, Figure
 from tests.broker.workers import wait_until
 from tests.security.conftest import RunSecured, secured_worker
 

@@ -9,8 +9,8 @@ import pyarrow.dataset as ds
 import pytest
 from confluent_kafka import Producer
 
-from app.local.folders import log_folder
-from schemas.emission import Emission, Figure
+from slidestat.local.folders import log_folder
+from slidestat.schemas.emission import Emission, Figure
 from tests.broker.workers import wait_until
 from tests.security.conftest import PASSWORD, RunSecured, Secured, secured_worker
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from app.errors import SlidestatError
-from app.security.clients import java_settings
-from app.security.settings import BrokerSecurity, broker_security, tls_context
+from slidestat.errors import SlidestatError
+from slidestat.kafka.clients import java_settings
+from slidestat.kafka.settings import BrokerSecurity, broker_security, tls_context
 from tests.security.conftest import PASSWORD, USER, Secured
 
 SASL = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import app.analytics.session as session
+import slidestat.spark.session as session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import msgspec
 from confluent_kafka import Producer
 
-from schemas.dead_letter import DeadLetterHeaders, Reason, dead_letter_key
-from schemas.emission import Emission, Figure, emission_key
+from slidestat.schemas.dead_letter import DeadLetterHeaders, Reason, dead_letter_key
+from slidestat.schemas.emission import Emission, Figure, emission_key
 
 DAY_MS = 86_400_000
 NOON_MS = 1_764_072_000_000

@@ -12,13 +12,13 @@ import typer
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from app.cli_spark import audit, ingest, report
-from app.errors import SlidestatError
-from app.streaming.statistics import Count, Distinct, Mean, Quantiles, Sum, TopItems
-from app.streaming.topology import Topology
-from app.testing import TopologyDriver
-from schemas.dead_letter import Reason
-from schemas.emission import Emission
+from slidestat import TopologyDriver
+from slidestat.cli.spark import audit, ingest, report
+from slidestat.declare.statistics import Count, Distinct, Mean, Quantiles, Sum, TopItems
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+from slidestat.schemas.dead_letter import Reason
+from slidestat.schemas.emission import Emission
 from tests.spark.lake_topics import NOON_MS, Topics, make_topics
 from tests.spark.report_reader import ReportReader
 from tests.web.browser import Browser

@@ -15,29 +15,21 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
-from app.analytics import history
-from app.analytics.backfill import backfill, fill_lake
-from app.analytics.history import Files, read_files, read_topic
-from app.analytics.lake import Lake
-from app.client.events import Columns
-from app.client.produce import produce_file
-from app.errors import SlidestatError
-from app.streaming.emission import OutputRecord
-from app.streaming.output_codec import JsonCodec
-from app.streaming.partition import PartitionProcessor
-from app.streaming.records import RecordBatch
-from app.streaming.statistics import (
-    Count,
-    Distinct,
-    Mean,
-    Quantiles,
-    Statistic,
-    Sum,
-    TopItems,
-)
-from app.streaming.topology import Topology
-from app.testing import TopologyDriver
-from app.testing.memory_store import MemoryStore
+from slidestat import TopologyDriver
+from slidestat.declare.statistics import Count, Distinct, Mean, Quantiles, Statistic, Sum, TopItems
+from slidestat.declare.topology import Topology
+from slidestat.engine.emissions.emission import OutputRecord
+from slidestat.engine.emissions.output_codec import JsonCodec
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.engine.records import RecordBatch
+from slidestat.errors import SlidestatError
+from slidestat.produce.events import Columns
+from slidestat.produce.produce import produce_file
+from slidestat.spark.backfill import history
+from slidestat.spark.backfill.backfill import backfill, fill_lake
+from slidestat.spark.backfill.history import Files, read_files, read_topic
+from slidestat.spark.lake.lake import Lake
+from slidestat.testing.memory_store import MemoryStore
 
 SECOND = 1_000
 NOON = 1_764_072_000_000

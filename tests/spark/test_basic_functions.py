@@ -6,7 +6,7 @@ import pytest
 from pyspark.errors import PythonException
 from pyspark.sql import Row, SparkSession
 
-from app.analytics.functions import register_functions
+from slidestat.spark.sql.functions import register_functions
 
 # The stream of the Stream Mill example: s(v Int, t Timestamp), bits at 0 to 3 of a second.
 BITS = """

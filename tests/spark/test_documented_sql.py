@@ -8,8 +8,8 @@ import duckdb
 import msgspec
 import pytest
 
-from app.testing import TopologyDriver
-from app.topology_files import load_topology
+from slidestat import TopologyDriver
+from slidestat.declare.forms.files import load_topology
 from tests.docs.markdown import ROOT, blocks
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from app.cli import main
-from app.client.events import Columns
-from app.client.produce import produce_file
+from slidestat.cli.main import main
+from slidestat.produce.events import Columns
+from slidestat.produce.produce import produce_file
 from tests.docs.markdown import ROOT, commands
 
 EVENTS = 8_000
@@ -45,7 +45,7 @@ def flights(tmp_path: Path) -> tuple[pa.Table, Path]:
     """The demo's first flights, half a day of them, and a file of them."""
     file = tmp_path / "flights.parquet"
     with resources.as_file(
-        resources.files("app.demo_data") / "flights-2001.parquet"
+        resources.files("slidestat.demo") / "data" / "flights-2001.parquet"
     ) as all_of_them:
         table = pq.read_table(all_of_them).slice(0, EVENTS)
     pq.write_table(table, file)

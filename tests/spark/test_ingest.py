@@ -19,12 +19,12 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from app.analytics.ingest import Ingest, Ingested
-from app.analytics.lake import Dataset, Lake
-from app.analytics.lake_files import LakeFiles
-from app.errors import SlidestatError
-from app.streaming.avro_codec import AvroCodec
-from schemas.dead_letter import Reason
+from slidestat.engine.emissions.avro_codec import AvroCodec
+from slidestat.errors import SlidestatError
+from slidestat.schemas.dead_letter import Reason
+from slidestat.spark.lake.ingest import Ingest, Ingested
+from slidestat.spark.lake.lake import Dataset, Lake
+from slidestat.spark.lake.lake_files import LakeFiles
 from tests.registry.stand_in import stand_in
 from tests.spark.lake_topics import DAY_MS, NOON_MS, Topics, emission, make_topics
 
@@ -190,14 +190,14 @@ def test_killed_in_the_middle_of_a_batch_it_brings_each_record_once(
     topics.emit([emission(topics.name, f"k{i % 50}", NOON_MS + i * 60_000) for i in range(count)])
     file = tmp_path / "topology.py"
     file.write_text(
-        "from app.streaming.topology import Topology\n"
+        "from slidestat.declare.topology import Topology\n"
         f"topology = Topology(name={topics.name!r}, source='events', span='1m', every='1m')\n"
     )
     log = tmp_path / "ingest.log"
     with log.open("wb") as out:
         run = subprocess.Popen(
             [
-                *(sys.executable, "-m", "app.cli", "spark", "ingest", str(file)),
+                *(sys.executable, "-m", "slidestat", "spark", "ingest", str(file)),
                 *("--lake", lake.root, "--bootstrap", topics.bootstrap),
                 *("--records-per-batch", "1000", "--master", "local[2]"),
             ],

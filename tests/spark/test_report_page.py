@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from selenium.webdriver.common.action_chains import ActionChains
 
-from app.analytics.audit_report import AuditReport, Records, StatisticSummary
-from app.analytics.report_data import (
+from slidestat.spark.audit.audit_report import AuditReport, Records, StatisticSummary
+from slidestat.spark.report.report_data import (
     ErrorHistogram,
     KeyData,
     ReportData,
@@ -15,7 +15,7 @@ from app.analytics.report_data import (
     TopItem,
     TopList,
 )
-from app.analytics.report_page import write_page
+from slidestat.spark.report.report_page import write_page
 from tests.spark.report_reader import ReportReader
 from tests.web.browser import Browser
 

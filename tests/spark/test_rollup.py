@@ -10,17 +10,21 @@ from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
-from app.analytics.functions import register_functions
-from app.analytics.rollup import Rollup, figures, merged, roll_up, summaries, synopses_of
-from app.analytics.rollup_display import show
-from app.errors import SlidestatError
-from app.synopses import CountParameters, ExponentialHistogram, SumParameters
-from app.synopses.distinct import DistinctParameters
-from app.synopses.distinct.distinct_wave import DistinctWave
-from app.synopses.distinct.item_ids import item_ids
-from app.synopses.levels.named_items import FrequentParameters, NamedItems
-from app.synopses.levels.quantiles import QuantileParameters, Quantiles
-from schemas.synopsis import ClockKey, SynopsisKey, encode_key
+from slidestat.errors import SlidestatError
+from slidestat.schemas.synopsis import ClockKey, SynopsisKey, encode_key
+from slidestat.spark.rollup.rollup import Rollup, figures, merged, roll_up, summaries, synopses_of
+from slidestat.spark.rollup.rollup_display import show
+from slidestat.spark.sql.functions import register_functions
+from slidestat.synopses import (
+    CountParameters,
+    DistinctParameters,
+    ExponentialHistogram,
+    SumParameters,
+)
+from slidestat.synopses.distinct.distinct_wave import DistinctWave
+from slidestat.synopses.distinct.item_ids import item_ids
+from slidestat.synopses.frequent.named_items import FrequentParameters, NamedItems
+from slidestat.synopses.quantiles.quantiles import QuantileParameters, Quantiles
 
 MINUTE, HOUR = 60_000, 3_600_000
 START = 1_764_072_000_000 // (6 * HOUR) * (6 * HOUR)

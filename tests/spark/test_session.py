@@ -6,9 +6,9 @@ import pandas as pd
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import pandas_udf
 
-import app
-from app.analytics.session import CONNECTOR_LOCK, CONNECTOR_VERSION
-from app.local.jars import locked_jars
+import slidestat
+from slidestat.local.jars import locked_jars
+from slidestat.spark.session import CONNECTOR_LOCK, CONNECTOR_VERSION
 
 
 def test_python_workers_run_the_same_interpreter_and_code(spark: SparkSession) -> None:
@@ -16,12 +16,12 @@ def test_python_workers_run_the_same_interpreter_and_code(spark: SparkSession) -
 
     @pandas_udf("string")
     def place(rows: pd.Series) -> pd.Series:
-        import app
+        import slidestat
 
-        return rows.map(lambda _: f"{sys.executable} {app.__file__}")
+        return rows.map(lambda _: f"{sys.executable} {slidestat.__file__}")
 
     (row,) = spark.range(1).select(place("id").alias("place")).collect()
-    assert row.place == f"{sys.executable} {app.__file__}"
+    assert row.place == f"{sys.executable} {slidestat.__file__}"
 
 
 def test_times_are_utc(spark: SparkSession) -> None:

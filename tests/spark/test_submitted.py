@@ -11,9 +11,9 @@ import msgspec
 import pyarrow.dataset as ds
 import pyspark
 
-from app.analytics.session import CONNECTOR_LOCK
-from app.analytics.spark_java import find_spark_java
-from app.local.jars import fetched_jars
+from slidestat.local.jars import fetched_jars
+from slidestat.spark.session import CONNECTOR_LOCK
+from slidestat.spark.spark_java import find_spark_java
 from tests.docs.markdown import ROOT, blocks
 from tests.spark.lake_topics import NOON_MS, emission, make_topics
 
@@ -34,13 +34,12 @@ def test_the_job_of_the_documents_ingests_from_a_broker(
         program.text.replace("s3a://bucket/lake", str(lake))
         .replace("broker:9092", bootstrap_servers)
         .replace("latency", topics.name)
-        + "\nimport app\nprint(app.__file__)\n"
+        + "\nimport slidestat\nprint(slidestat.__file__)\n"
     )
     package = tmp_path / "slidestat.zip"
     with ZipFile(package, "w") as zipped:
-        for folder in ("app", "schemas", "topologies"):
-            for file in sorted((ROOT / folder).rglob("*.py")):
-                zipped.write(file, file.relative_to(ROOT))
+        for file in sorted((ROOT / "app" / "slidestat").rglob("*.py")):
+            zipped.write(file, file.relative_to(ROOT / "app"))
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment |= {
         "JAVA_HOME": str(find_spark_java().executable.parents[1]),
@@ -65,7 +64,7 @@ def test_the_job_of_the_documents_ingests_from_a_broker(
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    assert f"{package}/app/__init__.py" in run.stdout
+    assert f"{package}/slidestat/__init__.py" in run.stdout
     rows = ds.dataset(lake / topics.name / "statistics", partitioning="hive").to_table()
     assert sorted(rows["event_key"].to_pylist()) == sorted(f"k{i}" for i in range(20))
     values = [msgspec.json.decode(value) for value in rows["value"].to_pylist()]

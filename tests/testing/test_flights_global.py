@@ -15,17 +15,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from app.errors import SlidestatError
-from app.streaming.referee import Referee
-from app.synopses.distinct import DistinctWave
-from app.synopses.distinct.item_ids import item_ids
-from app.synopses.merge import Bundle, union_distinct_where
-from app.testing import RefereeDriver, TopologyDriver
-from app.topology_files import load_declaration, load_topology
-from schemas.emission import Emission, Figure
-from schemas.synopsis import SynopsisKey, decode_key
-from tests.streaming.checks import check_figure
-from tests.streaming.exact import root, variance
+from slidestat import RefereeDriver, TopologyDriver
+from slidestat.declare.forms.files import load_declaration, load_topology
+from slidestat.declare.referee import Referee
+from slidestat.errors import SlidestatError
+from slidestat.schemas.emission import Emission, Figure
+from slidestat.schemas.synopsis import SynopsisKey, decode_key
+from slidestat.synopses import Bundle, DistinctWave, union_distinct_where
+from slidestat.synopses.distinct.item_ids import item_ids
+from tests.engine.checks import check_figure
+from tests.engine.exact import root, variance
 
 PARTIES = load_topology("flights_parties")
 REFEREE = load_declaration("flights_global")
@@ -40,7 +39,9 @@ def document(name: str) -> str:
 @pytest.fixture(scope="module")
 def flights() -> list[dict[str, Any]]:
     """The first events of the demo's flights."""
-    with resources.as_file(resources.files("app.demo_data") / "flights-2001.parquet") as file:
+    with resources.as_file(
+        resources.files("slidestat.demo") / "data" / "flights-2001.parquet"
+    ) as file:
         table = pq.read_table(file).slice(0, ROWS)
     times = pc.cast(pc.cast(table["date"], pa.timestamp("ms")), pa.int64())
     columns = (table["origin"], times, table["delay"], table["destination"])

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from app.testing import TopologyDriver
-from app.topology_files import load_topology
-from schemas.dead_letter import Reason
-from schemas.emission import Figure
+from slidestat import TopologyDriver
+from slidestat.declare.forms.files import load_topology
+from slidestat.schemas.dead_letter import Reason
+from slidestat.schemas.emission import Figure
 
 FILE = Path(__file__).parents[3] / "shared" / "data" / "nyc-flights-2013-by-landing.parquet"
 ROWS = 40_000

@@ -2,11 +2,11 @@
 
 import pytest
 
-from app.streaming.footprint import measure
-from app.streaming.statistics import Count, Sum
-from app.streaming.statistics.base import Statistic
-from app.streaming.topology import Topology
-from app.testing import TopologyDriver
+from slidestat import TopologyDriver
+from slidestat.declare.statistics import Count, Sum
+from slidestat.declare.statistics.base import Statistic
+from slidestat.declare.topology import Topology
+from slidestat.engine.footprint import measure
 
 START = 1_764_072_000_000
 MINUTE = 60_000

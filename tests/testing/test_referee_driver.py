@@ -1,10 +1,10 @@
 """A referee and its parties in memory."""
 
-from app.streaming.referee import Referee
-from app.streaming.statistics import Count
-from app.streaming.topology import Topology
-from app.testing import RefereeDriver
-from schemas.emission import AbsentParty
+from slidestat import RefereeDriver
+from slidestat.declare.referee import Referee
+from slidestat.declare.statistics import Count
+from slidestat.declare.topology import Topology
+from slidestat.schemas.emission import AbsentParty
 
 NOON = 1_764_072_000_000
 MINUTE = 60_000

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.errors import SlidestatError
-from app.streaming.statistics import Count, Mean, Quantiles, Sum
-from app.streaming.time_format import TIME_FORMATS
-from app.streaming.topology import Topology
-from app.testing import TopologyDriver
-from schemas.dead_letter import Reason
-from tests.streaming.cases import CLOCKS, Case, cases, laws
-from tests.streaming.checks import check_emissions
-from tests.streaming.memory import PARTITION
-from tests.streaming.model import Fate, Model
+from slidestat import TopologyDriver
+from slidestat.declare.statistics import Count, Mean, Quantiles, Sum
+from slidestat.declare.time_format import TIME_FORMATS
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+from slidestat.schemas.dead_letter import Reason
+from tests.engine.cases import CLOCKS, Case, cases, laws
+from tests.engine.checks import check_emissions
+from tests.engine.memory import PARTITION
+from tests.engine.model import Fate, Model
 
 START = 1_764_000_000_000
 MINUTE = 60_000

@@ -15,16 +15,16 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from app.analytics.audit_events import RawRecord, read_event
-from app.analytics.audit_key import Finding, audit_key
-from app.analytics.declaration import declaration_of
-from app.analytics.exact_key import ExactKey
-from app.declared.resolved import resolved
-from app.streaming.statistics import TopItems
-from app.streaming.topology import Topology
-from app.testing import TopologyDriver
-from app.topology_files import load_topology
-from schemas.emission import Emission
+from slidestat import TopologyDriver
+from slidestat.declare.forms.files import load_topology
+from slidestat.declare.forms.resolved import resolved
+from slidestat.declare.statistics import TopItems
+from slidestat.declare.topology import Topology
+from slidestat.schemas.emission import Emission
+from slidestat.spark.audit.audit_events import RawRecord, read_event
+from slidestat.spark.audit.audit_key import Finding, audit_key
+from slidestat.spark.audit.declaration import declaration_of
+from slidestat.spark.audit.exact_key import ExactKey
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 REQUESTS = "nasa_http_19950801.tsv.gz"

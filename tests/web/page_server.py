@@ -10,14 +10,14 @@ from typing import TypeVar
 import aiohttp
 import msgspec
 
-from app.client.options import LOOPBACK
-from app.streaming.live import LiveTopology
-from app.streaming.statistics import Count, Distinct, Histogram, Mean, Quantiles, TopItems
-from app.streaming.topology import Topology
-from app.web.address import listen
-from app.web.peers import Peers
-from tests.streaming.model import Record
-from tests.streaming.streams import START_MS
+from slidestat.declare.statistics import Count, Distinct, Histogram, Mean, Quantiles, TopItems
+from slidestat.declare.topology import Topology
+from slidestat.live.live_topology import LiveTopology
+from slidestat.options import LOOPBACK
+from slidestat.web.address import listen
+from slidestat.web.peers import Peers
+from tests.engine.model import Record
+from tests.engine.streams import START_MS
 from tests.web.serving import Held, start
 
 Result = TypeVar("Result")

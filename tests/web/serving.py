@@ -11,24 +11,24 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from app.client.options import LOOPBACK
-from app.streaming.checkpoint import NO_TIME
-from app.streaming.live import LiveTopology, View
-from app.streaming.observed import Observed
-from app.streaming.output_codec import JsonCodec
-from app.streaming.partition import PartitionProcessor
-from app.streaming.referee import Referee
-from app.streaming.referee_partition import RefereeProcessor
-from app.streaming.statistics import Count, Quantiles
-from app.streaming.topology import Topology
-from app.web.address import WebAddress, listen
-from app.web.peers import Peers
-from app.web.server import application, runner
-from schemas.emission import Emission
-from schemas.query import PartitionStatus
-from tests.streaming.memory import MemoryStore, batch_of, rows_of
-from tests.streaming.model import Record
-from tests.streaming.streams import START_MS, encode
+from slidestat.declare.referee import Referee
+from slidestat.declare.statistics import Count, Quantiles
+from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoint import NO_TIME
+from slidestat.engine.emissions.output_codec import JsonCodec
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.live.live_topology import LiveTopology, View
+from slidestat.live.observed import Observed
+from slidestat.options import LOOPBACK
+from slidestat.referee.referee_partition import RefereeProcessor
+from slidestat.schemas.emission import Emission
+from slidestat.schemas.query import PartitionStatus
+from slidestat.web.address import WebAddress, listen
+from slidestat.web.peers import Peers
+from slidestat.web.server import application, runner
+from tests.engine.memory import MemoryStore, batch_of, rows_of
+from tests.engine.model import Record
+from tests.engine.streams import START_MS, encode
 
 TOPOLOGY = Topology(
     name="orders",

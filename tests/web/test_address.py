@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from app.client.options import LOOPBACK
-from app.errors import SlidestatError
-from app.web.address import FIRST_PORT, listen
-from app.web.announcement import announced, announcements
+from slidestat.errors import SlidestatError
+from slidestat.options import LOOPBACK
+from slidestat.web.address import FIRST_PORT, listen
+from slidestat.web.announcement import announced, announcements
 
 TOKEN, FILE = "SLIDESTAT_WEB_TOKEN", "SLIDESTAT_WEB_TOKEN_FILE"
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from app.client.query import ask, find_worker
-from app.errors import SlidestatError
-from app.web.announcement import announced
+from slidestat.admin.query import ask, find_worker
+from slidestat.errors import SlidestatError
+from slidestat.web.announcement import announced
 from tests.web.serving import TOPOLOGY, serving
 
 

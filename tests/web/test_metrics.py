@@ -9,8 +9,8 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as plain_text
 
-from tests.streaming.model import Record
-from tests.streaming.streams import START_MS, encode
+from tests.engine.model import Record
+from tests.engine.streams import START_MS, encode
 from tests.web.serving import TOPOLOGY, Answer, Held, get, serving, serving_of
 
 pytestmark = pytest.mark.asyncio

@@ -8,8 +8,8 @@ import jsonschema
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from app.web.openapi import openapi_document
-from app.web.page import is_page
+from slidestat.web.openapi import openapi_document
+from slidestat.web.page import is_page
 from tests.web.serving import Served, get, serving
 
 KEYS = "/topologies/orders/keys"

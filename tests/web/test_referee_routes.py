@@ -6,16 +6,16 @@ from collections.abc import Sequence
 import jsonschema
 import pytest
 
-from app.client.query import ask
-from app.client.query_display import query
-from app.errors import SlidestatError
-from app.streaming.publishing import SynopsisRecord
-from app.streaming.referee import Referee
-from app.streaming.statistics import Count, Quantiles
-from app.streaming.topology import Topology
-from app.testing import TopologyDriver
-from app.web.openapi import openapi_document
-from tests.streaming.model import Record
+from slidestat import TopologyDriver
+from slidestat.admin.query import ask
+from slidestat.cli.display.query import query
+from slidestat.declare.referee import Referee
+from slidestat.declare.statistics import Count, Quantiles
+from slidestat.declare.topology import Topology
+from slidestat.engine.publishing import SynopsisRecord
+from slidestat.errors import SlidestatError
+from slidestat.web.openapi import openapi_document
+from tests.engine.model import Record
 from tests.web.serving import Answer, get, serving_of
 
 MINUTE = 60_000

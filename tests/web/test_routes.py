@@ -6,14 +6,14 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 
-from app.client.options import LOOPBACK
-from app.errors import SlidestatError
-from app.streaming.live_query import PartitionView
-from app.web.address import listen
-from app.web.parameters import MOST_PAIRS, MOST_VALUES
-from app.web.peers import WORKER_HEADER, Peers
-from tests.streaming.model import Record
-from tests.streaming.streams import START_MS, encode
+from slidestat.errors import SlidestatError
+from slidestat.live.live_query import PartitionView
+from slidestat.options import LOOPBACK
+from slidestat.web.address import listen
+from slidestat.web.parameters import MOST_PAIRS, MOST_VALUES
+from slidestat.web.peers import WORKER_HEADER, Peers
+from tests.engine.model import Record
+from tests.engine.streams import START_MS, encode
 from tests.web.serving import Answer, Held, get, serving, start
 
 KEYS = "/topologies/orders/keys"

@@ -4,7 +4,7 @@ import hashlib
 import re
 from pathlib import Path
 
-VENDOR = Path(__file__).parents[2] / "app" / "web" / "static" / "vendor"
+VENDOR = Path(__file__).parents[2] / "app" / "slidestat" / "web" / "static" / "vendor"
 
 
 def test_vendored_files_are_as_published() -> None:

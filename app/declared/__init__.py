@@ -1,1 +1,0 @@
-"""Topologies declared without Python: in a TOML file, or with the flags of the command line."""

@@ -1,1 +1,0 @@
-"""How this process proves itself to the brokers: one set of variables for every client."""

@@ -1,0 +1,5 @@
+"""`python -m slidestat` is the command `slidestat`."""
+
+from slidestat.cli.main import main
+
+main()

@@ -1,0 +1,1 @@
+"""What a person does to topics, groups and states of a broker."""

@@ -1,0 +1,271 @@
+"""Dead letters and late records: which are open, and sending mended ones to the source again.
+
+A letter is open until a mark with its key stands on its topic: a record without a value and with
+the header `sent_again`. Mended record and mark are written in one transaction, so that none is sent
+twice, whatever breaks off; a letter that a replay writes again, with the same key, stays closed.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import msgspec
+from confluent_kafka import Consumer, KafkaException, Message, Producer
+
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+from slidestat.kafka.clients import client_config
+from slidestat.kafka.connection import require_topic
+from slidestat.kafka.reading import reading
+from slidestat.kafka.scan import scan
+from slidestat.schemas.dead_letter import (
+    KEY_BYTES,
+    ORIGINAL_KEY,
+    VALUE_BYTES,
+    DeadLetterHeaders,
+    dead_letter_key,
+)
+
+_MARK = "sent_again"
+_TRANSACTION_S = 60.0
+_IN_ONE_TRANSACTION = 10_000
+
+
+class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A letter as a line of JSON: what a person, or a program, mends.
+
+    `value` and `key` are text; bytes that are no UTF-8 are in `value_base64` and `key_base64`. Of a
+    record too large for a letter they are the beginning, and `original_value_bytes` and
+    `original_key_bytes` say how many there were.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    detail: str
+    timestamp_ms: int
+    key: str | None = None
+    key_base64: str | None = None
+    value: str | None = None
+    value_base64: str | None = None
+    original_key_bytes: int | None = None
+    original_value_bytes: int | None = None
+
+
+_decode = msgspec.json.Decoder(Letter).decode
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What became of letters that were to be sent again."""
+
+    sent: int
+    closed_before: int
+
+
+def open_letters(bootstrap: str, topic: str, reason: str | None = None) -> Iterator[Letter]:
+    """The open letters of a topic in its order, of one reason if that is given.
+
+    The topic is read twice: marks stand behind the letters. Memory goes with the marks. Raises
+    SlidestatError for a topic that cannot be read.
+    """
+    starts = _beginnings(bootstrap, topic)
+    with reading(bootstrap, topic) as consumer:
+        closed = _closed(consumer, topic, starts)
+        given: set[bytes] = set()
+        for message in scan(consumer, topic, starts):
+            letter = _letter(message)
+            if letter is None or (key := _key(letter)) in closed or key in given:
+                continue
+            if reason is None or letter.reason == reason:
+                given.add(key)  # A letter written twice is one.
+                yield letter
+
+
+def read_letters(text: bytes, file: str) -> list[Letter]:
+    """The letters of lines of JSON, which `file` has; blank lines pass.
+
+    Raises SlidestatError for the first line that is no letter.
+    """
+    letters = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            letters.append(_decode(line))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise SlidestatError(
+                f"Line {number} of {file} is no letter: {error}.",
+                "Nothing was sent. Write lines as `slidestat dlq show --json` does.",
+            ) from error
+    return letters
+
+
+def send_again(
+    bootstrap: str, topology: Topology, letter_topic: str, letters: Sequence[Letter]
+) -> Sent:
+    """Send mended letters to the topology's source, each once; those closed already are left out.
+
+    Raises SlidestatError for a letter of another source, and if the broker fails: then what was
+    sent is marked, and the same letters can be given again.
+    """
+    for letter in letters:
+        if letter.topic != topology.source:
+            raise SlidestatError(
+                f"A letter is of the topic {letter.topic!r}, and {topology.name} reads"
+                f" {topology.source!r}.",
+                "Nothing was sent. Give the letters of this topology.",
+            )
+        if letter.original_value_bytes is not None or letter.original_key_bytes is not None:
+            raise SlidestatError(
+                f"The letter about {letter.topic}/{letter.partition}/{letter.offset} has but the"
+                " beginning of the record.",
+                "Nothing was sent. Put in what the source has there, and take out"
+                " original_value_bytes and original_key_bytes; or leave this letter out.",
+            )
+        _bytes(letter.key, letter.key_base64)
+        _bytes(letter.value, letter.value_base64)
+    starts = _beginnings(bootstrap, letter_topic)
+    with reading(bootstrap, letter_topic) as consumer:
+        closed = _closed(consumer, letter_topic, starts)
+    producer = Producer(
+        {
+            **client_config(bootstrap),
+            "transactional.id": f"slidestat-dlq-{letter_topic}",
+            "partitioner": "murmur2_random",
+            "compression.type": "lz4",
+            "message.max.bytes": 64 << 20,
+        }
+    )
+    sent = closed_before = 0
+    try:
+        producer.init_transactions(_TRANSACTION_S)
+        batch: list[Letter] = []
+        for letter in letters:
+            key = _key(letter)
+            if key in closed:
+                closed_before += 1
+                continue
+            closed.add(key)
+            batch.append(letter)
+            if len(batch) == _IN_ONE_TRANSACTION:
+                sent += _send(producer, topology, letter_topic, batch)
+                batch = []
+        sent += _send(producer, topology, letter_topic, batch)
+    except KafkaException as error:
+        raise SlidestatError(
+            f"{sent:,} letters were sent, then the broker refused: {error.args[0].str()}.",
+            "Give the same letters again: those that were sent are left out.",
+        ) from error
+    return Sent(sent, closed_before)
+
+
+def _send(producer: Producer, topology: Topology, letter_topic: str, letters: list[Letter]) -> int:
+    if not letters:
+        return 0
+    producer.begin_transaction()
+    for letter in letters:
+        key = _bytes(letter.key, letter.key_base64)
+        # Without a key nothing says where it belongs but where it was.
+        partition = -1 if key is not None else letter.partition
+        place = f"{letter.topic}/{letter.partition}/{letter.offset}"
+        value = _bytes(letter.value, letter.value_base64)
+        for topic, value_, key_, to, header in (
+            (topology.source, value, key, partition, "sent_again_from"),
+            (letter_topic, None, _key(letter), letter.partition, _MARK),
+        ):
+            while True:
+                try:
+                    producer.produce(
+                        topic,
+                        value_,
+                        key_,
+                        to,
+                        timestamp=max(letter.timestamp_ms, 0),
+                        headers=[(header, place.encode())],
+                    )
+                except BufferError:
+                    producer.poll(0.1)
+                else:
+                    break
+    producer.commit_transaction(_TRANSACTION_S)
+    return len(letters)
+
+
+def _beginnings(bootstrap: str, topic: str) -> dict[int, int]:
+    return dict.fromkeys(range(require_topic(bootstrap, topic)), 0)
+
+
+def _closed(consumer: Consumer, topic: str, starts: dict[int, int]) -> set[bytes]:
+    """The keys of the letters that are closed."""
+    return {
+        key
+        for message in scan(consumer, topic, starts)
+        if message.value() is None
+        and isinstance(key := message.key(), bytes)
+        and _MARK in _headers(message)
+    }
+
+
+def _headers(message: Message) -> dict[str, bytes]:
+    headers = cast(list[tuple[str, bytes | None]], message.headers() or [])
+    return {name: value for name, value in headers if value is not None}
+
+
+def _letter(message: Message) -> Letter | None:
+    """The letter of a record, None for a mark and for what no worker has written."""
+    headers = _headers(message)
+    try:
+        told = DeadLetterHeaders.decode(headers.items())
+    except (msgspec.ValidationError, UnicodeDecodeError):
+        return None
+    key, key_base64 = _text(headers.get(ORIGINAL_KEY))
+    value = message.value()
+    text, value_base64 = _text(value if isinstance(value, bytes) else None)
+    return Letter(
+        topic=told.topic,
+        partition=told.partition,
+        offset=told.offset,
+        reason=told.reason,
+        detail=told.detail,
+        timestamp_ms=message.timestamp()[1],
+        key=key,
+        key_base64=key_base64,
+        value=text,
+        value_base64=value_base64,
+        original_key_bytes=_count(headers.get(KEY_BYTES)),
+        original_value_bytes=_count(headers.get(VALUE_BYTES)),
+    )
+
+
+def _count(raw: bytes | None) -> int | None:
+    return int(raw) if raw is not None and raw.isdigit() else None
+
+
+def _text(raw: bytes | None) -> tuple[str | None, str | None]:
+    """(text, None), or (None, base64) for bytes that are none."""
+    if raw is None:
+        return None, None
+    try:
+        return raw.decode(), None
+    except UnicodeDecodeError:
+        return None, base64.b64encode(raw).decode()
+
+
+def _bytes(text: str | None, encoded: str | None) -> bytes | None:
+    if encoded is None:
+        return None if text is None else text.encode()
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        raise SlidestatError(
+            f"{encoded[:40]!r} is not base64.",
+            "Nothing was sent. Give what is mended as text, in value or key.",
+        ) from None
+
+
+def _key(letter: Letter) -> bytes:
+    return dead_letter_key(letter.topic, letter.partition, letter.offset)

@@ -1,0 +1,64 @@
+"""Whether another consumer group computes a topology now: both would write its topics."""
+
+import re
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
+    ClusterMetadata,
+)
+
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoint import CHECKPOINT_KEY, stored_meaning
+from slidestat.errors import SlidestatError
+from slidestat.kafka.groups import count_workers
+from slidestat.kafka.reading import reading
+from slidestat.kafka.scan import scan
+
+_TIMEOUT_S = 10.0
+
+
+def check_no_other_group(
+    bootstrap: str, topology: Topology | Referee, cluster: ClusterMetadata
+) -> None:
+    """Raise SlidestatError if another group runs a topology of this name, with the same output.
+
+    A changelog's name tells only whose it might be, as groups and topologies may have hyphens. So
+    the states say it themselves: the last record of a flush is a checkpoint. A group whose worker
+    was killed in the middle of its last flush is not found out.
+    """
+    changelog_name = re.compile(rf"slidestat-(.+)-{re.escape(topology.table_name)}-changelog")
+    for topic, found in cluster.topics.items():
+        if topic == topology.changelog_topic or not changelog_name.fullmatch(topic):
+            continue
+        for meaning in _last_meanings(bootstrap, topic, len(found.partitions)):
+            group = meaning.get("group")
+            if (
+                group is not None
+                and group != topology.group_name
+                and meaning.get("name") == topology.name
+                and meaning.get("output", topology.output_topic) == topology.output_topic
+                and count_workers(bootstrap, f"slidestat-{group}")
+            ):
+                raise SlidestatError(
+                    f"The group {group!r} computes a topology {topology.name!r} already: both would"
+                    f" write to {topology.output_topic!r}.",
+                    f'Give this one another name or output, or group = "{group}" to share its'
+                    " work; or stop the other's workers, and this one takes its place.",
+                )
+
+
+def _last_meanings(bootstrap: str, topic: str, partitions: int) -> list[dict[str, str]]:
+    """What the last checkpoint of each partition of a changelog says that its states mean."""
+    with reading(bootstrap, topic) as consumer:
+        last = {}
+        for number in range(partitions):
+            partition = TopicPartition(topic, number)
+            low, high = consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)
+            if high > low:
+                last[number] = high - 1
+        return [
+            stored_meaning(message.value() or b"")
+            for message in scan(consumer, topic, last)
+            if message.key() == CHECKPOINT_KEY
+        ]

@@ -1,0 +1,116 @@
+"""Ask a worker for the live figures of a key."""
+
+import http.client
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+from slidestat.faust.data_folder import user_folders
+from slidestat.options import TOKEN_VARIABLE
+from slidestat.schemas.query import Fault, KeyAnswer
+from slidestat.web.address import read_token
+from slidestat.web.announcement import announcements
+from slidestat.web.peers import WORKER_HEADER
+
+# A worker on the way through a large batch answers after it.
+_TIMEOUT_S = 30.0
+_PROBE_S = 5.0
+
+_answer_decoder = msgspec.json.Decoder(KeyAnswer)
+_fault_decoder = msgspec.json.Decoder(Fault)
+
+# No proxy: workers are near, and a token is for nobody else.
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def find_worker(topology: Topology | Referee, data_dir: Path | None = None) -> str:
+    """The URL of a worker of `topology` that runs on this machine with the data folder `data_dir`,
+    or with one of the user's.
+
+    Raises SlidestatError if none answers.
+    """
+    own = user_folders(topology.application_id)
+    for announced in announcements([data_dir] if data_dir else sorted(own.glob("*"))):
+        try:
+            # Another server may have the port of a worker that was killed.
+            with _opener.open(f"{announced.url}/healthz", timeout=_PROBE_S) as response:
+                if response.headers.get(WORKER_HEADER) == announced.worker:
+                    return announced.url
+        except (OSError, http.client.HTTPException, ValueError):
+            continue
+    raise SlidestatError(
+        f"No worker of {topology.name!r} was found on this machine: none that answers has"
+        + (f" the data folder {data_dir}." if data_dir else f" a data folder in {own}."),
+        "Start one with `slidestat run`. One that was given a --data-dir is found with the same;"
+        " one on another machine by --url, as it prints it when it starts.",
+    )
+
+
+def ask(
+    url: str,
+    topology: str,
+    key: str,
+    windows: Sequence[str] = (),
+    statistics: Sequence[str] = (),
+    quantiles: Sequence[float] = (),
+    where: str | None = None,
+) -> tuple[KeyAnswer, bytes]:
+    """A key's answer, and as the JSON that it came in.
+
+    Raises SlidestatError for a fault that the worker tells, and where none answers.
+    """
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise SlidestatError(f"{url!r} is no URL.", "Write it as http://127.0.0.1:6066.")
+    if not key:
+        raise SlidestatError("The key is empty.", "Name the key to ask for; no event has this one.")
+    asked: dict[str, object] = {
+        "window": windows,
+        "statistic": statistics,
+        "quantile": quantiles,
+        "where": [] if where is None else [where],
+    }
+    parameters = urlencode(asked, doseq=True)
+    path = f"/topologies/{quote(topology, safe='')}/keys/{quote(key, safe='')}"
+    token = read_token()
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    body = _get(f"{url.rstrip('/')}{path}?{parameters}", headers, url)
+    try:
+        return _answer_decoder.decode(body), body
+    except msgspec.DecodeError as error:
+        raise _no_worker(url) from error
+
+
+def _get(address: str, headers: dict[str, str], url: str) -> bytes:
+    try:
+        request = urllib.request.Request(address, headers=headers)  # noqa: S310  checked above
+        with _opener.open(request, timeout=_TIMEOUT_S) as response:
+            body: bytes = response.read()
+            return body
+    except urllib.error.HTTPError as error:
+        try:
+            fault = _fault_decoder.decode(error.read())
+        except msgspec.DecodeError:
+            raise _no_worker(url) from error
+        advice = fault.advice
+        if error.code == 401:
+            advice = f"Set {TOKEN_VARIABLE} to the token that the worker was started with."
+        raise SlidestatError(fault.error, advice) from error
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise SlidestatError(
+            f"No worker answers at {url}: {error}.",
+            "Start one with `slidestat run`; it prints its URL.",
+        ) from error
+
+
+def _no_worker(url: str) -> SlidestatError:
+    return SlidestatError(
+        f"What answers at {url} is no worker of slidestat.",
+        "Give the URL that a worker prints when it starts.",
+    )

@@ -1,0 +1,189 @@
+"""What a replay will read and emit, by partition.
+
+A figure of the window [T - span, T) is about the events of that time. Where emission begins at
+time T, reading begins at the first record whose Kafka timestamp is T less span, lateness and
+`ahead`. An event of the window is among what is read: one more than `ahead` after its record's
+timestamp is a dead letter. And a record that was late to the first run and is not to the replay,
+which has not seen what lies before, is older than the window: it lies behind an event that was not
+read, which itself is older than T - span - lateness. So both runs count the same events in each
+window that is emitted.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from confluent_kafka import OFFSET_END, Consumer, KafkaException, TopicPartition
+
+from slidestat.admin.worker_topics import require_events
+from slidestat.declare.topology import Topology, require_times
+from slidestat.engine.extent import Extent
+from slidestat.errors import SlidestatError
+from slidestat.kafka.reading import reading
+from slidestat.kafka.scan import scan
+
+EARLIEST = "earliest"
+LATEST = "latest"
+
+_TIMEOUT_S = 30.0
+_OFFSET = re.compile(r"[0-9]{1,18}")
+# Behind the last record there may be marks of transactions; rarely more of them than this.
+_FIRST_LOOK_BACK = 16
+
+
+@dataclass(frozen=True)
+class PartitionPlan:
+    """Records [start, end) of a partition are read; windows that end after `silent_until` (ms of
+    event time, None: all) are emitted. `oldest` is the first record that the broker still has.
+    """
+
+    partition: int
+    oldest: int
+    start: int
+    end: int
+    silent_until: int | None
+
+
+@dataclass(frozen=True)
+class ReplayPlan:
+    """A topology as it is replayed, and what of its source."""
+
+    topology: Topology
+    in_place: bool
+    partitions: tuple[PartitionPlan, ...]
+
+    @property
+    def records(self) -> int:
+        """How many records are read at most: compaction and transactions leave holes."""
+        return sum(p.end - p.start for p in self.partitions)
+
+    @property
+    def extent(self) -> Extent:
+        return Extent(
+            {p.partition: p.end for p in self.partitions},
+            {p.partition: p.silent_until for p in self.partitions if p.silent_until is not None},
+        )
+
+
+def plan_replay(
+    bootstrap: str, topology: Topology, begin: str, end: str, into: str | None
+) -> ReplayPlan:
+    """A replay of `topology` from `begin` ("earliest", an ISO 8601 time, an offset) to `end`
+    ("latest", a time, an offset), instead of the live output or `into` another.
+
+    Raises SlidestatError for what cannot be meant, or cannot be replayed from there.
+    """
+    if into is not None and into in (topology.name, topology.output):
+        raise SlidestatError(
+            f"--into is {into!r}, which is what the topology writes.",
+            "Leave --into out to replay in place, or give another name.",
+        )
+    first, last = _point(begin, "--from", EARLIEST), _point(end, "--to", LATEST)
+    if first is not None and not topology.forgets_keys:
+        raise SlidestatError(
+            f"--from is {begin!r}, and {topology.name} has windows of events, or totals since a"
+            " key's first event, which depend on all that came before.",
+            f"Replay it from {EARLIEST}.",
+        )
+    if first is not None:
+        require_times(topology, f"--from {begin!r}")
+    if first is not None and topology.publish:
+        raise SlidestatError(
+            f"--from is {begin!r}, and {topology.name} publishes its synopses: a referee would take"
+            " those of the first windows, whose events are not all read, for whole.",
+            f"Replay it from {EARLIEST}.",
+        )
+    replayed = topology
+    if into is not None:
+        replayed = replace(topology, output=into, group=f"{topology.group_name}-into-{into}")
+    count = require_events(bootstrap, topology.source)
+    with reading(bootstrap, topology.source) as consumer:
+        partitions = tuple(
+            _plan(consumer, topology, number, first, last) for number in range(count)
+        )
+    return ReplayPlan(replayed, into is None, partitions)
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A place in every partition: an offset, or a time in milliseconds."""
+
+    number: int
+    is_time: bool
+
+
+def _point(text: str, flag: str, otherwise: str) -> _Point | None:
+    if text == otherwise:
+        return None
+    if _OFFSET.fullmatch(text):
+        return _Point(int(text), is_time=False)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise SlidestatError(
+            f"{flag} is {text!r}.",
+            f'Give "{otherwise}", a time such as 2026-05-01T12:00:00Z, or an offset.',
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return _Point(int(moment.timestamp() * 1000), is_time=True)
+
+
+def _plan(
+    consumer: Consumer, topology: Topology, number: int, first: _Point | None, last: _Point | None
+) -> PartitionPlan:
+    tp = TopicPartition(topology.source, number)
+    oldest, newest = consumer.get_watermark_offsets(tp, timeout=_TIMEOUT_S)
+    end = newest
+    if last is not None:
+        at = _offset_at(consumer, tp, last.number, newest) if last.is_time else last.number
+        end = min(max(at, oldest), newest)
+    start, silent_until = oldest, None
+    if first is not None:
+        silent_until = first.number
+        if not first.is_time:
+            silent_until = _timestamp_at(consumer, tp, first.number)
+        if silent_until is None:
+            start = newest
+        else:
+            needed = topology.span_length.length + topology.lateness_ms + topology.ahead_ms
+            start = max(oldest, _offset_at(consumer, tp, silent_until - needed, newest))
+    start = min(start, end)
+    return PartitionPlan(number, oldest, start, _after_last(consumer, tp, start, end), silent_until)
+
+
+def _offset_at(consumer: Consumer, tp: TopicPartition, time_ms: int, newest: int) -> int:
+    """The first offset whose timestamp is at least `time_ms`; the end if there is none."""
+    asked = TopicPartition(tp.topic, tp.partition, max(time_ms, 0))
+    found = consumer.offsets_for_times([asked], timeout=_TIMEOUT_S)[0]
+    if found.error is not None:
+        raise KafkaException(found.error)
+    return newest if found.offset == OFFSET_END or found.offset < 0 else int(found.offset)
+
+
+def _timestamp_at(consumer: Consumer, tp: TopicPartition, offset: int) -> int | None:
+    """The timestamp of the first record at or after `offset`, None if there is none."""
+    for message in scan(consumer, tp.topic, {tp.partition: offset}):
+        return int(message.timestamp()[1])
+    return None
+
+
+def _after_last(consumer: Consumer, tp: TopicPartition, start: int, end: int) -> int:
+    """The offset after the last record of [start, end), which is where a replay has read all of
+    it: what lies behind may be marks of transactions. `start` if there is no record.
+    """
+    look_back = _FIRST_LOOK_BACK
+    while start < end:
+        begin = max(start, end - look_back)
+        last = None
+        for message in scan(consumer, tp.topic, {tp.partition: begin}):
+            offset = message.offset() or 0
+            if offset >= end:
+                break
+            last = offset
+        if last is not None:
+            return last + 1
+        if begin == start:
+            break
+        look_back *= 8
+    return start

@@ -1,0 +1,230 @@
+"""Topics: create the ones that a topology needs, and list what there is."""
+
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from slidestat.declare.lengths import duration_ms
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology
+from slidestat.engine.publishing import synopsis_partitions
+from slidestat.errors import SlidestatError
+from slidestat.kafka.connection import admin_client, require_broker
+from slidestat.text.durations import human_duration
+
+# A broker deletes by the records' timestamps. Events carry their event time there, so under the
+# usual seven days historical events would vanish before anything has read them.
+FOREVER = "forever"
+
+# A refused record is kept whole, with headers that say why. As large a limit as the source's
+# would refuse the largest of them; 8 MiB is eight times what a broker takes by default.
+_LETTER_BYTES = 8_388_608
+
+_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class TopicOutcome:
+    """What became of a request for a topic: made now, or found as it was."""
+
+    name: str
+    partitions: int
+    retention: str
+    created: bool
+
+    def __str__(self) -> str:
+        partitions = f"{self.partitions} partition{'s' if self.partitions != 1 else ''}"
+        verb = "created" if self.created else "exists already"
+        return f"{self.name}: {verb}, {partitions}, retention {self.retention}"
+
+
+@dataclass(frozen=True)
+class TopicRow:
+    """One topic of a listing; `records` is the sum of high less low watermarks."""
+
+    name: str
+    partitions: int
+    records: int
+    retention: str
+    cleanup_policy: str
+
+
+def create_topic(
+    bootstrap: str, name: str, partitions: int, config: Mapping[str, str]
+) -> TopicOutcome:
+    """Create a topic, or find it with the same partition count.
+
+    Returns once each partition has a leader. Raises SlidestatError if it exists with another
+    count, if the broker refuses the name or the configuration, or if no broker answers.
+    """
+    found = require_broker(bootstrap).topics.get(name)
+    admin = admin_client(bootstrap)
+    created = False
+    if found is None:
+        created = _create(admin, name, partitions, config)
+        _wait_for_leaders(admin, name)
+        found = require_broker(bootstrap).topics[name]
+    if len(found.partitions) != partitions:
+        raise SlidestatError(
+            f"The topic {name!r} exists with {len(found.partitions)} partitions, not {partitions}.",
+            f"Ask for {len(found.partitions)} with --partitions, or take another name; with more "
+            "partitions keys would move, and their history be split.",
+        )
+    retention = _retention(topic_configs(admin, [name])[name])
+    return TopicOutcome(name, partitions, retention, created)
+
+
+def create_topology_topics(
+    bootstrap: str, topology: "Topology", partitions: int, retention: str = FOREVER
+) -> list[TopicOutcome]:
+    """Create a topology's topics: source, output, dead letters, late; each with `partitions`.
+
+    The same count everywhere keeps what partition n of the source gave on partition n. Of one that
+    publishes, the topic of synopses as well. Raises as `create_topic`.
+    """
+    wanted = {topology.source: retention_config(retention), **written_topics(topology, retention)}
+    made = [create_topic(bootstrap, name, partitions, config) for name, config in wanted.items()]
+    if topology.publish:
+        made.append(create_synopsis_topic(bootstrap, topology, partitions))
+    return made
+
+
+def create_synopsis_topic(bootstrap: str, topology: "Topology", partitions: int) -> TopicOutcome:
+    """Create the topic of what `partitions` partitions of a topology publish; as `create_topic`."""
+    config = {
+        "cleanup.policy": "compact",
+        # A synopsis has its tick there, whatever the broker's default.
+        "message.timestamp.type": "CreateTime",
+        # Ticks may jump by weeks: a segment ends by its size alone, soon enough to be compacted.
+        "segment.ms": str(2**63 - 1),
+        "segment.bytes": str(64 << 20),
+        "max.message.bytes": str(_LETTER_BYTES),
+    }
+    count = synopsis_partitions(topology, partitions)
+    return create_topic(bootstrap, topology.synopsis_topic, count, config)
+
+
+def written_topics(
+    topology: "Topology | Referee", retention: str = FOREVER
+) -> dict[str, dict[str, str]]:
+    """The settings of the topics that a topology writes for others: output, dead letters, late."""
+    keep = retention_config(retention)
+    letters = {**keep, "max.message.bytes": str(_LETTER_BYTES)}
+    return {
+        topology.output_topic: keep,
+        topology.dead_letter_topic: letters,
+        topology.late_topic: letters,
+    }
+
+
+def list_topics(bootstrap: str, *, internal: bool = False) -> list[TopicRow]:
+    """The topics by name; those of Kafka itself (named `__…`) only with `internal`."""
+    topics = require_broker(bootstrap).topics
+    names = sorted(name for name in topics if internal or not name.startswith("__"))
+    if not names:
+        return []
+    admin = admin_client(bootstrap)
+    partitions = [TopicPartition(name, p) for name in names for p in topics[name].partitions]
+    records = dict.fromkeys(names, 0)
+    earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    for sign, spec in ((-1, earliest), (1, latest)):
+        offsets = admin.list_offsets(dict.fromkeys(partitions, spec), request_timeout=_TIMEOUT_S)
+        for partition, future in offsets.items():
+            records[partition.topic] += sign * _answer(future).offset
+    configs = topic_configs(admin, names)
+    return [
+        TopicRow(
+            name,
+            len(topics[name].partitions),
+            records[name],
+            _retention(configs[name]),
+            configs[name]["cleanup.policy"],
+        )
+        for name in names
+    ]
+
+
+def retention_config(retention: str) -> dict[str, str]:
+    """The topic settings for "forever" or a duration such as "7d"."""
+    if retention == FOREVER:
+        # By the same timestamps a broker begins a new segment: once for every week that events
+        # jump, unless told otherwise. With nothing to delete there is no need to.
+        return {"retention.ms": "-1", "segment.ms": str(2**63 - 1)}
+    retention_ms = duration_ms(retention, "retention")
+    if retention_ms == 0:
+        raise SlidestatError(
+            "retention is 0: the broker would delete every record.",
+            f'Give a duration such as "7d", or "{FOREVER}".',
+        )
+    return {"retention.ms": str(retention_ms)}
+
+
+def topic_configs(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """The settings of topics that exist, by the topic's name."""
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+    if not resources:
+        return {}
+    futures = admin.describe_configs(resources, request_timeout=_TIMEOUT_S)
+    return {
+        resource.name: {key: entry.value for key, entry in _answer(future).items()}
+        for resource, future in futures.items()
+    }
+
+
+def _create(admin: AdminClient, name: str, partitions: int, config: Mapping[str, str]) -> bool:
+    """Whether the topic was made here: False if another client was quicker."""
+    topic = NewTopic(name, num_partitions=partitions, replication_factor=-1, config=dict(config))
+    try:
+        admin.create_topics([topic], request_timeout=_TIMEOUT_S)[name].result()
+    except KafkaException as error:
+        fault: KafkaError = error.args[0]
+        if fault.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            return False
+        raise SlidestatError(
+            f"The broker refuses the topic {name!r}: {fault.str().rstrip('.')}.",
+            "Change its name or its settings; a name has 1 to 249 of letters, digits, "
+            "'.', '_' and '-'.",
+        ) from error
+    return True
+
+
+def _wait_for_leaders(admin: AdminClient, name: str) -> None:
+    """Return when clients can write to every partition of a topic just made."""
+    deadline = time.monotonic() + _TIMEOUT_S
+    while time.monotonic() < deadline:
+        topic = admin.list_topics(timeout=_TIMEOUT_S).topics.get(name)
+        if topic is not None and topic.partitions:
+            leaders = [partition.leader for partition in topic.partitions.values()]
+            if min(leaders) >= 0:
+                return
+        time.sleep(0.05)
+    raise SlidestatError(
+        f"The topic {name!r} has no leader after {_TIMEOUT_S:.0f} s.", "Look at the broker's log."
+    )
+
+
+def _answer(future: "Future[Any]") -> Any:
+    try:
+        return future.result()
+    except KafkaException as error:
+        raise SlidestatError(
+            f"The broker does not tell about a topic: {error.args[0].str().rstrip('.')}.",
+            "Try again; a topic may just have been deleted.",
+        ) from error
+
+
+def _retention(config: Mapping[str, str]) -> str:
+    retention_ms = int(config["retention.ms"])
+    return FOREVER if retention_ms < 0 else human_duration(retention_ms)

@@ -1,0 +1,64 @@
+"""What `slidestat produce` shows while it sends, and at the end."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from slidestat.produce.produce import OnProgress, ProduceReport
+from slidestat.produce.readers import Reader
+
+
+@contextmanager
+def produce_bar(label: str) -> Iterator[OnProgress]:
+    """A progress bar on standard error, for `produce_file`'s `on_progress`; terminals only."""
+    console = Console(stderr=True)
+    progress = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[events]:,} events"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    with progress:
+        task = progress.add_task(label, total=None, events=0)
+
+        def show(reader: Reader, events: int) -> None:
+            progress.update(task, completed=reader.done, total=reader.total or None, events=events)
+
+        yield show
+
+
+def show_report(report: ProduceReport, *, as_json: bool) -> None:
+    """The report on standard output: as text, or as one JSON object with ProduceReport's fields."""
+    for line in [msgspec.json.encode(report).decode()] if as_json else _lines(report):
+        print(line)
+
+
+def _lines(report: ProduceReport) -> list[str]:
+    """The report as text: what was left out, if anything, and what was sent."""
+    lines = []
+    if report.skipped:
+        lines.append(
+            f"{_counted(report.skipped, 'bad row')} left out, the first: {report.first_skipped}"
+        )
+    lines.append(
+        f"{_counted(report.sent, 'event')} sent to {report.topic} in {report.seconds:.1f} s "
+        f"({report.events_per_s:,.0f} events/s)"
+    )
+    if report.negative:
+        # Which statistics will read them is not known here.
+        lines.append(
+            f"{_counted(report.negative, 'value')} below 0: a topology with a sum of them sets such"
+            " events aside, on its topic of dead letters"
+        )
+    return lines
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -1,0 +1,35 @@
+"""What `slidestat init` says of the topic that it has looked at."""
+
+from collections.abc import Iterator
+
+from slidestat.infer.proposal import Guess, Proposal
+from slidestat.infer.sampling import Sample
+
+
+def sample_lines(sample: Sample, proposal: Proposal) -> Iterator[str]:
+    """The topic, what was guessed and why, and what to beware of."""
+    rate = sample.records_per_second
+    told = f", about {rate:,.0f} a second" if rate is not None else ""
+    yield (
+        f"topic       {sample.topic}: {sample.topic_records:,} records in {sample.partitions}"
+        f" partitions{told}"
+    )
+    yield f"looked at   {len(sample.records):,} of the newest"
+    for what, guess in (
+        ("key", proposal.key),
+        ("time", proposal.time),
+        ("value", proposal.value),
+        ("distinct", proposal.distinct),
+        ("top", proposal.top),
+        ("lateness", proposal.lateness),
+    ):
+        if guess is not None:
+            yield f"{what:<11} {_shown(guess)}: {guess.reason}"
+    several = proposal.keys_seen > proposal.sampled / 4
+    yield f"keys        {'more than ' if several else ''}{proposal.keys_seen:,} in the sample"
+    for warning in proposal.warnings:
+        yield f"beware      {warning}"
+
+
+def _shown(guess: Guess) -> str:
+    return guess.value if isinstance(guess.value, str) else ".".join(guess.value)

@@ -1,0 +1,120 @@
+"""What `slidestat topology show` says of a topology."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from rich.console import Console
+from rich.table import Table
+
+from slidestat.declare.fields import field_text
+from slidestat.declare.runners import Runner
+from slidestat.declare.statistics import Statistic
+from slidestat.declare.statistics.base import Promise
+from slidestat.declare.topology import Topology
+from slidestat.engine.footprint import Footprint, measure
+from slidestat.schemas.emission import Figure
+from slidestat.text.durations import human_duration
+from slidestat.text.figure_text import qualified
+from slidestat.text.footprint_text import bytes_text, keeping_text
+
+# Below these, an error is that of floating-point numbers, not of a synopsis.
+_LEAST_SHARE = 1e-12
+_LEAST_NUMBER = 1e-300
+
+
+def show_topology(topology: Topology) -> None:
+    """Print a topology's topics, fields and windows, and a table of its statistics with their
+    errors and the memory that each takes for a key.
+    """
+    console = Console(highlight=False, markup=False)
+    facts = Table(box=None, show_header=False, pad_edge=False)
+    for name, text in _facts(topology).items():
+        facts.add_row(name, text)
+    console.print(facts)
+    console.print()
+    # Seen on terminals only.
+    with Console(stderr=True).status("Measuring; the first time, kernels are compiled ..."):
+        footprints = measure(topology)
+    console.print(_statistics(topology, footprints))
+
+
+def promise_text(promise: Promise) -> str:
+    """What an error comes to at most: 10 % + 0.0005."""
+    terms = [
+        f"{100 * share:.3g} %{of}"
+        for share, of in (
+            (promise.relative_error, ""),
+            (promise.share_error, " of the events"),
+            (promise.deviation_error, " of the deviation"),
+        )
+        if share >= _LEAST_SHARE
+    ]
+    if promise.absolute_error >= _LEAST_NUMBER:
+        terms.append(f"{promise.absolute_error:.3g}")
+    text = " + ".join(terms) or "exact"
+    sure = promise.confidence
+    return text if sure == 1 else f"{text}, in {100 * sure:.6g} % of cases"
+
+
+def _facts(topology: Topology) -> dict[str, str]:
+    columns = topology.columns
+    read = dict.fromkeys(column.path for column in (*columns.numbers, *columns.items))
+    of_events = topology.windows_of_events
+    windows = ", ".join(
+        f"{n:,} events" if of_events else human_duration(n) for n in topology.window_lengths
+    )
+    whole = topology.publishes_partitions
+    published = {}
+    if topology.publish:
+        what = "whole partitions" if whole else f"the keys {', '.join(topology.publish)}"
+        published["publishes"] = f"{what}, on {topology.synopsis_topic}"
+    return {
+        "topology": topology.name,
+        "reads": topology.source,
+        "key": "none: whole partitions" if whole else topology.key_name,
+        "time": f"{topology.time_name}, {topology.times.text}",
+        "values": ", ".join(map(field_text, read)) or "none",
+        "writes": topology.output_topic,
+        **published,
+        "sets aside": f"{topology.dead_letter_topic}, {topology.late_topic}",
+        "changelog": topology.changelog_topic,
+        "group": topology.application_id,
+        "windows": f"{windows}; the span is {topology.span}",
+        "every": topology.every if topology.is_sequence else f"{topology.every} of event time",
+        "lateness": topology.lateness,
+        "keeps keys": keeping_text(topology),
+    }
+
+
+def _statistics(topology: Topology, footprints: Sequence[Footprint]) -> Table:
+    table = Table(
+        title="Memory of a key by its events in the span, measured",
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+    )
+    for heading in ("statistic", "error at most", "kept as"):
+        table.add_column(heading)
+    for footprint in footprints:
+        table.add_column(f"{footprint.events:,}", justify="right", no_wrap=True)
+    span = topology.span_length.length
+    shown: set[Runner] = set()
+    labelled = zip(topology.labels, topology.statistics, topology.runners, strict=True)
+    for label, statistic, runner in labelled:
+        sizes = [bytes_text(footprint.synopsis_bytes[runner]) for footprint in footprints]
+        table.add_row(
+            _name(label, statistic),
+            promise_text(statistic.promise(span)),
+            runner.meaning,
+            *(['"'] * len(sizes) if runner in shown else sizes),
+        )
+        shown.add(runner)
+    table.add_row("", "", "in all", *(bytes_text(f.state_bytes) for f in footprints))
+    return table
+
+
+def _name(label: str, statistic: Statistic) -> str:
+    """The name of a statistic's figures, and what tells them from each other."""
+    figures = [Figure(label, None, None, None, **asdict(series)) for series in statistic.series()]
+    first, *others = map(qualified, figures)
+    return ", ".join([first, *(text.removeprefix(f"{label} ") for text in others)])

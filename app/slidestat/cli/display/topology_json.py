@@ -1,0 +1,45 @@
+"""What `slidestat topology show --json` says of a topology: for scripts, as plain data."""
+
+from dataclasses import asdict
+from typing import Any
+
+from slidestat.declare.topology import Topology
+from slidestat.engine.footprint import measure
+
+
+def topology_object(topology: Topology) -> dict[str, Any]:
+    """Its topics, fields and windows, and of each statistic the promise and the bytes of a key.
+
+    Windows are in milliseconds, or in events where the span is; `bytes` go by the key's events in
+    the span. Costs a second, as footprint.measure does.
+    """
+    footprints = measure(topology)
+    span = topology.span_length
+    labelled = zip(topology.labels, topology.statistics, topology.runners, strict=True)
+    return {
+        "topology": topology.name,
+        "source": topology.source,
+        "key_field": topology.key_name,
+        "time_field": topology.time_name,
+        "time_format": topology.time_format,
+        "output_topic": topology.output_topic,
+        "dead_letter_topic": topology.dead_letter_topic,
+        "late_topic": topology.late_topic,
+        "changelog_topic": topology.changelog_topic,
+        "group": topology.application_id,
+        "windows_of": "events" if topology.windows_of_events else "ms",
+        "span": span.length,
+        "windows": topology.window_lengths,
+        "every_ms": topology.every_ms,
+        "lateness_ms": topology.lateness_ms,
+        "statistics": [
+            {
+                "name": label,
+                "kept_as": runner.meaning,
+                "promise": asdict(statistic.promise(span.length)),
+                "bytes": {f"{f.events}": f.synopsis_bytes[runner] for f in footprints},
+            }
+            for label, statistic, runner in labelled
+        ],
+        "bytes": {f"{f.events}": f.state_bytes for f in footprints},
+    }

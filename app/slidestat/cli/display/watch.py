@@ -1,0 +1,189 @@
+"""What `slidestat watch` shows: a live table on a terminal, else plain lines, or JSON."""
+
+import sys
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from slidestat.kafka.emission_reader import TAIL_RECORDS, EmissionReader
+from slidestat.schemas.emission import Emission
+from slidestat.text.figure_text import Row, cells, printable, qualified
+
+# Characters of the statistic in a plain line: at least, and at most for the sake of the others.
+_NARROWEST, _WIDEST = 14, 40
+_HEADINGS = ("key", "statistic", "window", "window end", "estimate", "lower", "upper", "± %")
+_NUMBERS = frozenset(("window", "estimate", "lower", "upper", "± %"))
+
+
+def watch(reader: EmissionReader, rows: int, statistic: str | None, *, as_json: bool) -> None:
+    """Show what the reader reads until it ends or Ctrl-C is pressed.
+
+    `rows` bounds the table, and what is shown once. Of a `statistic`, only its figures are shown;
+    as JSON, the records that have any. Raises SlidestatError as the reader does.
+    """
+    console = Console(highlight=False)
+    try:
+        if as_json:
+            shown = _show_json(reader, statistic)
+        elif reader.once:
+            shown = _show_latest(reader, rows, statistic, console)
+        elif console.is_terminal:
+            shown = _show_live(reader, rows, statistic, console)
+        else:
+            shown = _show_lines(reader, statistic)
+        if reader.once and not shown and not reader.letters:
+            print(_nothing(reader, statistic), file=sys.stderr)
+    except KeyboardInterrupt:
+        pass  # It is how watching ends.
+    for reason, letters in reader.letters.items():
+        one = letters.one
+        print(
+            f"Dead letters, {reason}: {letters.count:,}, such as"
+            f" {one.topic}/{one.partition}/{one.offset}: {printable(one.detail)}",
+            file=sys.stderr,
+        )
+    if reader.skipped:
+        print(f"Records that were not emissions: {reader.skipped:,}.", file=sys.stderr)
+
+
+def rows_of(emission: Emission, statistic: str | None) -> list[Row]:
+    """A row for each of the figures, of all statistics or of one."""
+    return [
+        Row(emission.key, emission.window_end_ms, figure, emission.provisional)
+        for figure in emission.figures
+        if statistic in (None, figure.statistic)
+    ]
+
+
+_Age = tuple[int, bool]
+
+
+class Latest:
+    """The rows of the latest emissions, the `rows` most recently updated ones.
+
+    An emission has all figures of its topology and key. So it replaces those of the one before
+    whole: an item that is no longer among the frequent ones leaves the table.
+    """
+
+    def __init__(self, rows: int, statistic: str | None = None) -> None:
+        self._rows = rows
+        self._statistic = statistic
+        self._by_source: OrderedDict[tuple[str, str], tuple[_Age, list[Row]]] = OrderedDict()
+
+    def update(self, emissions: Iterable[Emission]) -> None:
+        for emission in emissions:
+            source = (emission.topology, emission.key)
+            # Of one window, the final figures take the place of the provisional ones.
+            age = emission.window_end_ms, not emission.provisional
+            newest, _ = self._by_source.get(source, (age, []))
+            if newest > age:
+                continue  # A worker that starts again may repeat an older one.
+            self._by_source.pop(source, None)
+            if rows := rows_of(emission, self._statistic)[: self._rows]:
+                self._by_source[source] = (age, rows)
+            if len(self._by_source) > self._rows:
+                self._by_source.popitem(last=False)
+
+    def newest_first(self) -> list[Row]:
+        """Emission by emission; the rows of each in its own order."""
+        newest = reversed(self._by_source.values())
+        return list(islice((row for _, rows in newest for row in rows), self._rows))
+
+
+def _show_json(reader: EmissionReader, statistic: str | None) -> int:
+    shown = 0
+    for records in reader.batches():
+        for record in records:
+            if statistic is None or rows_of(record.emission, statistic):
+                sys.stdout.write(record.json.decode() + "\n")
+                shown += 1
+        sys.stdout.flush()
+    return shown
+
+
+def _show_lines(reader: EmissionReader, statistic: str | None) -> int:
+    shown = 0
+    for records in reader.batches():
+        for record in records:
+            shown += _print_lines(rows_of(record.emission, statistic))
+        sys.stdout.flush()
+    return shown
+
+
+def _show_latest(reader: EmissionReader, rows: int, statistic: str | None, console: Console) -> int:
+    latest = Latest(rows, statistic)
+    for records in reader.batches():
+        latest.update(record.emission for record in records)
+    return show_rows(latest.newest_first(), console)
+
+
+def show_rows(rows: Sequence[Row], console: Console) -> int:
+    """Show rows once, as a table on a terminal; how many there are."""
+    if not console.is_terminal:
+        return _print_lines(rows)
+    if rows:
+        console.print(_table(rows))
+    return len(rows)
+
+
+def _show_live(reader: EmissionReader, rows: int, statistic: str | None, console: Console) -> int:
+    latest = Latest(rows, statistic)
+    waiting = f"waiting for figures on {reader.topic}; Ctrl-C ends"
+    with Live(_table([], waiting), console=console, auto_refresh=False) as live:
+        for records in reader.batches():
+            latest.update(record.emission for record in records)
+            newest = latest.newest_first()
+            live.update(_table(newest, None if newest else waiting), refresh=True)
+    return len(latest.newest_first())
+
+
+def _nothing(reader: EmissionReader, statistic: str | None) -> str:
+    """Why nothing was shown, in one line."""
+    if not reader.read:
+        return f"Nothing is there: {reader.topic} has no emissions."
+    wanted = []
+    if reader.key_glob is not None:
+        wanted.append(f"a key like {reader.key_glob!r}")
+    if statistic is not None:
+        wanted.append(f"the statistic {statistic!r}")
+    none = " and ".join(wanted) or "any figures"
+    cut = not reader.from_beginning and reader.read + reader.skipped >= TAIL_RECORDS
+    advice = "; --from-beginning reads all" if cut else ""
+    return f"Nothing is there: of {reader.read:,} emissions read, none has {none}{advice}."
+
+
+def _print_lines(rows: Iterable[Row]) -> int:
+    rows = list(rows)
+    # Columns stand under each other in what is shown at once, also with items in a statistic.
+    longest = max((len(qualified(row.figure)) for row in rows), default=0)
+    width = min(max(longest, _NARROWEST), _WIDEST)
+    for row in rows:
+        print(_line(row, width))
+    return len(rows)
+
+
+def _line(row: Row, width: int) -> str:
+    key, statistic, window, end, estimate, lower, upper, percent = cells(row)
+    share = "" if percent == "-" else f" ±{percent}%"
+    mark = " provisional" if row.provisional else ""
+    return (
+        f"{end} {window:>4} {statistic:<{width}} {key:<16} {estimate:>14} in [{lower}, {upper}]"
+        f"{share}{mark}"
+    )
+
+
+def _table(rows: Sequence[Row], caption: str | None = None) -> Table:
+    table = Table(caption=caption)
+    for heading in _HEADINGS:
+        table.add_column(heading, justify="right" if heading in _NUMBERS else "left", no_wrap=True)
+    if any(row.provisional for row in rows):
+        table.add_column("")
+    for row in rows:
+        mark = ("provisional",) if row.provisional else ()
+        table.add_row(*(Text(cell) for cell in (*cells(row), *mark)))
+    return table

@@ -1,0 +1,110 @@
+"""The commands `slidestat dlq`: what was set aside, by reason, and mended records sent again."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slidestat.cli.options import Bootstrap, TopologyArgument
+from slidestat.errors import SlidestatError, unknown
+from slidestat.options import DEFAULT_BOOTSTRAP
+
+dlq_app = typer.Typer(
+    help="Look at dead letters and late records, and send mended ones again.",
+    no_args_is_help=True,
+)
+
+Late = Annotated[bool, typer.Option("--late", help="The late records, not the dead letters.")]
+Reason = Annotated[str | None, typer.Option(metavar="REASON", help="Only those set aside for it.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+
+
+@dlq_app.command("count")
+def count(
+    topology: TopologyArgument,
+    late: Late = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Count the open letters by reason.
+
+    Example: slidestat dlq count flights
+    """
+    from slidestat.admin.letters import open_letters
+    from slidestat.cli.display.letters import count_lines
+
+    topic = _topic(topology, late, bootstrap)
+    for line in count_lines(topic, open_letters(bootstrap, topic), as_json=as_json):
+        print(line)
+
+
+@dlq_app.command("show")
+def show(
+    topology: TopologyArgument,
+    reason: Reason = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many to show to a person.")] = 20,
+    late: Late = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Show open letters: where each was, why it was set aside, its key and value.
+
+    Example: slidestat dlq show flights --reason wrong-type
+
+    Example: slidestat dlq show flights --json > letters.jsonl
+    """
+    from slidestat.admin.letters import open_letters
+    from slidestat.cli.display.letters import letter_lines
+    from slidestat.schemas import dead_letter
+
+    if reason is not None and reason not in set(dead_letter.Reason):
+        raise unknown(f"There is no reason {reason!r}.", reason, dead_letter.Reason)
+    letters = open_letters(bootstrap, _topic(topology, late, bootstrap), reason)
+    for line in letter_lines(letters, limit, as_json=as_json):
+        print(line)
+
+
+@dlq_app.command("send")
+def send(
+    topology: TopologyArgument,
+    file: Annotated[
+        str,
+        typer.Argument(help="Lines as `dlq show --json` gives them, mended; - for standard input."),
+    ],
+    late: Late = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Send mended letters to the topology's source, each once, and close them.
+
+    Example: slidestat dlq send flights letters.jsonl
+    """
+    from slidestat.admin.letters import read_letters, send_again
+    from slidestat.cli.display.letters import sent_lines
+    from slidestat.declare.forms.files import load_topology
+
+    declared = load_topology(topology)
+    letters = read_letters(_read(file), file)
+    sent = send_again(bootstrap, declared, _topic(topology, late, bootstrap), letters)
+    for line in sent_lines(sent, declared.source):
+        print(line)
+
+
+def _topic(topology: str, late: bool, bootstrap: str) -> str:
+    """The topic of a topology's letters; its first worker makes it."""
+    from slidestat.declare.forms.files import load_topology
+    from slidestat.kafka.connection import require_topic
+
+    declared = load_topology(topology)
+    topic = declared.late_topic if late else declared.dead_letter_topic
+    require_topic(bootstrap, topic, f"slidestat run {topology}")
+    return topic
+
+
+def _read(file: str) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise SlidestatError(
+            f"{file} cannot be read: {error.strerror}.", "Give a file of mended letters."
+        ) from error

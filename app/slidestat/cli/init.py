@@ -1,0 +1,86 @@
+"""The command `slidestat init`: look at a topic, propose a topology, write it, and run it."""
+
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slidestat.cli.options import Bootstrap, OneObject
+from slidestat.errors import SlidestatError
+from slidestat.options import DEFAULT_BOOTSTRAP
+
+
+def init(
+    topic: Annotated[str, typer.Argument(help="The topic of your events.")],
+    file: Annotated[
+        Path | None, typer.Option(help="Write the topology here; by default NAME.toml.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The topology's name; by default the topic's.")
+    ] = None,
+    records: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="How many of the newest records to look at.")
+    ] = 10_000,
+    as_json: OneObject = False,
+    run: Annotated[bool, typer.Option("--run", help="Run the topology at once.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Look at a topic, and write a topology for it: a start, to be read and changed.
+
+    Example: slidestat init requests
+
+    Example: slidestat init requests --file latency.toml --run
+
+    Example: slidestat init requests --json
+    """
+    import msgspec
+
+    from slidestat.cli.display.sample import sample_lines
+    from slidestat.cli.display.topology import show_topology
+    from slidestat.declare.forms.files import load_topology
+    from slidestat.infer.proposal import propose
+    from slidestat.infer.proposal_toml import toml_text
+    from slidestat.infer.sampling import sample_topic
+    from slidestat.infer.survey import survey
+
+    name = name or re.sub(r"^[^A-Za-z0-9]+", "", topic)[:100] or "events"
+    path = file or Path(f"{name}.toml")
+    if path.suffix != ".toml":
+        raise SlidestatError(f"{path} is no TOML file by its name.", "End its name in .toml.")
+    if path.exists():
+        raise SlidestatError(
+            f"{path} exists already.",
+            f"Run it with `slidestat run {path}`, or give another name with --file.",
+        )
+    if as_json and run:
+        raise SlidestatError(
+            "--json and --run are given.", "Leave one out: a worker's output is no JSON object."
+        )
+    sample = sample_topic(bootstrap, topic, records)
+    proposal = propose(sample, survey(sample.records), name)
+    if not as_json:
+        for line in sample_lines(sample, proposal):
+            print(line)
+    try:
+        path.write_text(toml_text(proposal), encoding="utf-8")
+    except OSError as error:
+        raise SlidestatError(
+            f"{path} cannot be written: {error.strerror}.", "Give another place with --file."
+        ) from error
+    if as_json:
+        print(msgspec.json.encode({"file": str(path), **asdict(proposal)}).decode())
+        return
+    print(f"wrote       {path}\n")
+    topology = load_topology(str(path))
+    show_topology(topology)
+    if run:
+        from slidestat.cli.start_worker import start_worker
+        from slidestat.log import telling
+
+        with telling():
+            start_worker([topology], bootstrap)
+        return
+    print(f"\nRead {path}, then: slidestat run {path}")
+    print(f"and beside it:     slidestat watch {path}")

@@ -1,0 +1,43 @@
+"""Arguments and options that several commands have."""
+
+from typing import Annotated
+
+import typer
+
+from slidestat.options import BOOTSTRAP_VARIABLE, REGISTRY_VARIABLE
+
+NAME_OR_FILE = "NAME|FILE.py|FILE.toml"
+TOPOLOGY = "A topology that ships, or a file that has one."
+
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        envvar=BOOTSTRAP_VARIABLE,
+        metavar="HOST:PORT",
+        help="Kafka brokers, several with commas between them.",
+    ),
+]
+Registry = Annotated[
+    str,
+    typer.Option(
+        "--schema-registry",
+        envvar=REGISTRY_VARIABLE,
+        metavar="URL",
+        help="Schema registry, for output in Avro.",
+    ),
+]
+ObjectALine = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+OneObject = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")]
+TopologyOption = Annotated[
+    str | None, typer.Option("--topology", metavar=NAME_OR_FILE, help=TOPOLOGY)
+]
+TopologyArgument = Annotated[str, typer.Argument(metavar=NAME_OR_FILE, help=TOPOLOGY)]
+LakeOption = Annotated[
+    str, typer.Option("--lake", metavar="DIR|URL", help="Where the Parquet files are kept.")
+]
+MasterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--master", metavar="URL", help="Where Spark runs; this machine, all cores, by default."
+    ),
+]

@@ -1,0 +1,91 @@
+"""The command `slidestat replay`: a topology once more over what its source still has."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slidestat.cli.options import Bootstrap, OneObject, Registry, TopologyArgument
+from slidestat.errors import SlidestatError
+from slidestat.options import DEFAULT_BOOTSTRAP
+
+
+def replay(
+    topology: TopologyArgument,
+    begin: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="earliest|TIME|OFFSET",
+            help="Emit the windows that end after this time, or after the record at this offset.",
+        ),
+    ] = "earliest",
+    end: Annotated[
+        str, typer.Option("--to", metavar="latest|TIME|OFFSET", help="Read records before this.")
+    ] = "latest",
+    into: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Write NAME-statistics and so on, beside the live group; without it the group's"
+            " own state and output are made anew.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and end.")
+    ] = False,
+    as_json: OneObject = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the tables; by default one of yours that none holds."),
+    ] = None,
+    registry: Registry = "",
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Reprocess history: the same records give the same output, under the same keys.
+
+    Example: slidestat replay flights --dry-run --json
+
+    Example: slidestat replay latency.toml --from 2026-05-01T12:00:00Z --into latency-again
+    """
+    if as_json and not dry_run:
+        raise SlidestatError(
+            "--json is given without --dry-run.", "It is the plan that comes as JSON: give both."
+        )
+    from slidestat.admin.replay_plan import plan_replay
+    from slidestat.admin.state_reset import require_no_workers, reset_state
+    from slidestat.admin.worker_topics import prepare_topics
+    from slidestat.cli.display.replay import plan_json, plan_lines, result_lines
+    from slidestat.cli.start_worker import start_worker
+    from slidestat.declare.forms.files import load_topology
+    from slidestat.log import telling
+
+    declared = load_topology(topology)
+    plan = plan_replay(bootstrap, declared, begin, end, into)
+    if as_json:
+        print(plan_json(plan))
+    else:
+        for line in plan_lines(plan):
+            print(line)
+    require_no_workers(bootstrap, plan.topology)
+    if as_json:
+        return
+    if dry_run:
+        print("Nothing was done: this is a dry run.")
+        return
+    if not yes:
+        try:
+            typer.confirm("Go on?", abort=True)
+        except typer.Abort:
+            raise SlidestatError(
+                "Nothing was done.", "Answer y, or give --yes where nobody can be asked."
+            ) from None
+    prepare_topics(bootstrap, plan.topology)
+    keys = reset_state(bootstrap, plan.topology, {p.partition: p.start for p in plan.partitions})
+    print(f"The state is empty, {keys:,} keys are forgotten; the replay begins.", flush=True)
+    if plan.records:
+        with telling():
+            start_worker([plan.topology], bootstrap, data_dir, registry, extent=plan.extent)
+    for line in result_lines(plan, topology):
+        print(line)

@@ -1,0 +1,153 @@
+"""The command `slidestat spark JOB`: each job a thin cover of a module of `slidestat.spark`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slidestat.cli.options import Bootstrap, LakeOption, MasterOption, Registry, TopologyArgument
+from slidestat.cli.spark_history import backfill, lake_topology, rollup
+from slidestat.options import DEFAULT_BOOTSTRAP
+
+app = typer.Typer(
+    help="Jobs on Spark: topics as a lake of Parquet, an audit of every figure, a report.",
+    no_args_is_help=True,
+)
+
+AllowLoss = Annotated[
+    bool,
+    typer.Option(
+        "--allow-loss", help="Go on without the records that the broker has deleted already."
+    ),
+]
+
+
+def ingest(
+    topology: TopologyArgument,
+    lake: LakeOption,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="1m",
+            help="Go on until Ctrl-C, a batch each so often; without it, take what is there, and "
+            "end.",
+        ),
+    ] = None,
+    records_per_batch: Annotated[
+        int, typer.Option(min=1, help="At most so many records a batch.")
+    ] = 1_000_000,
+    allow_loss: AllowLoss = False,
+    master: MasterOption = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    schema_registry: Registry = "",
+) -> None:
+    """Bring a topology's statistics, letters and synopses from their topics into Parquet files.
+
+    Each record once, however often this is broken off and run again.
+
+    Example: slidestat spark ingest flights --lake lake
+    """
+    from slidestat.declare.lengths import duration_ms
+    from slidestat.engine.emissions.output_codec import avro_codec
+    from slidestat.spark.session import spark_session
+
+    declared = lake_topology(topology)
+    every_ms = None if every is None else duration_ms(every, "--every")
+    is_avro = declared.output_format == "avro"
+    if is_avro:  # What is missing is told before Spark starts.
+        avro_codec(declared.output_topic, schema_registry)
+    with spark_session("ingest", master) as spark:
+        from slidestat.spark.lake.ingest import Ingest
+        from slidestat.spark.lake.lake import Dataset, Lake
+
+        job = Ingest(
+            spark,
+            bootstrap,
+            Lake(lake, declared.name),
+            {
+                Dataset.STATISTICS: declared.output_topic,
+                Dataset.LATE: declared.late_topic,
+                Dataset.DEAD_LETTERS: declared.dead_letter_topic,
+                Dataset.SYNOPSES: declared.synopsis_topic,
+            },
+            records_per_batch,
+            allow_loss,
+            registry=schema_registry if is_avro else "",
+        )
+        if every_ms is not None:
+            job.follow(every_ms)
+            return
+        for found in job.take_what_is_there():
+            broken = f", {found.unreadable:,} of them unreadable" if found.unreadable else ""
+            print(f"{found.topic}: {found.records:,} records{broken}")
+
+
+def audit(
+    topology: TopologyArgument,
+    lake: LakeOption,
+    allow_loss: AllowLoss = False,
+    master: MasterOption = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Recompute every window of a lake's figures from the raw topic, and compare each one.
+
+    Ends with exit code 1 if a promise is broken: a figure outside its bounds or more off than it
+    says, one that is missing, a record that was neither counted nor refused.
+
+    Example: slidestat spark audit flights --lake lake
+    """
+    from slidestat.declare.forms.resolved import resolved
+    from slidestat.spark.session import spark_session
+
+    declared = resolved(lake_topology(topology))
+    with spark_session("audit", master) as spark:
+        from slidestat.spark.audit.audit import Audit
+        from slidestat.spark.audit.audit_display import show
+        from slidestat.spark.audit.declaration import declaration_of
+        from slidestat.spark.lake.lake import Lake
+
+        declaration = declaration_of(declared)
+        job = Audit(spark, bootstrap, Lake(lake, declaration.name), declaration, allow_loss)
+        report = job.run()
+    show(report)
+    if not report.is_clean:
+        raise typer.Exit(1)
+
+
+def report(
+    topology: TopologyArgument,
+    lake: LakeOption,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY", help="Show this key over time; repeat it; default: the busiest."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Default: NAME-report.html.")
+    ] = None,
+    master: MasterOption = None,
+) -> None:
+    """Write one HTML page of what the last audit of a lake found; it needs no other file.
+
+    Example: slidestat spark report flights --lake lake --key ATL --key ORD
+    """
+    from slidestat.spark.session import spark_session
+
+    declared = lake_topology(topology)
+    with spark_session("report", master) as spark:
+        from slidestat.spark.lake.lake import Lake
+        from slidestat.spark.report.report_data import report_data
+        from slidestat.spark.report.report_page import write_page
+
+        file = output or Path(f"{declared.name}-report.html")
+        write_page(report_data(spark, Lake(lake, declared.name), key or []), file)
+    print(f"{file}: open it in a browser")
+
+
+# A job is a function with typer's annotations; its name is the command's.
+JOBS: tuple[Callable[..., None], ...] = (ingest, audit, report, backfill, rollup)
+
+for _job in JOBS:
+    app.command()(_job)

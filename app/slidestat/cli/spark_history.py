@@ -1,0 +1,124 @@
+"""`slidestat spark backfill` and `slidestat spark rollup`: covers of `slidestat.spark`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slidestat.cli.options import Bootstrap, LakeOption, MasterOption, TopologyArgument
+from slidestat.options import DEFAULT_BOOTSTRAP
+
+if TYPE_CHECKING:
+    from slidestat.declare.topology import Topology
+
+
+def lake_topology(name: str) -> "Topology":
+    """The topology of that name or file; raises SlidestatError if it can have no lake."""
+    from slidestat.declare.forms.files import load_topology
+    from slidestat.declare.topology import require_times
+
+    topology = load_topology(name)
+    require_times(topology, "a lake")
+    return topology
+
+
+def backfill(
+    topology: TopologyArgument,
+    lake: LakeOption,
+    files: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH|URL", help="Files of events; without it, the topology's source topic."
+        ),
+    ] = None,
+    file_format: Annotated[
+        str, typer.Option("--format", help="Of the files: parquet, csv or json.")
+    ] = "parquet",
+    key: Annotated[str | None, typer.Option(help="Column of the key.")] = None,
+    time: Annotated[str | None, typer.Option(help="Column of the event time.")] = None,
+    value: Annotated[str | None, typer.Option(help="Column of the value.")] = None,
+    time_unit: Annotated[
+        str, typer.Option(help="What times that are whole numbers count: s, ms, us or ns.")
+    ] = "ms",
+    partitions: Annotated[
+        int, typer.Option(min=1, help="How many partitions the topic would have had.")
+    ] = 4,
+    master: MasterOption = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Compute a topology's statistics and synopses of history, as a worker would have.
+
+    Example: slidestat spark backfill flights --lake lake --files flights.parquet --key origin
+    --time date --value delay
+    """
+    from slidestat.declare.fields import field_text
+    from slidestat.spark.session import spark_session
+
+    declared = lake_topology(topology)
+    fields = (declared.key_name, declared.time_name, field_text(declared.value_path))
+    named = {
+        field: column
+        for field, column in zip(fields, (key, time, value), strict=True)
+        if column is not None
+    }
+    with spark_session("backfill", master) as spark:
+        from slidestat.spark.backfill.backfill import fill_lake
+        from slidestat.spark.backfill.history import Files, read_files, read_topic
+        from slidestat.spark.lake.kafka_topic import topic_state
+        from slidestat.spark.lake.lake import Lake
+
+        if files is None:
+            records = read_topic(spark, declared, bootstrap)
+            partitions = len(topic_state(bootstrap, declared.source).end)
+        else:
+            where = Files(files, file_format, named, time_unit, partitions)
+            records = read_files(spark, declared, where)
+        counts = fill_lake(declared, records, Lake(lake, declared.name), partitions)
+        for dataset, count in counts.items():
+            print(f"{dataset}: {count:,} records")
+
+
+def rollup(
+    topology: TopologyArgument,
+    lake: LakeOption,
+    by: Annotated[str, typer.Option(metavar="1d", help="Length of the windows.")],
+    group: Annotated[
+        str,
+        typer.Option(
+            metavar="SQL",
+            help='Which keys are one: an expression over `key`, such as "substr(key, 1, 1)"; '
+            "\"'all'\" for all of them.",
+        ),
+    ] = "key",
+    into: Annotated[
+        str | None, typer.Option(metavar="DIR|URL", help="Write Parquet there; else a table here.")
+    ] = None,
+    fail_on_foreign: Annotated[
+        bool,
+        typer.Option(
+            "--fail-on-foreign", help="End at bytes that are no synopsis; else leave out and count."
+        ),
+    ] = False,
+    master: MasterOption = None,
+) -> None:
+    """Merge the synopses of a lake: hours into days, keys into groups, partitions into the whole.
+
+    Example: slidestat spark rollup flights --lake lake --by 1d --group "'all'"
+    """
+    from slidestat.declare.lengths import duration_ms
+    from slidestat.spark.session import spark_session
+
+    declared = lake_topology(topology)
+    with spark_session("rollup", master) as spark:
+        from slidestat.spark.lake.lake import Dataset, Lake
+        from slidestat.spark.rollup.rollup import Rollup, roll_up
+        from slidestat.spark.rollup.rollup_display import show, write
+
+        job = Rollup(declared.span_length.length, declared.every_ms, duration_ms(by, "--by"), group)
+        records = Lake(lake, declared.name).read(spark, Dataset.SYNOPSES)
+        found, foreign = roll_up(records, job, fail_on_foreign)
+        if into is None:
+            show(found)
+        else:
+            write(found, into)
+        if foreign.count:
+            print(f"{foreign.count:,} values of the synopsis column are no synopses: left out.")

@@ -1,0 +1,82 @@
+"""Start a worker: check what it needs, make what is missing, and run it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from slidestat.admin.size_limits import check_sizes
+from slidestat.admin.worker_topics import prepare_topics
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology, require_one_worker
+from slidestat.engine.emissions.output_codec import JsonCodec
+from slidestat.engine.extent import WHOLE, Extent
+from slidestat.faust.data_folder import data_folder
+from slidestat.faust.letter_record import LETTER_BYTES
+from slidestat.kafka.connection import require_broker
+from slidestat.log import LogForm, tell
+from slidestat.options import LOOPBACK
+from slidestat.referee.referee_answers import RefereeAnswers
+from slidestat.text.footprint_text import footprint_line
+from slidestat.web.address import listen
+from slidestat.web.announcement import announced
+
+
+def start_worker(
+    topologies: Sequence[Topology | Referee],
+    bootstrap: str,
+    data_dir: Path | None = None,
+    registry: str = "",
+    web_host: str = LOOPBACK,
+    web_port: int | None = None,
+    extent: Extent = WHOLE,
+    log: LogForm = LogForm.TEXT,
+) -> None:
+    """Run a worker of `topologies`, which share a group and a source, until SIGINT or SIGTERM.
+
+    The source topic must exist; the topics that are written are made with its partition count.
+    `data_dir` None takes a folder of the user's that no other worker holds; `registry` is the
+    schema registry of an output in Avro; `web_port` None the first port that is free from 6066 on.
+    With an `extent` that ends, the worker ends there by itself.
+    Raises SlidestatError for what the user can mend.
+    """
+    require_one_worker(topologies)
+    address = listen(web_host, web_port)
+    for topology in topologies:
+        partitions = prepare_topics(bootstrap, topology)
+    cluster_id = str(require_broker(bootstrap).cluster_id)
+
+    letter_bytes = LETTER_BYTES
+    with data_folder(data_dir, topologies[0].application_id, cluster_id) as folder:
+        for topology in topologies:
+            # Measuring loads every kernel: better now than in the group, which takes a worker that
+            # is silent for too long for dead.
+            tell(
+                "loading kernels",
+                f"{topology.name}: loading kernels; the first time they are compiled, for a minute",
+                topology=topology.name,
+            )
+            if isinstance(topology, Referee):
+                RefereeAnswers(topology, 0, JsonCodec()).warm()
+            else:
+                tell("memory of a key", footprint_line(topology), topology=topology.name)
+                letter_bytes = min(letter_bytes, check_sizes(bootstrap, topology))
+
+        # Faust takes a second to import.
+        from slidestat.faust.worker import run_worker
+        from slidestat.web.history import OutputHistory
+        from slidestat.web.server import QueryServer
+
+        group = topologies[0].group_name
+        tell("answers", f"{group}: answers at {address.url}", group=group, url=address.url)
+        with announced(folder, address):
+            web = QueryServer(address, OutputHistory(bootstrap, registry))
+            run_worker(
+                topologies,
+                bootstrap,
+                folder,
+                partitions,
+                web,
+                registry,
+                extent,
+                log,
+                letter_bytes,
+            )

@@ -1,0 +1,1 @@
+"""What is computed, declared: topologies, referees, statistics and their terms."""

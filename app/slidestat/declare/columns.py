@@ -1,0 +1,83 @@
+"""What a topology reads of each event beside key and time: numbers and items, each by its path."""
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from slidestat.declare.fields import FieldPath
+
+_LARGEST = sys.float_info.max
+
+# A window holds so many of the largest values, whatever the statistic.
+MOST_LARGEST = 1 << 17
+
+# Characters. Items travel in lists of output records: a bound keeps them readable.
+MAX_ITEM_LENGTH = 256
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The numbers that can be taken in, least and most included."""
+
+    least: float = -_LARGEST
+    most: float = _LARGEST
+
+    def within(self, other: "Limits") -> "Limits":
+        """What both can take."""
+        return Limits(max(self.least, other.least), min(self.most, other.most))
+
+    @property
+    def are_any(self) -> bool:
+        """Whether every number is within them."""
+        return self.most == _LARGEST
+
+    def shared_by(self, events: int) -> "Limits":
+        """Limits for values of which a window has at most `events`: those of `MOST_LARGEST` are
+        these.
+        """
+        share = min(1.0, MOST_LARGEST / events)
+        return Limits(self.least * share, self.most * share)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A field that is read: as a number within limits, or, without them, as an item.
+
+    An item is a text, or what a number or a truth value is as JSON text.
+    """
+
+    path: FieldPath
+    limits: Limits | None
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is read as a number."""
+        return self.limits is not None
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a topology: each path once as a number, once as an item, where asked for."""
+
+    numbers: tuple[Column, ...]
+    items: tuple[Column, ...]
+
+    @classmethod
+    def of(cls, wanted: Iterable[Column]) -> "Columns":
+        """The columns that serve all of `wanted`: limits of one path hold for all who read it."""
+        numbers: dict[FieldPath, Limits] = {}
+        items: dict[FieldPath, Column] = {}
+        for column in wanted:
+            if column.limits is None:
+                items[column.path] = column
+            else:
+                known = numbers.get(column.path, column.limits)
+                numbers[column.path] = known.within(column.limits)
+        return cls(
+            tuple(Column(path, limits) for path, limits in numbers.items()), tuple(items.values())
+        )
+
+    def index(self, column: Column) -> int:
+        """Where a column is among the numbers, or among the items."""
+        columns = self.numbers if column.is_number else self.items
+        return [known.path for known in columns].index(column.path)

@@ -1,0 +1,54 @@
+"""Where a record keeps something: the path of a field in its JSON object."""
+
+from collections.abc import Iterable, Sequence
+
+from slidestat.errors import SlidestatError
+
+# "bytes" and "request.bytes" are paths; a name that has a dot is written as a list: ["http.bytes"]
+Field = str | Sequence[str]
+FieldPath = tuple[str, ...]
+
+# In place of a field: the key and the timestamp that Kafka keeps of the record itself.
+RECORD_KEY = "kafka:key"
+RECORD_TIMESTAMP = "kafka:timestamp"
+
+
+def field_path(field: Field, what: str) -> FieldPath:
+    """The names to follow, outermost first; raises SlidestatError, naming `what`, for no path."""
+    if field in (RECORD_KEY, RECORD_TIMESTAMP):
+        raise SlidestatError(
+            f"{what} is {field!r}, which is not in the events.",
+            f"{RECORD_KEY!r} can be a key_field, {RECORD_TIMESTAMP!r} a time_field; a field of such"
+            f" a name is written as a list.",
+        )
+    names = tuple(field.split(".")) if isinstance(field, str) else field
+    listed = isinstance(names, Sequence) and not isinstance(names, bytes)
+    if not listed or not names or not all(isinstance(name, str) and name for name in names):
+        raise SlidestatError(
+            f"{what} is {field!r}, which is no field's path.",
+            'Write "bytes", or "request.bytes" for a field of a nested object.',
+        )
+    return tuple(names)
+
+
+def path_unless(field: Field, what: str, of_record: str) -> FieldPath | None:
+    """The names to follow; None where the field is `of_record`, Kafka's own."""
+    return None if field == of_record else field_path(field, what)
+
+
+def field_text(path: FieldPath) -> str:
+    """The path as people write it."""
+    return ".".join(path)
+
+
+def check_apart(paths: Iterable[FieldPath]) -> None:
+    """Raise SlidestatError if one path leads through the field of another."""
+    known = set(paths)
+    for path in sorted(known):
+        for depth in range(1, len(path)):
+            if path[:depth] in known:
+                raise SlidestatError(
+                    f"the field {field_text(path[:depth])!r} is read as a value and as an object"
+                    f" (for {field_text(path)!r}).",
+                    "Correct the path of one of them.",
+                )

@@ -1,0 +1,1 @@
+"""The forms in which a declaration is written: Python, TOML, flags."""

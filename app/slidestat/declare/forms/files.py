@@ -1,0 +1,114 @@
+"""Find a topology by name among those that ship, or in a Python or TOML file."""
+
+import importlib.util
+import sys
+import traceback
+from importlib import resources
+from pathlib import Path
+
+from slidestat.declare.forms.toml_file import declared_in_toml
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+from slidestat.shipped import shipped_topologies
+
+_VARIABLE = "topology"
+_SUFFIXES = (".py", ".toml")
+
+
+def list_topologies() -> list[str]:
+    """The names of the topologies that ship."""
+    files = (Path(entry.name) for entry in shipped_topologies().iterdir())
+    return sorted(file.stem for file in files if file.suffix == ".py" and file.stem != "__init__")
+
+
+def load_topology(name_or_path: str) -> Topology:
+    """The topology of a shipped name, or of a file; raises SlidestatError as `load_declaration`,
+    and for a referee.
+    """
+    declared = load_declaration(name_or_path)
+    if isinstance(declared, Referee):
+        raise SlidestatError(
+            f"{name_or_path!r} is a referee, which has no events of its own.",
+            "`slidestat run`, `watch` and `query` take it; name the topology that it is of.",
+        )
+    return declared
+
+
+def load_declaration(name_or_path: str) -> Topology | Referee:
+    """The topology or the referee of a shipped name, or of a file, whose path ends in ".py" or
+    ".toml".
+
+    A Python file is run: give only one that you trust. Raises SlidestatError for an unknown name, a
+    missing file, one that fails, and one that declares no topology.
+    """
+    if name_or_path.endswith(_SUFFIXES):
+        file = Path(name_or_path)
+        if not file.is_file():
+            raise SlidestatError(f"There is no file {file}.", "Check the path of the topology.")
+        return declared_in_toml(file, load_topology) if file.suffix == ".toml" else _from_file(file)
+    shipped = list_topologies()
+    if name_or_path not in shipped:
+        raise SlidestatError(
+            f"There is no topology {name_or_path!r}.",
+            f"Name one of {', '.join(shipped)}, or give the path of a .py or .toml file.",
+        )
+    with resources.as_file(shipped_topologies() / f"{name_or_path}.py") as file:
+        return _from_file(file)
+
+
+def _from_file(file: Path) -> Topology | Referee:
+    variables = _run(file)
+    topology = variables.get(_VARIABLE)
+    if isinstance(topology, Topology | Referee):
+        return topology
+    others = [name for name, value in variables.items() if isinstance(value, Topology)]
+    if len(others) > 1:
+        raise SlidestatError(
+            f"{file} defines the topologies {', '.join(others)}, and none is named `topology`.",
+            "Keep one topology a file, in the variable `topology`.",
+        )
+    if others:
+        raise SlidestatError(
+            f"{file} defines the topology as `{others[0]}`.",
+            "Rename the variable to `topology`.",
+        )
+    raise SlidestatError(
+        f"{file} defines no topology.",
+        "Write `from slidestat import Topology` and `topology = Topology(…)` in it.",
+    )
+
+
+def _run(file: Path) -> dict[str, object]:
+    spec = importlib.util.spec_from_file_location("slidestat_topology", file)
+    if spec is None or spec.loader is None:
+        raise SlidestatError(f"{file} is not a Python file.", "Give a .py file.")
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses and annotations in the file look their module up by name. A referee's file loads
+    # that of its topology.
+    loading = sys.modules.get(spec.name)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except SlidestatError as error:
+        raise SlidestatError(f"{file}: {error.message}", error.advice) from error
+    except SyntaxError as error:
+        raise SlidestatError(
+            f"{file}, line {error.lineno}: {error.msg}.", "Mend the syntax there."
+        ) from error
+    except Exception as error:  # The file is the user's: anything may come.
+        raise SlidestatError(
+            f"{file}, line {_line_of(error, spec.origin)}: {type(error).__name__}: {error}.",
+            "Mend the file; `python FILE` shows where it fails.",
+        ) from error
+    finally:
+        del sys.modules[spec.name]
+        if loading is not None:
+            sys.modules[spec.name] = loading
+    return vars(module)
+
+
+def _line_of(error: Exception, origin: str | None) -> int:
+    """The last line of the file itself, not of what it called, that the error passed through."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((f.lineno or 0 for f in reversed(frames) if f.filename == origin), 0)

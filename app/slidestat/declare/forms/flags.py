@@ -1,0 +1,103 @@
+"""A topology from the flags of the command line.
+
+A statistic is KIND[:FIELD][:NAME=VALUE]..., a list with commas: quantile:took.ms:quantiles=0.5,0.99
+"""
+
+import re
+from collections.abc import Mapping
+from collections.abc import Sequence as AbcSequence
+from dataclasses import fields
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from slidestat.declare.forms.tables import STATISTICS, kind_of, renamed, statistic_of, topology_of
+from slidestat.declare.statistics import Statistic
+from slidestat.declare.topology import PARTITION, Topology
+from slidestat.errors import SlidestatError
+
+# Where a flag is called otherwise than the field.
+_FLAGS = {
+    "key_field": "--key",
+    "time_field": "--time",
+    "time_format": "--time-format",
+    "value_field": "--value",
+    "windows": "--window",
+    "output_format": "--output-format",
+    STATISTICS: "--statistic",
+}
+_FIELD = re.compile(r"\b(?:(?:key|time|value)_field|time_format)\b")
+_TRUTHS = {"true": True, "false": False}
+_FORM = "Write KIND[:FIELD][:NAME=VALUE]..., such as count or quantile:took.ms:quantiles=0.5,0.99."
+
+
+def flag_of(field: str) -> str:
+    """The flag of a topology's field."""
+    return _FLAGS.get(field, f"--{field}")
+
+
+def topology_of_flags(given: Mapping[str, Any]) -> Topology:
+    """The topology of the flags that were given, by their fields' names; `statistics` is a list of
+    texts. Raises SlidestatError that begins with the flag.
+    """
+    table = dict(given)
+    if STATISTICS in table:
+        table[STATISTICS] = [_statistic(text) for text in table[STATISTICS]]
+    if table.get("publish", PARTITION) != PARTITION:
+        table["publish"] = tuple(table["publish"].split(","))
+    try:
+        return topology_of(table)
+    except SlidestatError as error:
+        flags = {field.name: flag_of(field.name) for field in fields(Topology)}
+        raise SlidestatError(
+            _with_flags(renamed(error.message, flags)), _with_flags(error.advice)
+        ) from error
+
+
+def _with_flags(text: str) -> str:
+    return _FIELD.sub(lambda field: flag_of(field[0]), text)
+
+
+def _statistic(text: str) -> Statistic:
+    try:
+        return _parsed(text)
+    except SlidestatError as error:
+        raise SlidestatError(
+            f"{flag_of(STATISTICS)} {text!r}: {error.message}", error.advice
+        ) from error
+
+
+def _parsed(text: str) -> Statistic:
+    kind, *parts = text.split(":")
+    hints = get_type_hints(kind_of(kind))
+    parameters: dict[str, object] = {}
+    for place, part in enumerate(parts):
+        name, equals, value = part.partition("=")
+        if not equals:
+            if place or not part:
+                raise SlidestatError(f"{part!r} is no NAME=VALUE.", _FORM)
+            name, value = "field", part
+        if name in parameters:
+            raise SlidestatError(f"{name} is given twice.", _FORM)
+        parameters[name] = _value(value, hints.get(name))
+    return statistic_of(kind, parameters)
+
+
+def _value(text: str, hint: object) -> object:
+    """A text as what a parameter of that type is written as; the statistic checks it."""
+    options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if str in options:
+        return text
+    if any(get_origin(option) in (AbcSequence, list, tuple) for option in options):
+        return tuple(map(_literal, text.split(",")))
+    return _literal(text)
+
+
+def _literal(text: str) -> object:
+    if text in _TRUTHS:
+        return _TRUTHS[text]
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,52 @@
+"""A topology as plain tables, all resolved: for what must not depend on the streaming side."""
+
+from dataclasses import fields
+
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+
+_BASE = {"name", "field", "by"}
+
+
+def resolved(topology: Topology) -> dict[str, object]:
+    """Numbers, texts and lists: topics, paths, lengths in ms or events, and of each statistic its
+    label, kind, paths and parameters.
+
+    Raises SlidestatError for a topology that publishes: its figures are not of one key in one
+    partition each.
+    """
+    if topology.publish:
+        raise SlidestatError(
+            f"{topology.name} publishes its synopses: figures over whole partitions, or by a"
+            " referee, cannot be recomputed key by key.",
+            "Audit a topology of the same statistics that does not publish.",
+        )
+    span = topology.span_length
+    return {
+        "name": topology.name,
+        "source": topology.source,
+        "key_path": topology.key_path,
+        "time_path": topology.time_path,
+        "time_format": topology.time_format,
+        "span": span.length,
+        "of_events": span.of_events,
+        "windows": list(topology.window_lengths),
+        "every_ms": topology.every_ms,
+        "lateness_ms": topology.lateness_ms,
+        "forgets_keys": topology.forgets_keys,
+        "statistics": [
+            {
+                "label": label,
+                "kind": statistic.kind,
+                "paths": [column.path for column in columns],
+                "is_item": any(not column.is_number for column in columns),
+                "parameters": {
+                    field.name: getattr(statistic, field.name)
+                    for field in fields(statistic)
+                    if field.name not in _BASE
+                },
+            }
+            for statistic, label in zip(topology.statistics, topology.labels, strict=True)
+            for columns in [statistic.columns(topology.value_path)]
+        ],
+    }

@@ -1,0 +1,109 @@
+"""A topology from a table of its fields, whoever wrote it: unknown and missing ones are found here,
+what is wrong with the others by the checks of the topology and its statistics themselves.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields
+
+from slidestat.declare.referee import Referee
+from slidestat.declare.statistics import KINDS, Statistic
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError, unknown
+
+STATISTICS = "statistics"
+_KIND = "kind"
+
+# What a check says first: "span is ...", "the epsilon of count is ...".
+_SUBJECT = re.compile(r"(?:the )?(?P<field>\w+)(?: of \w+)?(?= (?:is|are|has) )")
+
+
+def topology_of(table: Mapping[str, object]) -> Topology:
+    """The topology with these fields; `statistics` is a list of tables with a `kind` and its
+    parameters, or of statistics. Lists become tuples.
+
+    Raises SlidestatError that begins with the field: statistics[1].epsilon is the second one's.
+    """
+    _check_names(table, Topology, "", "field of a topology")
+    values = {name: _frozen(value) for name, value in table.items()}
+    if STATISTICS in table:
+        values[STATISTICS] = _statistics(table[STATISTICS])
+    return Topology(**values)  # type: ignore[arg-type]  # It checks their types itself.
+
+
+def referee_of(table: Mapping[str, object]) -> Referee:
+    """The referee with these fields, `of` being its topology. Lists become tuples.
+
+    Raises SlidestatError that begins with the field.
+    """
+    _check_names(table, Referee, "", "field of a referee")
+    values = {name: _frozen(value) for name, value in table.items()}
+    return Referee(**values)  # type: ignore[arg-type]  # It checks their types itself.
+
+
+def statistic_of(kind: str, parameters: Mapping[str, object], place: str = "") -> Statistic:
+    """The statistic of a kind with these parameters. Lists become tuples.
+
+    Raises SlidestatError that begins with the parameter, `place` before it.
+    """
+    statistic = kind_of(kind, place)
+    _check_names(parameters, statistic, place, f"parameter of {kind}")
+    try:
+        values = {name: _frozen(value) for name, value in parameters.items()}
+        return statistic(**values)  # type: ignore[arg-type]  # It checks their types itself.
+    except SlidestatError as error:
+        names = {field.name: f"{place}{field.name}" for field in fields(statistic)}
+        raise SlidestatError(renamed(error.message, names), error.advice) from error
+
+
+def kind_of(kind: str, place: str = "") -> type[Statistic]:
+    """The class of a kind of statistic; raises SlidestatError for what is none."""
+    if kind not in KINDS:
+        raise unknown(f"{place}{_KIND} is {kind!r}, which is no statistic.", kind, KINDS)
+    return KINDS[kind]
+
+
+def renamed(message: str, names: Mapping[str, str]) -> str:
+    """What a check says, with the field that it begins with called as `names` does."""
+    subject = _SUBJECT.match(message)
+    if subject is None or subject["field"] not in names:
+        return message
+    return names[subject["field"]] + message[subject.end() :]
+
+
+def _statistics(given: object) -> tuple[Statistic, ...]:
+    if not isinstance(given, list) or not all(isinstance(s, dict | Statistic) for s in given):
+        raise SlidestatError(
+            f"{STATISTICS} is {given!r}, which is not an array of tables.",
+            f'Begin each with a line [[{STATISTICS}]], and write {_KIND} = "count" below it.',
+        )
+    return tuple(s if isinstance(s, Statistic) else _statistic(i, s) for i, s in enumerate(given))
+
+
+def _statistic(index: int, table: Mapping[str, object]) -> Statistic:
+    place = f"{STATISTICS}[{index}]."
+    kind = table.get(_KIND)
+    if not isinstance(kind, str):
+        fault = "is missing" if kind is None else f"is {kind!r}, which is no text"
+        raise SlidestatError(f"{place}{_KIND} {fault}.", f"Write one of {', '.join(KINDS)}.")
+    parameters = {name: value for name, value in table.items() if name != _KIND}
+    return statistic_of(kind, parameters, place)
+
+
+def _check_names(
+    given: Iterable[str],
+    declared: type[Topology] | type[Referee] | type[Statistic],
+    place: str,
+    what: str,
+) -> None:
+    known = {field.name: field for field in fields(declared)}
+    for name in given:
+        if name not in known:
+            raise unknown(f"{place}{name} is no {what}.", name, known)
+    for name, field in known.items():
+        if field.default is MISSING and name not in given:
+            raise SlidestatError(f"{place}{name} is missing.", "It has no default: give it.")
+
+
+def _frozen(value: object) -> object:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value

@@ -1,0 +1,74 @@
+"""Lengths of time and of windows, as people write them."""
+
+import re
+from dataclasses import dataclass
+
+from slidestat.errors import SlidestatError
+
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION = re.compile(r"([0-9]+)\s*(ms|s|m|h|d)")
+_EVENTS = re.compile(r"([0-9][0-9_]*)\s*events?")
+# A century, as in the times that an event may have; far from the limits of what is computed.
+_LONGEST_DAYS = 36_525
+_MOST_EVENTS = 10**12
+
+
+def duration_ms(text: str, field: str) -> int:
+    """Milliseconds of a duration such as "250ms", "90s", "5m", "1h" or "7d"; 0 is allowed."""
+    match = _matched(_DURATION, text)
+    if match is None:
+        raise SlidestatError(
+            f"{field} is {text!r}, which is not a duration.",
+            'Write a whole number and a unit: "250ms", "90s", "5m", "1h" or "7d".',
+        )
+    milliseconds = int(match[1]) * _UNIT_MS[match[2]]
+    if milliseconds > _LONGEST_DAYS * _UNIT_MS["d"]:
+        raise SlidestatError(
+            f"{field} is {text!r}, more than a century.", f'Give at most "{_LONGEST_DAYS}d".'
+        )
+    return milliseconds
+
+
+def sequence_length(text: str, field: str) -> int:
+    """Events of a length of a global sequence such as "1000 events"; 0 is allowed, in any unit."""
+    match = _matched(_EVENTS, text)
+    if match is not None:
+        return _events(match, text, field)
+    duration = _matched(_DURATION, text)
+    if duration is not None and int(duration[1]) == 0:
+        return 0
+    raise SlidestatError(
+        f"{field} is {text!r}, but event times are numbers of a sequence.",
+        'Give a number of events, such as "1000 events".',
+    )
+
+
+def _matched(form: re.Pattern[str], text: object) -> re.Match[str] | None:
+    """What was given as it fits the form; a declaration may have anything in a text's place."""
+    return form.fullmatch(text.strip()) if isinstance(text, str) else None
+
+
+def _events(match: re.Match[str], text: str, field: str) -> int:
+    length = int(match[1])
+    if length > _MOST_EVENTS:
+        raise SlidestatError(f"{field} is {text!r}.", f'Give at most "{_MOST_EVENTS:_} events".')
+    return length
+
+
+@dataclass(frozen=True, order=True)
+class WindowLength:
+    """The length of a window: of event time, or a number of the key's events."""
+
+    length: int
+    of_events: bool
+
+
+def window_length(text: str, field: str) -> WindowLength:
+    """The length that is written as a duration or as "1000 events"; raises SlidestatError for
+    another text, and for no length at all.
+    """
+    match = _matched(_EVENTS, text)
+    length = duration_ms(text, field) if match is None else _events(match, text, field)
+    if length < 1:
+        raise SlidestatError(f"{field} is 0.", 'Give a length such as "1h" or "1000 events".')
+    return WindowLength(length, match is not None)

@@ -1,0 +1,62 @@
+"""The names that follow from a declaration's own: its group, its table and the topics it writes."""
+
+import re
+
+from slidestat.errors import SlidestatError
+
+# Kafka allows 249 characters in a topic's name; the longest suffix and a changelog's name must fit.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+# What to do about a name that cannot be.
+NAME_RULE = "Use 1 to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit."
+
+
+class Named:
+    """A declaration with a `name`, and a consumer `group` that is named alike by default."""
+
+    name: str
+    group: str
+
+    def _check_names(self) -> None:
+        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
+            raise SlidestatError(
+                f"name is {self.name!r}, which cannot stand in a topic's name.", NAME_RULE
+            )
+        if not isinstance(self.group, str) or (self.group and not NAME.fullmatch(self.group)):
+            raise SlidestatError(
+                f"group is {self.group!r}, which cannot name a consumer group.", NAME_RULE
+            )
+
+    @property
+    def group_name(self) -> str:
+        """What topologies of one worker have in common."""
+        return self.group or self.name
+
+    @property
+    def application_id(self) -> str:
+        """The consumer group, and the prefix of the changelog and of the data folder."""
+        return f"slidestat-{self.group_name}"
+
+    @property
+    def table_name(self) -> str:
+        return f"{self.name}-state"
+
+    @property
+    def changelog_topic(self) -> str:
+        """As Faust names the changelog of the application's table."""
+        return f"{self.application_id}-{self.table_name}-changelog"
+
+    @property
+    def output_topic(self) -> str:
+        return f"{self._output_prefix}-statistics"
+
+    @property
+    def dead_letter_topic(self) -> str:
+        return f"{self._output_prefix}-dead-letters"
+
+    @property
+    def late_topic(self) -> str:
+        return f"{self._output_prefix}-late"
+
+    @property
+    def _output_prefix(self) -> str:
+        return self.name

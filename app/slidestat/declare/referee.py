@@ -1,0 +1,110 @@
+"""A referee: what is answered over the streams of all partitions together, declared."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from slidestat.declare.naming import Named
+from slidestat.declare.topology import PARTITION, Topology
+from slidestat.errors import SlidestatError
+
+_OUTPUT_FORMATS = ("json", "avro")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Referee(Named):
+    """The statistics of a topology that publishes, over all of its partitions together.
+
+    Source: the Referee of Gibbons and Tirthapura 2002, section 3.4: parties see a part of a stream
+    each, and what they send is combined into one answer. A party is a partition of the source.
+
+    An answer follows each tick after events, when all parties have come to it. Memory is that of
+    the synopses of as many ticks as the parties are apart, at most those of `correctable`.
+
+    of: the topology whose partitions are the parties; it has a `publish`. In TOML it is the name of
+    one that ships, or a file, seen from the referee's own.
+    patience: how far a party may lie behind the furthest one, in event time (of a sequence, in
+    events), before an answer that waits for it is given without it, as provisional, naming it.
+    correctable: a party that comes before it lies so far behind has the answer given again with it,
+    under the same key; one that comes later does not. At least the patience, and of its kind.
+    windows: the lengths answered for; without any, those of the topology.
+    name: begins the names of its group, its state and the topics that it writes; without one, that
+    of the topology with "-global" behind it.
+    group: the consumer group of its workers is slidestat-GROUP; without one, the name is taken.
+    output_format: that of the answers, "json" or "avro".
+
+    Raises SlidestatError, naming the field, for what cannot be.
+    """
+
+    of: Topology
+    patience: str
+    correctable: str = "30d"
+    windows: Sequence[str] = ()
+    name: str = ""
+    group: str = ""
+    output_format: str = "json"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.of, Topology) or not self.of.publish:
+            raise SlidestatError(
+                "of is no topology that publishes its synopses.",
+                f'Give the one whose partitions are to be united, with publish="{PARTITION}".',
+            )
+        if not self.name:
+            object.__setattr__(self, "name", f"{self.of.name}-global")
+        self._check_names()
+        if self.name == self.of.name:
+            raise SlidestatError(
+                f"name is {self.name!r}, which is that of the topology.", "Give it another."
+            )
+        if self.output_format not in _OUTPUT_FORMATS:
+            raise SlidestatError(
+                f"output_format is {self.output_format!r}.", 'Give "json" or "avro".'
+            )
+        if self.correctable_ms < self.patience_ms:
+            raise SlidestatError(
+                f"correctable is {self.correctable!r}, less than the patience {self.patience!r}.",
+                "Lengthen it, or shorten the patience.",
+            )
+        _ = self.answering.window_lengths
+
+    @cached_property
+    def answering(self) -> Topology:
+        """The topology, with the windows that are answered for."""
+        return replace(self.of, windows=self.windows or self.of.windows)
+
+    @property
+    def source(self) -> str:
+        """The topic of the synopses."""
+        return self.of.synopsis_topic
+
+    @property
+    def patience_ms(self) -> int:
+        return self.of.duration(self.patience, "patience")
+
+    @property
+    def correctable_ms(self) -> int:
+        return self.of.duration(self.correctable, "correctable")
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether event times are numbers of a global sequence."""
+        return self.of.is_sequence
+
+    @property
+    def idle_ms(self) -> int:
+        """None: parties that bring nothing are answered without when others have gone on."""
+        return 0
+
+    @property
+    def state_meaning(self) -> dict[str, str]:
+        """What stored states depend on, as of a topology."""
+        meaning = self.of.state_meaning
+        return {
+            "group": self.group_name,
+            "name": self.name,
+            "source": self.source,
+            "every": f"{self.of.every_ms} {self.of.times.unit}",
+            "span": meaning["span"],
+            "statistics": meaning["statistics"],
+        }

@@ -1,0 +1,404 @@
+"""The synopses of a topology, as the streaming side uses them: all keys of a batch in one call.
+
+A runner takes the stored states and the events of many keys, and gives new states and the answers
+to queries. Two statistics whose runners are equal share one state.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.declare.fields import FieldPath, field_text
+from slidestat.synopses.blocks.parameters import FrequentParameters, QuantileParameters
+from slidestat.synopses.core.batch import BatchResult, run_batch
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.parameters import CountParameters, SumParameters
+from slidestat.synopses.distinct.distinct_batch import run_distinct_batch
+from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
+from slidestat.synopses.distinct.distinct_wave import DistinctWave, Predicate
+from slidestat.synopses.distinct.item_ids import item_ids
+from slidestat.synopses.distinct.paired_ids import paired_ids, second_is
+from slidestat.synopses.exponential_histogram.landmark import LandmarkParameters, run_landmark_batch
+from slidestat.synopses.extremes.extreme import ExtremeParameters, run_extreme_batch
+from slidestat.synopses.frequent.named_batch import run_named_items_batch
+from slidestat.synopses.moments.spread import SpreadParameters, run_spread_batch
+from slidestat.synopses.norm.lp_norm import LpNormParameters, run_lp_norm_batch
+from slidestat.synopses.quantiles.quantile_batch import run_quantile_batch
+from slidestat.synopses.value_histogram.value_histogram import (
+    ValueHistogramParameters,
+    run_value_histogram_batch,
+)
+
+Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
+
+
+class ItemColumn(NamedTuple):
+    """Items of events: the different `texts`, and int64[n] `codes`, where each event's is there."""
+
+    texts: Sequence[str]
+    codes: Int64s
+
+    def ids(self, seed: int = 0) -> Int64s:
+        """int64[n]: each event's item as a number, a hash of its text with a seed."""
+        return item_ids(self.texts, seed)[self.codes]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Events and queries of G groups (keys), as `synopses.core.batch.run_batch` describes them.
+
+    `numbers` and `items` have the events' values of each field that is read; `windows` int64[W] the
+    lengths of the windows that each of the Q queries asks for.
+    """
+
+    starts: Int64s
+    times: Int64s
+    numbers: Mapping[FieldPath, Float64s]
+    items: Mapping[FieldPath, ItemColumn]
+    query_starts: Int64s
+    query_times: Int64s
+    windows: Int64s
+
+    @property
+    def queries(self) -> tuple[Int64s, Int64s, Int64s]:
+        """What is asked."""
+        return self.query_starts, self.query_times, self.windows
+
+    def values(self, field: FieldPath) -> tuple[Int64s, Int64s, Float64s]:
+        """The events as times and values."""
+        return self.starts, self.times, self.numbers[field]
+
+    def texts(self, field: FieldPath) -> tuple[Int64s, Int64s, Int64s]:
+        """The events as times and items."""
+        return self.starts, self.times, self.items[field].ids()
+
+
+class Listed(NamedTuple):
+    """An item that a synopsis lists: (estimate, lower, upper) of how often it came."""
+
+    item: str
+    numbers: tuple[float, float, float]
+
+
+class Answered(NamedTuple):
+    """New states, one a group; and for each answer's name float64[3, Q, W] (or [3, Q, W, S]):
+    estimates, lowers, uppers. Lists, for each query and window, the most frequent item first.
+    """
+
+    states: list[bytes]
+    answers: dict[str, Float64s]
+    lists: Sequence[Sequence[Sequence[Listed]]] = ()
+
+
+class Runner(Protocol):
+    """One synopsis of each key. Hashable, and equal to what keeps the same."""
+
+    @property
+    def meaning(self) -> str:
+        """What its states mean: states of another meaning are not to be given to it."""
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        """Take events in and answer; raises SynopsisError for states that are not its own."""
+
+
+def _stack(result: BatchResult) -> Float64s:
+    return np.stack((result.estimates, result.lowers, result.uppers))
+
+
+@dataclass(frozen=True)
+class CountRunner:
+    """How many events."""
+
+    parameters: CountParameters
+
+    @property
+    def meaning(self) -> str:
+        return f"count, epsilon {float(self.parameters.epsilon)}"
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        result = run_batch(self.parameters, states, work.starts, work.times, None, *work.queries)
+        return Answered(result.states, {"count": _stack(result)})
+
+
+@dataclass(frozen=True)
+class SumRunner:
+    """The sum of a field."""
+
+    parameters: SumParameters
+    field: FieldPath
+
+    @property
+    def meaning(self) -> str:
+        parameters = self.parameters
+        return _of(
+            self.field, f"sum, epsilon {float(parameters.epsilon)}, {parameters.decimals} decimals"
+        )
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        result = run_batch(self.parameters, states, *work.values(self.field), *work.queries)
+        return Answered(result.states, {"sum": _stack(result)})
+
+
+@dataclass(frozen=True)
+class SpreadRunner:
+    """Mean, variance and standard deviation of a field."""
+
+    parameters: SpreadParameters
+    field: FieldPath
+
+    @property
+    def meaning(self) -> str:
+        parameters = self.parameters
+        return _of(
+            self.field,
+            f"spread, epsilon {float(parameters.epsilon)}, {parameters.decimals} decimals",
+        )
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        result = run_spread_batch(self.parameters, states, *work.values(self.field), *work.queries)
+        return Answered(
+            result.states,
+            {
+                "mean": _stack(result.mean),
+                "variance": _stack(result.variance),
+                "deviation": _stack(result.deviation),
+            },
+        )
+
+
+@dataclass(frozen=True)
+class ExtremeRunner:
+    """The least or the largest of a field."""
+
+    parameters: ExtremeParameters
+    field: FieldPath
+
+    @property
+    def meaning(self) -> str:
+        return _of(self.field, f"{self.parameters.side}, epsilon {float(self.parameters.epsilon)}")
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        result = run_extreme_batch(self.parameters, states, *work.values(self.field), *work.queries)
+        return Answered(result.states, {self.parameters.side: _stack(result)})
+
+
+@dataclass(frozen=True)
+class QuantileRunner:
+    """Quantiles of a field; an answer has one more axis, a place for each of `quantiles`."""
+
+    parameters: QuantileParameters
+    field: FieldPath
+    quantiles: tuple[float, ...]
+
+    @property
+    def meaning(self) -> str:
+        return _of(self.field, f"quantiles, epsilon {float(self.parameters.epsilon)}")
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        result = run_quantile_batch(
+            self.parameters, states, *work.values(self.field), *work.queries, self.quantiles
+        )
+        figures = np.stack((result.estimates, result.lowers, result.uppers))
+        # Which is which: statistics that share a state may ask for others.
+        asked = np.array(self.quantiles, np.float64)
+        return Answered(result.states, {"quantile": figures, "quantiles": asked})
+
+
+@dataclass(frozen=True)
+class HistogramRunner:
+    """Counts between edges; an answer has one more axis, a place for each range."""
+
+    parameters: ValueHistogramParameters
+    field: FieldPath
+
+    @property
+    def meaning(self) -> str:
+        parameters = self.parameters
+        edges = ", ".join(map(str, parameters.edges))
+        return _of(self.field, f"histogram, epsilon {float(parameters.epsilon)}, edges {edges}")
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        result = run_value_histogram_batch(
+            self.parameters, states, *work.values(self.field), *work.queries
+        )
+        return Answered(result.states, {"histogram": _stack(result)})
+
+
+@dataclass(frozen=True)
+class DistinctRunner:
+    """How many different items a field has; or pairs of an item and what the field `by` has."""
+
+    parameters: DistinctParameters
+    field: FieldPath
+    by: FieldPath | None = None
+
+    @property
+    def meaning(self) -> str:
+        p = self.parameters
+        what = _of(
+            self.field,
+            f"distinct, epsilon {float(p.epsilon)}, delta {float(p.delta)}, seed {p.seed}",
+        )
+        # As a list: no other field's path is written so.
+        return what if self.by is None else f"{what} by {list(self.by)}"
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        starts, times, items = work.texts(self.field)
+        if self.by is not None:
+            items = paired_ids(items, work.items[self.by].ids(self.parameters.seed))
+        result = run_distinct_batch(self.parameters, states, starts, times, items, *work.queries)
+        return Answered(result.states, {"distinct": _stack(result)})
+
+
+@dataclass(frozen=True)
+class DistinctWhereRunner:
+    """A question to the states of a `DistinctRunner`: how many of the items have `text` in the
+    field `by`. It takes no events in.
+    """
+
+    parameters: DistinctParameters
+    field: FieldPath
+    by: FieldPath | None
+    text: str
+
+    @property
+    def meaning(self) -> str:
+        asked_of = DistinctRunner(self.parameters, self.field, self.by)
+        return f"{asked_of.meaning} where it is {self.text!r}"
+
+    @property
+    def is_meant(self) -> Predicate:
+        """Which items have the text."""
+        return second_is(self.text, self.parameters.seed)
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        if len(work.times):
+            raise SynopsisError("a question takes no events in")
+        answers = np.empty((3, len(work.query_times), len(work.windows)))
+        waves, is_meant = list(map(self._wave, states)), self.is_meant
+        for wave, queries in zip(waves, pairwise(work.query_starts.tolist()), strict=True):
+            for query in range(*queries):
+                for place, window in enumerate(work.windows.tolist()):
+                    found = wave.query(window, int(work.query_times[query]), is_meant)
+                    answers[:, query, place] = found.estimate, found.lower, found.upper
+        return Answered([wave.to_bytes() for wave in waves], {"distinct": answers})
+
+    def _wave(self, state: bytes | None) -> DistinctWave:
+        if state is None:
+            return DistinctWave.create(self.parameters)
+        wave = DistinctWave.from_bytes(state)
+        if wave.parameters != self.parameters:
+            raise SynopsisError("the state was made with other parameters")
+        return wave
+
+
+@dataclass(frozen=True)
+class TopRunner:
+    """The items of a field that came most often: those with a share of epsilon, and maybe others
+    with less.
+    """
+
+    parameters: FrequentParameters
+    field: FieldPath
+
+    @property
+    def meaning(self) -> str:
+        return _of(self.field, f"frequent items, epsilon {float(self.parameters.epsilon)}")
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        items = work.items[self.field]
+        result = run_named_items_batch(
+            self.parameters,
+            states,
+            work.starts,
+            work.times,
+            items.codes,
+            items.texts,
+            *work.queries,
+            self.parameters.epsilon,
+        )
+        found = [
+            Listed(name, ((lower + upper) / 2, float(lower), float(upper)))
+            for name, lower, upper in zip(
+                result.names, result.lowers.tolist(), result.uppers.tolist(), strict=True
+            )
+        ]
+        ends = result.ends.tolist()
+        windows = len(work.windows)
+        lists = [
+            [
+                sorted(found[ends[at] : ends[at + 1]], key=lambda item: (-item.numbers[0], item))
+                for at in range(query * windows, (query + 1) * windows)
+            ]
+            for query in range(len(work.query_times))
+        ]
+        return Answered(result.states, {}, lists)
+
+
+@dataclass(frozen=True)
+class NormRunner:
+    """The L_p norm of the items of a field."""
+
+    parameters: LpNormParameters
+    field: FieldPath
+
+    @property
+    def meaning(self) -> str:
+        p = self.parameters
+        return _of(
+            self.field,
+            f"norm, p {p.p}, epsilon {float(p.epsilon)}, delta {float(p.delta)}, seed {p.seed}",
+        )
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        result = run_lp_norm_batch(
+            self.parameters, states, *work.texts(self.field), None, *work.queries
+        )
+        return Answered(result.states, {"norm": _stack(result)})
+
+
+@dataclass(frozen=True)
+class LandmarkRunner:
+    """Count and sum of all events of a key, or their count alone; an answer has one window."""
+
+    parameters: LandmarkParameters
+    field: FieldPath | None
+
+    @property
+    def meaning(self) -> str:
+        if self.field is None:
+            return "landmark count"
+        return _of(self.field, f"landmark sum, {self.parameters.decimals} decimals")
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        values = np.zeros(len(work.times)) if self.field is None else work.numbers[self.field]
+        result = run_landmark_batch(
+            self.parameters, states, work.starts, work.times, values, *work.queries[:2]
+        )
+        answers = {
+            "landmark_count": np.stack([result.counts.astype(np.float64)] * 3),
+            "landmark_sum": _stack(result.sums),
+        }
+        return Answered(
+            result.states, {name: answer[..., np.newaxis] for name, answer in answers.items()}
+        )
+
+
+def shared(runners: Sequence[Runner]) -> tuple[Runner, ...]:
+    """The runners, those of one meaning made one: it answers for all of them."""
+    found: dict[str, Runner] = {}
+    for runner in runners:
+        known = found.setdefault(runner.meaning, runner)
+        if isinstance(known, QuantileRunner) and isinstance(runner, QuantileRunner):
+            both = tuple(sorted({*known.quantiles, *runner.quantiles}))
+            found[runner.meaning] = replace(known, quantiles=both)
+    return tuple(found[runner.meaning] for runner in runners)
+
+
+def _of(field: FieldPath, what: str) -> str:
+    return f"{what}, of {field_text(field)}"

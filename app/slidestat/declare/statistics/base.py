@@ -1,0 +1,184 @@
+"""What a declared statistic is to the rest: what it reads, which synopsis keeps it, its figures."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.declare.columns import Column, Limits
+from slidestat.declare.fields import Field, FieldPath, field_path, field_text
+from slidestat.errors import SlidestatError
+
+if TYPE_CHECKING:
+    from slidestat.declare.runners import Listed, Runner
+
+Float64s = npt.NDArray[np.float64]
+
+# Of a name in every output record and in what reads it, such as a column of a table.
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promise:
+    """|estimate - exact| is at most the sum of these terms; see schemas.emission for each."""
+
+    relative_error: float = 0.0
+    absolute_error: float = 0.0
+    share_error: float = 0.0
+    deviation_error: float = 0.0
+    confidence: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """One of a statistic's figures in each window: what tells it from the others."""
+
+    quantile: float | None = None
+    at_least: float | None = None
+    below: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statistic(ABC):
+    """A statistic of each key over each window.
+
+    name: what the figures are called, in 1 to 100 letters, digits, '_', '.' and '-'; without one,
+    the kind, and the field if it is not the topology's own.
+
+    A docstring says of each parameter what it is, and with `promise:` what its figures keep.
+    Raises SlidestatError, naming the parameter, for what cannot be.
+    """
+
+    kind: ClassVar[str]
+    # Its figures are of all events since the key's first: such keys are kept for ever.
+    is_landmark: ClassVar[bool] = False
+    # Makes no sense of the key's last n events.
+    needs_time: ClassVar[bool] = False
+    # Synopses of many streams answer over all of them.
+    can_be_united: ClassVar[bool] = True
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or (self.name and not _NAME.fullmatch(self.name)):
+            raise SlidestatError(
+                f"the name of {self.kind} is {self.name!r}.",
+                "Use 1 to 100 letters, digits, '_', '.' and '-'.",
+            )
+
+    def label(self, _value_field: FieldPath) -> str:
+        """The name of the figures, in a topology with this value field."""
+        return self.name or self.kind
+
+    def path(self, value_field: FieldPath) -> FieldPath:
+        """The field that it reads, in a topology with this value field."""
+        return value_field
+
+    def columns(self, _value_field: FieldPath) -> tuple[Column, ...]:
+        """What it reads of each event, its `path` first; nothing, of times alone."""
+        return ()
+
+    @abstractmethod
+    def runner(self, span: int, field: FieldPath) -> Runner:
+        """The synopsis that keeps it, for windows of up to `span`; equal ones are kept once.
+
+        `field` is the path of what it reads.
+        """
+
+    @abstractmethod
+    def promise(self, span: int) -> Promise:
+        """What its figures keep."""
+
+    def series(self) -> Sequence[Series]:
+        """Its figures in each window."""
+        return (Series(),)
+
+    @abstractmethod
+    def numbers(self, answers: Mapping[str, Float64s], windows: Float64s) -> Float64s:
+        """float64[3, queries, windows, series]: estimates, lowers and uppers.
+
+        `answers` are its runner's; `windows` float64[windows] the lengths asked for.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueStatistic(Statistic):
+    """A statistic of what a field has.
+
+    field: the path of what it reads; without one, the topology's `value_field`.
+    """
+
+    field: Field = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.field:
+            field_path(self.field, f"the field of {self.kind}")
+
+    def label(self, value_field: FieldPath) -> str:
+        path = self.path(value_field)
+        return self.name or labelled(self.kind, None if path == value_field else path)
+
+    def columns(self, value_field: FieldPath) -> tuple[Column, ...]:
+        return (Column(self.path(value_field), self.limits),)
+
+    @property
+    def limits(self) -> Limits | None:
+        """The numbers it can take; others make a dead letter."""
+        return Limits()
+
+    def path(self, value_field: FieldPath) -> FieldPath:
+        return field_path(self.field, "field") if self.field else value_field
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListStatistic(ValueStatistic):
+    """A statistic that has a figure for each item that it finds worth one."""
+
+    @property
+    def limits(self) -> None:
+        """Items have none."""
+        return
+
+    @abstractmethod
+    def chosen(self, listed: Sequence[Listed]) -> Sequence[Listed]:
+        """Which items of a window are told, of those that its synopsis lists."""
+
+    def numbers(self, _answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+        """It has none that are there in every answer."""
+        return np.empty((3, 0, 0, 0))
+
+
+def labelled(kind: str, path: FieldPath | None) -> str:
+    """A figure's name from its kind and the field, if it takes one to tell."""
+    if path is None:
+        return kind
+    return f"{kind}_" + re.sub(r"[^A-Za-z0-9_.-]", "_", field_text(path))
+
+
+def check_epsilon(kind: str, epsilon: float, least: float, most: float) -> None:
+    """Raise SlidestatError for an epsilon outside of what its synopsis can do."""
+    number = isinstance(epsilon, int | float) and not isinstance(epsilon, bool)
+    if not number or not least <= epsilon <= most:
+        raise SlidestatError(
+            f"the epsilon of {kind} is {epsilon!r}.",
+            f"Give an error from {least} to {most}; 0.01 is one per cent.",
+        )
+
+
+def check_decimals(kind: str, decimals: int) -> None:
+    """Raise SlidestatError for a number of decimal places that cannot be kept."""
+    if type(decimals) is not int or not 0 <= decimals <= 9:
+        raise SlidestatError(
+            f"the decimals of {kind} is {decimals!r}.", "Give a whole number from 0 to 9."
+        )
+
+
+def plain(numbers: Float64s) -> Float64s:
+    """A single series as a table of one: [3, queries, windows] to [3, queries, windows, 1]."""
+    return numbers[..., np.newaxis]

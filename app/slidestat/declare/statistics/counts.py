@@ -1,0 +1,69 @@
+"""How many events: in a window, a second, a life."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from slidestat.declare.fields import FieldPath
+from slidestat.declare.statistics.base import Float64s, Promise, Statistic, check_epsilon, plain
+from slidestat.synopses.core.parameters import CountParameters
+
+if TYPE_CHECKING:
+    from slidestat.declare.runners import Runner
+
+_LEAST_EPSILON = 0.0001
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count(Statistic):
+    """How many events: an exponential histogram.
+
+    epsilon: the largest error, as a share of the count, 0.0001 to 1.
+    promise: off by at most epsilon of the exact count; exact while it is small.
+    """
+
+    kind: ClassVar[str] = "count"
+    epsilon: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_epsilon(self.kind, self.epsilon, _LEAST_EPSILON, 1)
+
+    def runner(self, span: int, _field: FieldPath) -> Runner:
+        from slidestat.declare.runners import CountRunner
+
+        return CountRunner(CountParameters(epsilon=self.epsilon, span=span))
+
+    def promise(self, span: int) -> Promise:
+        error = CountParameters(epsilon=self.epsilon, span=span).relative_error
+        return Promise(relative_error=error)
+
+    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+        return plain(answers["count"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rate(Count):
+    """Events a second: a window's count by its length. It shares the state of an equal Count.
+
+    epsilon: the largest error, as a share of the rate, 0.0001 to 1.
+    promise: off by at most epsilon of the exact rate, and what two roundings of a double add.
+    """
+
+    kind: ClassVar[str] = "rate"
+    needs_time: ClassVar[bool] = True
+
+    def promise(self, span: int) -> Promise:
+        # Product and quotient round once each.
+        return Promise(relative_error=super().promise(span).relative_error + 2.0**-51)
+
+    def numbers(self, answers: Mapping[str, Float64s], windows: Float64s) -> Float64s:
+        rates = answers["count"] * 1_000 / windows
+        # Bounds are rounded outwards; what is exact zero stays so.
+        rates[1] = np.where(rates[1] > 0, np.nextafter(rates[1], 0), 0)
+        rates[2] = np.where(rates[2] > 0, np.nextafter(rates[2], np.inf), 0)
+        return plain(rates)

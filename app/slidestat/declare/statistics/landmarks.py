@@ -1,0 +1,85 @@
+"""Totals since a key's first event, exactly, beside what the windows say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from slidestat.declare.columns import Limits
+from slidestat.declare.fields import FieldPath
+from slidestat.declare.statistics.base import (
+    Float64s,
+    Promise,
+    Statistic,
+    ValueStatistic,
+    check_decimals,
+    plain,
+)
+
+if TYPE_CHECKING:
+    from slidestat.declare.runners import Runner
+
+
+@dataclass(frozen=True, kw_only=True)
+class LandmarkCount(Statistic):
+    """How many events since the key's first one.
+
+    promise: exact.
+    """
+
+    kind: ClassVar[str] = "landmark_count"
+    is_landmark: ClassVar[bool] = True
+    can_be_united: ClassVar[bool] = False
+
+    def runner(self, _span: int, _field: FieldPath) -> Runner:
+        from slidestat.declare.runners import LandmarkRunner
+        from slidestat.synopses.exponential_histogram.landmark import LandmarkParameters
+
+        return LandmarkRunner(LandmarkParameters(decimals=0), None)
+
+    def promise(self, _span: int) -> Promise:
+        return Promise()
+
+    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+        return plain(answers[self.kind])
+
+
+@dataclass(frozen=True, kw_only=True)
+class LandmarkSum(ValueStatistic):
+    """The sum of non-negative values since the key's first event.
+
+    decimals: the decimal places kept, 0 to 9. A value may be from 0 to 2^44 / 10^decimals; others
+    make dead letters.
+    promise: exact but for the rounding of a double, while values have no more decimal places than
+    are kept; those that have more add at most 10^-decimals in all, and a millionth of it.
+    """
+
+    kind: ClassVar[str] = "landmark_sum"
+    is_landmark: ClassVar[bool] = True
+    can_be_united: ClassVar[bool] = False
+    decimals: int = 3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_decimals(self.kind, self.decimals)
+
+    @property
+    def limits(self) -> Limits:
+        """As of a sum over windows."""
+        return Limits(0.0, float(2**44 // 10**self.decimals))
+
+    def runner(self, _span: int, field: FieldPath) -> Runner:
+        from slidestat.declare.runners import LandmarkRunner
+        from slidestat.synopses.exponential_histogram.landmark import LandmarkParameters
+
+        return LandmarkRunner(LandmarkParameters(decimals=self.decimals), field)
+
+    def promise(self, _span: int) -> Promise:
+        """The absolute error is what values with more than `decimals` places may add."""
+        return Promise(
+            relative_error=2.0**-47, absolute_error=(1 + 2.0**-19) * 10.0**-self.decimals
+        )
+
+    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+        return plain(answers[self.kind])

@@ -1,0 +1,121 @@
+"""Where values lie and how far they spread: mean, variance, standard deviation, of any sign."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from slidestat.declare.columns import Limits
+from slidestat.declare.fields import FieldPath
+from slidestat.declare.statistics.base import (
+    Float64s,
+    Promise,
+    ValueStatistic,
+    check_decimals,
+    check_epsilon,
+    plain,
+)
+
+if TYPE_CHECKING:
+    from slidestat.declare.runners import Runner
+    from slidestat.synopses.moments.spread import SpreadParameters
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Spread(ValueStatistic):
+    """The three share one synopsis, if their field, epsilon and decimals are the same.
+
+    epsilon: the largest relative error of the variance, 0.001 to 0.5.
+    decimals: the decimal places kept, 0 to 9. A value may be up to 2^40 / 10^decimals, of either
+    sign; others make dead letters.
+    """
+
+    epsilon: float = 0.1
+    decimals: int = 3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_epsilon(self.kind, self.epsilon, 0.001, 0.5)
+        check_decimals(self.kind, self.decimals)
+
+    @property
+    def limits(self) -> Limits:
+        """A window holds 2^60 units: a million of the largest values to fill it."""
+        largest = float(2**40 // 10**self.decimals)
+        return Limits(-largest, largest)
+
+    def runner(self, span: int, field: FieldPath) -> Runner:
+        from slidestat.declare.runners import SpreadRunner
+
+        return SpreadRunner(self._parameters(span), field)
+
+    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+        return plain(answers[self.kind])
+
+    def _parameters(self, span: int) -> SpreadParameters:
+        from slidestat.synopses.moments.spread import SpreadParameters
+
+        return SpreadParameters(epsilon=self.epsilon, span=span, decimals=self.decimals)
+
+    @property
+    def _rounding(self) -> float:
+        """By how much keeping `decimals` places of values that have more may shift each of them,
+        and so mean and standard deviation: half a unit, and what computing with it rounds.
+        """
+        return 0.5 * (1 + 2.0**-11) * 10.0**-self.decimals
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mean(_Spread):
+    """The mean.
+
+    promise: off by at most epsilon standard deviations of the window's values, and the rounding of
+    a double; of values with more decimal places than are kept, by half a unit of the last one more,
+    or a little above that.
+    """
+
+    kind: ClassVar[str] = "mean"
+
+    def promise(self, span: int) -> Promise:
+        error = self._parameters(span).mean_error_in_deviations
+        return Promise(
+            relative_error=2.0**-50,
+            absolute_error=(1 + error) * self._rounding,
+            deviation_error=error,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variance(_Spread):
+    """The population variance.
+
+    promise: off by at most epsilon of itself; of values with more decimal places than are kept, by
+    about a standard deviation times a unit of the last one more.
+    """
+
+    kind: ClassVar[str] = "variance"
+
+    def promise(self, span: int) -> Promise:
+        # A shift by r of each value changes the variance by at most 2 r deviations and r^2.
+        error = self._parameters(span).relative_error
+        return Promise(
+            relative_error=error,
+            absolute_error=(1 + error) * self._rounding**2,
+            deviation_error=(1 + error) * 2 * self._rounding,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deviation(_Spread):
+    """The population standard deviation.
+
+    promise: off by at most about half of epsilon of itself; of values with more decimal places than
+    are kept, by half a unit of the last one more, or a little above that.
+    """
+
+    kind: ClassVar[str] = "deviation"
+
+    def promise(self, span: int) -> Promise:
+        error = self._parameters(span).relative_error_of_deviation
+        return Promise(relative_error=error, absolute_error=(1 + error) * self._rounding)

@@ -1,0 +1,465 @@
+"""A topology: what is computed from one topic, declared and nothing else."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from slidestat.declare.columns import Column, Columns
+from slidestat.declare.fields import (
+    RECORD_KEY,
+    RECORD_TIMESTAMP,
+    Field,
+    FieldPath,
+    check_apart,
+    field_path,
+    field_text,
+    path_unless,
+)
+from slidestat.declare.lengths import WindowLength, duration_ms, sequence_length, window_length
+from slidestat.declare.naming import NAME, NAME_RULE, Named
+from slidestat.declare.statistics import DEFAULT, Statistic
+from slidestat.declare.time_format import TIME_FORMATS, TimeFormat
+from slidestat.errors import SlidestatError
+from slidestat.synopses.core.errors import SynopsisError
+
+if TYPE_CHECKING:
+    from slidestat.declare.referee import Referee
+    from slidestat.declare.runners import Runner
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_OUTPUT_FORMATS = ("json", "avro")
+
+# A topology that publishes this keeps one state a partition, over the events of all keys.
+PARTITION = "partition"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Topology(Named):
+    """Statistics of a keyed topic over sliding windows of event time, or of each key's last events.
+
+    name: begins the names of its group, its state and the topics that it writes. 1 to 100 letters,
+    digits, '.', '_' and '-', the first a letter or digit.
+    source: the topic that the events are on.
+    span: the longest window kept (N): of event time, "1h", or of a key's last events, "100000
+    events".
+    every: an emission follows each time the watermark passes a multiple of it.
+    windows: the lengths emitted, each n <= N; without any, the span itself. Others, up to the span,
+    can be asked for at any time.
+    statistics: what is computed over each window, each once; `name` tells two of a kind apart.
+    lateness: how far a record may lie behind the largest event time of its partition. The watermark
+    is that time less the lateness; records behind it are late, and not counted.
+    ahead: how far an event time may lie after the Kafka timestamp of its record. One that lies
+    further comes from a clock that is wrong, and makes a dead letter.
+    idle: when a partition has brought no record for so long, of real time, what is not yet emitted
+    is, provisionally; "0s" never does so.
+    key_field: the path of the key in the JSON records, a text or a whole number; "kafka:key" is the
+    key that Kafka keeps of the record, UTF-8 text.
+    time_field: the path of the event time; "kafka:timestamp" is the one that Kafka keeps of the
+    record, in milliseconds.
+    time_format: how times are written: "ms", "s", "us" or "ns" since 1970, or "iso8601"; or that
+    they are numbers of a global "sequence". Then all lengths are numbers of events ("1000 events"),
+    what is called `..._ms` too, and there is no `ahead` and no `idle`.
+    value_field: the path of what statistics read that name no field of their own.
+    group: the consumer group of the workers is slidestat-GROUP; without one, the topology's name is
+    taken. Topologies of one source and group share a worker.
+    output_format: that of the emissions, "json" or "avro".
+    output: begins the names of the topics that are written, in place of `name`: two versions of a
+    topology, in groups of their own, can run side by side.
+    publish: has the partitions publish their synopses at each tick, for a referee: those of the
+    keys that it lists, which may be spread over partitions because they are too hot for one, and
+    are not emitted but by the referee; or, with "partition", one state a partition over all of its
+    events, which need no key.
+
+    Raises SlidestatError, naming the field, for a topology that cannot be.
+    """
+
+    name: str
+    source: str
+    span: str
+    every: str
+    windows: Sequence[str] = ()
+    statistics: Sequence[Statistic] = DEFAULT
+    lateness: str = "0s"
+    ahead: str = "1h"
+    idle: str = "0s"
+    key_field: Field = "key"
+    time_field: Field = "time"
+    time_format: str = "ms"
+    value_field: Field = "value"
+    group: str = ""
+    output_format: str = "json"
+    output: str = ""
+    publish: str | Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        self._check_topics()
+        self._check_fields()
+        self._check_times()
+        self._check_statistics()
+        self._check_publish()
+
+    def _check_topics(self) -> None:
+        self._check_names()
+        if not isinstance(self.output, str) or (self.output and not NAME.fullmatch(self.output)):
+            raise SlidestatError(
+                f"output is {self.output!r}, which cannot begin a topic's name.", NAME_RULE
+            )
+        if not self.source:
+            raise SlidestatError("source is empty.", "Name the topic that the events are on.")
+        if not isinstance(self.source, str) or not _TOPIC.fullmatch(self.source):
+            raise SlidestatError(
+                f"source is {self.source!r}, which is no topic's name.",
+                "Use 1 to 249 letters, digits, '.', '_' and '-', as Kafka does.",
+            )
+        if self.source in self.written_topics:
+            raise SlidestatError(
+                f"source is {self.source!r}, which this topology writes.",
+                "Name the topic that the events are on, or give the topology another name.",
+            )
+        if self.output_format not in _OUTPUT_FORMATS:
+            raise SlidestatError(
+                f"output_format is {self.output_format!r}.", 'Give "json" or "avro".'
+            )
+
+    def _check_fields(self) -> None:
+        paths = [
+            path for path in (self.key_path, self.time_path, self.value_path) if path is not None
+        ]
+        if len(set(paths)) != len(paths):
+            raise SlidestatError(
+                f"key_field, time_field and value_field are {self.key_name!r},"
+                f" {self.time_name!r} and {field_text(self.value_path)!r}.",
+                "Name three different fields.",
+            )
+        if self.time_format not in tuple(TIME_FORMATS):  # It may be anything, also unhashable.
+            formats = ", ".join(f'"{name}"' for name in TIME_FORMATS)
+            raise SlidestatError(f"time_format is {self.time_format!r}.", f"Give one of {formats}.")
+        if self.time_path is None and self.time_format != "ms":
+            raise SlidestatError(
+                f"time_format is {self.time_format!r}, but the time is {RECORD_TIMESTAMP!r}.",
+                "Leave time_format out: Kafka's timestamps are milliseconds.",
+            )
+
+    def _check_times(self) -> None:
+        if self.every_ms < 1:
+            raise SlidestatError("every is 0.", 'Give a length such as "1m".')
+        span = self.span_length
+        if isinstance(self.windows, str) or not isinstance(self.windows, Sequence):
+            raise SlidestatError(
+                f"windows is {self.windows!r}, which is not a list.",
+                'Write the windows as a list, also a single one: ["1h"].',
+            )
+        for text in self.windows:
+            window = self.window(text, "windows")
+            if window.of_events != span.of_events:
+                raise SlidestatError(
+                    f"windows has {text!r}, but the span is {self.span!r}.",
+                    "Give both as durations, or both as numbers of events.",
+                )
+            if window > span:
+                raise SlidestatError(
+                    f"windows has {text!r}, which is longer than the span {self.span!r}.",
+                    "Lengthen the span or shorten the window.",
+                )
+        # Read, so that what is wrong is said now.
+        _ = (self.lateness_ms, self.ahead_ms, self.idle_ms)
+        if self.is_sequence:
+            self._check_sequence()
+        if not span.of_events and self.lateness_ms > span.length:
+            raise SlidestatError(
+                f"lateness is {self.lateness!r}, more than the span {self.span!r}.",
+                "Lengthen the span or shorten the lateness.",
+            )
+
+    def _check_sequence(self) -> None:
+        if self.span_length.length >= self.times.latest:
+            raise SlidestatError(
+                f"span is {self.span!r}, longer than a sequence may be.",
+                f"Give less than {self.times.latest:_} events.",
+            )
+        for field in ("ahead", "idle"):
+            if getattr(self, field) != getattr(Topology, field):
+                raise SlidestatError(
+                    f"{field} is {getattr(self, field)!r}, but event times are numbers of a"
+                    " sequence, which no clock on the wall can be compared with.",
+                    "Leave it out.",
+                )
+
+    def _check_statistics(self) -> None:
+        statistics = self.statistics
+        if not isinstance(statistics, Sequence) or not all(
+            isinstance(statistic, Statistic) for statistic in statistics
+        ):
+            raise SlidestatError(
+                f"statistics is {statistics!r}, which is not a list of statistics.",
+                "Write them as [Count(), Sum()], also a single one as a list.",
+            )
+        labels = self.labels
+        if not labels or len(set(labels)) != len(labels):
+            raise SlidestatError(
+                f"statistics has {list(labels)}.",
+                "Give at least one statistic, and each once; `name` tells two of a kind apart.",
+            )
+        for statistic in statistics:
+            if statistic.needs_time and self.windows_of_events:
+                raise SlidestatError(
+                    f"{statistic.kind} is asked for, but windows are of {self.span!r}.",
+                    "Take it out, or give the span as a duration.",
+                )
+        read = (column.path for column in (*self.columns.numbers, *self.columns.items))
+        own = [path for path in (self.key_path, self.time_path) if path is not None]
+        check_apart((*own, *read))
+        for column in (*self.columns.numbers, *self.columns.items):
+            if column.path == self.time_path:
+                raise SlidestatError(
+                    f"a statistic of {field_text(column.path)!r} is asked for, which is the time.",
+                    "Give it another field: what times decide is which windows an event is in.",
+                )
+        for column in self.columns.numbers:
+            if column.limits is not None and column.limits.least > column.limits.most:
+                raise SlidestatError(
+                    f"no value of {field_text(column.path)!r} suits all statistics.",
+                    "Give them different fields.",
+                )
+            if column.path == self.key_path:
+                raise SlidestatError(
+                    f"a statistic of the numbers of {field_text(column.path)!r} is asked for, "
+                    "which is the key.",
+                    "Give it the field of a number, or the topology another key_field.",
+                )
+
+    def _check_publish(self) -> None:
+        publish = self.publish
+        if not publish:
+            return
+        of_keys = isinstance(publish, Sequence) and not isinstance(publish, str)
+        if not self.publishes_partitions and not (
+            of_keys and all(isinstance(key, str) and key for key in publish)
+        ):
+            raise SlidestatError(
+                f"publish is {publish!r}.", f'Give "{PARTITION}", or a list of keys: ["ATL"].'
+            )
+        if self.span_length.of_events:
+            raise SlidestatError(
+                f"publish is {publish!r}, but windows are of {self.span!r}: partitions number"
+                " their events each on its own.",
+                "Give the span as a duration, or number the events of all partitions in one"
+                ' sequence: time_format="sequence".',
+            )
+        for statistic in self.statistics:
+            if not statistic.can_be_united:
+                raise SlidestatError(
+                    f"publish is {publish!r}, but {statistic.kind} cannot be answered over many"
+                    " partitions.",
+                    "Take it out, or keep it in a topology that does not publish.",
+                )
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether event times are numbers of a global sequence."""
+        return self.times.is_sequence
+
+    @property
+    def windows_of_events(self) -> bool:
+        """Whether windows are numbers of events: of each key's, or of the sequence."""
+        return self.is_sequence or self.span_length.of_events
+
+    @cached_property
+    def span_length(self) -> WindowLength:
+        """The span N."""
+        return self.window(self.span, "span")
+
+    def window(self, text: str, field: str) -> WindowLength:
+        """The length of a window, as it is written; of a sequence, one of event time."""
+        if not self.is_sequence:
+            return window_length(text, field)
+        length = sequence_length(text, field)
+        if length < 1:
+            raise SlidestatError(f"{field} is 0.", 'Give a length such as "1000 events".')
+        return WindowLength(length, of_events=False)
+
+    def duration(self, text: str, field: str) -> int:
+        """A length of event time, as it is written: in milliseconds, or numbers of the sequence."""
+        return (sequence_length if self.is_sequence else duration_ms)(text, field)
+
+    @property
+    def forgets_keys(self) -> bool:
+        """Whether a key's state is worth nothing once its last event has left the span."""
+        landmarks = any(statistic.is_landmark for statistic in self.statistics)
+        return not self.span_length.of_events and not landmarks
+
+    @property
+    def every_ms(self) -> int:
+        return self.duration(self.every, "every")
+
+    @property
+    def lateness_ms(self) -> int:
+        return self.duration(self.lateness, "lateness")
+
+    @property
+    def ahead_ms(self) -> int:
+        return duration_ms(self.ahead, "ahead")
+
+    @property
+    def idle_ms(self) -> int:
+        return duration_ms(self.idle, "idle")
+
+    @cached_property
+    def window_lengths(self) -> tuple[int, ...]:
+        """Lengths of the emitted windows, shortest first, in what the span is measured in."""
+        windows = self.windows or (self.span,)
+        return tuple(sorted({self.window(window, "windows").length for window in windows}))
+
+    @property
+    def key_path(self) -> FieldPath | None:
+        """The field of the key; None where it is the record's own."""
+        return path_unless(self.key_field, "key_field", RECORD_KEY)
+
+    @property
+    def time_path(self) -> FieldPath | None:
+        """The field of the event time; None where it is the record's timestamp."""
+        return path_unless(self.time_field, "time_field", RECORD_TIMESTAMP)
+
+    @property
+    def key_name(self) -> str:
+        """What the key is called, to people."""
+        return RECORD_KEY if self.key_path is None else field_text(self.key_path)
+
+    @property
+    def time_name(self) -> str:
+        """What the event time is called, to people."""
+        return RECORD_TIMESTAMP if self.time_path is None else field_text(self.time_path)
+
+    @property
+    def times(self) -> TimeFormat:
+        """How event times are written."""
+        return TIME_FORMATS[self.time_format]
+
+    @property
+    def value_path(self) -> FieldPath:
+        return field_path(self.value_field, "value_field")
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The name of each statistic's figures."""
+        return tuple(statistic.label(self.value_path) for statistic in self.statistics)
+
+    @cached_property
+    def columns(self) -> Columns:
+        """What is read of each event beside its key and time."""
+        return Columns.of(chain.from_iterable(map(self._columns, self.statistics)))
+
+    @cached_property
+    def filling_columns(self) -> dict[int, float]:
+        """The largest value of each number column whose values can fill a window, by its place.
+
+        Windows of events cannot be filled: fewer events have smaller limits.
+        """
+        if self.span_length.of_events:
+            return {}
+        wanted = [self._columns(s) for s in self.statistics if not s.is_landmark]
+        paths = {column.path for column in chain.from_iterable(wanted) if _is_limited(column)}
+        return {
+            place: column.limits.most
+            for place, column in enumerate(self.columns.numbers)
+            if column.path in paths and column.limits is not None
+        }
+
+    def _columns(self, statistic: Statistic) -> list[Column]:
+        span = self.span_length
+        shares = span.of_events and not statistic.is_landmark
+        return [
+            Column(column.path, column.limits.shared_by(span.length))
+            if shares and column.limits is not None and _is_limited(column)
+            else column
+            for column in statistic.columns(self.value_path)
+        ]
+
+    @cached_property
+    def runners(self) -> tuple["Runner", ...]:
+        """The synopsis of each statistic; those of two that can share one are equal."""
+        from slidestat.declare.runners import shared
+
+        span = self.span_length.length
+        try:
+            return shared([s.runner(span, s.path(self.value_path)) for s in self.statistics])
+        except SynopsisError as error:
+            raise SlidestatError(
+                f"statistics has one that cannot be kept: {error}.", "Give it other parameters."
+            ) from error
+
+    @property
+    def state_meaning(self) -> dict[str, str]:
+        """What stored states depend on, by the field that says it: with another meaning, states
+        are of no use. Windows and `every` are free to change.
+        """
+        written = self.time_format
+        return {
+            "group": self.group_name,
+            "name": self.name,
+            "source": self.source,
+            "key_field": "none, whole partitions" if self.publishes_partitions else self.key_name,
+            "time_field": self.time_name + ("" if written == "ms" else f" in {written}"),
+            "span": f"{self.span_length.length} {'events' if self.windows_of_events else 'ms'}",
+            "lateness": f"{self.lateness_ms} {self.times.unit}",
+            "statistics": "; ".join(dict.fromkeys(runner.meaning for runner in self.runners)),
+        }
+
+    @property
+    def state_label(self) -> dict[str, str]:
+        """What stored states say of themselves: what they mean, and where their output goes."""
+        return {**self.state_meaning, "output": self.output_topic}
+
+    @property
+    def synopsis_topic(self) -> str:
+        """Where the partitions publish their synopses, if they do."""
+        return f"{self._output_prefix}-synopses"
+
+    @property
+    def publishes_partitions(self) -> bool:
+        """Whether what is kept and published is of whole partitions, not of keys."""
+        return self.publish == PARTITION
+
+    @property
+    def written_topics(self) -> tuple[str, ...]:
+        topics = (self.output_topic, self.dead_letter_topic, self.late_topic, self.changelog_topic)
+        return (*topics, self.synopsis_topic) if self.publish else topics
+
+    @property
+    def _output_prefix(self) -> str:
+        return self.output or self.name
+
+
+def _is_limited(column: Column) -> bool:
+    return column.limits is not None and not column.limits.are_any
+
+
+def require_one_worker(topologies: Sequence["Topology | Referee"]) -> None:
+    """Raise SlidestatError unless these can share a worker: one group, one source, other names."""
+    for field in ("group_name", "source"):
+        found = {str(getattr(topology, field)): topology.name for topology in topologies}
+        if len(found) > 1:
+            what = "group" if field == "group_name" else field
+            told = ", ".join(f"{name!r} has {value!r}" for value, name in found.items())
+            raise SlidestatError(
+                f"The topologies of a worker differ in their {what}: {told}.",
+                f"Give them the same {what}, or a worker each.",
+            )
+    names = [topology.name for topology in topologies]
+    if len(set(names)) != len(names):
+        raise SlidestatError(
+            f"The topologies of a worker are named {', '.join(names)}.",
+            "Name each once: its topics and its state go by the name.",
+        )
+
+
+def require_times(topology: Topology, what: str) -> None:
+    """Raise SlidestatError, for something that needs times, unless event times are such."""
+    if topology.is_sequence:
+        raise SlidestatError(
+            f"{topology.name} has numbers of a sequence for event times, and {what} goes by times.",
+            "Give it a topology of the same events with a time_field of times.",
+        )

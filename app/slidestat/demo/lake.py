@@ -1,0 +1,47 @@
+"""The last part of the demo: what it produced as a lake on Spark, audited, and a page of it."""
+
+from pathlib import Path
+
+from rich.console import Console
+
+from slidestat.declare.forms.resolved import resolved
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+from slidestat.spark.session import require_spark, spark_session
+
+PAGE = Path("demo-report.html")
+
+
+def show_lake(topology: Topology, bootstrap: str, folder: Path, console: Console) -> None:
+    """Ingest the topology's topics into `folder`, audit every figure, and write the page.
+
+    Without what Spark needs it says so in one line. Raises SlidestatError for a broken promise.
+    """
+    try:
+        require_spark()
+    except SlidestatError as error:
+        console.print(f"Left out: ingest, audit and report. {error}", soft_wrap=True)
+        return
+    console.print("Spark: the topics as Parquet files, every figure audited once more …")
+    with spark_session("demo") as spark:
+        from slidestat.spark.audit.audit import Audit
+        from slidestat.spark.audit.audit_display import show
+        from slidestat.spark.audit.declaration import declaration_of
+        from slidestat.spark.lake.ingest import Ingest
+        from slidestat.spark.lake.lake import Dataset, Lake
+        from slidestat.spark.report.report_data import report_data
+        from slidestat.spark.report.report_page import write_page
+
+        lake = Lake(str(folder / "lake"), topology.name)
+        topics = {
+            Dataset.STATISTICS: topology.output_topic,
+            Dataset.LATE: topology.late_topic,
+            Dataset.DEAD_LETTERS: topology.dead_letter_topic,
+        }
+        Ingest(spark, bootstrap, lake, topics).take_what_is_there()
+        report = Audit(spark, bootstrap, lake, declaration_of(resolved(topology))).run()
+        write_page(report_data(spark, lake, []), PAGE)
+    show(report)
+    if not report.is_clean:
+        raise SlidestatError("The audit found broken promises.", "This is a fault.")
+    console.print(f"{PAGE}: open it in a browser", highlight=False)

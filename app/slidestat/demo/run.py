@@ -1,0 +1,251 @@
+"""`slidestat demo`: real events in, figures out, each one compared with the exact figure."""
+
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from slidestat.admin.topics import create_topology_topics
+from slidestat.declare.forms.files import load_topology
+from slidestat.declare.statistics import Count, Sum
+from slidestat.declare.topology import Topology
+from slidestat.demo.exact import Checked, ExactFlights, check
+from slidestat.demo.lake import show_lake
+from slidestat.demo.workers import Workers
+from slidestat.errors import SlidestatError
+from slidestat.kafka.clients import client_config
+from slidestat.kafka.connection import admin_client, require_broker
+from slidestat.kafka.emission_reader import EmissionReader, Record
+from slidestat.local.broker import LocalBroker
+from slidestat.produce.events import Columns
+from slidestat.produce.produce import ProduceReport, produce_file
+from slidestat.produce.readers import Reader
+from slidestat.text.figure_text import qualified, window_text
+
+_PARTITIONS = 4
+_WORKERS = 2
+_ROWS_SHOWN = 60
+_LIMIT_S = 600.0
+_POLL_S = 0.2
+
+# A broker that never had a group makes the topic for them first.
+_COORDINATOR_AWAY = {
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+}
+
+_FILE = '''"""The topology of one run of the demo: flights, under names of its own."""
+
+from slidestat import Count, Sum
+from slidestat import Topology
+
+topology = {topology!r}
+'''
+
+
+def run_demo(bootstrap: str | None) -> None:
+    """Run the demo on the brokers at `bootstrap`, or on one of its own.
+
+    Raises SlidestatError if a figure breaks its promise, one is missing, or a part fails.
+    """
+    console = Console()
+    # Names of its own: nothing of a broker that is in use is read, changed or left behind.
+    name = f"demo-flights-{uuid.uuid4().hex[:6]}"
+    # What can be recomputed exactly for every window, in a second.
+    statistics = (Count(), Sum(decimals=0))
+    topology = replace(load_topology("flights"), name=name, source=name, statistics=statistics)
+    exact = ExactFlights()
+    with _broker(bootstrap, console) as address, tempfile.TemporaryDirectory() as folder:
+        create_topology_topics(address, topology, _PARTITIONS)
+        try:
+            _stream(topology, address, Path(folder), exact.events, console)
+            _report(topology, exact, _outputs(topology, address), console)
+            show_lake(topology, address, Path(folder), console)
+        finally:
+            if bootstrap:
+                _delete_topics(address, topology)
+
+
+@contextmanager
+def _broker(bootstrap: str | None, console: Console) -> Iterator[str]:
+    if bootstrap:
+        require_broker(bootstrap)
+        console.print(f"Kafka: {bootstrap}")
+        yield bootstrap
+        return
+    console.print("Kafka: starting a broker (the first time its jars are downloaded, 43 MB) …")
+    with LocalBroker() as broker:
+        console.print(f"Kafka: {broker.bootstrap_servers}, log {broker.log_path}", soft_wrap=True)
+        yield broker.bootstrap_servers
+
+
+def _stream(topology: Topology, address: str, folder: Path, events: int, console: Console) -> None:
+    """Produce the events while the workers read them; return when all are committed."""
+    file = folder / "topology.py"
+    file.write_text(_FILE.format(topology=topology))
+    produced: list[ProduceReport | BaseException] = []
+    progress = Progress(
+        TextColumn("{task.description:<34}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+    )
+    with progress, Workers(file, address, folder, _WORKERS) as workers:
+        sent = progress.add_task("events sent", total=events)
+        read = progress.add_task(f"events read by {_WORKERS} workers", total=events)
+        out = progress.add_task("emissions written", total=None)
+
+        def on_progress(_reader: Reader, count: int) -> None:
+            progress.update(sent, completed=count)
+
+        def produce() -> None:
+            flights = resources.files("slidestat.demo") / "data" / "flights-2001.parquet"
+            try:
+                with resources.as_file(flights) as path:
+                    columns = Columns(key="origin", time="date", value="distance")
+                    produced.append(
+                        produce_file(
+                            path, address, topology.source, columns=columns, on_progress=on_progress
+                        )
+                    )
+            except BaseException as error:  # noqa: BLE001  raised again where it is waited for
+                produced.append(error)
+
+        producer = threading.Thread(target=produce, daemon=True)
+        producer.start()
+        deadline = time.monotonic() + _LIMIT_S
+        consumer = Consumer({**client_config(address), "group.id": topology.application_id})
+        while True:
+            workers.check()
+            committed = _committed(consumer, topology.source)
+            progress.update(read, completed=committed)
+            progress.update(out, completed=_written(consumer, topology.output_topic))
+            if not producer.is_alive():
+                if isinstance(produced[0], BaseException):
+                    raise produced[0]
+                progress.update(sent, completed=events)
+                if committed >= events:
+                    break
+            if time.monotonic() > deadline:
+                raise SlidestatError(
+                    f"After {_LIMIT_S:.0f} s only {committed:,} of {events:,} events were read.",
+                    "Try again on a machine that is less busy.",
+                )
+            time.sleep(_POLL_S)
+        consumer.close()
+
+
+def _committed(consumer: Consumer, topic: str) -> int:
+    wanted = [TopicPartition(topic, p) for p in range(_PARTITIONS)]
+    try:
+        found = consumer.committed(wanted, timeout=30)
+    except KafkaException as error:
+        if error.args[0].code() in _COORDINATOR_AWAY:
+            return 0
+        raise
+    return sum(max(partition.offset, 0) for partition in found)
+
+
+def _written(consumer: Consumer, topic: str) -> int:
+    return sum(
+        consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=30)[1]
+        for p in range(_PARTITIONS)
+    )
+
+
+def _outputs(topology: Topology, address: str) -> list[Record]:
+    reader = EmissionReader(
+        address, topology.output_topic, range(_PARTITIONS), from_beginning=True, once=True
+    )
+    records = (record for batch in reader.batches() for record in batch)
+    # A provisional emission is replaced by the one that counts.
+    return [record for record in records if not record.emission.provisional]
+
+
+def _delete_topics(address: str, topology: Topology) -> None:
+    admin = admin_client(address)
+    names = [name for name in admin.list_topics(timeout=30).topics if topology.name in name]
+    for future in admin.delete_topics(names).values():
+        future.result()
+    for group in admin.delete_consumer_groups([topology.application_id]).values():
+        group.exception()  # a group that a worker has not left yet, Kafka forgets by itself
+
+
+def _report(
+    topology: Topology, exact: ExactFlights, records: list[Record], console: Console
+) -> None:
+    """Print a sample and the verdict; raise SlidestatError if a promise is broken."""
+    distinct: dict[tuple[str, int], Record] = {}
+    for record in records:
+        place = (record.emission.key, record.emission.window_end_ms)
+        if distinct.setdefault(place, record).json != record.json:
+            raise SlidestatError(f"{place} was written twice, differently.", "This is a fault.")
+    emissions = [record.emission for record in distinct.values()]
+    checked = check(exact, emissions)
+    partition_of = {emission.key: emission.source_partition for emission in emissions}
+    wanted = exact.expected(topology, partition_of)
+    series = [(label, n) for label in topology.labels for n in topology.window_lengths]
+    whole = all([(f.statistic, f.window_ms) for f in e.figures] == series for e in emissions)
+    broken = [c for c in checked if not c.holds]
+    console.print(_table(checked))
+    if broken:
+        console.print(_table(broken[:_ROWS_SHOWN]))
+        raise SlidestatError(
+            f"{len(broken)} of {len(checked):,} figures break their promise.", "This is a fault."
+        )
+    if distinct.keys() != wanted or not whole or set(partition_of) != exact.keys:
+        raise SlidestatError(
+            f"{len(checked):,} figures came in {len(emissions):,} emissions, "
+            f"{len(series) * len(wanted):,} were due in {len(wanted):,}.",
+            "This is a fault.",
+        )
+    worst = max(c.relative_error for c in checked)
+    promised = max(c.figure.relative_error for c in checked)
+    console.print(
+        f"{len(checked):,} figures checked, largest relative error observed {worst:.4%}, "
+        f"promised {promised:.4%}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _table(checked: list[Checked]) -> Table:
+    """Figures spread over keys and time, the busiest keys among them."""
+    largest = sorted(checked, key=lambda c: -c.exact)[: _ROWS_SHOWN // 2]
+    others = checked[:: max(1, 2 * len(checked) // _ROWS_SHOWN)]
+    table = Table(
+        title="A sample of what was checked", box=None, pad_edge=False, padding=(0, 1, 0, 0)
+    )
+    for column in ("key", "what", "n", "until (UTC)"):
+        table.add_column(column, no_wrap=True)
+    for column in ("lower", "estimate", "upper", "exact", "error"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for c in [*largest, *others]:
+        f = c.figure
+        table.add_row(
+            c.emission.key,
+            qualified(f),
+            window_text(f),
+            time.strftime("%m-%d %H:%M", time.gmtime(c.emission.window_end_ms / 1000)),
+            *(_number(number) for number in (f.lower, f.estimate, f.upper, c.exact)),
+            f"{c.relative_error:.2%}",
+        )
+    return table
+
+
+def _number(number: float | None) -> str:
+    if number is None:
+        return "-"
+    return f"{number:,.1f}" if number < 1_000 and number % 1 else f"{number:,.0f}"

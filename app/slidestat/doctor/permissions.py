@@ -1,0 +1,247 @@
+"""What the brokers allow this user, of what a worker does: asked, and nothing made or written.
+
+The brokers tell it themselves (KIP-430): with what is asked about a topic, a group or the cluster
+comes what the asking user may do with it. Of a topic that is not there they tell only whether it
+may be created.
+"""
+
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
+    AclOperation,
+    AdminClient,
+    NewTopic,
+)
+
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology
+from slidestat.doctor.finding import Finding, Verdict
+from slidestat.kafka.connection import admin_client
+from slidestat.kafka.producer import MAX_MESSAGE_BYTES
+from slidestat.kafka.settings import broker_security
+
+_TIMEOUT_S = 30.0
+_RETRY_S = 0.2
+_CHANGELOG = "changelog"
+_READ, _WRITE = AclOperation.READ, AclOperation.WRITE
+_DESCRIBE, _SETTINGS = AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS
+_MISSING = KafkaError.UNKNOWN_TOPIC_OR_PART
+_REFUSED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+# Of a cluster that has had no group yet, or whose coordinator has just moved.
+_NOT_YET = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
+
+
+@dataclass(frozen=True)
+class _Use:
+    """What a worker does with a topic, and whether it makes the topic where it is missing."""
+
+    check: str
+    topic: str
+    operations: tuple[AclOperation, ...]
+    makes: bool = True
+
+
+def cluster_permission(bootstrap: str) -> Finding:
+    """Whether this user may write idempotently by the word of the cluster."""
+    return _idempotent_writes(admin_client(bootstrap))
+
+
+def creation_permission(bootstrap: str) -> Finding:
+    """Whether this user may create a topic of any name; none is needed where topics exist."""
+    admin = admin_client(bootstrap)
+    refusal = _refusal_to_create(admin, f"slidestat-doctor-{uuid.uuid4().hex[:8]}")
+    if refusal is None:
+        return Finding("topics", Verdict.GOOD, "this user may create them")
+    return Finding(
+        "topics",
+        Verdict.MISSING,
+        f"this user may not create one of any name: {refusal}",
+        "Name a topology, `slidestat doctor TOPOLOGY`, to see whether it needs to.",
+    )
+
+
+def worker_permissions(bootstrap: str, topology: Topology | Referee) -> Iterator[Finding]:
+    """What a worker of this topology needs to be allowed: its topics, then its group."""
+    admin = admin_client(bootstrap)
+    uses = list(_uses(topology))
+    told = admin.describe_topics(
+        TopicCollection([use.topic for use in uses]),
+        include_authorized_operations=True,
+        request_timeout=_TIMEOUT_S,
+    )
+    for use in uses:
+        try:
+            allowed = told[use.topic].result().authorized_operations
+        except KafkaException as error:
+            yield _unseen_topic(admin, bootstrap, use, error.args[0])
+        else:
+            yield _allowed(bootstrap, use.check, "topic", use.topic, use.operations, allowed)
+            if use.topic == topology.output_topic and _lacking((_READ,), allowed):
+                yield Finding(
+                    "history",
+                    Verdict.MISSING,
+                    f"{use.topic}: this user may not Read it, as the live page and"
+                    " `slidestat watch` do",
+                    _grant(bootstrap, (_READ,), "topic", use.topic),
+                )
+    yield _group(admin, bootstrap, topology.application_id)
+
+
+def _uses(topology: Topology | Referee) -> Iterator[_Use]:
+    if isinstance(topology, Referee):
+        yield _Use("parties", topology.of.source, (_DESCRIBE,), makes=False)
+        yield _Use("source", topology.source, (_READ, _SETTINGS))
+    else:
+        yield _Use("source", topology.source, (_READ, _SETTINGS), makes=False)
+        if topology.publish:
+            yield _Use("synopses", topology.synopsis_topic, (_WRITE, _SETTINGS))
+    yield _Use("output", topology.output_topic, (_WRITE, _SETTINGS))
+    yield _Use("dead letters", topology.dead_letter_topic, (_WRITE, _SETTINGS))
+    yield _Use("late events", topology.late_topic, (_WRITE, _SETTINGS))
+    yield _Use(_CHANGELOG, topology.changelog_topic, (_READ, _WRITE, _SETTINGS))
+
+
+def _idempotent_writes(admin: AdminClient) -> Finding:
+    older = (
+        "Nothing, with brokers from Kafka 2.8 on: there Write on a topic is enough. Older ones ask"
+        " for IdempotentWrite on the cluster."
+    )
+    try:
+        told = admin.describe_cluster(
+            include_authorized_operations=True, request_timeout=_TIMEOUT_S
+        ).result()
+    except KafkaException:
+        allowed = None
+    else:
+        allowed = told.authorized_operations
+    if allowed is None:
+        found = "the brokers do not tell whether this user may write idempotently"
+    elif _lacking((AclOperation.IDEMPOTENT_WRITE,), allowed):
+        found = "this user has no IdempotentWrite"
+    else:
+        return Finding("cluster", Verdict.GOOD, "this user may write idempotently")
+    return Finding("cluster", Verdict.MISSING, found, older)
+
+
+def _unseen_topic(admin: AdminClient, bootstrap: str, use: _Use, fault: KafkaError) -> Finding:
+    """A topic that is missing, or that this user may not even see: the brokers tell the two apart
+    only to who may see it, or make it.
+    """
+    name = use.topic
+    if fault.code() not in (_MISSING, *_REFUSED):
+        found = f"{name}: the brokers do not tell: {fault.str().rstrip('.')}"
+        return Finding(use.check, Verdict.BAD, found, "Try again; look at the brokers' log.")
+    if fault.code() != _MISSING:
+        found = f"{name}: this user may not see it, if it exists"
+        return Finding(
+            use.check, Verdict.BAD, found, _grant(bootstrap, use.operations, "topic", name)
+        )
+    if not use.makes:
+        found = f"{name}: there is no such topic"
+        advice = f"Create it: `slidestat topics create {name} --partitions 4`."
+        return Finding(use.check, Verdict.BAD, found, advice)
+    refusal = _refusal_to_create(admin, name)
+    how = (
+        f"compacted, with the source's partitions and max.message.bytes {MAX_MESSAGE_BYTES}"
+        if use.check == _CHANGELOG
+        else "with `slidestat topics create --topology`"
+    )
+    if refusal is None:
+        found = f"{name}: missing, and this user may create it"
+        return Finding(use.check, Verdict.GOOD, found)
+    return Finding(
+        use.check,
+        Verdict.BAD,
+        f"{name}: missing, and this user may not create it: {refusal}",
+        f"{_grant(bootstrap, (AclOperation.CREATE,), 'topic', name)} Or have it made beforehand,"
+        f" {how}.",
+    )
+
+
+def _group(admin: AdminClient, bootstrap: str, group: str) -> Finding:
+    deadline = time.monotonic() + _TIMEOUT_S
+    while True:
+        asked = admin.describe_consumer_groups(
+            [group], include_authorized_operations=True, request_timeout=_TIMEOUT_S
+        )
+        try:
+            allowed = asked[group].result().authorized_operations
+        except KafkaException as error:
+            fault: KafkaError = error.args[0]
+            if fault.code() in _NOT_YET and time.monotonic() < deadline:
+                time.sleep(_RETRY_S)
+                continue
+            if fault.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
+                found = f"{group}: the brokers do not tell: {fault.str().rstrip('.')}"
+                return Finding("group", Verdict.BAD, found, "Try again; look at the brokers' log.")
+            allowed = []
+        return _allowed(bootstrap, "group", "group", group, (_READ,), allowed)
+
+
+def _allowed(
+    bootstrap: str,
+    check: str,
+    kind: str,
+    name: str,
+    needed: tuple[AclOperation, ...],
+    allowed: "list[AclOperation] | None",
+) -> Finding:
+    if allowed is None:
+        found = f"{name}: these brokers do not tell what this user may do"
+        return Finding(check, Verdict.MISSING, found, "Kafka tells it from 2.3 on.")
+    lacking = _lacking(needed, allowed)
+    if not lacking:
+        return Finding(check, Verdict.GOOD, f"{name}: this user may {_listed(needed)}")
+    return Finding(
+        check,
+        Verdict.BAD,
+        f"{name}: this user may not {_listed(lacking, 'or')}",
+        _grant(bootstrap, lacking, kind, name),
+    )
+
+
+def _lacking(
+    needed: tuple[AclOperation, ...], allowed: "list[AclOperation] | None"
+) -> tuple[AclOperation, ...]:
+    if allowed is None or AclOperation.ALL in allowed:
+        return ()
+    return tuple(operation for operation in needed if operation not in allowed)
+
+
+def _refusal_to_create(admin: AdminClient, name: str) -> str | None:
+    """Why the brokers would not create a topic; None if they would."""
+    topic = NewTopic(name, num_partitions=1, replication_factor=-1)
+    try:
+        asked = admin.create_topics([topic], validate_only=True, request_timeout=_TIMEOUT_S)
+        asked[name].result()
+    except KafkaException as error:
+        return str(error.args[0].str()).rstrip(".")
+    return None
+
+
+def _grant(bootstrap: str, operations: tuple[AclOperation, ...], kind: str, name: str) -> str:
+    """How who runs the brokers allows it."""
+    user = broker_security().username or "NAME"
+    flags = " ".join(f"--operation {_word(operation)}" for operation in operations)
+    return (
+        f"Allow it: `kafka-acls --bootstrap-server {bootstrap} --add --allow-principal User:{user}"
+        f" {flags} --{kind} {name}`."
+    )
+
+
+def _listed(operations: tuple[AclOperation, ...], word: str = "and") -> str:
+    *first, last = map(_word, operations)
+    return f"{', '.join(first)} {word} {last}" if first else last
+
+
+def _word(operation: AclOperation) -> str:
+    """As Kafka's own tools write it: DescribeConfigs."""
+    return operation.name.title().replace("_", "")

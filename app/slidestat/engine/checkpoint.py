@@ -1,0 +1,106 @@
+"""What a partition must remember to go on after a restart as if nothing had happened.
+
+Whether a record is late, and at which record the watermark passed a tick, must not depend on where
+a crash fell. So beside the key states the table keeps, for each partition, the largest event time
+at the position from which it goes on. It is written after the states and records of all that lies
+before that position: when reading starts further back, because the commit that should have followed
+did not happen, what lies between is settled and is passed over.
+"""
+
+import msgspec
+
+from slidestat.errors import SlidestatError
+
+_VERSION = 1
+
+# Of a partition's checkpoint, in its table and its changelog.
+CHECKPOINT_KEY = b"p"
+
+# Before any event: below every time that an event may have, and far from overflow.
+NO_TIME = -(2**62)
+
+# Stands in for a topology's meaning while a replay sets its states back.
+BEING_RESET = {"reset": "under way"}
+
+
+class Counters(msgspec.Struct, frozen=True, array_like=True):
+    """Records read and what became of them; read = counted + dead + late."""
+
+    read: int = 0
+    counted: int = 0
+    dead: int = 0
+    late: int = 0
+
+
+class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
+    """A partition just before the record at `next_offset`.
+
+    Every record before it is settled: in its key's state, a dead letter, or late.
+    """
+
+    next_offset: int
+    max_time: int = NO_TIME
+    counters: Counters = Counters()
+
+
+class _Versioned(msgspec.Struct, array_like=True):
+    version: int
+
+
+class _Stored(msgspec.Struct, array_like=True):
+    version: int
+    checkpoint: Checkpoint
+    meaning: dict[str, str]
+
+
+_version_of = msgspec.msgpack.Decoder(_Versioned)
+_decoder = msgspec.msgpack.Decoder(_Stored)
+
+
+def encode_checkpoint(checkpoint: Checkpoint, meaning: dict[str, str]) -> bytes:
+    """The bytes that the table and the changelog keep; `meaning` is a topology's `state_label`."""
+    return msgspec.msgpack.encode(_Stored(_VERSION, checkpoint, meaning))
+
+
+def stored_meaning(stored: bytes) -> dict[str, str]:
+    """What the states of a stored checkpoint mean; nothing if it cannot be read."""
+    try:
+        return _decoder.decode(stored).meaning
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+
+
+def decode_checkpoint(stored: bytes | None, meaning: dict[str, str]) -> Checkpoint:
+    """The stored checkpoint; that of a partition never seen if there is none.
+
+    Raises SlidestatError for bytes that are not one, and for one of states with another meaning.
+    """
+    if stored is None:
+        return Checkpoint(next_offset=0)
+    try:
+        version = _version_of.decode(stored).version
+        if version > _VERSION:
+            raise SlidestatError(
+                f"A stored partition checkpoint has version {version}.",
+                "Run the version that wrote it, or reset the topology's state.",
+            )
+        decoded = _decoder.decode(stored)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SlidestatError(
+            "A stored partition checkpoint is damaged.", "Delete the worker's data folder."
+        ) from error
+    if decoded.meaning == BEING_RESET:
+        raise SlidestatError(
+            "The stored state is half set back: a replay was broken off.",
+            "Run the same `slidestat replay` again.",
+        )
+    for field, now in meaning.items():
+        before = decoded.meaning.get(field)
+        if before != now:
+            raise SlidestatError(
+                f"The stored state was made with another topology: {field} was"
+                f" {before or 'not there'}, and is {now}.",
+                "Give the changed topology a new name, which counts from the start of its source,"
+                " or change it back.",
+            )
+    return decoded.checkpoint

@@ -1,0 +1,1 @@
+"""Records to columns of events, and what is refused."""

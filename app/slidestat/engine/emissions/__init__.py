@@ -1,0 +1,1 @@
+"""Answers to the bytes of output records."""

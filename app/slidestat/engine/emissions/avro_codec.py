@@ -1,0 +1,124 @@
+"""Emissions in Avro, through Confluent's serializers and a schema registry.
+
+Needs the packages of the extra `avro`: imported only where Avro is asked for.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import isfinite
+from typing import Any, cast
+
+import httpx2
+import msgspec
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.error import SchemaRegistryError
+from confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
+from fastavro.read import SchemaResolutionError
+
+from slidestat.engine.emissions.output_codec import NotAnEmissionError
+from slidestat.errors import SlidestatError
+from slidestat.schemas.avro import emission_schema
+from slidestat.schemas.emission import Emission
+
+# Two retries of at most half a second each: whoever waits for a registry that is away is told soon.
+_PATIENCE = {"timeout": 5.0, "max.retries": 2, "retries.max.wait.ms": 500}
+_NOT_FOUND = 404
+
+# What fastavro and Confluent's deserializer raise for bytes that are not what their schema says.
+_GARBAGE = (
+    SerializationError,
+    SchemaResolutionError,
+    msgspec.ValidationError,
+    EOFError,
+    LookupError,
+    OverflowError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
+class AvroCodec:
+    """Avro in Confluent's framing, for the records of a topic. An emission of ten figures takes
+    some 100 microseconds, where JSON takes 6, and two thirds of its bytes.
+    """
+
+    def __init__(self, topic: str, registry: str) -> None:
+        """`registry` is its address, with a user and password in it if it asks for them; "mock://"
+        and a name is one in memory. Raises SlidestatError for no address.
+        """
+        self._registry = registry
+        if not registry:
+            raise SlidestatError(
+                "Avro takes a schema registry, and none is named.",
+                "Say where it is with --schema-registry.",
+            )
+        try:
+            client = SchemaRegistryClient.new_client({"url": registry, **_PATIENCE})
+        except ValueError as error:
+            raise SlidestatError(
+                f"{registry!r} is no schema registry's address.",
+                'Write it as "http://host:port".',
+            ) from error
+        # The default strategy would ask the registry about each subject's topic.
+        naming: dict[str, Any] = {"subject.name.strategy.type": "TOPIC"}
+        schema = emission_schema()
+        self._context = SerializationContext(topic, MessageField.VALUE)
+        self._serialize = AvroSerializer(client, schema, _fields, naming)
+        self._deserialize = AvroDeserializer(client, schema, conf=naming)
+
+    def register(self) -> None:
+        """Have the registry know the schema, under the topic's subject."""
+        with self._asking():
+            self._serialize(Emission("", "", 0, [], "", 0, 0), self._context)
+
+    def encode(self, emission: Emission) -> bytes:
+        """The framed bytes of an emission."""
+        with self._asking():
+            return cast(bytes, self._serialize(emission, self._context))
+
+    def decode(self, value: bytes) -> Emission:
+        """The emission of framed bytes, also if another version of it wrote them; raises
+        NotAnEmissionError for others, SlidestatError if the registry does not answer.
+        """
+        try:
+            with self._asking():
+                fields = self._deserialize(value)
+            return msgspec.convert(fields, Emission)
+        except _GARBAGE as error:
+            raise NotAnEmissionError from error
+        except SlidestatError as error:
+            cause = error.__cause__
+            if isinstance(cause, SchemaRegistryError) and cause.http_status_code == _NOT_FOUND:
+                raise NotAnEmissionError from error
+            raise
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Say what is wrong with the registry, should it be asked."""
+        registry = re.sub(r"//[^/@]*@", "//", self._registry)  # Without a password.
+        try:
+            yield
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise SlidestatError(
+                f"No schema registry answers at {registry}: {error}.",
+                "Say where one is with --schema-registry.",
+            ) from error
+        except SchemaRegistryError as error:
+            raise SlidestatError(
+                f"The schema registry at {registry} refused: {error}.",
+                "Look at its log; the schema is what `slidestat schema emission --format avro`"
+                " prints.",
+            ) from error
+
+
+def _fields(emission: Emission, _context: SerializationContext) -> dict[str, object]:
+    fields: dict[str, Any] = msgspec.to_builtins(emission)
+    for figure in fields["figures"]:
+        for name in ("estimate", "lower", "upper"):
+            # As in JSON: a number that does not exist is null.
+            if figure[name] is not None and not isfinite(figure[name]):
+                figure[name] = None
+    return fields

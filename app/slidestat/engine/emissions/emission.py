@@ -1,0 +1,212 @@
+"""Figures as output records."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from msgspec.structs import replace
+
+from slidestat.declare.runners import Answered, Runner
+from slidestat.declare.statistics.base import ListStatistic, Promise, Series, Statistic
+from slidestat.declare.topology import Topology
+from slidestat.engine.emissions.emission_text import EmissionText
+from slidestat.engine.emissions.output_codec import EmissionCodec, JsonCodec
+from slidestat.schemas.emission import Emission, Figure, emission_key
+
+Float64s = npt.NDArray[np.float64]
+Int64s = npt.NDArray[np.int64]
+
+# Key, value and timestamp (the windows' end) of a record for the output topic. A plain tuple: there
+# may be as many of them as events.
+OutputRecord = tuple[bytes, bytes, int]
+
+# What comes after a figure's three numbers.
+_Tail = tuple[Any, ...]
+# Where the item stands in it.
+_ITEM = 3
+
+
+class FigureTable:
+    """What a topology's synopses answered, as the figures of its statistics."""
+
+    def __init__(self, topology: Topology, windows: Sequence[int]) -> None:
+        self._parts: list[_Numbers | _Lists] = []
+        statistics = zip(topology.statistics, topology.labels, topology.runners, strict=True)
+        for statistic, label, runner in statistics:
+            promise = statistic.promise(topology.span_length.length)
+            lengths = [
+                (None, window) if topology.windows_of_events else (window, None)
+                for window in ((None,) if statistic.is_landmark else windows)
+            ]
+            tails = [
+                [_tail(length, series, promise) for series in statistic.series()]
+                for length in lengths
+            ]
+            if isinstance(statistic, ListStatistic):
+                self._parts.append(_Lists(statistic, label, runner, [tail for (tail,) in tails]))
+                continue
+            block = self._parts[-1] if self._parts else None
+            if not isinstance(block, _Numbers):
+                block = _Numbers(np.array(windows, np.float64))
+                self._parts.append(block)
+            block.add(statistic, label, runner, tails)
+
+    @property
+    def numbers(self) -> "_Numbers | None":
+        """The figures' numbers, if each answer has the same figures; None for lists of items."""
+        match self._parts:
+            case [_Numbers() as numbers]:
+                return numbers
+        return None
+
+    def rows(self, answered: Mapping[Runner, Answered]) -> list[list[Figure]]:
+        """The figures of each query; `answered` are those of each runner."""
+        parts = [part.rows(answered) for part in self._parts]
+        if len(parts) == 1:
+            return parts[0]
+        return [list(chain.from_iterable(row)) for row in zip(*parts, strict=True)]
+
+
+class _Numbers:
+    """Statistics that have the same figures in every answer, one after another."""
+
+    def __init__(self, windows: Float64s) -> None:
+        self._windows = windows
+        self._statistics: list[tuple[Statistic, Runner]] = []
+        self._templates: list[tuple[str, _Tail]] = []
+
+    def add(
+        self, statistic: Statistic, label: str, runner: Runner, tails: Sequence[Sequence[_Tail]]
+    ) -> None:
+        self._statistics.append((statistic, runner))
+        self._templates += [(label, tail) for window in tails for tail in window]
+
+    def models(self) -> list[Figure]:
+        """The figures of an answer, without their numbers."""
+        return [Figure(label, None, None, None, *tail) for label, tail in self._templates]
+
+    def table(self, answered: Mapping[Runner, Answered]) -> Float64s:
+        """float64[queries, figures, 3]: estimates, lowers and uppers."""
+        tables = []
+        for statistic, runner in self._statistics:
+            numbers = statistic.numbers(answered[runner].answers, self._windows)
+            queries, windows, series = numbers.shape[1:]
+            tables.append(numbers.reshape(3, queries, windows * series))
+        return np.moveaxis(np.concatenate(tables, axis=2), 0, 2)
+
+    def rows(self, answered: Mapping[Runner, Answered]) -> list[list[Figure]]:
+        """The figures of each query."""
+        templates = self._templates
+        return [
+            [
+                Figure(label, estimate, lower, upper, *tail)
+                for (label, tail), (estimate, lower, upper) in zip(templates, row, strict=True)
+            ]
+            for row in self.table(answered).tolist()
+        ]
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """A statistic whose figures are those of the items that it found."""
+
+    statistic: ListStatistic
+    label: str
+    runner: Runner
+    tails: Sequence[_Tail]
+
+    def rows(self, answered: Mapping[Runner, Answered]) -> list[list[Figure]]:
+        return [
+            [
+                Figure(
+                    *(self.label, *found.numbers),
+                    *(*tail[:_ITEM], found.item, *tail[_ITEM + 1 :]),
+                )
+                for listed, tail in zip(lists, self.tails, strict=True)
+                for found in self.statistic.chosen(listed)
+            ]
+            for lists in answered[self.runner].lists
+        ]
+
+
+class EmissionEncoder:
+    """Writes the emissions of one source partition."""
+
+    def __init__(
+        self, topology: Topology, topic: str, partition: int, codec: EmissionCodec
+    ) -> None:
+        self._topology = topology.name
+        self._source = (topic, partition)
+        self._codec = codec
+        self._figures = FigureTable(topology, topology.window_lengths)
+        numbers = self._figures.numbers
+        # What is not JSON, or lists items, is written emission by emission.
+        self._numbers = numbers if isinstance(codec, JsonCodec) else None
+        model = Emission(
+            self._topology, "", 0, numbers.models() if numbers else [], *self._source, 0
+        )
+        self._text = EmissionText(model)
+        self._provisional_text = EmissionText(replace(model, provisional=True))
+
+    def encode(
+        self,
+        answered: Mapping[Runner, Answered],
+        queries: Int64s,
+        keys: Sequence[str],
+        ticks: Int64s,
+        source_offsets: Int64s,
+        *,
+        provisional: bool = False,
+    ) -> Iterator[OutputRecord]:
+        """The records of some queries, in the order in which they are given, with the key, tick and
+        source offset of each.
+        """
+        if self._numbers is None:
+            return self._each(answered, queries, keys, ticks, source_offsets, provisional)
+        numbers = self._numbers.table(answered)[queries]
+        text = self._provisional_text if provisional else self._text
+        return zip(*text.write(keys, ticks, numbers, source_offsets), ticks.tolist(), strict=True)
+
+    def _each(
+        self,
+        answered: Mapping[Runner, Answered],
+        queries: Int64s,
+        keys: Sequence[str],
+        ticks: Int64s,
+        source_offsets: Int64s,
+        provisional: bool,
+    ) -> Iterator[OutputRecord]:
+        rows = self._figures.rows(answered)
+        topology = self._topology
+        for query, key, tick, offset in zip(
+            queries.tolist(), keys, ticks.tolist(), source_offsets.tolist(), strict=True
+        ):
+            emission = Emission(
+                topology, key, tick, rows[query], *self._source, offset, provisional
+            )
+            yield emission_key(topology, key, tick), self._codec.encode(emission), tick
+
+
+def _tail(
+    lengths: tuple[int | None, int | None], series: Series, promise: Promise
+) -> tuple[Any, ...]:
+    tail = (
+        *lengths,
+        series.quantile,
+        None,
+        series.at_least,
+        series.below,
+        promise.relative_error,
+        promise.absolute_error,
+        promise.share_error,
+        promise.deviation_error,
+        promise.confidence,
+    )
+    # msgspec leaves out what is the default itself, not what equals it.
+    return tuple(
+        default if value == default else value
+        for value, default in zip(tail, Figure.__struct_defaults__, strict=True)
+    )

@@ -1,0 +1,94 @@
+"""Emissions as the bytes of a record's value: JSON, or Avro with a schema registry.
+
+Avro comes in the framing that every consumer of a registry knows: a zero byte, the schema's number,
+the fields. No JSON begins with a zero byte, so a reader tells the two apart by the first byte.
+"""
+
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+from slidestat.schemas.emission import Emission
+
+if TYPE_CHECKING:
+    from slidestat.engine.emissions.avro_codec import AvroCodec
+
+_AVRO_MARK = b"\0"
+
+
+class NotAnEmissionError(Exception):
+    """These bytes are no emission."""
+
+
+class EmissionCodec(Protocol):
+    """Writes emissions as bytes, and reads them."""
+
+    def encode(self, emission: Emission) -> bytes:
+        """The bytes of an emission; the same ones whenever it is asked."""
+
+    def decode(self, value: bytes) -> Emission:
+        """The emission of some bytes; raises NotAnEmissionError for others."""
+
+
+class JsonCodec:
+    """JSON as in schemas/json."""
+
+    def __init__(self) -> None:
+        self.encode = msgspec.json.Encoder().encode
+        self._decode = msgspec.json.Decoder(Emission).decode
+
+    def decode(self, value: bytes) -> Emission:
+        """The emission of its JSON; raises NotAnEmissionError for other bytes."""
+        try:
+            return self._decode(value)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise NotAnEmissionError from error
+
+
+class AnyFormat:
+    """Reads emissions of either format; the registry is asked when the first in Avro comes."""
+
+    def __init__(self, registry: str) -> None:
+        self._registry = registry
+        self._json = JsonCodec()
+        self._avro: AvroCodec | None = None
+
+    def decode(self, value: bytes) -> Emission:
+        """The emission of a record's value; raises NotAnEmissionError for one that holds none, and
+        SlidestatError for Avro without a registry that answers.
+        """
+        if not value.startswith(_AVRO_MARK):
+            return self._json.decode(value)
+        if self._avro is None:
+            self._avro = avro_codec("", self._registry)
+        return self._avro.decode(value)
+
+
+def emission_codec(topology: Topology | Referee, registry: str) -> EmissionCodec:
+    """The codec of a topology's output format. For Avro, the schema is registered at once with the
+    registry at the address `registry`, under the subject `OUTPUT-TOPIC-value`; raises
+    SlidestatError if there is none, or it does not take the schema.
+    """
+    if topology.output_format == "json":
+        return JsonCodec()
+    codec = avro_codec(topology.output_topic, registry)
+    codec.register()
+    return codec
+
+
+def avro_codec(topic: str, registry: str) -> "AvroCodec":
+    """Avro for the records of a topic, by the registry at that address, which is not asked yet.
+    Raises SlidestatError without one, and without the packages.
+    """
+    try:
+        # Here, for it needs packages that not everybody has.
+        from slidestat.engine.emissions.avro_codec import AvroCodec
+    except ImportError as error:
+        raise SlidestatError(
+            f"Avro needs packages that are not installed ({error.name}).",
+            "Install them with `pip install 'slidestat[avro]'`.",
+        ) from error
+    return AvroCodec(topic, registry)

@@ -1,0 +1,29 @@
+"""How much of a source a worker reads, and of what it emits: all, but for a replay."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from slidestat.engine.records import RecordBatch
+
+
+@dataclass(frozen=True)
+class Extent:
+    """By partition: the offset at which reading ends, None for reading on for ever; and the event
+    time up to which windows end unheard, as the records that fill them are only being read.
+    """
+
+    end_offsets: Mapping[int, int] | None = None
+    silent_until: Mapping[int, int] = field(default_factory=dict)
+
+    def within(self, batch: RecordBatch) -> RecordBatch | None:
+        """What of a batch is to be read, None if nothing is."""
+        if self.end_offsets is None:
+            return batch
+        return batch.until(self.end_offsets.get(batch.partition, 0))
+
+    def is_read(self, partition: int, next_offset: int) -> bool:
+        """Whether a partition that has been read up to `next_offset` is read to its end."""
+        return self.end_offsets is not None and next_offset >= self.end_offsets.get(partition, 0)
+
+
+WHOLE = Extent()

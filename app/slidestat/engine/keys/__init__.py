@@ -1,0 +1,1 @@
+"""The states of a partition's keys: bytes, cache, timers."""

@@ -1,0 +1,149 @@
+"""States of a partition's keys in memory, in front of its store."""
+
+from collections.abc import Iterable, Iterator
+from heapq import merge
+from itertools import groupby, islice
+from typing import Protocol
+
+from slidestat.engine.checkpoint import NO_TIME
+from slidestat.engine.keys.first_keys import first_keys
+from slidestat.engine.keys.key_state import KeyState, decode_key_state
+from slidestat.engine.partition_work import PartitionWork
+
+NEW_KEY = KeyState(NO_TIME, -1, NO_TIME, 0, ())
+
+
+class PartitionStore(Protocol):
+    """What a partition reads of its table."""
+
+    def get_many(self, keys: list[str]) -> list[bytes | None]:
+        """The stored states of keys, None where there is none."""
+
+    def scan(self, start: str = "") -> Iterator[tuple[str, bytes]]:
+        """The keys from `start` on and their states, in key order."""
+
+    def checkpoint(self) -> bytes | None:
+        """The partition's checkpoint, None for a partition never seen."""
+
+
+class KeyCache:
+    """Changed states until they are written, and the most recently touched of the others."""
+
+    def __init__(
+        self, store: PartitionStore, limit: int, work: PartitionWork | None = None
+    ) -> None:
+        self._store = store
+        self._limit = limit
+        self._work = work or PartitionWork()
+        # How many keys have a state, here or in the store; None until somebody has counted them.
+        self.keys_held: int | None = None
+        # None for a key that is deleted here and may still be in the store.
+        self._states: dict[str, bytes | None] = {}
+        self._dirty: set[str] = set()
+        # Keys that the store may not have yet: since changes were last taken, and before.
+        self._new: set[str] = set()
+        self._taken_new: set[str] = set()
+
+    def peek(self, key: str) -> bytes | None:
+        """The key's state, None if it has none; nothing is remembered of the question."""
+        return self._states[key] if key in self._states else self._store.get_many([key])[0]
+
+    def keys(self, prefix: str, after: str, limit: int) -> Iterator[str]:
+        """The first `limit` keys after `after` that begin with `prefix` and have a state, in order
+        of their characters (which is that of their UTF-8).
+        """
+        states = self._states
+
+        def wanted(key: str) -> bool:
+            return key.startswith(prefix) and states.get(key) is not None
+
+        unwritten = (first_keys(new, after, limit, wanted) for new in (self._new, self._taken_new))
+        stored = (
+            key for key in self._stored_keys(prefix, after) if states.get(key, b"") is not None
+        )
+        return islice((key for key, _ in groupby(merge(*unwritten, stored))), limit)
+
+    def _stored_keys(self, prefix: str, after: str) -> Iterator[str]:
+        for key, _ in self._store.scan(max(prefix, after)):
+            if not key.startswith(prefix):
+                break
+            if key != after:
+                yield key
+
+    def copy(self) -> "KeyCache":
+        """The same states; what is put there stays there."""
+        other = KeyCache(self._store, self._limit)
+        other.keys_held = self.keys_held
+        other._states = dict(self._states)
+        return other
+
+    def load(self, keys: list[str]) -> list[KeyState]:
+        """States of keys, from memory or the store, now the most recently touched."""
+        states = self._states
+        missing = [key for key in keys if key not in states]
+        found = dict(zip(missing, self._store.get_many(missing), strict=True)) if missing else {}
+        self._work.cache_hits += len(keys) - len(missing)
+        self._work.cache_misses += len(missing)
+        loaded = []
+        new = 0
+        for key in keys:
+            if key in states:
+                state = states[key] = states.pop(key)
+            elif (state := found[key]) is not None:
+                states[key] = state
+            if state is None:
+                self._new.add(key)
+                new += 1
+            loaded.append(NEW_KEY if state is None else decode_key_state(state))
+        self._count(new)
+        return loaded
+
+    def read(self, keys: list[str]) -> list[KeyState]:
+        """States of keys; nothing is remembered of the question."""
+        states = self._states
+        missing = [key for key in keys if key not in states]
+        found = dict(zip(missing, self._store.get_many(missing), strict=True)) if missing else {}
+        read = (states[key] if key in states else found[key] for key in keys)
+        return [NEW_KEY if state is None else decode_key_state(state) for state in read]
+
+    def put(self, key: str, state: bytes) -> None:
+        """The key's new state, to be written."""
+        self._states[key] = state
+        self._dirty.add(key)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """The keys' states go, here and with the next write."""
+        keys = list(keys)
+        self._count(-len(keys))
+        for key in keys:
+            self._states[key] = None
+            self._dirty.add(key)
+
+    def _count(self, more: int) -> None:
+        if self.keys_held is not None:
+            self.keys_held += more
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether there is something to write."""
+        return bool(self._dirty)
+
+    def take_changes(self) -> dict[str, bytes | None]:
+        """What changed since it was last asked for; None for a deleted key."""
+        changes = {key: self._states[key] for key in self._dirty}
+        self._dirty = set()
+        self._taken_new, self._new = self._new, set()
+        return changes
+
+    def written(self, changes: Iterable[str]) -> None:
+        """These changes are in the store: what is beyond the limit leaves the memory."""
+        states = self._states
+        self._taken_new = set()
+        for key in changes:
+            if key not in self._dirty and states.get(key, b"") is None:
+                del states[key]
+        surplus = len(states) - self._limit
+        if surplus > 0:
+            clean = (key for key in states if key not in self._dirty)
+            for key in [key for key, _ in zip(clean, range(surplus), strict=False)]:
+                del states[key]

@@ -1,0 +1,111 @@
+"""The stored state of one key: what it has absorbed, and its synopses' bytes.
+
+    magic "sk", version u8, number of synopses u8, then little-endian
+    watermark i64   every on-time event with time <= watermark ...
+    offset i64      ... that lies at or before this offset is in the synopses
+    last_time i64   the newest event's time
+    number i64      how many events it has taken in
+    length u32 of each synopsis, then the synopses' bytes
+
+Version 2 has one more length and behind the synopses what the key has used of its quota (quota.py).
+It is written where there is such; version 1, for most keys, where there is none. Both are read.
+
+A redelivered record is one at or before `offset` whose time is not above `watermark`: it is in the
+synopses already and is skipped. That makes the state effectively-once over at-least-once delivery.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from slidestat.errors import SlidestatError
+
+_MAGIC = b"sk"
+_WITHOUT_QUOTA, _WITH_QUOTA = 1, 2
+_HEAD = struct.Struct("<2sBBqqqq")
+# Of a quota: a stretch, what was charged, the last offset.
+_ENTRY_BYTES = 24
+_NEWER = "Run the version that wrote it, or reset the topology's state."
+
+
+class KeyState(NamedTuple):
+    """A key's state taken apart."""
+
+    watermark: int
+    offset: int
+    last_time: int
+    number: int
+    synopses: tuple[bytes, ...]
+    used: bytes = b""
+
+
+def encode_key_state(
+    watermark: int,
+    offset: int,
+    last_time: int,
+    number: int,
+    synopses: Sequence[bytes],
+    used: bytes = b"",
+) -> bytes:
+    """The bytes that the table, the changelog and recovery share."""
+    count = len(synopses)
+    version, blocks = (_WITH_QUOTA, (*synopses, used)) if used else (_WITHOUT_QUOTA, synopses)
+    return b"".join(
+        (
+            _HEAD.pack(_MAGIC, version, count, watermark, offset, last_time, number),
+            struct.pack(f"<{len(blocks)}I", *map(len, blocks)),
+            *blocks,
+        )
+    )
+
+
+def decode_key_state(state: bytes) -> KeyState:
+    """Take a state apart; raises SlidestatError for bytes that are not one."""
+    version, count, watermark, offset, last_time, number = _read_head(state)
+    blocks = count + (version == _WITH_QUOTA)
+    start = _HEAD.size + 4 * blocks
+    if len(state) < start:
+        raise _damaged()
+    lengths = struct.unpack_from(f"<{blocks}I", state, _HEAD.size)
+    if len(state) != start + sum(lengths):
+        raise _damaged()
+    parts = []
+    for length in lengths:
+        parts.append(state[start : start + length])
+        start += length
+    used = b""
+    if blocks > count:
+        used = parts.pop()
+        if not used or len(used) % _ENTRY_BYTES:
+            raise _damaged()
+    return KeyState(watermark, offset, last_time, number, tuple(parts), used)
+
+
+class KeyClock(NamedTuple):
+    """When a key's state stands."""
+
+    watermark: int
+    offset: int
+    last_time: int
+
+
+def read_clock(state: bytes) -> KeyClock:
+    """The state's times without taking its synopses apart: for scans.
+
+    Raises SlidestatError for bytes that do not begin as a state.
+    """
+    return KeyClock(*_read_head(state)[2:5])
+
+
+def _read_head(state: bytes) -> tuple[int, int, int, int, int, int]:
+    """(version, number of synopses, watermark, offset, last_time, number of events)."""
+    if len(state) < _HEAD.size or state[:2] != _MAGIC:
+        raise _damaged()
+    _, version, count, watermark, offset, last_time, number = _HEAD.unpack_from(state)
+    if version > _WITH_QUOTA:
+        raise SlidestatError(f"A stored key state has version {version}.", _NEWER)
+    return version, count, watermark, offset, last_time, number
+
+
+def _damaged() -> SlidestatError:
+    return SlidestatError("A stored key state is damaged.", "Delete the worker's data folder.")

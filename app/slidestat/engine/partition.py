@@ -1,0 +1,742 @@
+"""One partition of one topology, from record batches to key states, emissions and dead letters.
+
+Pure: it reads a store, and returns what is to be written; it never talks to Kafka. The result is a
+function of the records' order alone, whatever the batches, the workers or the restarts:
+
+1. records before the next expected offset are passed over (they were seen);
+2. unreadable ones are refused, late ones (behind the watermark) set aside, and what would outgrow
+   its key's windows is refused, all as letters;
+3. the others wait until the watermark reaches them (at once, without a lateness), and are absorbed
+   in order of (time, offset);
+4. a tick is emitted in the batch in which the watermark passes it, for the keys with events since
+   the tick before, in order of (tick, key); synopses see exactly the events before the tick;
+5. a key whose last event has left the span is emitted once more, at the first tick that says so,
+   and its state is deleted.
+
+What a key's state has absorbed already (it may be ahead of the checkpoint after a crash) is not
+inserted again, and a tick that its watermark has passed is not emitted again: its emission was
+acknowledged before that state was written.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass, field
+from itertools import islice
+from operator import attrgetter, itemgetter
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slidestat.declare.runners import Answered, ItemColumn, Runner, Work
+from slidestat.declare.topology import Topology
+from slidestat.engine import event_time
+from slidestat.engine.checkpoint import NO_TIME, Checkpoint, decode_checkpoint, encode_checkpoint
+from slidestat.engine.decoding.decoder import EventColumns, EventDecoder, Refusal, refuse_future
+from slidestat.engine.emissions.emission import EmissionEncoder, OutputRecord
+from slidestat.engine.emissions.output_codec import EmissionCodec, JsonCodec
+from slidestat.engine.events import Events, ReorderBuffer
+from slidestat.engine.keys.key_cache import KeyCache, PartitionStore
+from slidestat.engine.keys.key_runs import KeyRuns, cut, gaps_of
+from slidestat.engine.keys.key_state import KeyState, encode_key_state, read_clock
+from slidestat.engine.keys.key_timers import DueSlice, KeyTimers, Place, due_slices
+from slidestat.engine.ledger import COUNTED, DEAD, LATE, Ledger
+from slidestat.engine.partition_work import PartitionWork
+from slidestat.engine.publishing import Clock, Publication, Publisher
+from slidestat.engine.quota import Quota
+from slidestat.engine.records import RecordBatch
+from slidestat.errors import SlidestatError
+from slidestat.live.live_query import PartitionView
+from slidestat.schemas.dead_letter import Reason
+from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
+
+Int64s = npt.NDArray[np.int64]
+
+
+class Letter(NamedTuple):
+    """A record that was not counted, with its position and why."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    reason: Reason
+    detail: str
+
+
+@dataclass(slots=True)
+class Effects:
+    """What a batch leads to, beside the key states."""
+
+    emissions: list[OutputRecord] = field(default_factory=list)
+    dead_letters: list[Letter] = field(default_factory=list)
+    late: list[Letter] = field(default_factory=list)
+    published: list[Publication | Clock] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What must be durable before reading may start again at `next_offset`.
+
+    The state of a key is None where it is to be deleted.
+    """
+
+    states: dict[str, bytes | None]
+    checkpoint: bytes
+    next_offset: int
+
+
+# An emission after its place in their order. A plain tuple, as the record is.
+_Placed = tuple[Place, OutputRecord]
+_place = itemgetter(0)
+
+
+class PartitionProcessor:
+    """Statistics of the keys of one partition."""
+
+    # States kept in memory in front of the store; least recently touched go first.
+    CACHED_KEYS = 200_000
+    # Of a tick's keys without events in the batch, and of keys to delete, so many are in hand at a
+    # time.
+    SLICE_KEYS = 5_000
+    DELETED_KEYS = 100_000
+
+    def __init__(
+        self,
+        topology: Topology,
+        topic: str,
+        partition: int,
+        store: PartitionStore,
+        decoder: EventDecoder | None = None,
+        codec: EmissionCodec | None = None,
+        work: PartitionWork | None = None,
+    ) -> None:
+        self._partition = partition
+        self._observed = work or PartitionWork()
+        self._every = topology.every_ms
+        self._lateness = topology.lateness_ms
+        self._ahead = topology.ahead_ms
+        self._times = topology.times
+        self._span = topology.span_length
+        self._forgets_keys = topology.forgets_keys
+        self._windows = np.array(topology.window_lengths, dtype=np.int64)
+        self._runners = list(dict.fromkeys(topology.runners))
+        self._columns = topology.columns
+        self._label = topology.state_label
+        self._decoder = decoder or EventDecoder(topology)
+        self._encoder = EmissionEncoder(topology, topic, partition, codec or JsonCodec())
+        self._publisher = Publisher(topology, topic, partition) if topology.publish else None
+        # They may be spread over partitions: what one of them knows is no answer.
+        self._answered_by_referee = frozenset(
+            () if topology.publishes_partitions else topology.publish
+        )
+        stored = store.checkpoint()
+        self._has_checkpoint = stored is not None
+        self._checkpoint = decode_checkpoint(stored, topology.state_meaning)
+        self._next_offset = self._checkpoint.next_offset
+        self._max_time = self._checkpoint.max_time
+        self._ledger = Ledger(self._checkpoint)
+        self._waiting = ReorderBuffer(self._columns)
+        self._quota = Quota(topology)
+        # What keys have used of their quotas, where the batch in hand has changed it.
+        self._used: dict[str, bytes] = {}
+        self._cache = KeyCache(store, self.CACHED_KEYS, self._observed)
+        # Keys whose newest event is in no emission yet; keys whose last emission is to come; and
+        # keys that had it, with the offset up to which they have absorbed.
+        self._open = KeyTimers()
+        self._closing = KeyTimers()
+        self._closed: dict[str, int] = {}
+        # A restarted worker reads from here on, or from further on, if it reads at all.
+        self._durable_offset = self._checkpoint.next_offset if self._has_checkpoint else 0
+        self._snapshot: Snapshot | None = None
+        # Whether a batch is half done: its ticks are not all emitted yet.
+        self._is_amid = False
+        # A copy that looks ahead is a trial; how far the last one looked since the last batch.
+        self._is_trial = False
+        self._looked_ahead = self._published_ahead = NO_TIME
+        self._find_timers(store)
+
+    @property
+    def next_offset(self) -> int:
+        """The first offset not yet read."""
+        return self._next_offset
+
+    @property
+    def watermark(self) -> int:
+        """The largest event time so far, less the lateness."""
+        return self._max_time - self._lateness
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The newest checkpoint taken."""
+        return self._checkpoint
+
+    def process(self, batch: RecordBatch) -> Effects:
+        """Take in a batch; what it leads to is returned or kept for the next snapshot."""
+        effects = Effects()
+        for step in self.steps(batch):
+            effects.emissions += step.emissions
+            effects.dead_letters += step.dead_letters
+            effects.late += step.late
+            effects.published += step.published
+        return effects
+
+    def steps(self, batch: RecordBatch, decoded: EventColumns | None = None) -> Iterator[Effects]:
+        """Take in a batch step by step: a tick of many keys leads to more than memory may hold.
+
+        All events are absorbed in the first step, so questions may be asked between any two. But
+        this processor must be thrown away if it does not come to the last one: no snapshot is
+        taken meanwhile. `decoded` are the columns of a batch's records, none of which was read
+        before, where they are known already.
+        """
+        self._is_amid = True
+        yield from self._steps(batch, decoded)
+        self._is_amid = False
+
+    def _steps(self, batch: RecordBatch, decoded: EventColumns | None) -> Iterator[Effects]:
+        batch = batch.since(self._next_offset)
+        if not len(batch):
+            return
+        effects = Effects()
+        columns = decoded or self._decoder.decode(batch.values, batch.keys, batch.timestamps)
+        if not self._times.is_sequence:
+            columns = refuse_future(columns, batch.timestamps, self._ahead)
+        rows = columns.rows
+        for refusal in columns.refusals:
+            effects.dead_letters.append(_letter(batch, refusal))
+
+        times = np.full(len(batch), NO_TIME, dtype=np.int64)
+        times[rows] = columns.times
+        max_times = event_time.running_max(times, self._max_time)
+        late_by = event_time.late_by(times, max_times, self._max_time, self._lateness)[rows]
+        on_time = late_by <= 0
+        for row, by in zip(rows[~on_time].tolist(), late_by[~on_time].tolist(), strict=True):
+            detail = f"{by} {self._times.unit} behind the watermark"
+            effects.late.append(_letter(batch, Refusal(row, Reason.LATE, detail)))
+
+        keys = columns.keys
+        if self._publisher is not None and self._publisher.whole_key is not None:
+            keys = [self._publisher.whole_key] * len(keys)
+        events = Events(batch.offsets[rows], columns.times, keys, columns.numbers, columns.items)
+        if not on_time.all():
+            events = events.take(np.flatnonzero(on_time))
+        outcomes = np.full(len(batch), DEAD, dtype=np.uint8)
+        outcomes[rows] = np.where(on_time, COUNTED, LATE)
+        refused = self._charge(events, int(max_times[-1]) - self._lateness)
+        if len(refused):
+            full = rows[on_time][refused]
+            for row, time in zip(full.tolist(), events.times[refused].tolist(), strict=True):
+                refusal = Refusal(row, Reason.WINDOW_FULL, self._quota.refusal(time))
+                effects.dead_letters.append(_letter(batch, refusal))
+            effects.dead_letters.sort(key=attrgetter("offset"))
+            outcomes[full] = DEAD
+            events = events.take(np.delete(np.arange(len(events)), refused))
+        self._ledger.append(batch.offsets, max_times, outcomes)
+
+        self._looked_ahead = self._published_ahead = NO_TIME
+        before = self.watermark
+        self._next_offset = int(batch.offsets[-1]) + 1
+        self._max_time = int(max_times[-1])
+        if self._lateness:
+            events = self._waiting.release(events, self.watermark)
+        watermarks = max_times - self._lateness
+        if self._publisher is None:
+            touched = self._insert(events, before, batch.offsets, watermarks)
+        else:
+            touched, effects.published = self._insert_and_publish(
+                self._publisher, events, before, batch.offsets, watermarks
+            )
+        yield effects
+        yield from map(Effects, self._emit_due(touched, batch.offsets, watermarks))
+
+    def _charge(self, events: Events, watermark: int) -> Int64s:
+        """Charge new events on time to their keys' quotas; the rows of those that are refused."""
+        waiting = self._waiting.events
+        refused, self._used = self._quota.judge(events, waiting, self._cache.read, watermark)
+        return refused
+
+    def provisional(self, now: int) -> Iterator[list[OutputRecord]]:
+        """Emissions to come, as they would be if nothing else came before the time `now`: for a
+        partition that brings nothing new; slice by slice. Each is given once. They leave no trace,
+        and those that replace them come all the same: a tick after events is sure to be emitted.
+        """
+        horizon = now - self._lateness
+        waiting = event_time.tick_after(self._waiting.events.times, self._every).tolist()
+        if not any(
+            self._looked_ahead < tick <= horizon for tick in (*self._open.ticks(), *waiting)
+        ):
+            return
+        trial, events = self._trial(horizon)
+        last = np.array([self._next_offset - 1], np.int64)
+        looked_ahead, self._looked_ahead = self._looked_ahead, horizon
+        horizons = np.array([horizon], np.int64)
+        touched = trial._insert(events, self.watermark, last, horizons)
+        for emissions in trial._emit_due(touched, last, horizons):
+            yield [emission for emission in emissions if emission[2] > looked_ahead]
+
+    def published_ahead(self, now: int) -> list[Publication | Clock]:
+        """What this partition would publish, as it is, if nothing else came before the time `now`:
+        its synopses of ticks that are not passed yet, then its clock; for a partition that brings
+        nothing new. Nothing, if there has been no further tick since it was asked last. No trace.
+        """
+        horizon = now - self._lateness
+        tick = horizon // self._every * self._every
+        if self._publisher is None or tick <= max(self._published_ahead, self.watermark):
+            return []
+        self._published_ahead = tick
+        trial, events = self._trial(horizon)
+        last = np.array([self._next_offset - 1], np.int64)
+        horizons = np.array([horizon], np.int64)
+        return trial._insert_and_publish(self._publisher, events, self.watermark, last, horizons)[1]
+
+    def _trial(self, horizon: int) -> tuple["PartitionProcessor", Events]:
+        """A copy that may be spoilt, and the events that the watermark `horizon` would release."""
+        trial = copy(self)
+        trial._is_trial = True
+        trial._open, trial._closing = self._open.copy(), KeyTimers()
+        trial._cache, trial._waiting = self._cache.copy(), self._waiting.copy()
+        return trial, trial._waiting.release(Events.none(self._columns), horizon)
+
+    def view(self) -> PartitionView:
+        """Its keys, for questions."""
+        return PartitionView(self._partition, self.watermark, self._next_offset, self._cache)
+
+    def snapshot(self) -> Snapshot | None:
+        """What changed since the last snapshot, or None; it must be made durable before the next
+        one is taken, or this processor be thrown away.
+        """
+        if self._is_amid:
+            raise RuntimeError("a batch is half done: its emissions are not all known")
+        waiting = self._waiting.first_offset()
+        next_offset = self._next_offset if waiting is None else waiting
+        self._delete_closed()
+        is_known = self._has_checkpoint or not self._next_offset
+        is_known = is_known and next_offset <= self._checkpoint.next_offset
+        if is_known and not self._cache.is_dirty:
+            return None
+        self._has_checkpoint = True
+        self._checkpoint = self._ledger.settle(next_offset)
+        self._snapshot = Snapshot(
+            self._cache.take_changes(),
+            encode_checkpoint(self._checkpoint, self._label),
+            next_offset,
+        )
+        return self._snapshot
+
+    def written(self) -> None:
+        """The last snapshot is durable."""
+        if self._snapshot is not None:
+            self._durable_offset = self._snapshot.next_offset
+            self._cache.written(self._snapshot.states)
+            self._snapshot = None
+
+    def _find_timers(self, store: PartitionStore) -> None:
+        """What is due for the stored keys.
+
+        A state may be ahead of the checkpoint, also in events that will not be read again: it is
+        asked for the ticks of its own newest event, not for the checkpoint's next tick.
+        """
+        keys = 0
+        for key, state in store.scan():
+            keys += 1
+            clock = read_clock(state)
+            passed = max(self.watermark, clock.watermark)
+            tick = (clock.last_time // self._every + 1) * self._every
+            if tick > passed:
+                self._open.arm(key, tick)
+            if self._span.of_events:
+                continue
+            closing = event_time.closing_tick(clock.last_time, self._span.length, self._every)
+            if closing > passed:
+                self._closing.arm(key, closing)
+            elif self._forgets_keys:
+                self._closed[key] = clock.offset
+        self._cache.keys_held = keys
+
+    def _delete_closed(self) -> None:
+        """Delete the states of closed keys that a restarted worker would not come upon again: one
+        that was deleted and had to absorb its last events anew would make another state of them.
+        """
+        durable = self._durable_offset
+        settled = list(
+            islice(
+                (key for key, offset in self._closed.items() if offset < durable),
+                self.DELETED_KEYS,
+            )
+        )
+        for key in settled:
+            del self._closed[key]
+        self._cache.delete(settled)
+
+    def _emit_due(
+        self, touched: Iterable[_Placed], offsets: Int64s, watermarks: Int64s
+    ) -> Iterator[list[OutputRecord]]:
+        """Emit the ticks that `watermarks` (after each of `offsets`) passed, slice by slice: of the
+        keys without events, and at their places among these what the `touched` ones came to.
+        """
+        touched = deque(touched)
+        watermark = int(watermarks[-1])
+        for due in due_slices(self._open, self._closing, watermark, self.SLICE_KEYS):
+            placed = self._answer_untouched(due, offsets, watermarks)
+            while touched and touched[0][0] < due.end:
+                placed.append(touched.popleft())
+            placed.sort(key=_place)
+            yield [record for _, record in placed]
+        yield [record for _, record in touched]
+
+    def _insert(
+        self, events: Events, before: int, offsets: Int64s, watermarks: Int64s
+    ) -> list[_Placed]:
+        """Insert events; what their keys come to at the ticks that `watermarks` (after each of
+        `offsets`) passed after `before`, in order.
+        """
+        if not len(events):
+            return []
+        watermark = int(watermarks[-1])
+        keys, groups = _group(events.keys)
+        due = [
+            (group, tick)
+            for group, key in enumerate(keys)
+            if (tick := self._open.take(key, watermark)) is not None
+        ]
+        silent = [
+            group
+            for group, key in enumerate(keys)
+            if self._closing.take(key, watermark) is not None
+        ]
+
+        states = self._cache.load(keys)
+        absorbed_watermarks = np.array([s.watermark for s in states], dtype=np.int64)
+        absorbed_offsets = np.array([s.offset for s in states], dtype=np.int64)
+        last_times = np.array([s.last_time for s in states], dtype=np.int64)
+
+        order, _ = event_time.group_rows(groups, len(keys))
+        groups, times = groups[order], events.times[order]
+        ticks = event_time.tick_after(times, self._every)
+        first = np.ones(len(ticks), dtype=bool)
+        first[1:] = (groups[1:] != groups[:-1]) | (ticks[1:] != ticks[:-1])
+        query_groups = np.concatenate((_column(due, 0), groups[first]))
+        query_times = np.concatenate((_column(due, 1), ticks[first]))
+        still_open = query_times > watermark
+        for group, tick in zip(
+            query_groups[still_open].tolist(), query_times[still_open].tolist(), strict=True
+        ):
+            # An event read again may belong to an earlier tick than what its state is ahead by.
+            self._open.arm(keys[group], tick)
+        query_groups, query_times = query_groups[~still_open], query_times[~still_open]
+
+        new = (events.offsets[order] > absorbed_offsets[groups]) | (
+            times > absorbed_watermarks[groups]
+        )
+        if not new.all():
+            groups, times, order = groups[new], times[new], order[new]
+        gaps = np.zeros(len(times), dtype=bool)
+        if not self._span.of_events:
+            previous, gaps = gaps_of(groups, times, last_times, self._span.length)
+            gaps &= self._forgets_keys
+        # Whether a key falls silent is not sure yet in a trial.
+        if not self._span.of_events and not self._is_trial:
+            closings = self._close(keys, states, groups, times, previous, silent, before, watermark)
+            query_groups = np.concatenate((query_groups, closings[0]))
+            query_times = np.concatenate((query_times, closings[1]))
+
+        wanted = query_times > absorbed_watermarks[query_groups]
+        query_groups, query_times = _distinct_pairs(query_groups[wanted], query_times[wanted])
+        runs = cut(groups, gaps, times, len(keys), query_groups, query_times)
+        answered = self._run(
+            keys, states, runs, events, order, groups, query_groups, query_times, watermark
+        )
+        source_offsets = offsets[np.searchsorted(watermarks, query_times)]
+        return self._written(keys, query_groups, query_times, source_offsets, answered)
+
+    def _insert_and_publish(
+        self,
+        publisher: Publisher,
+        events: Events,
+        before: int,
+        offsets: Int64s,
+        watermarks: Int64s,
+    ) -> tuple[list[_Placed], list[Publication | Clock]]:
+        """Insert events as `_insert` does, but tick by tick, and publish the states between."""
+        touched: dict[Place, _Placed] = {}
+        published: list[Publication | Clock] = [*publisher.clocks(before, offsets, watermarks)]
+
+        def insert(part: Events, until: Int64s) -> None:
+            # `before` is that of the batch: what a key with events in a later part only comes to
+            # at the ticks of this one is found with them. What it has been found to come to twice
+            # is the same.
+            touched.update((p[0], p) for p in self._insert(part, before, offsets, until))
+
+        done = 0
+        for tick in publisher.ticks(events, self._cache, before, int(watermarks[-1])):
+            end = int(np.searchsorted(events.times, tick))
+            insert(events.between(done, end), np.minimum(watermarks, tick - 1))
+            passed = int(offsets[np.searchsorted(watermarks, tick)])
+            published += publisher.at(tick, self._cache, passed)
+            done = end
+        insert(events.between(done, len(events)), watermarks)
+        # Of one tick the synopses come first: the clock says that there are no more.
+        published.sort(key=lambda item: (item.tick, isinstance(item, Clock)))
+        return sorted(touched.values(), key=_place), published
+
+    def _answer_untouched(
+        self, due: DueSlice, offsets: Int64s, watermarks: Int64s
+    ) -> list[_Placed]:
+        """What keys without events come to, in any order; their states stay as they are."""
+        keys = list({key for _, key in (*due.opened, *due.closing)})
+        states = self._cache.read(keys)
+        group_of = {key: group for group, key in enumerate(keys)}
+        queries = [(group_of[key], tick) for tick, key in due.opened]
+        for _, key in due.closing:
+            group = group_of[key]
+            last_time = states[group].last_time
+            tick = event_time.closing_tick(last_time, self._span.length, self._every)
+            if (tick, key) >= due.end:
+                self._closing.arm(key, tick)
+                continue
+            queries.append((group, tick))
+            if self._forgets_keys:
+                self._closed[key] = self._next_offset - 1
+        queries = [(group, tick) for group, tick in queries if tick > states[group].watermark]
+        if not queries:
+            return []
+        groups, ticks = _distinct_pairs(_column(queries, 0), _column(queries, 1))
+        asked, groups = np.unique(groups, return_inverse=True)
+        keys = [keys[group] for group in asked.tolist()]
+        states = [states[group] for group in asked.tolist()]
+        times = ticks
+        if self._span.of_events:
+            times = np.array([state.number for state in states], np.int64)[groups] + 1
+        none = Events.none(self._columns)
+        work = self._work(
+            np.zeros(len(keys) + 1, np.int64),
+            none.times,
+            none,
+            none.offsets,
+            np.searchsorted(groups, np.arange(len(keys) + 1)),
+            times,
+        )
+        answered = {
+            runner: self._answer(runner, [state.synopses[i] for state in states], work)
+            for i, runner in enumerate(self._runners)
+        }
+        source_offsets = offsets[np.searchsorted(watermarks, ticks)]
+        return self._written(keys, groups, ticks, source_offsets, answered)
+
+    def _close(
+        self,
+        keys: list[str],
+        states: list[KeyState],
+        groups: Int64s,
+        times: Int64s,
+        previous: Int64s,
+        silent: list[int],
+        before: int,
+        watermark: int,
+    ) -> tuple[Int64s, Int64s]:
+        """Find the closing ticks that the watermark passed after `before`, as (groups, ticks); note
+        the keys that stay closed, and when the others are due.
+        """
+        ticks = event_time.closing_tick(previous, self._span.length, self._every)
+        between = (previous != NO_TIME) & (ticks > before) & (times >= ticks)
+        found_groups, found_ticks = [groups[between]], [ticks[between]]
+        touched = np.flatnonzero(np.diff(groups, append=-1))  # the last event of each group
+        newest = dict(zip(groups[touched].tolist(), times[touched].tolist(), strict=True))
+        for group in silent:
+            newest.setdefault(group, states[group].last_time)
+        closed = []
+        for group, last_time in newest.items():
+            tick = event_time.closing_tick(last_time, self._span.length, self._every)
+            if tick <= watermark:
+                closed.append((group, tick))
+                if self._forgets_keys:
+                    self._closed[keys[group]] = self._next_offset - 1
+                continue
+            self._closed.pop(keys[group], None)
+            # A timer that is armed stays where it is, and is looked at again when it is due: a busy
+            # key would leave one behind at every tick.
+            if keys[group] not in self._closing:
+                self._closing.arm(keys[group], tick)
+        found_groups.append(np.array([group for group, _ in closed], np.int64))
+        found_ticks.append(np.array([tick for _, tick in closed], np.int64))
+        return np.concatenate(found_groups), np.concatenate(found_ticks)
+
+    def _run(
+        self,
+        keys: list[str],
+        states: list[KeyState],
+        runs: KeyRuns,
+        events: Events,
+        order: Int64s,
+        groups: Int64s,
+        query_groups: Int64s,
+        query_times: Int64s,
+        watermark: int,
+    ) -> dict[Runner, Answered]:
+        """Run every synopsis over all keys; keep the new states; return the answers."""
+        times = events.times[order]
+        numbers = np.array([state.number for state in states], np.int64)
+        starts = np.searchsorted(groups, np.arange(len(keys) + 1))
+        if self._span.of_events:
+            # Events are numbered by key, and the numbers stand for times: so a window of time is
+            # a window of events.
+            counts = _events_before(groups, times, query_groups, query_times, starts)
+            query_times = numbers[query_groups] + counts + 1
+            times = numbers[groups] + np.arange(len(groups)) - starts[groups] + 1
+        work = self._work(
+            runs.starts,
+            times,
+            events,
+            order,
+            np.searchsorted(runs.run_of, np.arange(len(runs.starts))),
+            query_times,
+        )
+        answered: dict[Runner, Answered] = {}
+        before: list[bytes | None] = [None] * (len(runs.starts) - 1)
+        for i, runner in enumerate(self._runners):
+            for run, state in zip(runs.first.tolist(), states, strict=True):
+                before[run] = state.synopses[i] if state.synopses else None
+            answered[runner] = self._answer(runner, before, work)
+        touched = np.flatnonzero(starts[1:] > starts[:-1])
+        newest = starts[touched + 1] - 1
+        last_runs = runs.last[touched]
+        # A run that started anew has none of the events before.
+        number = np.where(runs.first[touched] == last_runs, numbers[touched], 0)
+        number += runs.starts[last_runs + 1] - runs.starts[last_runs]
+        last_times = events.times[order[newest]]
+        offset = self._next_offset - 1
+        for group, run, last_time, events_in_all in zip(
+            touched.tolist(), last_runs.tolist(), last_times.tolist(), number.tolist(), strict=True
+        ):
+            synopses = [result.states[run] for result in answered.values()]
+            key = keys[group]
+            used = self._used.get(key, states[group].used)
+            written = encode_key_state(watermark, offset, last_time, events_in_all, synopses, used)
+            self._cache.put(key, written)
+        return answered
+
+    def _work(
+        self,
+        starts: Int64s,
+        times: Int64s,
+        events: Events,
+        order: Int64s,
+        query_starts: Int64s,
+        query_times: Int64s,
+    ) -> Work:
+        """What runners do; `times` are those of the events in `order`."""
+        return Work(
+            starts,
+            times,
+            {
+                column.path: values[order]
+                for column, values in zip(self._columns.numbers, events.numbers, strict=True)
+            },
+            {
+                column.path: _item_column(texts, order)
+                for column, texts in zip(self._columns.items, events.items, strict=True)
+            },
+            query_starts,
+            query_times,
+            self._windows,
+        )
+
+    def _answer(self, runner: Runner, states: list[bytes | None], work: Work) -> Answered:
+        started = perf_counter()
+        try:
+            return runner.run(states, work)
+        except WindowTooLargeError as error:
+            raise SlidestatError(
+                f"The {runner.meaning} has outgrown its window: {error}.",
+                "Give the statistic fewer decimals, or the topology a shorter span.",
+            ) from error
+        except SynopsisError as error:
+            raise SlidestatError(
+                f"A stored state is not that of the {runner.meaning}: {error}.",
+                "Delete the worker's data folder; it is restored from the changelog.",
+            ) from error
+        finally:
+            self._observed.kernel_s += perf_counter() - started
+
+    def _written(
+        self,
+        keys: list[str],
+        groups: Int64s,
+        ticks: Int64s,
+        source_offsets: Int64s,
+        answered: Mapping[Runner, Answered],
+    ) -> list[_Placed]:
+        """The emission of each query, in order; none of what the referee answers for."""
+        hidden = self._answered_by_referee
+        by_name = sorted(range(len(keys)), key=keys.__getitem__)
+        ranks = np.empty(len(keys), np.int64)
+        ranks[by_name] = np.arange(len(keys))
+        order = np.lexsort((ranks[groups], ticks))
+        if hidden:
+            shown = np.array([key not in hidden for key in keys], bool)
+            order = order[shown[groups[order]]]
+        if not len(order):
+            return []
+        names = [keys[group] for group in groups[order].tolist()]
+        ticks = ticks[order]
+        records = self._encoder.encode(
+            answered, order, names, ticks, source_offsets[order], provisional=self._is_trial
+        )
+        return list(zip(zip(ticks.tolist(), names, strict=True), records, strict=True))
+
+
+def _letter(batch: RecordBatch, refusal: Refusal) -> Letter:
+    row = refusal.row
+    return Letter(
+        int(batch.offsets[row]),
+        batch.keys[row],
+        batch.values[row],
+        batch.timestamps[row],
+        refusal.reason,
+        refusal.detail,
+    )
+
+
+def _group(keys: list[str]) -> tuple[list[str], Int64s]:
+    """(the distinct keys, for each of `keys` its place there)."""
+    encoded = pa.array(keys, pa.string()).dictionary_encode()
+    groups = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return encoded.dictionary.to_pylist(), groups
+
+
+def _column(pairs: list[tuple[int, int]], place: int) -> Int64s:
+    return np.array([pair[place] for pair in pairs], np.int64)
+
+
+def _item_column(texts: list[str], order: Int64s) -> ItemColumn:
+    """The items of events in this order."""
+    encoded = pa.array(texts, pa.string()).dictionary_encode()
+    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return ItemColumn(encoded.dictionary.to_pylist(), codes[order])
+
+
+def _events_before(
+    groups: Int64s, times: Int64s, query_groups: Int64s, query_times: Int64s, starts: Int64s
+) -> Int64s:
+    """int64[Q]: how many events of its group lie before each query."""
+    events = np.stack((groups, times, np.ones_like(groups)))
+    queries = np.stack((query_groups, query_times, np.zeros_like(query_groups)))
+    both = np.concatenate((queries, events), axis=1)
+    # A query stands before the events of its own time.
+    order = np.lexsort((both[2], both[1], both[0]))
+    passed = np.cumsum(both[2][order])
+    places = np.empty(len(order), np.int64)
+    places[order] = passed
+    return places[: len(query_groups)] - starts[query_groups]
+
+
+def _distinct_pairs(groups: Int64s, ticks: Int64s) -> tuple[Int64s, Int64s]:
+    """The distinct (group, tick) in order."""
+    order = np.lexsort((ticks, groups))
+    groups, ticks = groups[order], ticks[order]
+    first = np.ones(len(groups), dtype=bool)
+    first[1:] = (groups[1:] != groups[:-1]) | (ticks[1:] != ticks[:-1])
+    return groups[first], ticks[first]

@@ -1,0 +1,157 @@
+"""What of a key's values fits into its windows; what does not is refused as it arrives.
+
+A sum or a spread can hold some 2^18 of the largest values that it takes in a window, and no state
+may outgrow its synopsis: one key would stop all others. So the span is cut into stretches of event
+time, [k span, (k + 1) span), and of each stretch a key has a quota: 2^16 of the largest values. A
+value is charged to it in steps, 2^16 of which are the largest value; what is less than a step is
+not charged, and never refused. Once the quota is used up, what would be charged is refused.
+
+It suffices: a window touches two stretches, so what was charged is at most 2 (2^16 + 1) of the
+largest values, and less than a step of each event is not. That comes to 2^17 of the largest after
+2^33 events of one key in one window.
+
+It is a function of the records' order alone. Values are charged in order of their offsets, when
+they arrive, waiting or not. A state remembers, for each stretch, what was charged up to its own
+offset and the last offset that was: a record that is read again behind that one was refused before,
+and one that the state has not seen is judged as if it came for the first time. Stored, an entry is
+three little-endian 64-bit integers: stretch, charged steps, last offset.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.declare.fields import field_text
+from slidestat.declare.topology import Topology
+from slidestat.engine.events import Events
+from slidestat.engine.keys.key_state import KeyState
+
+Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
+
+STEPS = 1 << 16
+"""Of the largest value."""
+
+QUOTA = STEPS << 16
+"""Steps of a stretch."""
+
+# Those that are used up must be known while their records may be read again: what is read between
+# two flushes does not come to so many of a key.
+_KEPT_STRETCHES = 64
+
+_Used = dict[int, tuple[int, int]]
+_NOTHING = (0, -1)
+
+
+class Judgement(NamedTuple):
+    """The rows of the new events that are refused, int64[r] rising, and what keys have used of
+    their quotas, as it is stored; keys that are not there have used what their states say.
+    """
+
+    refused: Int64s
+    used: dict[str, bytes]
+
+
+class Quota:
+    """The quotas of a partition's keys. 6 ns an event; charged, about 0.5 microseconds."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._span = topology.span_length.length
+        # The place of each column that counts, and the largest value there.
+        self._largest = topology.filling_columns
+        paths = [topology.columns.numbers[place].path for place in self._largest]
+        self._fields = ", ".join(map(field_text, paths))
+
+    def judge(
+        self,
+        new: Events,
+        waiting: Events,
+        states_of: Callable[[list[str]], list[KeyState]],
+        watermark: int,
+    ) -> Judgement:
+        """Charge `new` events, which are on time, in offset order and later than those `waiting`;
+        `watermark` is the one after them.
+        """
+        found = [(events, self._charges(events.numbers)) for events in (waiting, new)]
+        charged = [np.flatnonzero(charges) for _, charges in found]
+        if not any(map(len, charged)):
+            return Judgement(np.empty(0, np.int64), {})
+        offsets, times, charges = (
+            np.concatenate(columns)
+            for columns in zip(
+                *(
+                    (events.offsets[rows], events.times[rows], steps[rows])
+                    for (events, steps), rows in zip(found, charged, strict=True)
+                ),
+                strict=True,
+            )
+        )
+        names = [
+            events.keys[row]
+            for (events, _), rows in zip(found, charged, strict=True)
+            for row in rows.tolist()
+        ]
+        keys = list(dict.fromkeys(names))
+        place_of = {key: place for place, key in enumerate(keys)}
+        groups = np.array([place_of[name] for name in names], np.int64)
+        states = states_of(keys)
+        used = [_decode(state.used) for state in states]
+
+        stretches = times // self._span
+        order = np.lexsort((offsets, stretches, groups))
+        groups, stretches, offsets = groups[order], stretches[order], offsets[order]
+        first = np.ones(len(order), dtype=bool)
+        first[1:] = (groups[1:] != groups[:-1]) | (stretches[1:] != stretches[:-1])
+        starts = np.flatnonzero(first)
+        account = np.cumsum(first) - 1
+        owners = list(zip(groups[starts].tolist(), stretches[starts].tolist(), strict=True))
+        known = np.array([used[group].get(at, _NOTHING) for group, at in owners], np.int64)
+
+        seen = offsets <= np.array([state.offset for state in states], np.int64)[groups]
+        charges = np.where(seen, 0, charges[order])
+        # What is refused is counted here too: from the first that is, all of the stretch are.
+        before = np.cumsum(charges) - charges
+        before += known[account, 0] - before[starts][account]
+        refused = (before >= QUOTA) & (~seen | (offsets > known[account, 1]))
+        taken = ~refused & ~seen
+        last = np.flatnonzero(taken)
+        for place, row in dict(zip(account[last].tolist(), last.tolist(), strict=True)).items():
+            group, at = owners[place]
+            used[group][at] = int(before[row] + charges[row]), int(offsets[row])
+        changed = dict.fromkeys(groups[taken].tolist())
+        oldest = watermark // self._span
+        rows = np.concatenate((np.full(len(charged[0]), -1), charged[1]))[order][refused]
+        return Judgement(
+            np.sort(rows), {keys[group]: _encode(used[group], oldest) for group in changed}
+        )
+
+    def refusal(self, time: int) -> str:
+        """Why an event of this time was refused."""
+        start = time // self._span * self._span
+        return (
+            f"{self._fields}: the key's values from {start} to {start + self._span} ms are as many"
+            " and as large as its windows can hold"
+        )
+
+    def _charges(self, numbers: tuple[Float64s, ...]) -> Int64s:
+        """int64[n]: the steps of each event, the most of any of its values."""
+        count = len(numbers[0]) if numbers else 0
+        charges = np.zeros(count, np.int64)
+        for place, largest in self._largest.items():
+            steps = np.abs(numbers[place]) * (STEPS / largest)
+            if count and steps.max() >= 1:
+                np.maximum(charges, steps.astype(np.int64), out=charges)
+        return charges
+
+
+def _decode(stored: bytes) -> _Used:
+    entries = np.frombuffer(stored, "<i8").reshape(-1, 3).tolist()
+    return {stretch: (charged, last) for stretch, charged, last in entries}
+
+
+def _encode(used: _Used, oldest: int) -> bytes:
+    """Nothing comes to stretches before `oldest` but what is read again."""
+    kept = [(at, *entry) for at, entry in used.items() if at >= oldest or entry[0] >= QUOTA]
+    return np.array(sorted(kept)[-_KEPT_STRETCHES:], "<i8").tobytes()

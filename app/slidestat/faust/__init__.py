@@ -1,0 +1,1 @@
+"""The worker: Faust's consumer with batches, tables, checkpoints, start and shutdown."""

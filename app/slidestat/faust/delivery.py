@@ -1,0 +1,290 @@
+"""Faust, with batches: an agent receives all that one fetch brought for one partition at once.
+
+Faust makes a message of every record, which costs it most of its time. Here a fetched partition of
+a batch topic is one message whose value is a RecordBatch and whose offset is that of its last
+record. Changelog topics are delivered as Faust always does.
+
+Offsets of batch topics are not derived from acknowledged messages. Faust's tracking would take the
+records inside a batch for a gap; and what may be committed depends on what has been written, not on
+what an agent has seen. So whoever owns the state says, at each commit, up to where everything is
+durable (`BatchApp.before_commit`), and exactly that is committed.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple, cast
+
+import faust
+import numpy as np
+from aiokafka import AIOKafkaConsumer
+from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, Transport
+from faust.types import TP
+from faust.types.tuples import ConsumerMessage
+from faust.web.base import Web
+
+from slidestat.engine.records import RecordBatch
+
+_REBALANCE_CHECK_S = 0.02
+# A fetch that finds nothing waits for half a second.
+_RECENT_FETCH_MS = 2_000
+
+
+async def _nothing_durable() -> Mapping[TP, int]:
+    return {}
+
+
+def _nothing_needed(_tp: TP) -> int:
+    return sys.maxsize
+
+
+class BatchConsumerThread(AIOKafkaConsumerThread):
+    """The thread that fetches, and coalesces what it fetched of batch topics.
+
+    Their records stay as they were parsed: aiokafka makes a ConsumerRecord of each, which alone
+    takes half of a busy worker's time.
+    """
+
+    consumer: "BatchConsumer"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._reached: dict[TP, _Reached] = {}
+
+    def _create_worker_consumer(self, transport: Transport) -> AIOKafkaConsumer:
+        consumer = super()._create_worker_consumer(transport)
+        # Faust reads what a producer has taken back, unless it works in transactions itself.
+        consumer._isolation_level = "read_committed"
+        return consumer
+
+    def verify_event_path(self, now: float, tp: TP) -> None:
+        """Faust's look for streams that stand still, which only warns."""
+        # aiokafka asserts that a partition has a position, and one just given may have none yet:
+        # a worker must not end of it.
+        with suppress(AssertionError):
+            super().verify_event_path(now, tp)
+
+    async def on_thread_stop(self) -> None:
+        """Stop fetching."""
+        # aiokafka has left the group when it comes to cancel a fetch that waits for a broker, and
+        # then takes the cancellation for its own: the thread would die of it, and hold up the rest.
+        with suppress(asyncio.CancelledError):
+            await super().on_thread_stop()
+
+    async def _fetch_records(
+        self,
+        consumer: AIOKafkaConsumer,
+        active_partitions: set[TP],
+        timeout: float | None = None,
+        max_records: int | None = None,
+    ) -> Mapping[TP, list[Any]]:
+        batch_topics = self.consumer.app.batch_topics
+        before = _positions(consumer)
+        for tp, fetched in consumer._fetcher._records.items():
+            # What comes while this call waits is not seen here and arrives as ConsumerRecords:
+            # the attributes that are read are the same.
+            records = getattr(fetched, "_partition_records", None)
+            if records is not None and tp.topic in batch_topics:
+                records._consumer_record = _as_parsed
+        fetched_records: Mapping[TP, list[Any]] = await super()._fetch_records(
+            consumer, active_partitions, timeout, max_records
+        )
+        after = _positions(consumer)
+        delivered = dict(fetched_records)
+        for tp, position in before.items():
+            if tp.topic not in batch_topics:
+                continue
+            # A fetch goes on behind transaction markers and what else holds no records; nothing
+            # lies between there and the end of the last batch.
+            reached = self._reached.get(tp)
+            end = reached.end if reached and reached.position == position else position
+            if tp in delivered:
+                delivered[tp] = [_as_batch(tp, delivered[tp], end)]
+                end = int(delivered[tp][0].offsets[-1]) + 1
+            self._reached[tp] = _Reached(after.get(tp, position), end)
+        for tp, records in delivered.items():
+            if tp.topic in batch_topics and tp not in before:
+                delivered[tp] = [_as_batch(tp, records, 0)]
+        return delivered
+
+
+class _Reached(NamedTuple):
+    """Where a partition's next fetch begins, and where the records before it end."""
+
+    position: int
+    end: int
+
+
+def _positions(consumer: AIOKafkaConsumer) -> dict[TP, int]:
+    assignment = consumer._subscription.subscription.assignment
+    positions = assignment.all_consumed_offsets() if assignment else {}
+    return {tp: position.offset for tp, position in positions.items()}
+
+
+def _as_parsed(_tp: TP, record: Any) -> Any:
+    return record
+
+
+class BatchConsumer(Consumer):
+    """Faust's consumer, with batches and with offsets that the app answers for."""
+
+    app: "BatchApp"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._durable: dict[TP, int] = {}
+        # The end of the last batch that was handed on.
+        self._delivered: dict[TP, int] = {}
+
+    def _new_consumer_thread(self) -> BatchConsumerThread:
+        return BatchConsumerThread(self, loop=self.loop, beacon=self.beacon)
+
+    async def _getmany(
+        self, active_partitions: set[TP] | None, timeout: float
+    ) -> Mapping[TP, list[Any]]:
+        batch_topics = self.app.batch_topics
+        rebalances = self.app.rebalancing_count
+        if self.app.rebalancing:
+            # Faust lets everything flow to restore tables, then seeks the other partitions, then
+            # clears what waits for the agents: a batch fetched meanwhile could vanish.
+            active_partitions = {
+                tp for tp in active_partitions or () if tp.topic not in batch_topics
+            }
+            if not active_partitions:
+                await self.sleep(_REBALANCE_CHECK_S)
+                return {}
+        fetched: Mapping[TP, list[Any]] = await super()._getmany(active_partitions, timeout)
+        if self.app.rebalancing or self.app.rebalancing_count != rebalances:
+            others = {tp: found for tp, found in fetched.items() if tp.topic not in batch_topics}
+            if len(others) < len(fetched):
+                await self.perform_seek()  # a rebalance overtook the fetch: read it again
+            return others
+        return fetched
+
+    def is_end(self, tp: TP, offset: int) -> bool:
+        """Whether nothing that comes from `offset` on is known or on its way, and a fetch of a
+        moment ago has seen it. A worker that was stopped for a while does not know.
+        """
+        assignment = self._thread._ensure_consumer()._subscription.subscription.assignment
+        if self._delivered.get(tp, 0) > offset or tp not in assignment.tps:
+            return False
+        state = assignment.state_value(tp)
+        fetched = state.timestamp
+        if fetched is None or not state.has_valid_position:
+            return False
+        is_recent = time.time() * 1000 - fetched < _RECENT_FETCH_MS
+        return is_recent and bool(state.position >= state.highwater)
+
+    def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
+        if not isinstance(record, RecordBatch):
+            return super()._to_message(tp, record)
+        self._delivered[tp] = int(record.offsets[-1]) + 1
+        return ConsumerMessage(
+            record.topic,
+            record.partition,
+            int(record.offsets[-1]),
+            record.timestamps[-1] / 1000,
+            0,
+            [],
+            None,
+            cast(bytes, record),  # Faust's "raw" codec hands any value on as it is
+            None,
+            0,
+            0,
+            tp,
+            generation_id=self.app.consumer_generation_id,
+        )
+
+    async def seek_to_committed(self) -> Mapping[TP, int]:
+        """Seek to the committed offsets; to the beginning where nothing is committed yet.
+
+        aiokafka leaves such partitions where they are. But a fetch that a rebalance interrupted has
+        moved them on already, and what it brought was dropped: it would never be read.
+
+        A partition is read from further back where a state needs it: it was left out of the group's
+        workers for a while, or is new to them.
+        """
+        offsets = dict(await super().seek_to_committed())
+        unread = [tp for tp, offset in offsets.items() if not offset or offset < 0]
+        unread = [tp for tp in unread if tp.topic in self.app.batch_topics]
+        for tp, offset in offsets.items():
+            if tp.topic in self.app.batch_topics and tp not in unread:
+                offsets[tp] = min(offset, self.app.needed_offset(tp))
+                if offsets[tp] == 0:
+                    unread.append(tp)
+                elif offsets[tp] < offset:
+                    await self._thread.seek_wait({tp: offsets[tp]})
+        if unread:
+            await self._thread.seek_to_beginning(*unread)
+        return offsets
+
+    async def force_commit(
+        self, topics: Iterable[Any] | None = None, start_new_transaction: bool = True
+    ) -> bool:
+        if self.crashed:
+            # Its thread has ended: a commit would wait for it for ever.
+            return False
+        self._durable.update(await self.app.before_commit())
+        return bool(await super().force_commit(topics, start_new_transaction))
+
+    def _filter_tps_with_pending_acks(self, topics: Any = None) -> Iterator[TP]:
+        for tp in super()._filter_tps_with_pending_acks(topics):
+            if tp.topic not in self.app.batch_topics:
+                yield tp
+        for tp in self._durable:
+            if topics is None or tp in topics or tp.topic in topics:
+                yield tp
+
+    def _new_offset(self, tp: TP) -> int | None:
+        if tp.topic not in self.app.batch_topics:
+            return super()._new_offset(tp)
+        # Acknowledgements still tell a rebalance which messages are in flight; as offsets they
+        # would only pile up.
+        self._acked[tp].clear()
+        self._acked_index[tp].clear()
+        return self._durable.pop(tp, None)
+
+    async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
+        if tp.topic not in self.app.batch_topics:
+            await super()._add_gap(tp, offset_from, offset_to)
+
+
+class BatchTransport(Transport):
+    """Faust's Kafka transport with the batch consumer."""
+
+    Consumer = BatchConsumer
+
+
+class BatchApp(faust.App):
+    """A Faust app whose `batch_topics` arrive as RecordBatch values.
+
+    `before_commit` is awaited before offsets are committed: it makes what it can durable and
+    returns, for each partition of the batch topics, the offset from which reading may start again.
+    `needed_offset` tells from where a partition must be read at the latest, whatever is committed.
+    `make_web` makes its web server.
+    """
+
+    batch_topics: frozenset[str] = frozenset()
+    before_commit: Callable[[], Awaitable[Mapping[TP, int]]] = staticmethod(_nothing_durable)
+    needed_offset: Callable[[TP], int] = staticmethod(_nothing_needed)
+    make_web: Callable[[], Web]
+
+    def _new_web(self) -> Web:
+        return self.make_web()
+
+    def _new_transport(self) -> BatchTransport:
+        return BatchTransport(self.conf.broker_consumer, self)
+
+
+def _as_batch(tp: TP, records: list[Any], start_offset: int) -> RecordBatch:
+    return RecordBatch(
+        topic=tp.topic,
+        partition=tp.partition,
+        offsets=np.fromiter((record.offset for record in records), np.int64, len(records)),
+        keys=[record.key for record in records],
+        values=[record.value for record in records],
+        timestamps=[record.timestamp for record in records],
+        start_offset=min(start_offset, records[0].offset),  # a seek may have gone further back
+    )

@@ -1,0 +1,61 @@
+"""A letter as a record: the original's bytes, or where they are too many, the beginning of them.
+
+A batch that a producer has compressed may hold a record that is larger than the topic's limit, and
+than what a letter topic takes: a letter that could not be sent would stop the worker, and every
+worker after it. So such a letter keeps the beginning, and says how many bytes there were; the rest
+stands at the letter's position in the source.
+"""
+
+from typing import NamedTuple
+
+from slidestat.engine.partition import Letter
+from slidestat.kafka.producer import MAX_MESSAGE_BYTES
+from slidestat.schemas.dead_letter import (
+    KEY_BYTES,
+    ORIGINAL_KEY,
+    VALUE_BYTES,
+    DeadLetterHeaders,
+    dead_letter_key,
+)
+
+# Key, headers and what Kafka puts around a record.
+AROUND_BYTES = 8 * 2**10
+
+LETTER_BYTES = MAX_MESSAGE_BYTES - AROUND_BYTES
+"""Of the original's key and value together, in a letter topic that takes the largest records."""
+
+_KEPT_BYTES = 64 * 2**10
+
+
+class LetterRecord(NamedTuple):
+    """What is sent to a letter topic."""
+
+    key: bytes
+    value: bytes | None
+    timestamp: int
+    headers: list[tuple[str, bytes]]
+
+
+def letter_record(
+    letter: Letter, topology: str, topic: str, partition: int, room: int = LETTER_BYTES
+) -> LetterRecord:
+    """The letter of `topology` about a record of `topic`; key and value are cut to their first 64
+    KiB where they have more than `room` bytes together.
+    """
+    headers = DeadLetterHeaders(
+        letter.reason, letter.detail, topic, partition, letter.offset, topology
+    ).encode()
+    key, value = letter.key, letter.value
+    if len(key or b"") + len(value or b"") > room:
+        kept = min(_KEPT_BYTES, room // 2)
+        if key is not None and len(key) > kept:
+            headers.append((KEY_BYTES, b"%d" % len(key)))
+            key = key[:kept]
+        if value is not None and len(value) > kept:
+            headers.append((VALUE_BYTES, b"%d" % len(value)))
+            value = value[:kept]
+    if key is not None:
+        headers.append((ORIGINAL_KEY, key))
+    return LetterRecord(
+        dead_letter_key(topic, partition, letter.offset), value, max(letter.timestamp, 0), headers
+    )

@@ -1,0 +1,356 @@
+"""All partitions of a topology in one worker: batches in, records and states out, in safe order.
+
+The order of a flush is what the promises rest on: statistics and letters are acknowledged before
+the states that passed them are written, and states before the source offsets are committed. A crash
+between any two steps repeats work, whose records carry the same keys and bytes, and loses nothing.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from faust.types import TP
+from msgspec.structs import astuple
+
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoint import NO_TIME, Checkpoint, Counters, decode_checkpoint
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.emissions.emission import OutputRecord
+from slidestat.engine.emissions.output_codec import EmissionCodec, JsonCodec
+from slidestat.engine.partition import Letter, PartitionProcessor, Snapshot
+from slidestat.engine.publishing import SynopsisRecord, SynopsisTopic
+from slidestat.engine.records import RecordBatch
+from slidestat.errors import SlidestatError
+from slidestat.faust.letter_record import LETTER_BYTES, letter_record
+from slidestat.faust.progress import Progress
+from slidestat.faust.table import StateTable, TablePartition
+from slidestat.kafka.producer import BulkProducer
+from slidestat.live.live_query import stored_view
+from slidestat.live.live_topology import View
+from slidestat.live.observed import Observed
+from slidestat.log import tell
+from slidestat.referee.referee_partition import RefereeProcessor
+from slidestat.schemas.query import PartitionStatus
+
+
+class SourceOffsets(Protocol):
+    """What the consumer knows of a partition of the source topic."""
+
+    def end(self, partition: int) -> int | None:
+        """The offset after its last record, as of the last fetch."""
+
+    def is_end(self, partition: int, offset: int) -> bool:
+        """Whether there is nothing from `offset` on, as a fetch of a moment ago has seen."""
+
+    async def earliest(self, partition: int) -> int:
+        """The offset of the first record that the broker still has."""
+
+
+class Pipeline:
+    """Feeds batches to partition processors and makes their results durable."""
+
+    def __init__(
+        self,
+        topology: Topology | Referee,
+        table: StateTable,
+        outputs: BulkProducer,
+        offsets: SourceOffsets,
+        progress: Progress,
+        codec: EmissionCodec | None = None,
+        silent_until: Mapping[int, int] | None = None,
+        partitions: int = 1,
+        letter_bytes: int = LETTER_BYTES,
+    ) -> None:
+        self._topology = topology
+        self._letter_bytes = letter_bytes
+        self._codec = codec or JsonCodec()
+        self._table = table
+        self._silent_until = silent_until or {}
+        self._outputs = outputs
+        self._offsets = offsets
+        self.progress = progress
+        self.observed = Observed(topology.name)
+        if isinstance(topology, Topology):
+            self._decoder = EventDecoder(topology)
+            self._synopses = SynopsisTopic(topology, partitions)
+        self._processors: dict[int, PartitionProcessor | RefereeProcessor] = {}
+        self._stores: dict[int, TablePartition] = {}
+        self._arrived: dict[int, float] = {}
+
+    def needed_offset(self, partition: int) -> int:
+        """From where a partition must be read for the state that is stored here.
+
+        Raises SlidestatError for a state of another topology.
+        """
+        return self._stored(self._table.partition(partition)).next_offset
+
+    def next_offset(self, partition: int) -> int:
+        """Up to where a partition has been taken in."""
+        processor = self._processors.get(partition)
+        return processor.next_offset if processor else self.needed_offset(partition)
+
+    async def check_order(self, batch: RecordBatch) -> bool:
+        """Whether `batch` is to be processed; False if its partition was given up meanwhile.
+
+        Raises SlidestatError if records before it were not delivered, or it is of a topic that was
+        made anew. Faust drops what it has
+        fetched when a rebalance comes, and reads it again; should that ever go wrong, a worker that
+        stops goes on from where its state ends, and one that did not notice would lose events.
+        """
+        processor = self._processors.get(batch.partition)
+        if processor is not None:
+            expected = processor.next_offset
+        else:
+            expected = self.needed_offset(batch.partition)
+        end = self._offsets.end(batch.partition)
+        if end is not None and expected > end:
+            raise SlidestatError(
+                f"Topic {batch.topic!r} partition {batch.partition} ends at offset {end}, but the"
+                f" stored state has read up to {expected}: the topic was made anew.",
+                "Give the topology another name, or delete the data folder and the topic"
+                f" {self._table.changelog_topic!r}.",
+            )
+        if batch.start_offset <= expected:
+            return True
+        processors = self._processors
+        earliest = await self._offsets.earliest(batch.partition)
+        if processors is not self._processors:
+            return False
+        if batch.start_offset > earliest:  # else the broker has deleted what lies between
+            raise SlidestatError(
+                f"Records {expected} to {batch.start_offset - 1} of {batch.topic!r} partition"
+                f" {batch.partition} were not delivered.",
+                "Start the worker again: it reads them from where its state ends.",
+            )
+        return True
+
+    async def process(self, batch: RecordBatch) -> bool:
+        """Absorb a batch and queue what it leads to, slice by slice; False if the partition was
+        given up meanwhile, and what is left of the batch is another worker's.
+        """
+        processors, partition = self._processors, batch.partition
+        if partition not in processors:
+            self._open(partition)
+        processor = processors[partition]
+        started = time.monotonic()
+        new_records = len(batch.since(processor.next_offset))
+        letters: list[Letter] = []
+        try:
+            for effects in processor.steps(batch):
+                self._emit(effects.emissions, partition, started)
+                if effects.published:
+                    self._publish(self._synopses.records(effects.published, partition))
+                letters += (*effects.dead_letters, *effects.late)
+                for letter in effects.dead_letters:
+                    self._send(letter, batch, self._topology.dead_letter_topic)
+                for letter in effects.late:
+                    self._send(letter, batch, self._topology.late_topic)
+                await self._outputs.room()
+                if processors is not self._processors:
+                    return False
+        except BaseException:
+            # Half of a batch must not be written as if it were all.
+            processors.pop(partition, None)
+            raise
+        self.observed.processed(batch, letters, new_records, started)
+        self._arrived[partition] = time.monotonic()
+        self.progress.read(len(batch))
+        return True
+
+    def open(self, partitions: Iterable[int]) -> None:
+        """Take up partitions that this worker holds, though they may bring nothing: also a key that
+        is silent already has its last emission, provisional ones and deletion to come.
+
+        Raises SlidestatError for a state of another topology.
+        """
+        for partition in partitions:
+            if partition not in self._processors:
+                self._open(partition)
+
+    async def look_ahead(self) -> None:
+        """Emit provisionally for the partitions that have brought nothing for the topology's
+        `idle`, if it has one, and wait until it is acknowledged: one that came later could
+        replace what another worker has emitted meanwhile.
+        """
+        if not self._topology.idle_ms:
+            return
+        processors, has_emitted = self._processors, False
+        waited_since = time.monotonic() - self._topology.idle_ms / 1000
+        for partition, processor in tuple(processors.items()):
+            if processors is not self._processors:
+                break
+            is_idle = self._arrived[partition] <= waited_since
+            if not is_idle or not self._offsets.is_end(partition, processor.next_offset):
+                continue
+            now = int(time.time() * 1000)  # Event times are those of the real world.
+            for emissions in processor.provisional(now):
+                has_emitted = True
+                self._emit(emissions, partition, None)
+                await self._outputs.room()
+                if processors is not self._processors:
+                    break
+            if processors is self._processors and isinstance(processor, PartitionProcessor):
+                ahead = processor.published_ahead(now)
+                if ahead:
+                    has_emitted = True
+                    self._publish(self._synopses.records(ahead, partition, provisional=True))
+        if has_emitted:
+            await self._outputs.flush()
+
+    def snapshots(self) -> dict[TablePartition, Snapshot]:
+        """What changed since the last write. What led to it must be acknowledged before `write`."""
+        found = {}
+        for partition, processor in self._processors.items():
+            snapshot = processor.snapshot()
+            if snapshot is not None:
+                found[self._stores[partition]] = snapshot
+        return found
+
+    async def write(self, snapshots: Mapping[TablePartition, Snapshot]) -> None:
+        """Make snapshots durable, also of partitions that were given up since they were taken."""
+        processors = self._processors
+        if snapshots:
+            await self._table.write(snapshots)
+            for store in snapshots:
+                if store.partition in processors:
+                    processors[store.partition].written()
+        if processors:
+            self._tell(processors.values())
+
+    def durable(self) -> dict[TP, int]:
+        """The offset up to which each partition is durable, if the last snapshots are.
+
+        Also those without news: a commit that failed or was refused is made up for, and so are
+        offsets that were set back.
+        """
+        source = self._topology.source
+        return {
+            TP(source, partition): processor.checkpoint.next_offset
+            for partition, processor in self._processors.items()
+        }
+
+    def view(self, partition: int) -> View:
+        """The keys of a partition that this worker holds, as they are now."""
+        processor = self._processors.get(partition)
+        if processor is not None:
+            return processor.view()
+        topology, store = self._topology, self._table.partition(partition)
+        if isinstance(topology, Referee):
+            return RefereeProcessor(topology, topology.source, partition, store).view()
+        return stored_view(topology, partition, store)
+
+    def status(self, partition: int) -> PartitionStatus:
+        """How far a partition that this worker holds has come; counters as of the last flush."""
+        table = self._table.partition(partition)
+        processor = self._processors.get(partition)
+        checkpoint = processor.checkpoint if processor is not None else self._stored(table)
+        counters = checkpoint.counters
+        view = self.view(partition)
+        return PartitionStatus(
+            partition,
+            view.next_offset,
+            self._offsets.end(partition),
+            None if view.watermark <= NO_TIME else view.watermark,
+            counters.read,
+            counters.counted,
+            counters.dead,
+            counters.late,
+            self.observed.partition(partition).emissions,
+            view.keys_held,
+            table.size(),
+        )
+
+    def changelog_written(self) -> tuple[int, int]:
+        """Records and bytes written to the changelog since the process began."""
+        return self._table.changelog_records, self._table.changelog_bytes
+
+    def forget(self) -> None:
+        """Drop what is in memory: partitions may move, and will be read again where they go."""
+        self._processors, self._stores = {}, {}
+
+    def _stored(self, table: TablePartition) -> Checkpoint:
+        return decode_checkpoint(table.checkpoint(), self._topology.state_meaning)
+
+    def _tell(self, processors: Iterable[PartitionProcessor | RefereeProcessor]) -> None:
+        checkpoints = [processor.checkpoint for processor in processors]
+        counters = Counters(
+            *map(sum, zip(*(astuple(c.counters) for c in checkpoints), strict=True))
+        )
+        self.progress.flushed(counters, max(c.max_time for c in checkpoints))
+
+    def _open(self, partition: int) -> None:
+        store = self._table.partition(partition)
+        source = self._topology.source
+        processor: PartitionProcessor | RefereeProcessor
+        if isinstance(self._topology, Referee):
+            processor = RefereeProcessor(self._topology, source, partition, store, self._codec)
+        else:
+            processor = PartitionProcessor(
+                self._topology,
+                source,
+                partition,
+                store,
+                self._decoder,
+                self._codec,
+                self.observed.partition(partition),
+            )
+        self._processors[partition] = processor
+        self._stores[partition] = store
+        self._arrived[partition] = time.monotonic()
+        tell(
+            "partition opened",
+            topology=self._topology.name,
+            topic=source,
+            partition=partition,
+            offset=processor.next_offset,
+        )
+
+    def _emit(
+        self, emissions: Sequence[OutputRecord], partition: int, started: float | None
+    ) -> None:
+        produce, topic = self._outputs.produce, self._topology.output_topic
+        silent_until = self._silent_until.get(partition)
+        if silent_until is not None:
+            emissions = [emission for emission in emissions if emission[2] > silent_until]
+        # To Kafka a number of a sequence is a time long ago, at which retention deletes.
+        has_times = not self._topology.is_sequence
+        for key, value, timestamp in emissions:
+            produce(topic, partition, key, value, timestamp if has_times else 0)
+        self.observed.emitted(partition, emissions, started)
+
+    def _publish(self, records: Iterable[SynopsisRecord]) -> None:
+        count = size = 0
+        for record in records:
+            self._outputs.produce(self._synopses.name, *record)
+            count += 1
+            size += len(record.key) + len(record.value)
+        self.observed.published(count, size)
+
+    def _send(self, letter: Letter, batch: RecordBatch, topic: str) -> None:
+        name, partition = self._topology.name, batch.partition
+        record = letter_record(letter, name, batch.topic, partition, self._letter_bytes)
+        self._outputs.produce(topic, partition, *record)
+
+
+async def flush_all(
+    pipelines: Sequence[Pipeline], outputs: BulkProducer, sending: asyncio.Lock
+) -> dict[TP, int]:
+    """Make everything processed so far durable; the offsets to commit: where a topic's partition is
+    durable for all of its pipelines.
+    """
+    async with sending:
+        durable: dict[TP, int] = {}
+        snapshots = [pipeline.snapshots() for pipeline in pipelines]
+        for pipeline in pipelines:
+            for tp, offset in pipeline.durable().items():
+                durable[tp] = min(offset, durable.get(tp, offset))
+        if any(snapshots):
+            await outputs.flush()
+            for pipeline in pipelines:
+                pipeline.observed.acknowledged()
+    for pipeline, changed in zip(pipelines, snapshots, strict=True):
+        await pipeline.write(changed)
+    # Of what has never brought anything there is nothing to commit.
+    return {tp: offset for tp, offset in durable.items() if offset}

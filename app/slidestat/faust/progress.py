@@ -1,0 +1,114 @@
+"""What a worker tells of its way: when it is ready, and how far it is now and then."""
+
+import asyncio
+import time
+from collections.abc import Collection
+from datetime import UTC, datetime
+
+from msgspec.structs import asdict
+
+from slidestat.engine.checkpoint import NO_TIME, Counters
+from slidestat.log import tell
+from slidestat.schemas.event import EARLIEST_TIME_MS
+
+_EVERY_S = 5.0
+_RESTORE_EVERY_S = 2.0
+
+
+class Progress:
+    """The progress of one topology."""
+
+    def __init__(self, topology: str) -> None:
+        self._topology = topology
+        self._read = 0
+        self._told_read = 0
+        self._started = time.monotonic()
+        self._told_at = -_EVERY_S  # the first line comes at once
+        self._newest = Counters(), NO_TIME
+        self._due: asyncio.TimerHandle | None = None
+        self._told_refusals = False
+
+    def ready(self, partitions: Collection[int]) -> None:
+        """The group gave this worker these partitions."""
+        held = ", ".join(map(str, sorted(partitions))) or "none (the others hold them all)"
+        self._say("ready", f"ready, partitions: {held}", partitions=sorted(partitions))
+
+    def read(self, records: int) -> None:
+        """Records were taken in."""
+        self._read += records
+
+    def flushed(self, counters: Counters, max_time: int) -> None:
+        """State is durable up to here; said every few seconds, the last of it too."""
+        self._newest = counters, max_time
+        wait_s = self._told_at + _EVERY_S - time.monotonic()
+        if self._read == self._told_read or self._due is not None:
+            return
+        if wait_s <= 0:
+            self._tell()
+        else:
+            self._due = asyncio.get_running_loop().call_later(wait_s, self._tell)
+
+    def _tell(self) -> None:
+        self._due = None
+        counters, max_time = self._newest
+        now = time.monotonic()
+        rate = (self._read - self._told_read) / (now - max(self._told_at, self._started))
+        self._told_at, self._told_read = now, self._read
+        newest = "none"
+        if max_time != NO_TIME:
+            newest = _moment(max_time)
+        self._say(
+            "progress",
+            f"{counters.read:,} records read of its partitions, {rate:,.0f}/s now;"
+            f" {counters.counted:,} counted, {counters.dead:,} dead, {counters.late:,} late;"
+            f" newest event {newest}",
+            records_per_second=round(rate),
+            newest_event_ms=None if max_time == NO_TIME else max_time,
+            **asdict(counters),
+        )
+        if counters.dead and counters.counted == 0 and not self._told_refusals:
+            self._told_refusals = True
+            self._say(
+                "nothing counted",
+                "no record could be counted so far; `slidestat dlq count TOPOLOGY` tells why",
+            )
+
+    def _say(self, event: str, text: str, **fields: object) -> None:
+        tell(event, f"{self._topology}: {text}", topology=self._topology, **fields)
+
+
+def _moment(time_ms: int) -> str:
+    if time_ms < EARLIEST_TIME_MS:  # A number of a sequence.
+        return f"{time_ms:,}"
+    return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+class RestoreProgress:
+    """How far the tables follow their changelogs, told when that takes longer than a moment."""
+
+    def __init__(self, records: int) -> None:
+        self._records = records
+        self._read = 0
+        self._started = self._told_at = time.monotonic()
+
+    def read(self, records: int) -> None:
+        """So many offsets further."""
+        self._read += records
+        if time.monotonic() >= self._told_at + _RESTORE_EVERY_S:
+            self._told_at = time.monotonic()
+            tell(
+                "restoring states",
+                f"restoring states: {self._read:,} of {self._records:,} changelog records",
+                read=self._read,
+                records=self._records,
+            )
+
+    def done(self) -> None:
+        """All of them."""
+        seconds = time.monotonic() - self._started
+        tell(
+            "restored states",
+            f"restored states from {self._read:,} changelog records in {seconds:.1f} s",
+            records=self._read,
+            seconds=seconds,
+        )

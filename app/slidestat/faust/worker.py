@@ -1,0 +1,382 @@
+"""A worker: one process of a consumer group, which computes one or more topologies of a topic."""
+
+import asyncio
+import errno
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn, Protocol, cast
+
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaConnectionError
+from faust.exceptions import ConsistencyError
+from faust.types import TP, StreamT
+from faust.web.base import Web
+
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology, require_one_worker
+from slidestat.engine.emissions.output_codec import emission_codec
+from slidestat.engine.extent import WHOLE, Extent
+from slidestat.engine.records import RecordBatch
+from slidestat.errors import SlidestatError
+from slidestat.faust.broker_contact import LOOK_EVERY_S, BrokerContact
+from slidestat.faust.delivery import BatchApp, BatchConsumer
+from slidestat.faust.fencing import SupersededError
+from slidestat.faust.garbage_collector import calm_garbage_collector
+from slidestat.faust.graceful_shutdown import LeavingWorker
+from slidestat.faust.letter_record import LETTER_BYTES
+from slidestat.faust.pipeline import Pipeline, flush_all
+from slidestat.faust.progress import Progress
+from slidestat.faust.restore import BulkRecovery
+from slidestat.faust.table import StateTable
+from slidestat.kafka.faust_credentials import faust_credentials
+from slidestat.kafka.producer import BulkProducer
+from slidestat.kafka.settings import broker_security
+from slidestat.live.live_topology import LiveTopology
+from slidestat.log import LogForm, json_logging, tell, tell_failure
+
+# Batches that may wait for the agent; each holds up to a fetch (FETCH_BYTES) of one partition.
+_WAITING_BATCHES = 4
+_FETCH_BYTES = 4 * 2**20
+_BATCH_RECORDS = 50_000
+_COMMIT_INTERVAL_S = 1.0
+_IDLE_CHECK_S = 1.0
+_END_CHECK_S = 0.5
+# A killed worker's partitions stand still for as long, also when it is started again at once;
+# Faust would have them wait for a minute.
+_SESSION_TIMEOUT_S = 10.0
+
+# As long as a group may take to tell a worker that it was given up.
+_REBALANCE_S = 3 * _SESSION_TIMEOUT_S
+_SUPERSEDED = SlidestatError(
+    "Another worker writes to the changelog of this one, and is in no group with it.",
+    "Stop one of the two; this one committed nothing since.",
+)
+
+# rocksdict raises plain exceptions; RocksDB begins their text with the kind of fault.
+_ROCKSDB_FAULTS = ("Corruption", "IO error")
+_NO_ROOM = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT), os.strerror(errno.EFBIG))
+
+
+class WebSide(Protocol):
+    """Where a worker can be asked, and what serves there."""
+
+    @property
+    def canonical_url(self) -> str:
+        """How the other workers of the group reach it, and know it."""
+
+    def server(self, app: BatchApp, topologies: dict[str, LiveTopology]) -> Web:
+        """The server of these topologies, by name."""
+
+
+def create_app(
+    topologies: Sequence[Topology | Referee],
+    bootstrap_servers: str,
+    data_dir: Path,
+    partitions: int,
+    web: WebSide,
+    registry: str = "",
+    extent: Extent = WHOLE,
+    letter_bytes: int = LETTER_BYTES,
+) -> BatchApp:
+    """The Faust app of topologies that share a group and a source of `partitions` partitions.
+
+    The source is consumed once. What is committed is what all of them have made durable; one that
+    is further on passes over what it has seen. `extent` limits what is read and emitted,
+    `letter_bytes` what a letter has of a record.
+    """
+    require_one_worker(topologies)
+    source_topic = topologies[0].source
+    app = BatchApp(
+        topologies[0].application_id,
+        broker=[f"kafka://{server}" for server in bootstrap_servers.split(",")],
+        broker_credentials=faust_credentials(broker_security()),
+        store="rocksdb://",
+        datadir=data_dir,
+        topic_partitions=partitions,
+        topic_disable_leader=True,
+        # They are all there. Faust would ask for the changelog again, with a single replica, and
+        # end where the brokers forbid it to create topics.
+        topic_allow_declare=False,
+        canonical_url=web.canonical_url,
+        consumer_auto_offset_reset="earliest",
+        consumer_max_fetch_size=_FETCH_BYTES,
+        broker_max_poll_records=_BATCH_RECORDS,
+        stream_buffer_maxsize=_WAITING_BATCHES,
+        broker_commit_interval=_COMMIT_INTERVAL_S,
+        broker_session_timeout=_SESSION_TIMEOUT_S,
+        # Every batch is its own unit of work; nothing waits for a worker that is about to join.
+        stream_recovery_delay=0.0,
+    )
+    app.batch_topics = frozenset({source_topic})
+    outputs = BulkProducer(bootstrap_servers)
+    changelog = BulkProducer(bootstrap_servers, track_offsets=True)
+    offsets = _ConsumerOffsets(app, source_topic)
+    tables = [
+        StateTable(app, topology, partitions, changelog, bootstrap_servers)
+        for topology in topologies
+    ]
+    pipelines = [
+        Pipeline(
+            topology,
+            table,
+            outputs,
+            offsets,
+            Progress(topology.name),
+            emission_codec(topology, registry),
+            extent.silent_until,
+            partitions,
+            letter_bytes,
+        )
+        for topology, table in zip(topologies, tables, strict=True)
+    ]
+
+    def owned(changelog: TP, last_offset: int, generation: int) -> None:
+        for table in tables:
+            if table.changelog_topic == changelog.topic:
+                table.owned(changelog.partition, last_offset, generation)
+
+    tables_of_faust: Any = app.tables
+    tables_of_faust._recovery = BulkRecovery(
+        app,
+        app.tables,
+        bootstrap_servers=bootstrap_servers,
+        on_owned=owned,
+        beacon=app.tables.beacon,
+        loop=app.tables.loop,
+    )
+    # Held while records are queued, and while a flush waits for them: it would wait for ever for a
+    # queue that is filled meanwhile.
+    sending = asyncio.Lock()
+    looking_ahead = asyncio.Lock()
+    live = {
+        topology.name: LiveTopology(topology, pipeline)
+        for topology, pipeline in zip(topologies, pipelines, strict=True)
+    }
+    app.make_web = lambda: web.server(app, live)
+    flushing = asyncio.Lock()
+    # Between the discovery that others have its partitions and the rebalance that says so.
+    superseded = asyncio.Event()
+
+    def forget() -> None:
+        for pipeline in pipelines:
+            pipeline.forget()
+
+    async def crash(error: Exception) -> None:
+        # Stopping commits once more: nothing half done may be in that commit.
+        forget()
+        await app.crash(error)
+
+    def end_superseded() -> None:
+        if superseded.is_set():
+            app.add_future(crash(_SUPERSEDED))
+
+    async def flush() -> dict[TP, int]:
+        async with flushing:
+            try:
+                return await flush_all(pipelines, outputs, sending)
+            except SupersededError:
+                forget()
+                superseded.set()
+                asyncio.get_running_loop().call_later(_REBALANCE_S, end_superseded)
+                return {}
+            except BaseException as error:
+                # What was taken for writing is not written: the next flush must not commit it.
+                forget()
+                if isinstance(error, Exception):
+                    await app.crash(error)
+                raise
+
+    app.before_commit = flush
+
+    def needed_offset(tp: TP) -> int:
+        try:
+            return min(pipeline.needed_offset(tp.partition) for pipeline in pipelines)
+        except SlidestatError:
+            return sys.maxsize  # The first batch says what is wrong, and stops the worker.
+
+    app.needed_offset = needed_offset
+
+    source = app.topic(source_topic, key_serializer="raw", value_serializer="raw")
+
+    @app.agent(source, name=f"{topologies[0].group_name}-absorb")
+    async def absorb(batches: StreamT[RecordBatch]) -> None:
+        async for batch in batches:
+            rebalances = app.rebalancing_count
+            try:
+                within = extent.within(batch)
+                if within is None:
+                    continue
+                async with sending:
+                    if app.rebalancing or app.rebalancing_count != rebalances:
+                        continue  # It is read again, here or by another worker.
+                    for pipeline in pipelines:
+                        if superseded.is_set():
+                            break
+                        if not await pipeline.check_order(within):
+                            break
+                        if not await pipeline.process(within):
+                            break
+            except Exception as error:
+                # A restarted agent would go on with the next batch and lose this one.
+                tell_failure(
+                    "batch failed",
+                    topic=batch.topic,
+                    partition=batch.partition,
+                    offset=int(batch.offsets[0]),
+                    last_offset=int(batch.offsets[-1]),
+                )
+                await crash(error)
+                raise
+
+    contact = BrokerContact(outputs, source_topic)
+
+    @app.timer(LOOK_EVERY_S)  # type: ignore[untyped-decorator]  # Faust's own
+    async def look_for_brokers() -> None:
+        await contact.look()
+
+    if any(topology.idle_ms for topology in topologies):
+
+        @app.timer(_IDLE_CHECK_S)  # type: ignore[untyped-decorator]  # Faust's own
+        async def look_ahead() -> None:
+            async with sending, looking_ahead:
+                try:
+                    for pipeline in pipelines:
+                        await pipeline.look_ahead()
+                except Exception as error:
+                    await crash(error)
+                    raise
+
+    if extent.end_offsets is not None:
+
+        @app.timer(_END_CHECK_S)  # type: ignore[untyped-decorator]  # Faust's own
+        async def end() -> None:
+            async with sending:  # A batch is read when it is all processed.
+                assigned = app.consumer.assignment()
+                held = [tp.partition for tp in assigned if tp.topic == source_topic]
+                if held and all(
+                    extent.is_read(partition, min(p.next_offset(partition) for p in pipelines))
+                    for partition in held
+                ):
+                    signal.raise_signal(signal.SIGTERM)
+
+    @app.on_partitions_revoked.connect
+    async def revoked(*_args: Any, **_kwargs: Any) -> None:
+        tell("partitions given up", topics=[source_topic])
+        for topology in live.values():
+            topology.not_ready()
+        # A flush under way must end before another worker may read what it writes.
+        async with flushing:
+            forget()
+        superseded.clear()
+        # So must provisional emissions: they would replace those of the next worker.
+        async with looking_ahead:
+            pass
+
+    @app.on_rebalance_complete.connect
+    async def ready(*_args: Any, **_kwargs: Any) -> None:
+        held = [tp.partition for tp in app.consumer.assignment() if tp.topic == source_topic]
+        try:
+            for pipeline in pipelines:
+                pipeline.open(held)
+        except SlidestatError as error:
+            await crash(error)
+            return
+        for pipeline in pipelines:
+            pipeline.progress.ready(held)
+        for topology in live.values():
+            topology.ready(held)
+
+    return app
+
+
+class _ConsumerOffsets:
+    """What the app's consumer knows of its source topic."""
+
+    def __init__(self, app: BatchApp, topic: str) -> None:
+        self._app = app
+        self._topic = topic
+
+    def end(self, partition: int) -> int | None:
+        return self._app.consumer.highwater(TP(self._topic, partition))
+
+    def is_end(self, partition: int, offset: int) -> bool:
+        consumer = cast(BatchConsumer, self._app.consumer)
+        return consumer.is_end(TP(self._topic, partition), offset)
+
+    async def earliest(self, partition: int) -> int:
+        tp = TopicPartition(self._topic, partition)
+        return (await self._app.consumer.earliest_offsets(tp))[tp]
+
+
+def run_worker(
+    topologies: Sequence[Topology | Referee],
+    bootstrap_servers: str,
+    data_dir: Path,
+    partitions: int,
+    web: WebSide,
+    registry: str = "",
+    extent: Extent = WHOLE,
+    log: LogForm = LogForm.TEXT,
+    letter_bytes: int = LETTER_BYTES,
+) -> None:
+    """Run a worker until SIGINT or SIGTERM, or to the end of `extent`; then flush, commit and leave
+    the group.
+
+    The topologies share a group and a source. `data_dir` is this worker's alone; its log is in it,
+    or in JSON on standard error. `registry` is the address of the schema registry that an output in
+    Avro needs. Raises SlidestatError for what the user can mend, other exceptions as they are.
+    """
+    app = create_app(
+        topologies, bootstrap_servers, data_dir, partitions, web, registry, extent, letter_bytes
+    )
+    # The terminal shows what we tell; what Faust has to say is for whoever looks into it.
+    is_json = log is LogForm.JSON
+    worker = LeavingWorker(
+        app,
+        quiet=True,
+        loglevel="WARNING",
+        logfile=None if is_json else str(data_dir / "worker.log"),
+        logging_config=json_logging() if is_json else None,
+        redirect_stdouts=False,
+    )
+    worker.spinner = None
+    # A commit that takes longer than the interval is a busy worker, not a fault.
+    logging.getLogger("mode.timers").setLevel(logging.ERROR)
+    try:
+        with calm_garbage_collector():
+            worker.execute_from_commandline()
+    except SystemExit as stop:
+        if stop.code:
+            # The exit only says that there was a fault; the fault is what Faust stopped for.
+            _raise_for_the_user(app.crash_reason or stop.__context__ or stop, data_dir)
+
+
+def _raise_for_the_user(reason: BaseException, data_dir: Path) -> NoReturn:
+    """Raise the fault that ended a worker, as a SlidestatError if the user can mend it."""
+    if isinstance(reason, ConsistencyError):
+        raise SlidestatError(
+            f"The tables in {data_dir} are ahead of their changelog: it was made anew.",
+            "Give the topology another name to count from the start of its source, or delete the"
+            " folder to go on with empty tables.",
+        ) from reason
+    if isinstance(reason, KafkaConnectionError):
+        raise SlidestatError(
+            "The Kafka broker went away while the worker was starting.",
+            "Start the worker again when the broker is back: nothing is lost.",
+        ) from reason
+    if str(reason).startswith(_ROCKSDB_FAULTS) and str(reason).endswith(_NO_ROOM):
+        raise SlidestatError(
+            f"There is no room for the tables in {data_dir}.",
+            "Make room, and start the worker again: nothing is lost.",
+        ) from reason
+    if str(reason).startswith(_ROCKSDB_FAULTS):
+        fault = str(reason).rstrip(".")
+        raise SlidestatError(
+            f"The tables in {data_dir} cannot be read: {fault}.",
+            f"Delete the folder {data_dir}; the worker restores it from the changelog.",
+        ) from reason
+    raise reason

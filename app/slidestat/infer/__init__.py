@@ -1,0 +1,1 @@
+"""A topology proposed from what lies on a topic."""

@@ -1,0 +1,58 @@
+"""A proposed topology as a TOML file, with the reasons as comments."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from slidestat.infer.proposal import Guess, Proposal
+
+
+def toml_text(proposal: Proposal) -> str:
+    """The file."""
+    return "".join(f"{line}\n" for line in _lines(proposal))
+
+
+def _lines(proposal: Proposal) -> Iterator[str]:
+    yield f"# Proposed from {proposal.sampled:,} records of {proposal.source}: read and change it."
+    yield f"name = {_text(proposal.name)}"
+    yield f"source = {_text(proposal.source)}"
+    yield _field("key_field", proposal.key)
+    yield _field("time_field", proposal.time)
+    if proposal.time_format != "ms":
+        yield f"time_format = {_text(proposal.time_format)}"
+    if proposal.value is not None:
+        yield _field("value_field", proposal.value)
+    yield 'span = "1h"  # the longest window that can be asked for'
+    yield 'windows = ["1m", "5m", "1h"]  # those that are written out'
+    yield 'every = "1m"'
+    yield _field("lateness", proposal.lateness)
+    yield from _statistic("count")
+    if proposal.value is not None:
+        if proposal.value_is_signed:
+            yield from _statistic("mean")
+        else:
+            yield from _statistic("sum", f"decimals = {proposal.value_decimals}")
+        yield from _statistic("quantile", "quantiles = [0.5, 0.9, 0.99]")
+        yield from _statistic("maximum")
+    if proposal.distinct is not None:
+        yield from _statistic("distinct", _field("field", proposal.distinct))
+    if proposal.top is not None:
+        yield from _statistic("top", _field("field", proposal.top), "limit = 5")
+
+
+def _statistic(kind: str, *parameters: str) -> Iterator[str]:
+    yield ""
+    yield "[[statistics]]"
+    yield f"kind = {_text(kind)}"
+    yield from parameters
+
+
+def _field(name: str, guess: Guess) -> str:
+    if isinstance(guess.value, str):
+        return f"{name} = {_text(guess.value)}  # {guess.reason}"
+    return f"{name} = [{', '.join(map(_text, guess.value))}]  # {guess.reason}"
+
+
+def _text(value: str) -> str:
+    """A TOML string: JSON's escapes are among TOML's, which wants one more."""
+    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")

@@ -1,0 +1,144 @@
+"""What the fields of sampled records hold: how often each is there, of what sort, how varied."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+
+from slidestat.declare.fields import FieldPath
+from slidestat.infer.sampling import SampledRecord
+from slidestat.produce.readers import NOT_JSON
+from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
+
+_DEEPEST = 4
+_MOST_FIELDS = 500
+# Times of these formats lie in ranges that do not touch.
+_PER_MS = {"s": 0.001, "ms": 1, "us": 1_000, "ns": 1_000_000}
+
+
+@dataclass
+class FieldSurvey:
+    """One field: in how many records it has which sort of value, and its values as text."""
+
+    path: FieldPath
+    present: int = 0
+    numbers: int = 0
+    integers: int = 0
+    texts: int = 0
+    negatives: int = 0
+    decimals: int = 0
+    longest: int = 0
+    formats: Counter[str] = field(default_factory=Counter)
+    values: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """All fields of the records that are JSON objects, by path; how many records are none; and how
+    many have a key, and whether it is text.
+    """
+
+    fields: dict[FieldPath, FieldSurvey]
+    objects: int
+    others: int
+    keyed: int
+    keys: Counter[str]
+
+
+def survey(records: Sequence[SampledRecord]) -> Survey:
+    """Look at every field of every record, four levels deep at most."""
+    fields: dict[FieldPath, FieldSurvey] = {}
+    keys: Counter[str] = Counter()
+    objects = others = keyed = 0
+    for record in records:
+        if (key := key_text(record)) is not None:
+            keys[key] += 1
+            keyed += 1
+        read = as_object(record)
+        if read is None:
+            others += 1
+            continue
+        objects += 1
+        for path, value in leaves(read):
+            if path not in fields and len(fields) >= _MOST_FIELDS:
+                continue
+            _look(fields.setdefault(path, FieldSurvey(path)), value)
+    return Survey(fields, objects, others, keyed, keys)
+
+
+def as_object(record: SampledRecord) -> dict[str, object] | None:
+    """The JSON object of a record, None if it is none."""
+    try:
+        value = msgspec.json.decode(record.value or b"")
+    except NOT_JSON:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def key_text(record: SampledRecord) -> str | None:
+    """A record's Kafka key as text, None without one, or with one that cannot be a key."""
+    try:
+        text = record.key.decode() if record.key else ""
+    except UnicodeDecodeError:
+        return None
+    return text if 1 <= len(text) <= MAX_KEY_LENGTH else None
+
+
+def leaves(value: dict[str, object], path: FieldPath = ()) -> Iterator[tuple[FieldPath, object]]:
+    """(path, value) of what is no object, and no list."""
+    for name, inner in value.items():
+        if not name:
+            continue
+        if isinstance(inner, dict):
+            if len(path) + 1 < _DEEPEST:
+                yield from leaves(inner, (*path, name))
+        elif not isinstance(inner, list):
+            yield (*path, name), inner
+
+
+def time_format(value: object) -> str | None:
+    """The format in which a value is a time of 1980 to 2100, None if in none."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        for name, per_ms in _PER_MS.items():
+            whole = isinstance(value, int) or name == "s"
+            if whole and EARLIEST_TIME_MS * per_ms <= value < LATEST_TIME_MS * per_ms:
+                return name
+        return None
+    if isinstance(value, str) and 16 <= len(value) <= 40:
+        try:
+            zoned = datetime.fromisoformat(value).tzinfo is not None
+        except ValueError:
+            return None
+        return "iso8601" if zoned else None
+    return None
+
+
+def _look(seen: FieldSurvey, value: object) -> None:
+    if value is None:
+        return
+    seen.present += 1
+    if isinstance(value, bool):
+        return
+    if isinstance(value, int | float):
+        seen.numbers += 1
+        seen.integers += isinstance(value, int)
+        seen.negatives += value < 0
+        seen.decimals = max(seen.decimals, _decimals(value))
+    elif isinstance(value, str):
+        seen.texts += 1
+        seen.longest = max(seen.longest, len(value))
+    if (found := time_format(value)) is not None:
+        seen.formats[found] += 1
+    seen.values[value if isinstance(value, str) else repr(value)] += 1
+
+
+def _decimals(value: float) -> int:
+    """The digits after the point, as written."""
+    text = repr(value)
+    if "e" in text or "." not in text:
+        return 0
+    return len(text.partition(".")[2].rstrip("0"))

@@ -1,0 +1,117 @@
+"""The check that a broker answers, and that it lets us in."""
+
+import re
+import time
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
+    AdminClient,
+    ClusterMetadata,
+)
+
+from slidestat.errors import SlidestatError
+from slidestat.kafka.clients import client_config
+from slidestat.kafka.settings import (
+    CA_FILE,
+    CERTIFICATE_FILE,
+    MECHANISM,
+    PASSWORD,
+    PROTOCOL,
+    USERNAME,
+    broker_security,
+)
+from slidestat.options import BOOTSTRAP_VARIABLE
+
+# One request's wait. Short, so that Ctrl-C, which Python sees between requests only, acts soon.
+_ATTEMPT_S = 1.0
+
+# librdkafka begins a fault with the connection it was on, and ends it with the time that it took.
+_REPORTED_BY = re.compile(r"^\w+://[^ ]+: | \(after \d+ms in state [^)]*\)|^[^ ]+/bootstrap: ")
+
+_ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:[^\s:\[\]]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
+
+
+def admin_client(
+    bootstrap: str, on_fault: Callable[[KafkaError], None] | None = None
+) -> AdminClient:
+    """An administration client; raises SlidestatError for an address that cannot be one.
+
+    `on_fault` hears, while requests wait, why connections fail.
+    """
+    # librdkafka itself takes anything, and then waits for a broker that cannot be.
+    if not all(_ADDRESS.fullmatch(address.strip()) for address in bootstrap.split(",")):
+        raise SlidestatError(
+            f"{bootstrap!r} is not the address of a Kafka broker.",
+            'Write it as "host:port", several with commas between them.',
+        )
+    config: dict[str, Any] = dict(client_config(bootstrap))
+    if on_fault is not None:
+        config["error_cb"] = on_fault
+    return AdminClient(config)
+
+
+def require_broker(bootstrap: str, timeout_s: float = 10) -> ClusterMetadata:
+    """The cluster's brokers and topics; raises SlidestatError if none answers in `timeout_s`."""
+    faults: list[KafkaError] = []
+    admin = admin_client(bootstrap, faults.append)
+    deadline = time.monotonic() + timeout_s
+    while True:
+        remaining_s = deadline - time.monotonic()
+        try:
+            # Without a topic's name: asking for one by name would create it on many brokers.
+            return admin.list_topics(timeout=max(0.1, min(_ATTEMPT_S, remaining_s)))
+        except KafkaException as error:
+            admin.poll(0)
+            _raise_refusal(bootstrap, faults)
+            if remaining_s <= _ATTEMPT_S:
+                hint = _hint(faults)
+                raise SlidestatError(
+                    f"No Kafka broker answers at {bootstrap}{hint}.",
+                    f"Check the port, {PROTOCOL}, {CA_FILE} and {CERTIFICATE_FILE}."
+                    if hint
+                    else "Start one with `slidestat broker`, or say where one is with --bootstrap "
+                    f"or {BOOTSTRAP_VARIABLE}; one with TLS or passwords needs {PROTOCOL}.",
+                ) from error
+
+
+def _raise_refusal(bootstrap: str, faults: list[KafkaError]) -> None:
+    """Raise for a broker that is there and does not let us in: waiting would not help."""
+    for fault in faults:
+        reason = _REPORTED_BY.sub("", fault.str()).rstrip(".")
+        if fault.code() == KafkaError._AUTHENTICATION:
+            raise SlidestatError(
+                f"The broker at {bootstrap} refuses the user {broker_security().username!r}:"
+                f" {reason}.",
+                f"Check {USERNAME}, {PASSWORD} and {MECHANISM} against the broker's users.",
+            )
+        if fault.code() == KafkaError._SSL:
+            raise SlidestatError(
+                f"There is no TLS connection with the broker at {bootstrap}: {reason}.",
+                f"Check {CA_FILE} and {CERTIFICATE_FILE}, and the port: each has one protocol.",
+            )
+
+
+def _hint(faults: list[KafkaError]) -> str:
+    """What the client believes of a broker that hangs up, where it says something."""
+    told = [fault.str() for fault in faults if "SSL" in fault.str() or "SASL" in fault.str()]
+    return f" ({_REPORTED_BY.sub('', told[-1]).rstrip('.')})" if told else ""
+
+
+def require_topic(bootstrap: str, topic: str, create_command: str | None = None) -> int:
+    """The partition count of a topic; raises SlidestatError if there is no such topic.
+
+    `create_command` is for a topic whose name the user did not give: the command that makes it.
+    """
+    topics = require_broker(bootstrap).topics
+    found = topics.get(topic)
+    if found is None or not found.partitions:
+        near = () if create_command else get_close_matches(topic, topics, n=1)
+        guess = f"Did you mean {near[0]}? Else create it" if near else "Create it"
+        command = create_command or f"slidestat topics create {topic} --partitions 4"
+        raise SlidestatError(
+            f"There is no topic {topic!r} on {bootstrap}.", f"{guess}: `{command}`."
+        )
+    return len(found.partitions)

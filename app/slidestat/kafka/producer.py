@@ -1,0 +1,122 @@
+"""A Kafka producer for bulk writes: librdkafka's, idempotent, acknowledged by all replicas."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, cast
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from slidestat.errors import SlidestatError
+from slidestat.kafka.clients import client_config
+
+# Larger than the largest record that a source takes by default (1 MiB), so that a letter about it
+# still fits its topic.
+MAX_MESSAGE_BYTES = 8 * 2**20
+
+_SETTINGS: dict[str, Any] = {
+    "enable.idempotence": True,
+    "compression.type": "lz4",
+    "linger.ms": 20,
+    "message.max.bytes": MAX_MESSAGE_BYTES,
+    "queue.buffering.max.messages": 500_000,
+    "queue.buffering.max.kbytes": 256 * 1024,
+}
+_FLUSH_S = 60.0
+# Of emissions of three windows and five statistics, 40 MB.
+_FEW_RECORDS = 20_000
+_ROOM_CHECK_S = 0.005
+
+
+class BulkProducer:
+    """Queues records without waiting; `flush` waits until all are acknowledged."""
+
+    def __init__(self, bootstrap_servers: str, *, track_offsets: bool = False) -> None:
+        self._offsets: dict[tuple[str, int], int] = {}
+        self._error: KafkaError | None = None
+        self._producer = Producer(
+            {
+                **client_config(bootstrap_servers),
+                **_SETTINGS,
+                "delivery.report.only.error": not track_offsets,
+                "on_delivery": self._delivered,
+            }
+        )
+
+    def produce(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes,
+        value: bytes | None,
+        timestamp: int = 0,
+        headers: Sequence[tuple[str, bytes]] = (),
+    ) -> None:
+        """Queue a record; waits only while the queue is full. `timestamp` 0 means now."""
+        while True:
+            try:
+                if headers:
+                    self._producer.produce(
+                        topic, value, key, partition, timestamp=timestamp, headers=list(headers)
+                    )
+                else:  # a third quicker than with an empty list
+                    self._producer.produce(topic, value, key, partition, timestamp=timestamp)
+            except BufferError:
+                self._producer.poll(0.1)
+                self._raise_error()
+            except KafkaException as error:
+                raise SlidestatError(
+                    f"A record for {topic!r} cannot be sent: {error.args[0].str()}.",
+                    f"It has at most {MAX_MESSAGE_BYTES // 2**20} MiB:"
+                    " give the statistics larger errors.",
+                ) from error
+            else:
+                return
+
+    async def room(self) -> None:
+        """Wait until few records are queued; lets everything else go on in any case.
+
+        Raises SlidestatError if the broker refused one.
+        """
+        await asyncio.sleep(0)
+        while len(self._producer) > _FEW_RECORDS:
+            self._producer.poll(0)
+            self._raise_error()
+            await asyncio.sleep(_ROOM_CHECK_S)
+
+    async def flush(self) -> None:
+        """Wait for all acknowledgements; raises SlidestatError if a record was not taken."""
+        loop = asyncio.get_running_loop()
+        missing = await loop.run_in_executor(None, self._producer.flush, _FLUSH_S)
+        self._raise_error()
+        if missing:
+            raise SlidestatError(
+                f"{missing} records were not acknowledged within {_FLUSH_S:.0f} s.",
+                "Check that the broker is up; a restarted worker goes on from the last commit.",
+            )
+
+    def is_answered(self, topic: str, timeout_s: float) -> bool:
+        """Whether a broker says within that time what it knows of a topic; blocks until then."""
+        try:
+            self._producer.list_topics(topic, timeout_s)
+        except KafkaException:
+            return False
+        return True
+
+    def last_offset(self, topic: str, partition: int) -> int:
+        """The largest offset acknowledged there; KeyError if none or offsets are not tracked."""
+        return self._offsets[topic, partition]
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._error = self._error or error
+            return
+        place = cast(tuple[str, int], (message.topic(), message.partition()))
+        self._offsets[place] = max(cast(int, message.offset()), self._offsets.get(place, -1))
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise SlidestatError(
+                f"The broker refused a record: {self._error.str()}.",
+                "Check the topics with `slidestat topics list`; nothing is lost, a restarted worker"
+                " goes on from the last commit.",
+            )

@@ -1,0 +1,27 @@
+"""A topic read by a command: opened, closed, and its faults said in words."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer, KafkaException
+
+from slidestat.errors import SlidestatError
+from slidestat.kafka.scan import open_scanner
+
+
+@contextmanager
+def reading(bootstrap: str, topic: str) -> Iterator[Consumer]:
+    """A consumer for `scan` and for questions about the offsets of `topic`; belongs to no group.
+
+    What the broker refuses within is a SlidestatError that names the topic.
+    """
+    consumer = open_scanner(bootstrap)
+    try:
+        yield consumer
+    except KafkaException as error:
+        raise SlidestatError(
+            f"The topic {topic!r} cannot be read: {error.args[0].str().rstrip('.')}.",
+            "Check that the broker is up and what this user may read, and try again.",
+        ) from error
+    finally:
+        consumer.close()

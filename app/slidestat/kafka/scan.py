@@ -1,0 +1,71 @@
+"""Read what is on a topic now, to its end, without joining a group."""
+
+import time
+from collections.abc import Iterator, Mapping
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from slidestat.kafka.clients import client_config
+
+_FETCH_RECORDS = 10_000
+_WAIT_S = 0.05
+_SILENCE_S = 30.0
+
+
+def open_scanner(bootstrap: str, *, must_be_whole: bool = False) -> Consumer:
+    """A consumer for `scan` and for questions about offsets; close it.
+
+    Where the broker has deleted what comes next, it goes on with the first record that there is;
+    if all `must_be_whole`, `scan` raises KafkaException.
+    """
+    return Consumer(
+        {
+            **client_config(bootstrap),
+            "group.id": "slidestat-scan",  # Required, and never used: nothing is committed.
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error" if must_be_whole else "earliest",
+            "isolation.level": "read_committed",
+        }
+    )
+
+
+def concerns_group(fault: KafkaError) -> bool:
+    """Whether a fault is of the group alone, which the client asks about though nothing is read by
+    it.
+    """
+    return fault.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+
+
+def scan(consumer: Consumer, topic: str, starts: Mapping[int, int]) -> Iterator[Message]:
+    """The records of a topic from these offsets by partition to the ends that they have now.
+
+    Each partition's in order. Raises KafkaException if the broker fails or is silent for 30 s.
+    """
+    ends = {}
+    for partition, start in starts.items():
+        first, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), _SILENCE_S)
+        if first < end and start < end:
+            ends[partition] = end
+    if not ends:
+        return
+    consumer.assign([TopicPartition(topic, partition, starts[partition]) for partition in ends])
+    deadline = time.monotonic() + _SILENCE_S
+    while ends:
+        messages = consumer.consume(_FETCH_RECORDS, _WAIT_S)
+        if messages:
+            deadline = time.monotonic() + _SILENCE_S
+        elif time.monotonic() > deadline:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        for message in messages:
+            error = message.error()
+            if error is not None and concerns_group(error):
+                continue
+            partition, offset = message.partition() or 0, message.offset() or 0
+            if error is None and offset < ends.get(partition, 0):
+                yield message
+            elif error is not None and error.code() != KafkaError._PARTITION_EOF:
+                raise KafkaException(error)
+            # The end may lie behind the last record: transactions leave marks that are none.
+            if error is not None or offset + 1 >= ends.get(partition, 0):
+                ends.pop(partition, None)

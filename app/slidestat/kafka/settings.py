@@ -1,0 +1,194 @@
+"""The security settings of the brokers' clients, from the environment.
+
+Variables and files alone: what stands on a command line is seen by every process of the machine. A
+password in a file, as orchestrators mount secrets, is read when a process starts.
+"""
+
+import os
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slidestat.errors import SlidestatError
+
+PROTOCOL = "KAFKA_SECURITY_PROTOCOL"
+MECHANISM = "KAFKA_SASL_MECHANISM"
+USERNAME = "KAFKA_SASL_USERNAME"
+PASSWORD = "KAFKA_SASL_PASSWORD"  # noqa: S105  a variable's name
+CA_FILE = "KAFKA_SSL_CA_FILE"
+CERTIFICATE_FILE = "KAFKA_SSL_CERTIFICATE_FILE"
+KEY_FILE = "KAFKA_SSL_KEY_FILE"
+KEY_PASSWORD = "KAFKA_SSL_KEY_PASSWORD"  # noqa: S105  a variable's name
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+_OF_SASL = (MECHANISM, USERNAME, PASSWORD)
+_OF_TLS = (CA_FILE, CERTIFICATE_FILE, KEY_FILE, KEY_PASSWORD)
+
+
+@dataclass(frozen=True)
+class BrokerSecurity:
+    """What a client needs for a connection; no secret is ever in its text.
+
+    `ca_file` None means the certificate authorities that the machine trusts.
+    """
+
+    protocol: str = "PLAINTEXT"
+    mechanism: str | None = None
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    ca_file: Path | None = None
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    key_password: str | None = field(default=None, repr=False)
+
+    @property
+    def has_tls(self) -> bool:
+        return self.protocol.endswith("SSL")
+
+    @property
+    def has_sasl(self) -> bool:
+        return self.protocol.startswith("SASL")
+
+
+def broker_security(environment: Mapping[str, str] = os.environ) -> BrokerSecurity:
+    """The settings that the environment has; raises SlidestatError for those that cannot be.
+
+    A password is in its variable, or in the file that the variable with _FILE behind its name has.
+    Files of certificates and keys are PEM; they are read once, to refuse them here and not in the
+    depths of three clients.
+    """
+    protocol = environment.get(PROTOCOL, "").upper() or None
+    if protocol is not None and protocol not in PROTOCOLS:
+        raise SlidestatError(
+            f"{PROTOCOL} is {environment[PROTOCOL]!r}, which is no protocol of Kafka's.",
+            f"It is one of {', '.join(PROTOCOLS)}.",
+        )
+    security = BrokerSecurity(protocol or "PLAINTEXT")
+    _refuse_what_has_no_effect(environment, security)
+    if security.has_sasl:
+        security = _with_sasl(environment, security)
+    if security.has_tls:
+        security = _with_tls(environment, security)
+    return security
+
+
+def tls_context(security: BrokerSecurity) -> ssl.SSLContext:
+    """Python's TLS with these files; raises SlidestatError where they cannot be used."""
+    try:
+        context = ssl.create_default_context(cafile=security.ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise SlidestatError(
+            f"{CA_FILE} names {security.ca_file}, which has no certificates: {_reason(error)}.",
+            "Give a PEM file with the certificates of the authority that signed the brokers'.",
+        ) from None
+    if security.certificate_file is not None:
+        try:
+            context.load_cert_chain(
+                security.certificate_file, security.key_file, lambda: security.key_password or ""
+            )
+        except (OSError, ssl.SSLError) as error:
+            raise SlidestatError(
+                f"The certificate {security.certificate_file} and the key {security.key_file}"
+                f" cannot be used: {_reason(error)}.",
+                f"{CERTIFICATE_FILE} and {KEY_FILE} are PEM files that belong together;"
+                f" an encrypted key needs {KEY_PASSWORD} or {KEY_PASSWORD}_FILE.",
+            ) from None
+    return context
+
+
+def _refuse_what_has_no_effect(environment: Mapping[str, str], security: BrokerSecurity) -> None:
+    """A password given for a connection that would go without it is a mistake, not a detail."""
+    for needed, names, protocols in (
+        (security.has_sasl, _OF_SASL, "SASL_SSL or SASL_PLAINTEXT"),
+        (security.has_tls, _OF_TLS, "SSL or SASL_SSL"),
+    ):
+        given = [
+            name for plain in names for name in (plain, f"{plain}_FILE") if environment.get(name)
+        ]
+        if given and not needed:
+            raise SlidestatError(
+                f"{given[0]} is set, and {PROTOCOL} is {security.protocol}, which does not use it.",
+                f"Set {PROTOCOL} to {protocols}, or unset {given[0]}.",
+            )
+
+
+def _with_sasl(environment: Mapping[str, str], security: BrokerSecurity) -> BrokerSecurity:
+    mechanism = (environment.get(MECHANISM) or "PLAIN").upper()
+    if mechanism not in MECHANISMS:
+        raise SlidestatError(
+            f"{MECHANISM} is {environment[MECHANISM]!r}, which is not supported.",
+            f"It is one of {', '.join(MECHANISMS)}.",
+        )
+    username, password = environment.get(USERNAME), _secret(environment, PASSWORD)
+    if not username or not password:
+        missing = PASSWORD if username else USERNAME
+        raise SlidestatError(
+            f"{PROTOCOL} is {security.protocol}, and {missing} is not set.",
+            f"Set {USERNAME}, and {PASSWORD} or {PASSWORD}_FILE.",
+        )
+    return BrokerSecurity(security.protocol, mechanism, username, password)
+
+
+def _with_tls(environment: Mapping[str, str], security: BrokerSecurity) -> BrokerSecurity:
+    certificate, key = _file(environment, CERTIFICATE_FILE), _file(environment, KEY_FILE)
+    if (certificate is None) != (key is None):
+        present, missing = (
+            (CERTIFICATE_FILE, KEY_FILE) if key is None else (KEY_FILE, CERTIFICATE_FILE)
+        )
+        raise SlidestatError(
+            f"{present} is set, and {missing} is not.", "A client's certificate goes with its key."
+        )
+    secured = BrokerSecurity(
+        security.protocol,
+        security.mechanism,
+        security.username,
+        security.password,
+        _file(environment, CA_FILE),
+        certificate,
+        key,
+        _secret(environment, KEY_PASSWORD),
+    )
+    tls_context(secured)
+    return secured
+
+
+def _file(environment: Mapping[str, str], name: str) -> Path | None:
+    path = environment.get(name)
+    return Path(path) if path else None
+
+
+def _secret(environment: Mapping[str, str], name: str) -> str | None:
+    """A secret, from its variable or its file; the line feed that editors leave is not in it."""
+    value, path = environment.get(name), environment.get(f"{name}_FILE")
+    if value and path:
+        raise SlidestatError(
+            f"Both {name} and {name}_FILE are set.",
+            "Unset one of them: it is not clear which holds.",
+        )
+    if not path:
+        return value or None
+    try:
+        secret = Path(path).read_text("utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SlidestatError(
+            f"{name}_FILE names {path}, which cannot be read: {_reason(error)}.",
+            "Name a text file that this process may read, with the secret alone in it.",
+        ) from None
+    if not secret:
+        raise SlidestatError(
+            f"{name}_FILE names {path}, which is empty.", "Write the secret to it."
+        )
+    return secret
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not text"
+    if isinstance(error, ssl.SSLError):
+        return error.reason.lower().replace("_", " ") if error.reason else "no PEM"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return str(error)

@@ -1,0 +1,1 @@
+"""Questions to the states of a running worker."""

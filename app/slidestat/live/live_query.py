@@ -1,0 +1,214 @@
+"""Questions to the live state of a partition: any windows up to the span, any statistics, now.
+
+An answer is what an emission would be if it came now. Now is the partition's watermark + 1: the
+windows end there, and every event that has been absorbed lies before. Events that wait in the
+reorder buffer for the watermark are not in yet. A question takes no events in and leaves no trace.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.declare.runners import ItemColumn, Work
+from slidestat.declare.statistics import Quantiles, Statistic
+from slidestat.declare.statistics.where import asked_where
+from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoint import decode_checkpoint
+from slidestat.engine.emissions.emission import FigureTable
+from slidestat.engine.keys.key_cache import KeyCache, PartitionStore
+from slidestat.engine.keys.key_state import KeyState, decode_key_state
+from slidestat.errors import SlidestatError
+from slidestat.schemas.query import KeyAnswer
+from slidestat.synopses.core.errors import SynopsisError
+
+Float64s = npt.NDArray[np.float64]
+
+_NO_TIMES = np.empty(0, np.int64)
+_NO_NUMBERS = np.empty(0)
+_ONE_GROUP = np.zeros(2, np.int64)
+_ONE_QUERY = np.array([0, 1], np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """A partition's keys as they are now; for use at once, before the next batch."""
+
+    partition: int
+    watermark: int
+    next_offset: int
+    cache: KeyCache
+
+    @property
+    def keys_held(self) -> int | None:
+        """How many keys have a state, None until that is known."""
+        return self.cache.keys_held
+
+    def has(self, key: str) -> bool:
+        """Whether the key has a state. Costs one look-up."""
+        return self.state(key) is not None
+
+    def state(self, key: str) -> KeyState | None:
+        """The key's state, None for a key that has none. Costs one look-up."""
+        state = self.cache.peek(key)
+        return None if state is None else decode_key_state(state)
+
+    def keys(self, prefix: str, after: str, limit: int) -> Iterator[str]:
+        """The first `limit` keys after `after` that begin with `prefix`, in order of their
+        characters. Costs them and the keys that are new since the last flush, however many keys
+        there are.
+        """
+        return self.cache.keys(prefix, after, limit)
+
+
+def stored_view(topology: Topology, partition: int, store: PartitionStore) -> PartitionView:
+    """A partition that has brought nothing since the worker started: as it is stored.
+
+    Raises SlidestatError for a store of another topology.
+    """
+    checkpoint = decode_checkpoint(store.checkpoint(), topology.state_meaning)
+    watermark = checkpoint.max_time - topology.lateness_ms
+    return PartitionView(partition, watermark, checkpoint.next_offset, KeyCache(store, 0))
+
+
+class Asked(NamedTuple):
+    """A topology with the windows and statistics that are asked for, and of each of the statistics
+    the place that its synopsis has among those of the topology.
+    """
+
+    topology: Topology
+    places: list[int]
+
+
+def asked_of(
+    topology: Topology,
+    windows: Sequence[str] = (),
+    statistics: Sequence[str] = (),
+    quantiles: Sequence[float] = (),
+    where: str | None = None,
+) -> Asked:
+    """What is asked of a topology, in the terms of `LiveQuery`, and refused as there."""
+    kept = list(dict.fromkeys(topology.runners))
+    asked: list[Statistic] = []
+    places: list[int] = []
+    named = _known(statistics, topology.labels)
+    declared = dict(zip(topology.labels, topology.statistics, strict=True))
+    if where is not None:
+        declared = {**asked_where(where, declared)}
+        for label in statistics:
+            if label not in declared:
+                raise SlidestatError(
+                    f"statistic is {label!r}, which cannot be asked where {where!r}.",
+                    f"Leave it out, or where; {', '.join(declared)} can be asked so.",
+                )
+        named = [label for label in named if label in declared]
+    for label in named:
+        place = topology.labels.index(label)
+        statistic = declared[label]
+        if quantiles and isinstance(statistic, Quantiles):
+            statistic = replace(statistic, quantiles=tuple(quantiles))
+        asked.append(statistic)
+        places.append(kept.index(topology.runners[place]))
+    if quantiles and not any(isinstance(statistic, Quantiles) for statistic in asked):
+        raise SlidestatError(
+            "quantile is given, but no statistic that is asked for has quantiles.",
+            "Leave quantile out, or ask for a statistic of the kind quantile.",
+        )
+    _check_windows(windows, topology)
+    return Asked(replace(topology, windows=windows or topology.windows, statistics=asked), places)
+
+
+class LiveQuery:
+    """A question, to be asked of any key of a topology.
+
+    `windows` are lengths such as "5m" or "1000 events", each up to the span; those of the topology
+    by default. `statistics` are names of the topology's figures, all by default; `quantiles` takes
+    the place of those that its quantile statistics declare. `where`, such as "country=NL", asks for
+    the distinct items with that text in the field by which they were declared, and for nothing
+    else. Raises SlidestatError, naming the parameter, for what the topology does not keep.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        windows: Sequence[str] = (),
+        statistics: Sequence[str] = (),
+        quantiles: Sequence[float] = (),
+        where: str | None = None,
+    ) -> None:
+        self._topology, self._places = asked_of(topology, windows, statistics, quantiles, where)
+        self._where = where
+        lengths = self._topology.window_lengths
+        self._windows = np.array(lengths, np.int64)
+        self._figures = FigureTable(self._topology, lengths)
+
+    def answer(self, view: PartitionView, key: str) -> KeyAnswer | None:
+        """The key's figures, None for a key without a state. Costs one key's synopses.
+
+        Raises SlidestatError for a stored state that cannot be read.
+        """
+        state = view.state(key)
+        if state is None:
+            return None
+        topology = self._topology
+        # After a crash a state may be ahead of its partition, which has yet to read again.
+        end = max(view.watermark, state.watermark) + 1
+        # Over windows of events, events are numbered and the numbers stand for times.
+        time = state.number + 1 if topology.span_length.of_events else end
+        work = Work(
+            _ONE_GROUP,
+            _NO_TIMES,
+            {column.path: _NO_NUMBERS for column in topology.columns.numbers},
+            {column.path: ItemColumn((), _NO_TIMES) for column in topology.columns.items},
+            _ONE_QUERY,
+            np.array([time], np.int64),
+            self._windows,
+        )
+        try:
+            answered = {
+                runner: runner.run([state.synopses[place]], work)
+                for runner, place in zip(topology.runners, self._places, strict=True)
+            }
+        except SynopsisError as error:
+            raise SlidestatError(
+                f"A stored state is not that of the topology: {error}.",
+                "Delete the worker's data folder; it is restored from the changelog.",
+            ) from error
+        (figures,) = self._figures.rows(answered)
+        return KeyAnswer(
+            *(topology.name, key, end, figures),
+            *(topology.source, view.partition, view.next_offset),
+            where=self._where,
+        )
+
+
+def _known(names: Sequence[str], labels: Sequence[str]) -> Sequence[str]:
+    """The labels asked for, each once, all if none is named."""
+    for name in names:
+        if name not in labels:
+            near = get_close_matches(name, labels, 1)
+            advice = f"Did you mean {near[0]!r}? " if near else ""
+            raise SlidestatError(
+                f"statistic is {name!r}, which the topology does not have.",
+                f"{advice}It has {', '.join(labels)}.",
+            )
+    return list(dict.fromkeys(names)) or labels
+
+
+def _check_windows(windows: Sequence[str], topology: Topology) -> None:
+    span = topology.span_length
+    for text in windows:
+        window = topology.window(text, "window")
+        if window.of_events != span.of_events:
+            raise SlidestatError(
+                f"window is {text!r}, but what is kept is the last {topology.span!r}.",
+                f"Give a {'number of events' if span.of_events else 'duration'} as well.",
+            )
+        if window > span:
+            raise SlidestatError(
+                f"window is {text!r}, longer than the {topology.span!r} that are kept.",
+                f"Ask for at most {topology.span!r}.",
+            )

@@ -1,0 +1,101 @@
+"""A topology's live state in this worker: which partitions can be asked, and how they are now."""
+
+from collections.abc import Collection, Iterator
+from typing import Any, Protocol
+
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology
+from slidestat.live.observed import Observed
+from slidestat.schemas.query import KeyAnswer, PartitionStatus
+
+
+class View(Protocol):
+    """The keys of a partition as they are now: a `PartitionView` or, of a referee, a
+    `RefereeView`.
+    """
+
+    @property
+    def partition(self) -> int:
+        """Its number."""
+
+    @property
+    def watermark(self) -> int:
+        """The event time that it has reached."""
+
+    @property
+    def next_offset(self) -> int:
+        """The first offset not yet read."""
+
+    @property
+    def keys_held(self) -> int | None:
+        """How many keys can be asked for, None until that is known."""
+
+    def has(self, key: str) -> bool:
+        """Whether the key is here."""
+
+    def keys(self, prefix: str, after: str, limit: int) -> Iterator[str]:
+        """The first `limit` keys after `after` that begin with `prefix`, in order."""
+
+
+class Question(Protocol):
+    """What is asked of any key: a `LiveQuery` or, of a referee, a `RefereeQuery`."""
+
+    def answer(self, view: Any, key: str) -> KeyAnswer | None:
+        """The key's figures, None where it is not. The view is one of what is asked."""
+
+
+class Held(Protocol):
+    """The partitions of a topology, or of a referee, that are in this process."""
+
+    observed: Observed
+
+    def view(self, partition: int) -> View:
+        """Its keys as they are now."""
+
+    def status(self, partition: int) -> PartitionStatus:
+        """How far it has come."""
+
+    def changelog_written(self) -> tuple[int, int]:
+        """Records and bytes written to the changelog since the process began."""
+
+
+class LiveTopology:
+    """The partitions that this worker holds of one topology, or of a referee's source.
+
+    They can be asked from the end of a recovery to the next rebalance; `epoch` changes with both.
+    """
+
+    def __init__(self, topology: Topology | Referee, held: Held) -> None:
+        self.topology = topology
+        self.epoch = 0
+        self.held = held
+        self._partitions: tuple[int, ...] | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can be asked."""
+        return self._partitions is not None
+
+    def ready(self, partitions: Collection[int]) -> None:
+        """The states of these partitions are all here."""
+        self.epoch += 1
+        self._partitions = tuple(sorted(partitions))
+
+    def not_ready(self) -> None:
+        """Partitions are about to move."""
+        self.epoch += 1
+        self._partitions = None
+
+    def views(self) -> list[View]:
+        """The partitions as they are now, for use at once; none while it is not ready.
+
+        Raises SlidestatError for a stored state of another topology.
+        """
+        return [self.held.view(partition) for partition in self._partitions or ()]
+
+    def status(self) -> list[PartitionStatus]:
+        """How far the partitions have come; none while it is not ready.
+
+        Raises SlidestatError for a stored state of another topology.
+        """
+        return [self.held.status(partition) for partition in self._partitions or ()]

@@ -1,0 +1,261 @@
+"""A real Apache Kafka broker on this machine, without Docker: one KRaft node on loopback ports."""
+
+import os
+import signal
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from secrets import token_hex, token_urlsafe
+from types import TracebackType
+from typing import Self
+
+from slidestat.errors import SlidestatError
+from slidestat.local.data_lock import lock_data_folder
+from slidestat.local.folders import log_folder
+from slidestat.local.jars import kafka_classpath
+from slidestat.local.java import find_java
+from slidestat.local.ports import HOST, is_free, pick_free_ports
+from slidestat.local.readiness import BrokerEndedError, await_broker
+from slidestat.local.settings import java_command, server_properties
+from slidestat.local.supervised import SupervisedProcess
+
+_BIND_TRIES = 5
+_FORMAT_TIMEOUT_S = 60.0
+_STOP_TIMEOUT_S = 30.0
+_LAST_LINES = 15
+
+
+class _PortTakenError(Exception):
+    """Another process took the port between its choice and its use."""
+
+
+class LocalBroker:
+    """An Apache Kafka broker that ends when this process ends, even by SIGKILL.
+
+        with LocalBroker() as broker:
+            Producer({"bootstrap.servers": broker.bootstrap_servers})
+
+    Without `data_dir` the data is in a temporary folder, removed by `stop`; a folder given by
+    the caller keeps topics and offsets for the next start. Without `port` a free one is chosen.
+    `secured_protocols` (SSL, SASL_PLAINTEXT, SASL_SSL) get a port each beside the plain one, and
+    `secured_settings` are the broker's own for them. A start takes 2 to 3 s, a restart 2 s, after
+    `kill` 5 s; 300 MB of memory. Not for use by several threads.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path | None = None,
+        port: int | None = None,
+        ready_timeout_s: float = 60.0,
+        secured_protocols: Sequence[str] = (),
+        secured_settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self._is_temporary = data_dir is None
+        if data_dir is None:
+            self._folder = Path(tempfile.gettempdir(), f"slidestat-broker-{token_hex(6)}")
+            self._log_path = log_folder() / f"{self._folder.name}.log"
+        else:
+            self._folder = data_dir.absolute()
+            self._log_path = self._folder / "broker.log"
+        self._fixed_port = port
+        self._ready_timeout_s = ready_timeout_s
+        self._secured_settings = secured_settings or {}
+        self._secured_ports = dict.fromkeys(secured_protocols, 0)
+        self._ports: tuple[int, int] | None = None
+        self._process: SupervisedProcess | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`127.0.0.1:port`; the same through `kill` and `restart`."""
+        if self._ports is None:
+            raise RuntimeError("the broker was not started")
+        return f"{HOST}:{self._ports[0]}"
+
+    def secured_servers(self, protocol: str) -> str:
+        """`127.0.0.1:port` of a further listener; the same through `kill` and `restart`."""
+        return f"{HOST}:{self._secured_ports[protocol]}"
+
+    @property
+    def log_path(self) -> Path:
+        """The broker's log file; it stays after `stop`, for a week where the data is temporary."""
+        return self._log_path
+
+    @property
+    def pid(self) -> int | None:
+        """The JVM's process id, None when it does not run."""
+        self.is_running()
+        return self._process.pid if self._process else None
+
+    @property
+    def supervisor_pid(self) -> int | None:
+        """The process id of the supervisor, which starts and ends the JVM."""
+        return self._process.supervisor_pid if self._process else None
+
+    def is_running(self) -> bool:
+        """Whether the JVM is alive now."""
+        return self._process is not None and self._process.wait(0) is None
+
+    def start(self) -> None:
+        """Start the broker and return once it answers a client.
+
+        Raises SlidestatError when there is no Java or no jars, when the port given is taken,
+        or when the broker ends or does not answer in time: then with its log's last lines.
+        """
+        if self._process is not None:
+            raise RuntimeError("the broker was started already")
+        self._java = find_java().executable
+        self._classpath = kafka_classpath()
+        try:
+            self._process = self._supervise()
+            for _ in range(_BIND_TRIES):
+                self._ports = self._choose_ports()
+                try:
+                    self._run_kafka(self._process, self._ports)
+                except _PortTakenError:
+                    continue
+                return
+            raise SlidestatError(
+                f"The ports chosen for the broker were taken each of {_BIND_TRIES} times.",
+                "Name a port that stays free.",
+            )
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End the broker; remove its data if that is temporary. May be called again."""
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
+    def kill(self) -> None:
+        """SIGKILL the JVM, as a crash would; data and ports stay for `restart`."""
+        self._signal_and_wait(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Start again on the same ports and data, after a clean end if it still runs.
+
+        Raises SlidestatError as `start` does, also when another process took a port meanwhile.
+        """
+        if self._process is None or self._ports is None:
+            raise RuntimeError("the broker was not started")
+        self._signal_and_wait(signal.SIGTERM)
+        try:
+            self._run_kafka(self._process, self._ports)
+        except _PortTakenError:
+            self.stop()
+            raise _port_taken(self._ports[0]) from None
+        except BaseException:
+            self.stop()
+            raise
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _supervise(self) -> SupervisedProcess:
+        """Make the folder that holds the broker's files, and the supervisor."""
+        if self._is_temporary:
+            return SupervisedProcess(self._folder)
+        if "," in str(self._folder):
+            raise SlidestatError(
+                f"The data folder {self._folder} has a comma in its path, where Kafka separates "
+                "folders.",
+                "Choose a folder without a comma.",
+            )
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            lock = lock_data_folder(self._folder)
+        except OSError as error:
+            raise SlidestatError(
+                f"The data folder {self._folder} cannot be used: {error.strerror}.",
+                "Choose a folder that you may write to.",
+            ) from None
+        try:
+            return SupervisedProcess(held_open=lock)
+        finally:
+            os.close(lock)
+
+    def _choose_ports(self) -> tuple[int, int]:
+        if self._fixed_port is not None and not is_free(self._fixed_port):
+            raise _port_taken(self._fixed_port)
+        broker, controller, *secured = pick_free_ports(2 + len(self._secured_ports))
+        self._secured_ports = dict(zip(self._secured_ports, secured, strict=True))
+        return self._fixed_port or broker, controller
+
+    def _run_kafka(self, process: SupervisedProcess, ports: tuple[int, int]) -> None:
+        """Format the storage unless that was done, start Kafka, wait for its answer."""
+        data, scratch = self._folder / "kafka", self._folder / "tmp"
+        scratch.mkdir(exist_ok=True)
+        settings = self._folder / "server.properties"
+        settings.write_text(
+            server_properties(*ports, data, self._secured_ports, self._secured_settings), "ascii"
+        )
+        log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
+
+        def run(*main: str | Path) -> None:
+            process.run(java_command(self._java, self._classpath, scratch, main), self.log_path)
+
+        cluster_id = _cluster_id(data)
+        if cluster_id is None:
+            # a first character of "-" would look like an option
+            cluster_id = "K" + token_urlsafe(16)[1:]
+            run("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", settings)
+            status = process.wait(_FORMAT_TIMEOUT_S)
+            if status != 0:
+                raise self._failure("could not format its storage", log_start)
+        run("kafka.Kafka", settings)
+        try:
+            await_broker(process, self.bootstrap_servers, cluster_id, self._ready_timeout_s)
+        except BrokerEndedError as ended:
+            if "Address already in use" in self._log_since(log_start):
+                raise _PortTakenError from None
+            raise self._failure(f"ended with status {ended.status}", log_start) from None
+        except TimeoutError:
+            raise self._failure(
+                f"did not answer within {self._ready_timeout_s:.0f} s", log_start
+            ) from None
+
+    def _signal_and_wait(self, number: signal.Signals) -> None:
+        """Send the JVM a signal and wait for its end; SIGKILL it when it takes too long."""
+        if self._process is None:
+            return
+        self._process.send_signal(number)
+        if self._process.wait(_STOP_TIMEOUT_S) is None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait(_STOP_TIMEOUT_S)
+
+    def _log_since(self, start: int) -> str:
+        with self.log_path.open("rb") as log:
+            log.seek(start)
+            return log.read().decode(errors="replace")
+
+    def _failure(self, what: str, log_start: int) -> SlidestatError:
+        lines = "\n".join(self._log_since(log_start).splitlines()[-_LAST_LINES:])
+        return SlidestatError(
+            f"The local Kafka broker {what}.", f"Read its log, {self.log_path}; it ends:\n{lines}"
+        )
+
+
+def _cluster_id(data: Path) -> str | None:
+    """The id of the cluster that formatted this folder, None if none did."""
+    try:
+        lines = (data / "meta.properties").read_text("ascii").splitlines()
+    except FileNotFoundError:
+        return None
+    return dict(line.split("=", 1) for line in lines if "=" in line).get("cluster.id")
+
+
+def _port_taken(port: int) -> SlidestatError:
+    return SlidestatError(
+        f"Port {port} of {HOST} is used by another process.",
+        "Stop that process, or name another port.",
+    )

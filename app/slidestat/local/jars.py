@@ -1,0 +1,164 @@
+"""Locked jars, fetched once into the user's cache folder and checked at every start.
+
+A lock is a file with one line for each jar, `SHA-256  group:artifact:version`. So nothing is
+resolved on a user's machine: exactly these files are fetched, and a file with any other content is
+refused. `kafka-4.1.1.sha256` beside this file has `org.apache.kafka:kafka_2.13:4.1.1` with its
+runtime dependencies, and a log4j binding for SLF4J 1.
+"""
+
+import hashlib
+import logging
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from threading import Event
+
+from filelock import FileLock
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from slidestat.errors import SlidestatError
+from slidestat.local.folders import cache_folder
+
+KAFKA_VERSION = "4.1.1"
+LOCK_FILE = Path(__file__).with_name(f"kafka-{KAFKA_VERSION}.sha256")
+
+_ATTEMPTS = 6
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 20.0
+_REQUEST_TIMEOUT_S = 30
+_DOWNLOADS_AT_ONCE = 4
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Jar:
+    """One locked jar: its Maven coordinate `group:artifact:version` and the SHA-256 in hex."""
+
+    coordinate: str
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        _, artifact, version = self.coordinate.split(":")
+        return f"{artifact}-{version}.jar"
+
+    def is_intact(self, path: Path) -> bool:
+        """Whether `path` is a file with the locked content."""
+        try:
+            with path.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest() == self.sha256
+        except FileNotFoundError:
+            return False
+
+
+def locked_jars(lock_file: Path = LOCK_FILE) -> list[Jar]:
+    """The jars that a lock file lists, in its order, which is also the class path's."""
+    lines = lock_file.read_text("ascii").splitlines()
+    return [Jar(coordinate, sha256) for sha256, coordinate in map(str.split, lines)]
+
+
+def kafka_classpath(show_progress: bool | None = None) -> list[Path]:
+    """Return the paths of Apache Kafka's jars; see `fetched_jars`. They have 48 MB."""
+    return fetched_jars(LOCK_FILE, f"Apache Kafka {KAFKA_VERSION}", show_progress)
+
+
+def fetched_jars(lock_file: Path, title: str, show_progress: bool | None = None) -> list[Path]:
+    """Return the paths of a lock's jars, every one verified; fetch those not intact.
+
+    With all jars intact this opens no connection and costs one hash of them (48 MB: 0.1 s).
+    Two processes may call it at once: one fetches, the other waits. `show_progress` shows a bar
+    named by `title` on standard error, by default if that is a terminal. Raises SlidestatError when
+    a jar cannot be had after several tries with growing pauses.
+    """
+    jars = locked_jars(lock_file)
+    folder = cache_folder() / lock_file.stem
+    if _missing(jars, folder):
+        folder.mkdir(exist_ok=True)
+        with FileLock(cache_folder() / f"{lock_file.stem}.lock"):
+            # another process may have fetched them while this one waited for the lock
+            _fetch_all(_missing(jars, folder), folder, title, show_progress)
+    return [folder / jar.file_name for jar in jars]
+
+
+def _missing(jars: Sequence[Jar], folder: Path) -> list[Jar]:
+    return [jar for jar in jars if not jar.is_intact(folder / jar.file_name)]
+
+
+def _fetch_all(jars: Sequence[Jar], folder: Path, title: str, show_progress: bool | None) -> None:
+    if not jars:
+        return
+    visible = sys.stderr.isatty() if show_progress is None else show_progress
+    progress = Progress(
+        TextColumn(f"Fetching {title}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("jars"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        disable=not visible,
+    )
+    # the lock is held, so what an earlier, killed process left half fetched is nobody's
+    for stale in folder.glob("fetch-*"):
+        shutil.rmtree(stale)
+    with (
+        tempfile.TemporaryDirectory(prefix="fetch-", dir=folder) as scratch,
+        progress,
+        ThreadPoolExecutor(_DOWNLOADS_AT_ONCE) as pool,
+    ):
+        bar = progress.add_task("jars", total=len(jars))
+        given_up = Event()
+        fetch = partial(_fetch, folder=folder, scratch=Path(scratch), given_up=given_up)
+        try:
+            for _ in pool.map(fetch, jars):
+                progress.advance(bar)
+        except BaseException:
+            given_up.set()  # one jar short is enough to fail: the others need not try on
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _fetch(jar: Jar, folder: Path, scratch: Path, given_up: Event) -> None:
+    """Fetch one jar, verify it, and only then give it its name in `folder`."""
+    reason = ""
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            longest = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt)
+            if given_up.wait(random.uniform(longest / 2, longest)):  # noqa: S311 - only jitter
+                return
+        # a repository of its own for each try: the resolver trusts whatever file it finds there
+        repository = Path(tempfile.mkdtemp(dir=scratch))
+        try:
+            fetched = download(jar.coordinate, repository)
+        except Exception as error:  # noqa: BLE001 - the resolver names no types of its own
+            reason = type(error).__name__
+            _log.debug("fetching %s failed", jar.coordinate, exc_info=True)
+            continue
+        if jar.is_intact(fetched):
+            fetched.replace(folder / jar.file_name)
+            return
+        reason = "its content is not the expected one"
+    raise SlidestatError(
+        f"{jar.coordinate} could not be fetched after {_ATTEMPTS} tries (last: {reason}).",
+        "Check that this machine reaches Maven Central, directly or by its proxy settings, "
+        "and try again: what was fetched is kept.",
+    )
+
+
+def download(coordinate: str, repository: Path) -> Path:
+    """Download one artifact from Maven Central into `repository`, which is empty."""
+    # here, because importing the resolver takes 0.5 s, and most starts need no download
+    from jgo.maven import MavenContext, PythonResolver
+
+    context = MavenContext(
+        resolver=PythonResolver(), repo_cache=repository, timeout=_REQUEST_TIMEOUT_S
+    )
+    path: Path = context.create_dependency(coordinate).artifact.resolve()
+    return path

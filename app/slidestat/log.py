@@ -1,0 +1,98 @@
+"""What a worker tells while it runs: lines for the person at its terminal, or a JSON object a line
+for whatever collects logs.
+
+An event is a few words that stay the same, with fields that say of what: `topology`, `topic`,
+`partition` and `offset` as far as they apply, so that a line leads to the records it is about. In
+JSON also the warnings of the libraries, and the fault that ends a worker, are one line each.
+"""
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Any
+
+from pythonjsonlogger.json import JsonFormatter
+
+from slidestat.errors import SlidestatError
+
+_log = logging.getLogger("slidestat")
+
+
+class LogForm(StrEnum):
+    """How a worker tells."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def tell(event: str, text: str | None = None, **fields: object) -> None:
+    """Tell of an event; a terminal shows its text, and nothing of one that has none."""
+    _log.info(event, extra={**fields, **({} if text is None else {"text": text})})
+
+
+def tell_failure(event: str, **fields: object) -> None:
+    """Tell of the exception that is being handled."""
+    _log.exception(event, extra=fields)
+
+
+@contextmanager
+def telling(form: LogForm = LogForm.TEXT) -> Iterator[None]:
+    """Tell in this form. In JSON, what ends the worker is told as well: SystemExit takes the place
+    of the exception.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    if form is LogForm.TEXT:
+        handler.setFormatter(logging.Formatter("%(text)s"))
+        handler.addFilter(lambda record: hasattr(record, "text"))
+    else:
+        handler.setFormatter(_json_formatter())
+    _log.addHandler(handler)
+    _log.setLevel(logging.INFO)
+    _log.propagate = False
+    try:
+        yield
+    except SlidestatError as error:
+        if form is LogForm.TEXT:
+            raise
+        _log.error("stopped", extra={"error": error.message, "advice": error.advice})
+        sys.exit(2)
+    except Exception:
+        if form is LogForm.TEXT:
+            raise
+        tell_failure("stopped")
+        sys.exit(1)
+    finally:
+        _log.removeHandler(handler)
+
+
+def json_logging() -> dict[str, Any]:
+    """A logging configuration under which everybody's warnings are told in JSON."""
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"json": {"()": _json_formatter}},
+        "handlers": {
+            "stderr": {
+                "class": "logging.StreamHandler",
+                "stream": "ext://sys.stderr",
+                "formatter": "json",
+            }
+        },
+        "root": {"level": "WARNING", "handlers": ["stderr"]},
+    }
+
+
+def _json_formatter() -> JsonFormatter:
+    return JsonFormatter(
+        "{levelname}{name}{message}",
+        style="{",
+        rename_fields={
+            "levelname": "level",
+            "name": "logger",
+            "message": "event",
+            "exc_info": "trace",
+        },
+        timestamp="time",
+    )

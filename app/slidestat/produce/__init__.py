@@ -1,0 +1,1 @@
+"""Rows of files as records of a topic."""

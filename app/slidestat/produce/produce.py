@@ -1,0 +1,263 @@
+"""Send a file's events to a topic, in the file's order, with their event times as timestamps."""
+
+import time
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from itertools import cycle
+from pathlib import Path
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from slidestat.errors import SlidestatError
+from slidestat.kafka.clients import client_config
+from slidestat.kafka.connection import require_topic
+from slidestat.options import Compression
+from slidestat.produce.events import Columns, Records, encode, raw_records
+from slidestat.produce.files import STANDARD_INPUT, Format, event_file
+from slidestat.produce.readers import Reader, Rows
+
+# Called after each batch with how far the reading is and how many events have been handed over.
+OnProgress = Callable[[Reader, int], None]
+
+# A paced producer hands over this often: short enough to look even, long enough to be cheap.
+_PACE_S = 0.05
+
+# Where the partitioner puts the record's key.
+_BY_KEY = -1
+
+
+@dataclass(frozen=True)
+class ProduceReport:
+    """What was sent. `sent` events were acknowledged, `failed` were not (`first_failure` says why),
+    `skipped` rows were no events (`first_skipped` says why). `negative` events have a value below
+    0.
+    """
+
+    topic: str
+    sent: int
+    skipped: int
+    first_skipped: str | None
+    failed: int
+    first_failure: str | None
+    seconds: float
+    negative: int
+
+    @property
+    def events_per_s(self) -> float:
+        return self.sent / self.seconds if self.seconds > 0 else 0.0
+
+
+def produce_file(
+    file: str | Path,
+    bootstrap: str,
+    topic: str,
+    *,
+    columns: Columns | None = None,
+    limit: int | None = None,
+    rate: float | None = None,
+    compression: Compression = Compression.LZ4,
+    skip_bad: bool = False,
+    raw: bool = False,
+    spread: Collection[str] = (),
+    on_progress: OnProgress | None = None,
+) -> ProduceReport:
+    """Send the events of a file (`-`: standard input), at most `limit`, at most `rate` a second.
+
+    With `raw`, each line of a JSON lines file is sent as it is, nothing checked, the time
+    of sending for a timestamp, and `columns.key` for a Kafka key where it can be found. Events of
+    the keys in `spread` go to all partitions in turn, for a topology that publishes them: each of
+    them may be more than one worker can take. Raises SlidestatError for a file that cannot be read,
+    a missing topic, or, unless `skip_bad`, a row that is no event. Memory is bounded whatever the
+    file's length.
+    """
+    source = event_file(file)
+    columns = columns or Columns()
+    if raw and source.format is not Format.JSON_LINES:
+        raise SlidestatError(
+            f"{source.name} is {source.format}: only JSON lines can be sent raw.",
+            "Leave --raw away, or give a .jsonl file.",
+        )
+    if raw and columns.more:
+        raise SlidestatError(
+            "Lines that are sent raw have all their fields already.", "Leave --with or --raw away."
+        )
+    partitions = require_topic(bootstrap, topic)
+    reader = Reader(source)
+    batches = _raw(reader, columns, limit) if raw else _events(reader, columns, limit)
+    sender = _Sender(bootstrap, topic, compression, rate, partitions, spread)
+    skipped, first_skipped, negative = 0, None, 0
+    try:
+        for records in batches:
+            if records.first_bad is not None:
+                reason = f"row {records.first_bad.row}: {records.first_bad.reason}"
+                if not skip_bad:
+                    sender.flush()
+                    raise SlidestatError(
+                        f"{source.name}, {reason}.",
+                        "Mend the row, or leave such rows out with --skip-bad; "
+                        f"{sender.sent} events before it are sent.",
+                    )
+                skipped += records.bad
+                first_skipped = first_skipped or reason
+            sender.send(records)
+            negative += records.negative
+            if on_progress is not None:
+                on_progress(reader, sender.handed_over)
+            if sender.failed:
+                break
+        sender.flush()
+    finally:
+        sender.close()
+    return ProduceReport(
+        topic,
+        sender.sent,
+        skipped,
+        first_skipped,
+        sender.failed,
+        sender.first_failure,
+        sender.seconds,
+        negative,
+    )
+
+
+def _events(reader: Reader, columns: Columns, limit: int | None) -> Iterator[Records]:
+    good = bad = 0
+    for rows in reader.batches(columns.names):
+        wanted = rows if limit is None else _head(rows, limit - good)
+        records = encode(wanted, columns)
+        good += len(records.values)
+        bad += records.bad
+        yield records
+        if good == limit:
+            return
+    if good + bad == 0 and reader.file.name != STANDARD_INPUT:
+        raise SlidestatError(
+            f"{reader.file.name} has no events.", "Give a file with at least one row of data."
+        )
+
+
+def _raw(reader: Reader, columns: Columns, limit: int | None) -> Iterator[Records]:
+    seen = 0
+    for _, lines in reader.lines():
+        wanted = lines if limit is None else lines[: limit - seen]
+        seen += len(wanted)
+        yield raw_records(wanted, columns.key)
+        if seen == limit:
+            return
+
+
+def _head(rows: Rows, count: int) -> Rows:
+    """The first `count` rows; what is malformed behind them is not looked at."""
+    if count >= len(rows.numbers):
+        return rows
+    last = rows.numbers[count - 1] if count else 0
+    return Rows(
+        rows.numbers[:count],
+        {name: column[:count] for name, column in rows.columns.items()},
+        [bad for bad in rows.malformed if bad.row <= last],
+    )
+
+
+class _Sender:
+    """A producer that counts what was acknowledged and stops at what was not."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        compression: Compression,
+        rate: float | None,
+        partitions: int,
+        spread: Collection[str],
+    ) -> None:
+        self.handed_over = 0
+        self.failed = 0
+        self.first_failure: str | None = None
+        self._topic = topic
+        self._rate = rate
+        self._spread = {key.encode() for key in spread}
+        self._turns = cycle(range(partitions))
+        self._started = time.monotonic()
+        self._stopped: float | None = None
+        self._producer = Producer(
+            client_config(bootstrap)
+            | {
+                "enable.idempotence": True,
+                # As Java's and Faust's clients place keys; librdkafka's own default would put
+                # a key on another partition than they do, and split its history.
+                "partitioner": "murmur2_random",
+                "compression.type": compression.value,
+                "linger.ms": 20,
+                "batch.num.messages": 50_000,
+                "queue.buffering.max.messages": 200_000,
+                "queue.buffering.max.kbytes": 262_144,
+                # The broker's limit decides, not the client's.
+                "message.max.bytes": 64 << 20,
+                "message.timeout.ms": 60_000,
+                "on_delivery": self._delivered,
+                "delivery.report.only.error": True,
+            }
+        )
+
+    @property
+    def sent(self) -> int:
+        return self.handed_over - self.failed
+
+    @property
+    def seconds(self) -> float:
+        return (self._stopped or time.monotonic()) - self._started
+
+    def send(self, records: Records) -> None:
+        """Hand records over, waiting while the queue is full; returns early at a failure."""
+        step = max(1, int(self._rate * _PACE_S)) if self._rate else max(1, len(records.values))
+        for start in range(0, len(records.values), step):
+            self._wait_for_pace()
+            rows = zip(
+                records.keys[start : start + step],
+                records.values[start : start + step],
+                records.timestamps_ms[start : start + step],
+                strict=True,
+            )
+            for key, value, timestamp_ms in rows:
+                if not self._hand_over(key, value, timestamp_ms):
+                    return
+            self._producer.poll(0)
+
+    def flush(self) -> None:
+        """Return when each event handed over is acknowledged or has failed."""
+        while not self.failed and self._producer.flush(1.0):
+            pass
+        self._stopped = time.monotonic()
+
+    def close(self) -> None:
+        """Drop what is still queued: after a flush nothing is, after a failure it is in vain."""
+        self._producer.purge()
+        self._producer.flush(5.0)
+
+    def _hand_over(self, key: bytes | None, value: bytes, timestamp_ms: int) -> bool:
+        partition = next(self._turns) if key in self._spread else _BY_KEY
+        while not self.failed:
+            try:
+                self._producer.produce(self._topic, value, key, partition, timestamp=timestamp_ms)
+                self.handed_over += 1
+                return True
+            except BufferError:
+                self._producer.poll(0.1)
+            except KafkaException as error:
+                self.handed_over += 1
+                self._failed(error.args[0])
+        return False
+
+    def _wait_for_pace(self) -> None:
+        if self._rate:
+            due = self._started + self.handed_over / self._rate
+            while not self.failed and (wait_s := due - time.monotonic()) > 0:
+                self._producer.poll(min(wait_s, _PACE_S))
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            self._failed(error)
+
+    def _failed(self, error: KafkaError) -> None:
+        self.failed += 1
+        self.first_failure = self.first_failure or str(error.str())

@@ -1,0 +1,1 @@
+"""Statistics over all partitions: synopses of parties in, answers out."""

@@ -1,0 +1,102 @@
+"""Questions to the live state of a referee: any windows up to the span, over all parties, now.
+
+Now is the newest tick that the referee answers for: the last one that is settled, or, when parties
+stay away for longer than its patience, the last one that it has answered without them. So an answer
+is what an emission of that tick would be, for other windows; it names the parties it is of.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from slidestat.declare.referee import Referee
+from slidestat.engine.publishing import published_by
+from slidestat.errors import SlidestatError
+from slidestat.live.live_query import asked_of
+from slidestat.referee.party_synopses import PartySynopses
+from slidestat.referee.referee_answers import Present, UnionFigures
+from slidestat.schemas.query import KeyAnswer
+from slidestat.synopses.core.errors import SynopsisError
+
+
+@dataclass(frozen=True, slots=True)
+class RefereeView:
+    """A referee's streams of one partition as they are now; for use at once, before the next batch.
+
+    `watermark` is the tick that is answered for, NO_TIME before the first.
+    """
+
+    partition: int
+    watermark: int
+    next_offset: int
+    streams: Mapping[str, PartySynopses]
+    present: Present
+
+    @property
+    def keys_held(self) -> int:
+        """How many streams can be asked for."""
+        return sum(1 for _ in self._known())
+
+    def has(self, key: str) -> bool:
+        """Whether there is something to answer for a stream."""
+        return key in self.streams and self.streams[key].is_known(self.watermark)
+
+    def keys(self, prefix: str, after: str, limit: int) -> Iterator[str]:
+        """The first `limit` streams after `after` that begin with `prefix`, in order of their
+        characters. Costs a look at all of them.
+        """
+        wanted = (key for key in self._known() if key > after and key.startswith(prefix))
+        return islice(sorted(wanted), limit)
+
+    def _known(self) -> Iterator[str]:
+        return (key for key in self.streams if self.has(key))
+
+
+class RefereeQuery:
+    """A question, to be asked of any stream of a referee; its parameters are those of a
+    `LiveQuery` of the referee's topology, and are refused alike.
+    """
+
+    def __init__(
+        self,
+        referee: Referee,
+        windows: Sequence[str] = (),
+        statistics: Sequence[str] = (),
+        quantiles: Sequence[float] = (),
+        where: str | None = None,
+    ) -> None:
+        asked, _ = asked_of(referee.answering, windows, statistics, quantiles, where)
+        self._where = where
+        published = dict(zip(referee.of.labels, published_by(referee.of), strict=True))
+        self._referee = referee
+        self._figures = UnionFigures(asked, [published[label] for label in asked.labels])
+
+    def answer(self, view: RefereeView, key: str) -> KeyAnswer | None:
+        """The stream's figures over the parties that are present, None for a stream that is not
+        there. Costs the synopses of one stream.
+
+        Raises SlidestatError for a stored synopsis that cannot be read.
+        """
+        if not view.has(key):
+            return None
+        parties, absent = view.present
+        try:
+            (figures,) = self._figures.at(view.watermark, [view.streams[key]], parties)
+        except SynopsisError as error:
+            raise SlidestatError(
+                f"A stored synopsis of a party is damaged: {error}.",
+                "Delete the worker's data folder; it is restored from the changelog.",
+            ) from error
+        referee = self._referee
+        return KeyAnswer(
+            referee.name,
+            key,
+            view.watermark,
+            figures,
+            referee.source,
+            view.partition,
+            view.next_offset,
+            list(parties),
+            list(absent) or None,
+            self._where,
+        )

@@ -1,0 +1,136 @@
+"""A referee's answers as output records: figures over the parties that are present."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from slidestat.declare.referee import Referee
+from slidestat.declare.runners import Answered, Runner
+from slidestat.declare.statistics import Sum
+from slidestat.declare.topology import Topology
+from slidestat.engine.emissions.emission import FigureTable, OutputRecord
+from slidestat.engine.emissions.output_codec import EmissionCodec
+from slidestat.engine.publishing import published_by
+from slidestat.referee.party_synopses import PartySynopses
+from slidestat.referee.unions import empty_synopsis, unite
+from slidestat.schemas.emission import AbsentParty, Emission, Figure, emission_key
+from slidestat.synopses.merge.bundle import Bundle
+
+# A bundle has at least one part: of parties that know nothing, the synopsis of nobody.
+_NOBODY = "nobody"
+
+
+class Present(NamedTuple):
+    """Whose events are in an answer, and whose are not."""
+
+    parties: Sequence[str]
+    absent: Sequence[AbsentParty]
+
+
+class UnionFigures:
+    """Figures of the union of parties, of a topology's statistics over its windows.
+
+    `published` names the synopsis of each statistic, as the parties publish it.
+    """
+
+    def __init__(self, topology: Topology, published: Sequence[str]) -> None:
+        self.runners = dict(zip(published, topology.runners, strict=True))
+        self.empty = {
+            statistic: empty_synopsis(runner, topology)
+            for statistic, runner in self.runners.items()
+        }
+        self._windows = np.array(topology.window_lengths, np.int64)
+        self._figures = FigureTable(topology, topology.window_lengths)
+        labelled = zip(topology.labels, topology.statistics, strict=True)
+        self._sums = {label for label, statistic in labelled if isinstance(statistic, Sum)}
+
+    def at(
+        self, tick: int, streams: Sequence[PartySynopses], parties: Collection[str]
+    ) -> list[list[Figure]]:
+        """The figures of each stream, of which there is one at least, at a tick."""
+        answered: dict[Runner, Answered] = {}
+        for statistic, runner in self.runners.items():
+            bundles = []
+            for stream in streams:
+                known = stream.at(tick, statistic, parties)
+                bundles.append(Bundle.of(known or {_NOBODY: self.empty[statistic]}))
+            answered[runner] = unite(runner, bundles, [tick] * len(bundles), self._windows)
+        return [self._widened(figures, parties) for figures in self._figures.rows(answered)]
+
+    def _widened(self, figures: list[Figure], parties: Collection[str]) -> list[Figure]:
+        """The figures with what the union promises: in a sum each party rounds once for itself."""
+        return [
+            msgspec.structs.replace(figure, absolute_error=figure.absolute_error * len(parties))
+            if figure.statistic in self._sums
+            else figure
+            for figure in figures
+        ]
+
+
+class RefereeAnswers:
+    """Answers one tick for many streams in one call a statistic."""
+
+    def __init__(self, referee: Referee, partition: int, codec: EmissionCodec) -> None:
+        topology = referee.answering
+        self._referee = referee
+        self._partition = partition
+        self._codec = codec
+        self._figures = UnionFigures(topology, published_by(topology))
+        self._made_with = {
+            statistic: _made_with(empty) for statistic, empty in self._figures.empty.items()
+        }
+
+    def knows(self, statistic: str) -> bool:
+        """Whether a statistic of this name is answered for."""
+        return statistic in self._made_with
+
+    def check(self, statistic: str, synopsis: bytes) -> None:
+        """Raise SynopsisError unless these bytes are a synopsis of the statistic."""
+        if _made_with(synopsis) != self._made_with[statistic]:
+            # The bundle of the two says in which way they differ.
+            Bundle.of({_NOBODY: self._figures.empty[statistic], "published": synopsis})
+
+    def warm(self) -> None:
+        """Answer once of nothing, so that all kernels are loaded."""
+        synopses = PartySynopses(1, 1)
+        self.at(1, {_NOBODY: synopses}, Present((), ()), 0, provisional=True)
+
+    def at(
+        self,
+        tick: int,
+        streams: Mapping[str, PartySynopses],
+        present: Present,
+        source_offset: int,
+        *,
+        provisional: bool,
+    ) -> list[OutputRecord]:
+        """The records of the streams' answers at a tick, by stream; none for no streams."""
+        if not streams:
+            return []
+        names = sorted(streams)
+        rows = self._figures.at(tick, [streams[name] for name in names], present.parties)
+        referee = self._referee
+        records = []
+        for name, figures in zip(names, rows, strict=True):
+            emission = Emission(
+                referee.name,
+                name,
+                tick,
+                figures,
+                referee.source,
+                self._partition,
+                source_offset,
+                provisional,
+                list(present.parties),
+                list(present.absent) or None,
+            )
+            key = emission_key(referee.name, name, tick)
+            records.append((key, self._codec.encode(emission), tick))
+        return records
+
+
+def _made_with(synopsis: bytes) -> tuple[int, object]:
+    bundle = Bundle.of({_NOBODY: synopsis})
+    return bundle.kind, bundle.parameters

@@ -1,0 +1,80 @@
+"""Avro schemas of what is on the wire, made from the structs as the JSON Schemas are.
+
+A field that a struct may leave out has the struct's default in Avro too: so a reader of either
+version can read records of the other, as long as new fields come with a default.
+"""
+
+import inspect
+import json
+from typing import Any
+
+import msgspec
+from msgspec import inspect as types
+
+from slidestat.schemas.emission import Emission
+
+NAMESPACE = "slidestat"
+
+_PRIMITIVES: dict[type[types.Type], str] = {
+    types.StrType: "string",
+    types.IntType: "long",
+    types.FloatType: "double",
+    types.BoolType: "boolean",
+    types.NoneType: "null",
+}
+
+
+def avro_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    """The schema of a struct as a record in NAMESPACE, with the structs in it nested.
+
+    Text, whole numbers (of 64 bits), floats, truth values, lists, other structs, and any of these
+    or none; raises TypeError for a field of another type.
+    """
+    schema: dict[str, Any] = _record(struct, set()) | {"namespace": NAMESPACE}
+    return {name: schema[name] for name in ("type", "name", "namespace", "doc", "fields")}
+
+
+def emission_schema() -> str:
+    """The schema of an emission, as JSON text."""
+    return json.dumps(avro_schema(Emission), indent=2, ensure_ascii=False)
+
+
+def _record(struct: type[msgspec.Struct], known: set[str]) -> dict[str, Any]:
+    known.add(struct.__name__)
+    return {
+        "type": "record",
+        "name": struct.__name__,
+        "doc": inspect.getdoc(struct) or "",
+        "fields": [_field(struct, field, known) for field in msgspec.structs.fields(struct)],
+    }
+
+
+def _field(
+    struct: type[msgspec.Struct], field: msgspec.structs.FieldInfo, known: set[str]
+) -> dict[str, Any]:
+    kind = types.type_info(field.type)
+    described: dict[str, Any] = {"name": field.encode_name}
+    if isinstance(kind, types.Metadata):
+        described["doc"] = (kind.extra_json_schema or {}).get("description", "")
+        kind = kind.type
+    described["type"] = _type(kind, known, f"{struct.__name__}.{field.name}")
+    if field.default is not msgspec.NODEFAULT:
+        described["default"] = field.default
+    return described
+
+
+def _type(kind: types.Type, known: set[str], where: str) -> Any:
+    if isinstance(kind, types.Metadata):
+        return _type(kind.type, known, where)
+    if type(kind) in _PRIMITIVES:
+        return _PRIMITIVES[type(kind)]
+    if isinstance(kind, types.ListType):
+        return {"type": "array", "items": _type(kind.item_type, known, where)}
+    if isinstance(kind, types.UnionType):
+        # Null first: the default of such a field is null, and Avro asks for the default's type.
+        parts = sorted(kind.types, key=lambda part: not isinstance(part, types.NoneType))
+        return [_type(part, known, where) for part in parts]
+    if isinstance(kind, types.StructType):
+        name = kind.cls.__name__
+        return name if name in known else _record(kind.cls, known)
+    raise TypeError(f"{where} is of a type that has no Avro schema here: {kind!r}")

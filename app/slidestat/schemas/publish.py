@@ -1,0 +1,67 @@
+"""Write the JSON Schemas of what is on the wire: `python -m slidestat.schemas.publish`.
+
+The structs are the source, the files in `schemas/json` are made from them, and a test fails when
+the two differ. JSON Schema, draft 2020-12.
+"""
+
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from slidestat.schemas.dead_letter import DeadLetterHeaders
+from slidestat.schemas.emission import Emission
+from slidestat.schemas.event import Event
+from slidestat.schemas.synopsis import PartyClock, SynopsisHeaders
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+FOLDER = Path(__file__).parents[3] / "schemas" / "json"
+
+# A version changes when a reader of the old schema could no longer read the new records. It is in
+# the file's name too, so that the schema of an older version stays beside the newer one.
+PUBLISHED: dict[str, tuple[type[msgspec.Struct], int]] = {
+    "event": (Event, 1),
+    "emission": (Emission, 1),
+    "dead-letter-headers": (DeadLetterHeaders, 1),
+    "synopsis-headers": (SynopsisHeaders, 1),
+    "party-clock": (PartyClock, 1),
+}
+
+
+def json_schema(struct: type[msgspec.Struct], version: int) -> dict[str, Any]:
+    """The schema of one struct, with the structs and enums that it refers to under `$defs`."""
+    _, parts = msgspec.json.schema_components([struct], ref_template="#/$defs/{name}")
+    for part in parts.values():
+        # Newer Pythons strip a docstring's indentation when they compile it, older ones do not.
+        part["description"] = inspect.cleandoc(part["description"])
+    root = parts.pop(struct.__name__)
+    schema = {"$schema": DRAFT, "title": root.pop("title"), "x-version": version, **root}
+    if parts:
+        schema["$defs"] = parts
+    return schema
+
+
+def render() -> dict[str, str]:
+    """The text of each published file, by its name."""
+    return {
+        f"{name}.v{version}.schema.json": json.dumps(json_schema(struct, version), indent=2) + "\n"
+        for name, (struct, version) in PUBLISHED.items()
+    }
+
+
+def publish(folder: Path = FOLDER) -> list[Path]:
+    """Write every file into `folder` and return their paths; raises OSError if it cannot."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, text in render().items():
+        path = folder / name
+        path.write_text(text, encoding="utf-8")
+        paths.append(path)
+    return paths
+
+
+if __name__ == "__main__":
+    for written in publish():
+        print(written)

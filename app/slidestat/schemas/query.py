@@ -1,0 +1,156 @@
+"""What a worker answers over HTTP, as JSON: the live figures of a key, keys, topologies, faults."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from slidestat.schemas.emission import AbsentParty, Emission, Figure
+
+
+class KeyAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A key's figures now, over windows that end at window_end_ms, events before it inside.
+
+    The end is the watermark of the key's partition + 1 ms. Events at or after it that have been
+    read wait for the watermark, and are not in the figures. The answer of a referee is of the
+    events of all `parties` together, and of theirs alone; its end is the newest tick that it
+    answers for, its source the topic of the synopses.
+    """
+
+    topology: Annotated[str, Meta(description="name of the topology")]
+    key: Annotated[str, Meta(description="the events' key")]
+    window_end_ms: Annotated[
+        int, Meta(description="first millisecond after the windows, in event time")
+    ]
+    figures: Annotated[list[Figure], Meta(description="by statistic, short windows first")]
+    source_topic: Annotated[str, Meta(description="topic of the events")]
+    source_partition: Annotated[int, Meta(description="partition of the events")]
+    next_offset: Annotated[
+        int, Meta(description="offset of the partition's first record that is not read yet")
+    ]
+    parties: Annotated[
+        list[str] | None, Meta(description="of a referee: whose events are in the figures")
+    ] = None
+    absent: Annotated[
+        list[AbsentParty] | None, Meta(description="of a referee: whose events are not, if any")
+    ] = None
+    where: Annotated[
+        str | None,
+        Meta(description="FIELD=TEXT: of the items with this text in this field alone"),
+    ] = None
+
+
+class KeyHistory(msgspec.Struct, frozen=True):
+    """What was emitted of a key, as far as the newest records of the output topic have it."""
+
+    topology: Annotated[str, Meta(description="name of the topology")]
+    key: Annotated[str, Meta(description="the events' key")]
+    emissions: Annotated[list[Emission], Meta(description="by window end, one for each")]
+
+
+class KeyPage(msgspec.Struct, frozen=True):
+    """Keys that have a state, in order of their characters."""
+
+    topology: Annotated[str, Meta(description="name of the topology")]
+    keys: Annotated[list[str], Meta(description="the page's keys")]
+    next_after: Annotated[
+        str | None, Meta(description="`after` of the next page, null on the last one")
+    ]
+
+
+class StatisticDescription(msgspec.Struct, frozen=True):
+    """A statistic that a topology keeps."""
+
+    name: Annotated[str, Meta(description="name of its figures")]
+    kind: Annotated[str, Meta(description="what it is, such as quantile")]
+
+
+class WorkerDescription(msgspec.Struct, frozen=True):
+    """A worker of the group."""
+
+    url: Annotated[str, Meta(description="where it answers")]
+    partitions: Annotated[list[int], Meta(description="the source's partitions that it holds")]
+
+
+class TopologyDescription(msgspec.Struct, frozen=True):
+    """What a topology computes, and where."""
+
+    name: Annotated[str, Meta(description="name of the topology")]
+    source: Annotated[str, Meta(description="topic of the events")]
+    output: Annotated[str, Meta(description="topic of the emissions")]
+    late_topic: Annotated[str, Meta(description="topic of records behind the watermark")]
+    dead_letter_topic: Annotated[str, Meta(description="topic of records that cannot be counted")]
+    table: Annotated[str, Meta(description="table of the keys' states")]
+    span: Annotated[str, Meta(description="longest window that can be asked for")]
+    span_ms: Annotated[int | None, Meta(description="the same, for windows of time")]
+    span_events: Annotated[int | None, Meta(description="the same, for windows of a key's events")]
+    windows: Annotated[list[str], Meta(description="windows that are emitted")]
+    every: Annotated[str, Meta(description="time between two emissions")]
+    lateness: Annotated[str, Meta(description="how far the watermark stays behind")]
+    statistics: Annotated[list[StatisticDescription], Meta(description="what is kept")]
+    workers: Annotated[list[WorkerDescription], Meta(description="who has its partitions")]
+
+
+class TopologyList(msgspec.Struct, frozen=True):
+    """The topologies of a worker."""
+
+    topologies: Annotated[list[TopologyDescription], Meta(description="by name")]
+
+
+class PartitionStatus(msgspec.Struct, frozen=True):
+    """How far a partition of the source has come in the worker that holds it.
+
+    The counters cover the partition's whole life, up to the last flush: read = counted + dead +
+    late. Records that still wait for the watermark are in none of them.
+    """
+
+    partition: Annotated[int, Meta(description="number of the source's partition")]
+    next_offset: Annotated[int, Meta(description="offset of the first record not read yet")]
+    end_offset: Annotated[
+        int | None, Meta(description="offset after its last record; null until one was fetched")
+    ]
+    watermark_ms: Annotated[
+        int | None, Meta(description="event time that it has reached; null before any event")
+    ]
+    read: Annotated[int, Meta(description="records settled")]
+    counted: Annotated[int, Meta(description="in the state of their key")]
+    dead: Annotated[int, Meta(description="dead letters")]
+    late: Annotated[int, Meta(description="behind the watermark")]
+    emissions: Annotated[int, Meta(description="records written out since the worker began")]
+    keys: Annotated[
+        int | None, Meta(description="keys with a state; null until a record has come here")
+    ]
+    state_bytes: Annotated[int, Meta(description="what the states take in RocksDB")]
+
+
+class WorkerStatus(msgspec.Struct, frozen=True):
+    """How a worker of the group is, with its partitions."""
+
+    url: Annotated[str, Meta(description="where it answers")]
+    state: Annotated[
+        Literal["ready", "restoring", "unreachable"],
+        Meta(description="restoring: its states are being read from their changelog"),
+    ]
+    remaining: Annotated[int, Meta(description="changelog records that are still to be read")]
+    partitions: Annotated[list[PartitionStatus], Meta(description="by number, once it is ready")]
+
+
+class TopologyStatus(msgspec.Struct, frozen=True):
+    """How the workers of a topology are now."""
+
+    topology: Annotated[str, Meta(description="name of the topology")]
+    now_ms: Annotated[int, Meta(description="the clock of the worker that was asked")]
+    workers: Annotated[list[WorkerStatus], Meta(description="by URL")]
+
+
+class Health(msgspec.Struct, frozen=True):
+    """How a worker is."""
+
+    status: Annotated[str, Meta(description="ok: it runs; ready: it answers questions")]
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """Why there is no answer."""
+
+    error: Annotated[str, Meta(description="what is wrong")]
+    advice: Annotated[str, Meta(description="what to do next")]

@@ -1,0 +1,1 @@
+"""Every figure recomputed from the raw events, and compared."""

@@ -1,0 +1,47 @@
+"""An audit's outcome on the terminal."""
+
+from rich.console import Console
+from rich.table import Table
+
+from slidestat.spark.audit.audit_report import AuditReport, StatisticSummary
+
+_WIDTH = 110
+
+
+def show(report: AuditReport) -> None:
+    """Print what was compared, a line for each statistic, and every broken promise's sample."""
+    console = Console()
+    console.width = max(console.width, _WIDTH)  # A table that is cut tells nothing.
+    r = report.records
+    console.print(
+        f"{r.read:,} records read = {r.counted:,} counted + {r.late:,} late + {r.dead:,} dead"
+        + (f" + {r.unaccounted:,} unaccounted for" if r.unaccounted else ""),
+        highlight=False,
+    )
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("statistic", no_wrap=True)
+    for column in ("figures", "promised", "median", "99 %", "largest", "broken"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("error", no_wrap=True)
+    for statistic in report.statistics:
+        table.add_row(*_cells(statistic))
+    console.print(table)
+    for line in report.broken:
+        console.print(f"broken: {line}", highlight=False, markup=False, soft_wrap=True)
+    figures = sum(statistic.figures for statistic in report.statistics)
+    verdict = "every promise kept" if report.is_clean else "PROMISES BROKEN"
+    console.print(
+        f"{figures:,} figures in {report.emissions:,} emissions audited: {verdict}",
+        highlight=False,
+    )
+
+
+def _cells(s: StatisticSummary) -> tuple[str, ...]:
+    unit = s.unit if s.confidence == 1 else f"{s.unit}, in {s.confidence:.4g} of cases"
+    return (
+        s.statistic,
+        f"{s.figures:,}",
+        *(f"{number:.4%}" for number in (s.promised, s.median, s.p99, s.worst)),
+        f"{s.faults:,}",
+        unit,
+    )

@@ -1,0 +1,118 @@
+"""Events read again, for an audit: every number as the decimal that it is in the record."""
+
+import json
+import re
+from datetime import datetime
+from decimal import ROUND_HALF_UP, Decimal
+from typing import NamedTuple
+
+import msgspec
+
+from slidestat.spark.audit.declaration import Declaration, Path
+
+_PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
+_FRACTION = re.compile(r"(.*?)[.,]([0-9]+)(.*)")
+
+
+class UnreadableError(Exception):
+    """A record without one of the fields."""
+
+
+class RawRecord(NamedTuple):
+    """A record of the source; `timestamp_ms` is Kafka's."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+
+
+def read_event(declaration: Declaration, record: RawRecord) -> tuple[str, int, list[str]]:
+    """Key, time and the text of each of `declaration.columns`; a number keeps its digits.
+
+    Raises UnreadableError for a record that has not all of them.
+    """
+    try:
+        fields = json.loads(record.value or b"", parse_float=Decimal)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError from error
+    if declaration.key_path is None:
+        key = _key(record.key)
+    else:
+        key = _key(_at(fields, declaration.key_path))
+    time_ms = record.timestamp_ms
+    if declaration.time_path is not None:
+        time_ms = _time_ms(_at(fields, declaration.time_path), declaration.time_format)
+    return (
+        key,
+        time_ms,
+        [
+            _joined([_text(_at(fields, path), as_item) for path in paths])
+            for paths, as_item in declaration.columns
+        ],
+    )
+
+
+def _key(value: object) -> str:
+    match value:
+        case str():
+            return value
+        case int() if type(value) is int:
+            return str(value)
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError as error:
+                raise UnreadableError from error
+    raise UnreadableError
+
+
+def _time_ms(value: object, time_format: str) -> int:
+    """The millisecond, the earlier one of a time between two."""
+    if time_format == "iso8601" and isinstance(value, str):
+        return _iso_ms(value)
+    if time_format == "s" and isinstance(value, int | Decimal) and type(value) is not bool:
+        return int((value * Decimal(1_000_000)).to_integral_value()) // 1_000
+    if time_format in _PER_MS and type(value) is int:
+        return value // _PER_MS[time_format]
+    raise UnreadableError
+
+
+def _iso_ms(text: str) -> int:
+    """Of ISO 8601 text; beyond microseconds it is read to the nearest one."""
+    parts = _FRACTION.fullmatch(text)
+    try:
+        whole, fraction, zone = parts.groups() if parts else (text, "0", "")
+        moment = datetime.fromisoformat(f"{whole}{zone}")
+    except ValueError as error:
+        raise UnreadableError from error
+    if moment.tzinfo is None:
+        raise UnreadableError
+    microseconds = (Decimal(f"0.{fraction}") * 1_000_000).to_integral_value(ROUND_HALF_UP)
+    return int(moment.timestamp()) * 1_000 + int(microseconds) // 1_000
+
+
+def _at(fields: object, path: Path) -> object:
+    for name in path:
+        if not isinstance(fields, dict) or name not in fields:
+            raise UnreadableError
+        fields = fields[name]
+    return fields
+
+
+def _joined(texts: list[str]) -> str:
+    """A text that no other texts are joined to."""
+    return texts[0] if len(texts) == 1 else json.dumps(texts)
+
+
+def _text(value: object, as_item: bool) -> str:
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case Decimal():
+            # An item is called by the shortest text of its double.
+            return msgspec.json.encode(float(value)).decode() if as_item else str(value)
+    raise UnreadableError

@@ -1,0 +1,128 @@
+"""The audit of one key: all that was emitted of it beside all that it should have been."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import msgspec
+import numpy as np
+
+from slidestat.schemas.emission import Emission, Figure
+from slidestat.spark.audit.declaration import Declaration, DeclaredStatistic
+from slidestat.spark.audit.exact_key import ExactKey
+from slidestat.spark.audit.verdict import Verdict, judge
+
+_decode = msgspec.json.Decoder(Emission).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A figure with its verdict; of an emission that is missing or strange, the fault alone."""
+
+    key: str
+    window_end_ms: int
+    provisional: bool = False
+    figure: Figure | None = None
+    verdict: Verdict | None = None
+    fault: str = ""
+
+
+def newest(records: Iterable[tuple[int, bytes]]) -> tuple[dict[int, Emission], list[Finding]]:
+    """The emission of each tick from a key's records (place on the topic, value), however often
+    they were repeated: a final one replaces provisional ones. Two final ones that differ are a
+    fault.
+    """
+    found: dict[int, Emission] = {}
+    faults = []
+    for _, value in sorted(records, key=lambda record: record[0]):
+        emission = _decode(value)
+        known = found.get(emission.window_end_ms)
+        if known is None or known.provisional:
+            found[emission.window_end_ms] = emission
+        elif not emission.provisional and emission != known:
+            fault = "emitted twice, differently"
+            faults.append(Finding(emission.key, emission.window_end_ms, fault=fault))
+    return found, faults
+
+
+def audit_key(
+    declaration: Declaration,
+    key: ExactKey,
+    name: str,
+    emissions: dict[int, Emission],
+    watermark_ms: int,
+    complete_from_ms: int,
+) -> Iterator[Finding]:
+    """Findings of one key, by tick. `watermark_ms` is as far as its partition was emitted; windows
+    that begin before `complete_from_ms` are left out: their events are gone.
+    """
+    statistics = {s.label: s for s in declaration.statistics}
+    for tick in sorted(due(declaration, key, watermark_ms) - emissions.keys()):
+        if tick - declaration.span >= complete_from_ms:
+            yield Finding(name, tick, fault="not emitted")
+    for tick, emission in sorted(emissions.items()):
+        seen = key.until(emission.source_offset) if emission.provisional else key
+        listed: dict[tuple[str, int | None, int | None], list[Figure]] = {
+            (s.label, *length): []
+            for s in declaration.statistics
+            if s.kind == "top"
+            for length in _lengths(declaration)
+        }
+        for figure in emission.figures:
+            begins_ms = tick - figure.window_ms if figure.window_ms is not None else 0
+            if begins_ms < complete_from_ms:
+                continue
+            if (statistic := statistics.get(figure.statistic)) is None:
+                fault = "of no declared statistic"
+                yield Finding(name, tick, emission.provisional, figure, fault=fault)
+                continue
+            window = seen.window(tick, figure.window_ms, figure.window_events)
+            verdict = judge(seen, statistic, figure, window)
+            yield Finding(name, tick, emission.provisional, figure, verdict, verdict.fault)
+            if statistic.kind == "top":
+                place = (statistic.label, figure.window_ms, figure.window_events)
+                listed[place].append(figure)
+        for (label, window_ms, window_events), figures in listed.items():
+            if window_ms is None or tick - window_ms >= complete_from_ms:
+                window = seen.window(tick, window_ms, window_events)
+                for item in _missing(seen, statistics[label], figures, window):
+                    missing = Figure(label, None, None, None, window_ms, window_events, item=item)
+                    yield Finding(
+                        name, tick, emission.provisional, missing, fault="a top item not listed"
+                    )
+
+
+def due(declaration: Declaration, key: ExactKey, watermark_ms: int) -> set[int]:
+    """The ticks at which a key is emitted: the first after each event, and the first at which the
+    span has none left, as far as the watermark came.
+    """
+    every = declaration.every_ms
+    times = key.times
+    ticks = (times // every + 1) * every
+    wanted = set(ticks[ticks <= watermark_ms].tolist())
+    if not declaration.of_events and len(times):
+        empty = ((times + declaration.span) // every + 1) * every
+        following = np.append(times[1:], watermark_ms)
+        wanted.update(empty[empty <= np.minimum(following, watermark_ms)].tolist())
+    return wanted
+
+
+def _lengths(declaration: Declaration) -> Sequence[tuple[int | None, int | None]]:
+    if declaration.of_events:
+        return [(None, length) for length in declaration.windows]
+    return [(length, None) for length in declaration.windows]
+
+
+def _missing(
+    key: ExactKey, statistic: DeclaredStatistic, listed: Sequence[Figure], window: slice
+) -> list[str]:
+    """Items with a share of epsilon that a list with room for them has not."""
+    if len(listed) >= statistic.parameters["limit"]:
+        return []
+    share = Fraction(statistic.parameters["epsilon"]) * (window.stop - window.start)
+    tallies = key.tallies(statistic.column, window)
+    frequent = np.flatnonzero((tallies > 0) & (tallies >= float(share))).tolist()
+    if not frequent:
+        return []
+    names, told = key.items(statistic.column), {figure.item for figure in listed}
+    return [names[code] for code in frequent if names[code] not in told]

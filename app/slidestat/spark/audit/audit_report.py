@@ -1,0 +1,124 @@
+"""What an audit found, summed up for a person."""
+
+import msgspec
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as f
+
+from slidestat.spark.audit.audit_workers import FigureRow
+from slidestat.spark.audit.declaration import Declaration
+from slidestat.spark.lake.lake import AUDIT, Lake
+from slidestat.spark.lake.wire_columns import struct_type
+
+_SAMPLES = 10
+
+
+class Records(msgspec.Struct, frozen=True):
+    """What became of the raw records up to the last one that an emission rests on; `bytes` are
+    those of their values.
+    """
+
+    read: int
+    counted: int
+    late: int
+    dead: int
+    unaccounted: int
+    bytes: int
+
+
+class StatisticSummary(msgspec.Struct, frozen=True):
+    """All figures of one statistic: how far off they were, in `unit`, and how many are at fault."""
+
+    statistic: str
+    unit: str
+    confidence: float
+    figures: int
+    promised: float
+    median: float
+    p99: float
+    worst: float
+    faults: int
+
+    @property
+    def is_kept(self) -> bool:
+        """A statistic that chance enters may miss as often as its confidence allows."""
+        return self.faults <= (1 - self.confidence) * self.figures
+
+
+class AuditReport(msgspec.Struct, frozen=True):
+    """The outcome of an audit. `broken` are samples of faults, one line each."""
+
+    records: Records
+    emissions: int
+    emission_bytes: int
+    statistics: list[StatisticSummary]
+    other_faults: int
+    broken: list[str]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every promise was kept."""
+        kept = all(statistic.is_kept for statistic in self.statistics)
+        return kept and not self.other_faults and not self.records.unaccounted
+
+
+def report_of(
+    spark: SparkSession, lake: Lake, declaration: Declaration, records: Records, emission_bytes: int
+) -> AuditReport:
+    """The report of the audit that a lake has."""
+    rows = spark.read.schema(struct_type(FigureRow)).parquet(lake.data(AUDIT))
+    # Of emissions that are missing or strange, the statistic is null.
+    groups = (
+        rows.groupBy("statistic")
+        .agg(
+            f.max("unit").alias("unit"),
+            f.min("confidence").alias("confidence"),
+            f.count(f.lit(1)).alias("figures"),
+            f.max("promised").alias("promised"),
+            f.percentile("observed", 0.5).alias("median"),
+            f.percentile("observed", 0.99).alias("p99"),
+            f.max("observed").alias("worst"),
+            f.count_if(f.col("fault") != "").alias("faults"),
+        )
+        .collect()
+    )
+    order = {s.label: place for place, s in enumerate(declaration.statistics)}
+    summaries = [
+        StatisticSummary(
+            row.statistic,
+            row.unit or "",
+            1.0 if row.confidence is None else row.confidence,
+            row.figures,
+            row.promised or 0.0,
+            row.median or 0.0,
+            row.p99 or 0.0,
+            row.worst or 0.0,
+            row.faults,
+        )
+        for row in sorted(groups, key=lambda row: order.get(row.statistic, len(order)))
+        if row.statistic is not None
+    ]
+    others = sum(row.faults for row in groups if row.statistic is None)
+    broken = [summary.statistic for summary in summaries if not summary.is_kept]
+    sample: list[Row] = []
+    if broken or others:
+        at_fault = f.col("statistic").isNull() | f.col("statistic").isin(broken)
+        faulty = rows.where("fault != ''").where(at_fault)
+        sample = faulty.orderBy("window_end_ms", "event_key").limit(_SAMPLES).collect()
+    return AuditReport(
+        records,
+        rows.where("statistic IS NOT NULL").select("event_key", "window_end_ms").distinct().count(),
+        emission_bytes,
+        summaries,
+        others,
+        [_line(row) for row in sample],
+    )
+
+
+def _line(row: Row) -> str:
+    told = [f"{row.event_key} at {row.window_end_ms}:"]
+    names = ("statistic", "window_ms", "window_events", "quantile", "item")
+    told += [f"{name} {row[name]}" for name in names if row[name] is not None]
+    told.append(row.fault)
+    if row.estimate is not None:
+        told.append(f"({row.estimate} in [{row.lower}, {row.upper}], exact {row.exact})")
+    return " ".join(told)

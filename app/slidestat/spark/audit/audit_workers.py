@@ -1,0 +1,149 @@
+"""What an audit does inside Spark's Python workers: read events, and judge the figures of a key."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slidestat.schemas.emission import Figure
+from slidestat.spark.audit.audit_events import RawRecord, UnreadableError, read_event
+from slidestat.spark.audit.audit_key import Finding, audit_key, newest
+from slidestat.spark.audit.declaration import Declaration
+from slidestat.spark.audit.exact_key import ExactKey
+from slidestat.spark.lake.wire_columns import struct_type
+
+# Of a record that is no event, key, time and texts are null.
+EVENT_COLUMNS = (
+    "source_partition int, source_offset long, event_key string, time_ms long, "
+    "texts array<string>, bytes int"
+)
+_NEVER_MS = -(2**62)
+
+
+class FigureRow(msgspec.Struct, frozen=True):
+    """A row of an audit: `fault` is empty if all is well; without a figure, `statistic` is null."""
+
+    event_key: str
+    window_end_ms: int
+    provisional: bool
+    fault: str
+    statistic: str | None = None
+    window_ms: int | None = None
+    window_events: int | None = None
+    quantile: float | None = None
+    item: str | None = None
+    at_least: float | None = None
+    below: float | None = None
+    estimate: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    confidence: float | None = None
+    exact: float | None = None
+    events: int | None = None
+    unit: str | None = None
+    promised: float | None = None
+    observed: float | None = None
+
+
+def event_reader(
+    declaration: Declaration,
+) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            found: list[tuple[str, int, list[str]] | tuple[None, None, None]] = []
+            values = batch.column("value").to_pylist()
+            for record in map(
+                RawRecord, batch.column("key").to_pylist(), values, batch.column("ms").to_pylist()
+            ):
+                try:
+                    key, time, read = read_event(declaration, record)
+                except UnreadableError:
+                    found.append((None, None, None))
+                else:
+                    found.append((key, time, read))
+            yield pa.RecordBatch.from_arrays(
+                [
+                    batch.column("partition"),
+                    batch.column("offset"),
+                    pa.array([event[0] for event in found], pa.string()),
+                    pa.array([event[1] for event in found], pa.int64()),
+                    pa.array([event[2] for event in found], pa.list_(pa.string())),
+                    pa.array([len(value or b"") for value in values], pa.int32()),
+                ],
+                ["source_partition", "source_offset", "event_key", "time_ms", "texts", "bytes"],
+            )
+
+    return read_batches
+
+
+def auditor(
+    declaration: Declaration, watermarks: dict[int, int], complete_from: dict[int, int]
+) -> Callable[[pa.Table, pa.Table], pa.Table]:
+    def audit(events: pa.Table, emitted: pa.Table) -> pa.Table:
+        side = events if events.num_rows else emitted
+        partition, name = (side[c][0].as_py() for c in ("source_partition", "event_key"))
+        key = _key(declaration, events)
+        # What a backfill wrote was on no topic; it is in the order of the records that gave it.
+        places = pc.coalesce(emitted["record_offset"], emitted["source_offset"])
+        emissions, faults = newest(
+            zip(places.to_pylist(), emitted["value"].to_pylist(), strict=True)
+        )
+        # A partition without a counted event has no watermark: nothing is due, all is audited.
+        watermark, complete = (
+            known.get(partition, _NEVER_MS) for known in (watermarks, complete_from)
+        )
+        found = audit_key(declaration, key, name, emissions, watermark, complete)
+        return _table([*faults, *found])
+
+    return audit
+
+
+def _key(declaration: Declaration, events: pa.Table) -> ExactKey:
+    times = events["time_ms"].to_numpy()
+    offsets = events["source_offset"].to_numpy()
+    order = np.lexsort((offsets, times))
+    texts = events["texts"].to_pylist()
+    columns = {
+        name: [texts[row][place] for row in order.tolist()]
+        for place, name in enumerate(declaration.columns)
+    }
+    return ExactKey(times[order], offsets[order], columns)
+
+
+def _table(findings: list[Finding]) -> pa.Table:
+    rows = [
+        FigureRow(finding.key, finding.window_end_ms, finding.provisional, finding.fault)
+        if finding.figure is None
+        else _row(finding, finding.figure)
+        for finding in findings
+    ]
+    columns = {name: [getattr(row, name) for row in rows] for name in FigureRow.__struct_fields__}
+    return pa.table(columns, schema=_arrow_schema())
+
+
+def _row(finding: Finding, figure: Figure) -> FigureRow:
+    told = {
+        name: getattr(figure, name)
+        for name in FigureRow.__struct_fields__
+        if name in Figure.__struct_fields__
+    }
+    row = FigureRow(finding.key, finding.window_end_ms, finding.provisional, finding.fault, **told)
+    verdict = finding.verdict
+    if verdict is None:
+        return row
+    return msgspec.structs.replace(
+        row,
+        exact=None if verdict.exact is None else float(verdict.exact),
+        events=verdict.events,
+        unit=verdict.unit,
+        promised=verdict.promised,
+        observed=verdict.observed,
+    )
+
+
+def _arrow_schema() -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(struct_type(FigureRow))

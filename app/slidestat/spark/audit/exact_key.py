@@ -1,0 +1,198 @@
+"""The exact figures of one key over any window, recomputed from all of its events.
+
+Sums are of integers, in units of the smallest decimal place that occurs, so nothing is rounded; a
+mean, a variance and a root are fractions. What is picked from the values (extremes, quantiles) is
+of their doubles, as JSON numbers are read.
+"""
+
+from collections.abc import Mapping, Sequence
+from decimal import Context, Decimal
+from fractions import Fraction
+from functools import cached_property
+from math import ceil
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.schemas.emission import Figure
+from slidestat.spark.audit.declaration import ColumnName, DeclaredStatistic
+
+Int64s = npt.NDArray[np.int64]
+Exact = int | Fraction | float | None
+
+# The kinds of statistics that can be recomputed here.
+KINDS = frozenset(
+    {
+        *("count", "rate", "sum", "landmark_count", "landmark_sum"),
+        *("mean", "variance", "deviation", "minimum", "maximum", "quantile"),
+        *("histogram", "above", "top", "distinct", "norm"),
+    }
+)
+_PRECISE = Context(prec=80)
+
+
+class Column:
+    """What a statistic reads of a key's events, in the order of their times."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.texts = texts
+
+    @cached_property
+    def doubles(self) -> npt.NDArray[np.float64]:
+        return np.array([float(text) for text in self.texts], np.float64)
+
+    @cached_property
+    def code_of(self) -> dict[str, int]:
+        """A number for each item, by first appearance."""
+        return {text: code for code, text in enumerate(dict.fromkeys(self.texts))}
+
+    @cached_property
+    def codes(self) -> Int64s:
+        """The item of each event."""
+        return np.array([self.code_of[text] for text in self.texts], np.int64)
+
+    @cached_property
+    def _units(self) -> tuple[int, list[int]]:
+        decimals = [Decimal(text) for text in self.texts]
+        places = max((-d.as_tuple().exponent for d in decimals), default=0)  # type: ignore[operator]
+        scale = 10 ** max(0, places)
+        return scale, [int(Fraction(d) * scale) for d in decimals]
+
+    @cached_property
+    def _totals(self) -> tuple[list[int], list[int]]:
+        sums, squares = [0], [0]
+        for unit in self._units[1]:
+            sums.append(sums[-1] + unit)
+            squares.append(squares[-1] + unit * unit)
+        return sums, squares
+
+    def total(self, start: int, stop: int) -> Fraction:
+        sums, _ = self._totals
+        return Fraction(sums[stop] - sums[start], self._units[0])
+
+    def variance(self, start: int, stop: int) -> Fraction:
+        """Of the population, at least one."""
+        sums, squares = self._totals
+        n, s = stop - start, sums[stop] - sums[start]
+        return Fraction(n * (squares[stop] - squares[start]) - s * s, (n * self._units[0]) ** 2)
+
+
+class ExactKey:
+    """All counted events of one key: `times` rising, `offsets` as they came, texts by column."""
+
+    def __init__(
+        self, times: Int64s, offsets: Int64s, columns: Mapping[ColumnName, Sequence[str]]
+    ) -> None:
+        self.times = times
+        self.offsets = offsets
+        self._columns = {name: Column(texts) for name, texts in columns.items()}
+        self._tallied: tuple[ColumnName, int, int] | None = None
+        self._tallies = np.zeros(0, np.int64)
+
+    def until(self, offset: int) -> "ExactKey":
+        """The key as it was when the record at `offset` had come: for provisional figures."""
+        kept = np.flatnonzero(self.offsets <= offset)
+        columns = {
+            name: [column.texts[i] for i in kept.tolist()] for name, column in self._columns.items()
+        }
+        return ExactKey(self.times[kept], self.offsets[kept], columns)
+
+    def window(self, end_ms: int, window_ms: int | None, window_events: int | None) -> slice:
+        """Where the events of a window lie: [end - n, end), the last n before end, or all."""
+        stop = int(np.searchsorted(self.times, end_ms))
+        if window_ms is not None:
+            return slice(int(np.searchsorted(self.times, end_ms - window_ms)), stop)
+        if window_events is not None:
+            return slice(max(0, stop - window_events), stop)
+        return slice(0, stop)
+
+    def exact(self, statistic: DeclaredStatistic, figure: Figure, window: slice) -> Exact:
+        """The exact figure; None where there is none, as the mean of no events."""
+        start, stop = window.start, window.stop
+        n: int = stop - start
+        match statistic.kind:
+            case "count" | "landmark_count":
+                return n
+            case "rate":
+                return Fraction(1_000 * n, figure.window_ms or 1)
+        column = self._columns[statistic.column]
+        match statistic.kind:
+            case "sum" | "landmark_sum":
+                return column.total(start, stop)
+            case "histogram" | "above":
+                return self._between(column, figure, window)
+            case "top":
+                code = column.code_of.get(figure.item or "")
+                return 0 if code is None else int(self.tallies(statistic.column, window)[code])
+            case "distinct":
+                return int(np.count_nonzero(self.tallies(statistic.column, window)))
+            case "norm":
+                p = float(statistic.parameters["p"])
+                tallies = self.tallies(statistic.column, window).astype(np.float64)
+                return float(float((tallies**p).sum()) ** (1 / p))
+        if n == 0:
+            return None
+        match statistic.kind:
+            case "mean":
+                return column.total(start, stop) / n
+            case "variance":
+                return column.variance(start, stop)
+            case "deviation":
+                return root(column.variance(start, stop))
+            case "minimum":
+                return float(column.doubles[window].min())
+            case "maximum":
+                return float(column.doubles[window].max())
+            case "quantile":
+                rank = rank_of(figure.quantile or 0.0, n)
+                return float(np.partition(column.doubles[window], rank - 1)[rank - 1])
+        raise NotImplementedError(statistic.kind)  # An audit asks for KINDS alone.
+
+    def rank_error(self, name: ColumnName, quantile: float, estimate: float, window: slice) -> int:
+        """By how many places a quantile's estimate is off; 0 if it stands at its own rank."""
+        values = self._columns[name].doubles[window]
+        rank = rank_of(quantile, len(values))
+        below = int(np.count_nonzero(values < estimate))
+        not_above = int(np.count_nonzero(values <= estimate))
+        return max(0, below + 1 - rank, rank - not_above)
+
+    def deviation(self, name: ColumnName, window: slice) -> Fraction:
+        """The standard deviation of a window's values; 0 of none."""
+        if window.stop == window.start:
+            return Fraction()
+        return root(self._columns[name].variance(window.start, window.stop))
+
+    def tallies(self, name: ColumnName, window: slice) -> Int64s:
+        """How often each item came in a window, by its code."""
+        place = (name, window.start, window.stop)
+        if place != self._tallied:
+            column = self._columns[name]
+            self._tallies = np.bincount(column.codes[window], minlength=len(column.code_of))
+            self._tallied = place
+        return self._tallies
+
+    def items(self, name: ColumnName) -> list[str]:
+        """The item of each code."""
+        return list(self._columns[name].code_of)
+
+    @staticmethod
+    def _between(column: Column, figure: Figure, window: slice) -> int:
+        values: Any = column.doubles[window]
+        inside = np.ones(len(values), bool)
+        if figure.at_least is not None:
+            inside &= values >= figure.at_least
+        if figure.below is not None:
+            inside &= values < figure.below
+        return int(np.count_nonzero(inside))
+
+
+def rank_of(quantile: float, events: int) -> int:
+    """The rank, from 1, of the value that is the quantile of so many."""
+    return max(1, ceil(Fraction(repr(float(quantile))) * events))
+
+
+def root(number: Fraction) -> Fraction:
+    """The square root, to 80 digits."""
+    quotient = _PRECISE.divide(Decimal(number.numerator), Decimal(number.denominator))
+    return Fraction(_PRECISE.sqrt(quotient))

@@ -1,0 +1,70 @@
+"""One figure beside the exact one: does it hold, and how much of its promise did it use?"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from slidestat.schemas.emission import Figure
+from slidestat.spark.audit.declaration import DeclaredStatistic
+from slidestat.spark.audit.exact_key import Exact, ExactKey
+
+# The 80 digits of a root, and the doubles that a norm is recomputed in.
+_ROUNDING = {"deviation": Fraction(1, 10**70), "norm": Fraction(1, 10**9)}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`fault` is empty if the figure holds. `promised` is the figure's main error term, in `unit`;
+    `observed` the error in the same unit: the share used of all that its terms allow, times
+    `promised`. So observed <= promised says that the error is kept, whatever the terms; it is
+    None where that share does not exist.
+    """
+
+    exact: Exact
+    events: int
+    unit: str
+    promised: float
+    observed: float | None
+    fault: str
+
+
+def judge(key: ExactKey, statistic: DeclaredStatistic, figure: Figure, window: slice) -> Verdict:
+    """Compare a figure with its window's events, exactly: nothing is added to a bound."""
+    events = window.stop - window.start
+    exact = key.exact(statistic, figure, window)
+    unit, promised = _main_term(figure)
+    if exact is None or figure.estimate is None or figure.lower is None or figure.upper is None:
+        nothing = exact is None and (figure.estimate, figure.lower, figure.upper) == (None,) * 3
+        fault = "" if nothing else "a figure of nothing" if exact is None else "no figure"
+        return Verdict(exact, events, unit, promised, 0.0 if nothing else None, fault)
+    right = Fraction(exact)
+    slack = abs(right) * _ROUNDING.get(statistic.kind, 0)
+    inside = figure.lower <= right + slack and right - slack <= figure.upper
+    if figure.quantile is not None:
+        off = Fraction(key.rank_error(statistic.column, figure.quantile, figure.estimate, window))
+        allowed = Fraction(figure.share_error) * events
+    else:
+        off = max(Fraction(), abs(Fraction(figure.estimate) - right) - slack)
+        allowed = (
+            Fraction(figure.relative_error) * abs(right)
+            + Fraction(figure.absolute_error)
+            + Fraction(figure.share_error) * events
+        )
+        if figure.deviation_error:
+            spread = key.deviation(statistic.column, window)
+            allowed += Fraction(figure.deviation_error) * spread
+    fault = "" if inside else "outside its bounds"
+    if off > allowed:
+        fault = "more off than promised"
+    observed = float(off / allowed) * promised if allowed else None if off else 0.0
+    return Verdict(exact, events, unit, promised, observed, fault)
+
+
+def _main_term(figure: Figure) -> tuple[str, float]:
+    if figure.quantile is not None:
+        return "of rank", figure.share_error
+    if figure.share_error:
+        return "of events", figure.share_error
+    # A variance has a little of it, for the decimals that it keeps.
+    if figure.deviation_error > figure.relative_error:
+        return "of a deviation", figure.deviation_error
+    return "relative", figure.relative_error

@@ -1,0 +1,1 @@
+"""History through the engine of a worker."""

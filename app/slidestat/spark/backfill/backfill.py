@@ -1,0 +1,332 @@
+"""The statistics of history, as a worker would have written them.
+
+Every partition of history goes through the very code that a worker has (`engine.partition`),
+inside Spark's Arrow workers: so emissions, letters and synopses are the same, byte for byte, for
+the same records in the same order. One task takes one partition after another, a batch at a time:
+what it holds is the states of the partition's keys, and one batch.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, pairwise
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.emissions.emission import OutputRecord
+from slidestat.engine.event_time import closing_tick
+from slidestat.engine.keys.key_state import decode_key_state
+from slidestat.engine.partition import Letter, PartitionProcessor
+from slidestat.engine.publishing import SynopsisTopic, published_statistics
+from slidestat.engine.records import RecordBatch
+from slidestat.errors import SlidestatError
+from slidestat.faust.garbage_collector import calm_garbage_collector
+from slidestat.faust.letter_record import letter_record
+from slidestat.schemas.synopsis import SynopsisHeaders, SynopsisKey, encode_key, party_name
+from slidestat.spark.backfill.key_states import KeyStates
+from slidestat.spark.backfill.plain_events import PlainEvents
+from slidestat.spark.faults import in_words
+from slidestat.spark.lake.lake import Dataset, Lake, records_of, rows_of
+from slidestat.spark.lake.lake_files import LakeFiles
+
+# How many records are given to the kernels at once; and after how many states are put away.
+BATCH_RECORDS = 50_000
+FLUSH_RECORDS = 500_000
+_ROWS_OUT = 10_000
+# A bad record may have any timestamp, and a column of dates ends with the year 9999.
+_LAST_DAY_MS = 253_402_214_400_000
+# A folder beside the datasets; readers of Parquet pass over it.
+_STAGING = "_backfill"
+
+RECORD_SCHEMA = (
+    "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary,"
+    " headers array<struct<key: string, value: binary>>"
+)
+"""Columns of what comes out: those of Spark's Kafka source. There is no `offset`: Kafka would have
+given it."""
+
+_ARROW = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)
+
+Out = tuple[str, int, int, bytes | None, bytes | None, list[tuple[str, bytes]]]
+"""topic, partition, timestamp in milliseconds, key, value, headers."""
+
+
+def backfill(topology: Topology, records: DataFrame, partitions: int = 1) -> DataFrame:
+    """What the topology writes for records of `history`: emissions, letters and synopses, under
+    the topics that they would be on.
+
+    A topology that publishes its synopses says with them how many `partitions` its source has.
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        with calm_garbage_collector():
+            yield from Backfill(topology, partitions).run(batches)
+
+    return records.mapInArrow(run, RECORD_SCHEMA)
+
+
+def fill_lake(
+    topology: Topology, records: DataFrame, lake: Lake, partitions: int = 1
+) -> dict[str, int]:
+    """Write what `backfill` gives into the folders of a topology in a lake, as an ingest of its
+    topics does; how many records each has got. Raises SlidestatError for folders that are not
+    empty, and for history that cannot be read or counted.
+    """
+    spark = records.sparkSession
+    topics = {
+        Dataset.STATISTICS: topology.output_topic,
+        Dataset.LATE: topology.late_topic,
+        Dataset.DEAD_LETTERS: topology.dead_letter_topic,
+        Dataset.SYNOPSES: topology.synopsis_topic,
+    }
+    for dataset in topics:
+        if lake.has(spark, dataset):
+            raise SlidestatError(
+                f"{lake.data(dataset)} has records already.",
+                "Give another --lake: history and what a worker wrote would be there twice.",
+            )
+    # All comes out of one run, so it is written in one go as what nearly all of it is, and only the
+    # rest is read again.
+    staging = f"{lake.folder}/{_STAGING}"
+    files = LakeFiles(spark)
+    files.remove(staging)
+    with in_words(f"The backfill of {topology.name}", "Spark's log says more."):
+        rows = rows_of(Dataset.STATISTICS, backfill(topology, records, partitions))
+        kinds = (text for dataset, topic in topics.items() for text in (topic, str(dataset)))
+        kind_of = f.create_map(*map(f.lit, kinds))
+        _write(rows.withColumn("dataset", kind_of[f.col("record_topic")]), staging, "dataset")
+        counts = {}
+        for dataset in topics:
+            folder = f"{staging}/dataset={dataset}"
+            if not files.exists(folder):
+                counts[str(dataset)] = 0
+                continue
+            found = spark.read.parquet(folder)
+            counts[str(dataset)] = found.count()
+            if dataset is not Dataset.STATISTICS:
+                _write(rows_of(dataset, records_of(found)), lake.data(dataset))
+    if counts[Dataset.STATISTICS]:
+        files.rename(f"{staging}/dataset={Dataset.STATISTICS}", lake.data(Dataset.STATISTICS))
+    files.remove(staging)
+    return counts
+
+
+def _write(rows: DataFrame, folder: str, *by: str) -> None:
+    (
+        rows.withColumn("batch", f.lit(0))
+        .write.partitionBy(*by, "date", "batch")
+        .option("compression", "zstd")
+        .parquet(folder)
+    )
+
+
+class Backfill:
+    """One task's part: the records of whole partitions, one partition after another."""
+
+    def __init__(self, topology: Topology, partitions: int) -> None:
+        self._topology = topology
+        self._decoder = EventDecoder(topology)
+        self._published = SynopsisTopic(topology, partitions)
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What the records lead to, those of one topic and partition in the order in which a worker
+        would write them.
+        """
+        open_partition: _Partition | None = None
+        for partition, part in _by_partition(batches):
+            if open_partition is None or open_partition.number != partition:
+                if open_partition is not None:
+                    yield from open_partition.close()
+                open_partition = _Partition(
+                    self._topology, partition, self._decoder, self._published
+                )
+            yield from open_partition.take(part)
+        if open_partition is not None:
+            yield from open_partition.close()
+
+
+class _Partition:
+    """A partition of history while it is read."""
+
+    def __init__(
+        self, topology: Topology, number: int, decoder: EventDecoder, published: SynopsisTopic
+    ) -> None:
+        self.number = number
+        self._published = published
+        self._plain = PlainEvents(topology, decoder)
+        self._topology = topology
+        self._states = KeyStates()
+        self._processor = PartitionProcessor(
+            topology, topology.source, number, self._states, decoder
+        )
+        self._unflushed = 0
+
+    def take(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Take a batch in."""
+        batch = self._record_batch(part)
+        topology = self._topology
+        events = self._plain.columns(part, batch) if _is_of_files(part) else None
+        for effects in self._processor.steps(batch, events):
+            if effects.emissions:
+                yield _emitted(topology.output_topic, self.number, effects.emissions)
+            letters = [self._letter(it, topology.dead_letter_topic) for it in effects.dead_letters]
+            letters += [self._letter(it, topology.late_topic) for it in effects.late]
+            yield from _arrow(letters)
+            yield from _arrow(
+                (self._published.name, it.partition, it.timestamp, it.key, it.value, it.headers)
+                for it in self._published.records(effects.published, self.number)
+            )
+        self._unflushed += len(batch)
+        if self._unflushed >= FLUSH_RECORDS:
+            self._flush()
+
+    def close(self) -> Iterator[pa.RecordBatch]:
+        """The synopses of the keys that a window still sees, as the end of history leaves them: of
+        a topology that does not publish them itself, tick by tick.
+        """
+        self._flush()
+        if not self._topology.publish:
+            yield from _arrow(self._synopses())
+        self._states.close()
+
+    def _synopses(self) -> Iterator[Out]:
+        topology, tick = self._topology, self._processor.watermark + 1
+        party = party_name(topology.source, self.number)
+        headers = [
+            SynopsisHeaders(meaning, self._processor.next_offset - 1).encode()
+            for meaning in dict.fromkeys(runner.meaning for runner in topology.runners)
+        ]
+        names = published_statistics(topology)
+        for key, stored in self._states.scan():
+            state = decode_key_state(stored)
+            if _is_silent(topology, state.last_time, tick):
+                continue
+            for name, header, synopsis in zip(names, headers, state.synopses, strict=True):
+                place = encode_key(SynopsisKey(topology.name, name, key, party))
+                yield topology.synopsis_topic, self.number, tick, place, synopsis, header
+
+    def _flush(self) -> None:
+        snapshot = self._processor.snapshot()
+        if snapshot is not None:
+            self._states.write(snapshot)
+            self._processor.written()
+        self._unflushed = 0
+
+    def _record_batch(self, part: pa.RecordBatch) -> RecordBatch:
+        if _is_of_files(part):
+            start = self._processor.next_offset
+            numbers = np.arange(start, start + len(part), dtype=np.int64)
+        else:
+            numbers = part["offset"].to_numpy()
+        stamps = part["timestamp"].fill_null(-1).to_numpy()
+        return RecordBatch(
+            self._topology.source,
+            self.number,
+            numbers,
+            part["key"].to_pylist(),
+            part["value"].to_pylist(),
+            stamps.tolist(),
+            int(numbers[0]),
+        )
+
+    def _letter(self, letter: Letter, topic: str) -> Out:
+        source = self._topology.source
+        record = letter_record(letter, self._topology.name, source, self.number)
+        stamp = min(record.timestamp, _LAST_DAY_MS)
+        return topic, self.number, stamp, record.key, record.value, record.headers
+
+
+def _is_of_files(part: pa.RecordBatch) -> bool:
+    """Whether these are rows of files: only what was on a topic has offsets."""
+    return "offset" not in part.schema.names
+
+
+def _is_silent(topology: Topology, last_time: int, tick: int) -> bool:
+    """Whether no window sees any event of a key any more: when its state goes is up to chance."""
+    span = topology.span_length
+    if not topology.forgets_keys:
+        return False
+    return closing_tick(last_time, span.length, topology.every_ms) < tick
+
+
+def _by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Parts of `BATCH_RECORDS` rows or so, each of one partition."""
+    for joined in _joined(batches):
+        numbers = joined["partition"].to_numpy()
+        starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+        for start, end in pairwise(starts):
+            yield int(numbers[start]), joined.slice(start, end - start)
+
+
+def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Small batches as large ones: a call of the kernels costs as much for one key as for many."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        if not len(batch):
+            continue
+        held.append(batch)
+        rows += len(batch)
+        if rows >= BATCH_RECORDS:
+            yield pa.concat_batches(held)
+            held, rows = [], 0
+    if held:
+        yield pa.concat_batches(held)
+
+
+def _emitted(topic: str, partition: int, emissions: Sequence[OutputRecord]) -> pa.RecordBatch:
+    """Emissions as rows: they are most of what comes out, and go by columns."""
+    keys, values, stamps = zip(*emissions, strict=True)
+    count = len(emissions)
+    no_headers = pa.ListArray.from_arrays(
+        pa.array(np.zeros(count + 1, np.int32)),
+        pa.nulls(0, _ARROW.field("headers").type.value_type),
+    )
+    return pa.record_batch(
+        [
+            pa.repeat(pa.scalar(topic, pa.string()), count),
+            pa.repeat(pa.scalar(partition, pa.int32()), count),
+            pa.nulls(count, pa.int64()),
+            pa.array(np.array(stamps, np.int64) * 1_000).cast(_ARROW.field("timestamp").type),
+            pa.array(keys, pa.binary()),
+            pa.array(values, pa.binary()),
+            no_headers,
+        ],
+        schema=_ARROW,
+    )
+
+
+def _arrow(rows: Iterable[Out]) -> Iterator[pa.RecordBatch]:
+    for chunk in _chunks(rows):
+        topics, partitions, stamps, keys, values, headers = zip(*chunk, strict=True)
+        yield pa.record_batch(
+            [
+                pa.array(topics, pa.string()),
+                pa.array(partitions, pa.int32()),
+                pa.nulls(len(chunk), pa.int64()),
+                pa.array(stamps, pa.timestamp("ms", "UTC")).cast(_ARROW.field("timestamp").type),
+                pa.array(keys, pa.binary()),
+                pa.array(values, pa.binary()),
+                pa.array(headers, _ARROW.field("headers").type),
+            ],
+            schema=_ARROW,
+        )
+
+
+def _chunks(rows: Iterable[Out]) -> Iterator[list[Out]]:
+    rest = iter(rows)
+    while chunk := list(islice(rest, _ROWS_OUT)):
+        yield chunk

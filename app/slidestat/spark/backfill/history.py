@@ -1,0 +1,238 @@
+"""History as the records of a topic: Parquet, CSV, or the topic itself.
+
+Whatever history comes as, what goes on is what a worker would have read: rows of partition, offset,
+key, value and timestamp, every partition's rows in one task, in the order of its offsets. Rows of
+files have no offsets yet; and a value only where they are not plain, for numbers and items come as
+columns of their own (`plain_events.py`): JSON would be made only to be read again.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import pandas as pd
+from aiokafka.partitioner import DefaultPartitioner
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import DateType, IntegralType, NumericType, TimestampNTZType, TimestampType
+
+from slidestat.declare.fields import FieldPath, field_text
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
+from slidestat.spark.backfill.plain_events import plain_columns, plain_place
+from slidestat.spark.faults import in_words
+from slidestat.spark.lake.kafka_options import kafka_options
+from slidestat.spark.sql.column_functions import column_function
+
+FORMATS = ("parquet", "csv", "json")
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_KEYS_KNOWN = 1 << 16
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files of events, a row each: where they lie, of which format, in which columns.
+
+    `columns` names the column of a topology's field where it is not that field's own name;
+    `time_unit` is what whole numbers of time count ("s", "ms", "us", "ns"). A row is an event under
+    its key, in the partition where Kafka's clients would send it; events of a partition come in
+    order of time, those of one time as they are in the files.
+    """
+
+    path: str
+    format: str = "parquet"
+    columns: Mapping[str, str] = field(default_factory=dict)
+    time_unit: str = "ms"
+    partitions: int = 1
+
+    def __post_init__(self) -> None:
+        if self.format not in FORMATS:
+            raise SlidestatError(
+                f"The format is {self.format!r}.", f"Give one of {', '.join(FORMATS)}."
+            )
+        if self.time_unit not in _PER_SECOND:
+            raise SlidestatError(
+                f"The unit of time is {self.time_unit!r}.",
+                f"Give one of {', '.join(_PER_SECOND)}.",
+            )
+        if self.partitions < 1:
+            raise SlidestatError(
+                f"The number of partitions is {self.partitions}.", "Give one from 1 on."
+            )
+
+
+def read_files(spark: SparkSession, topology: Topology, files: Files) -> DataFrame:
+    """The records that the rows of files would have made on the topology's source.
+
+    Raises SlidestatError for files that cannot be read or lack a column.
+    """
+    rows = _open(spark, files)
+    fields = dict.fromkeys((topology.key_name, topology.time_name))
+    fields |= {field_text(path): None for path in _paths(topology)}
+    names = {field: files.columns.get(field, field) for field in fields}
+    missing = [name for name in names.values() if name not in rows.columns]
+    if missing:
+        raise SlidestatError(
+            f"{files.path} has no column {missing[0]!r}; it has {', '.join(rows.columns)}.",
+            f"Say which column holds each of {', '.join(names)}.",
+        )
+    time = _milliseconds(rows, names[topology.time_name], files.time_unit)
+    columns: dict[FieldPath, Column] = {
+        path: f.col(f"`{names[field_text(path)]}`") for path in _paths(topology)
+    }
+    key_text = f.col(f"`{names[topology.key_name]}`").cast("string")
+    # What is the record's own is not in its value.
+    if topology.time_path is not None:
+        columns[topology.time_path] = _in_format(time, topology.time_format)
+    if topology.key_path is not None:
+        columns[topology.key_path] = key_text
+    is_plain, numbers_and_items = plain_columns(
+        rows, topology, {path: names[field_text(path)] for path in _paths(topology)}
+    )
+    is_plain = is_plain & plain_place(topology, time, key_text)
+    key = f.encode(key_text, "UTF-8")
+    partition = f.lit(0) if files.partitions == 1 else _partition_of(files.partitions)(key)
+    records = rows.select(
+        partition.alias("partition"),
+        f.monotonically_increasing_id().alias("place"),
+        time.alias("timestamp"),
+        key.alias("key"),
+        f.when(~is_plain, f.encode(f.to_json(_nested(columns)), "UTF-8")).alias("value"),
+        *numbers_and_items,
+    )
+    # One partition is in one task. By time first: a number that begins the order, and differs from
+    # row to row, makes a sort several times as fast.
+    ordered = _gathered(records, files.partitions).sortWithinPartitions("timestamp", "place")
+    # Offsets are counted where a partition's rows have come together.
+    return ordered.drop("place", "slot")
+
+
+def read_topic(spark: SparkSession, topology: Topology, bootstrap: str) -> DataFrame:
+    """All that the topology's source has now. Raises SlidestatError if it cannot be read."""
+    records = (
+        spark.read.format("kafka")
+        .options(**kafka_options(bootstrap))
+        .option("subscribe", topology.source)
+        .option("startingOffsets", "earliest")
+        .option("endingOffsets", "latest")
+        .option("failOnDataLoss", "true")
+        .load()
+    )
+    with in_words(f"The reading of {topology.source}", f"Check that {bootstrap} has the topic."):
+        is_empty = records.isEmpty()
+    if is_empty:
+        raise SlidestatError(
+            f"The topic {topology.source!r} has no records.", "Send events to it first."
+        )
+    # Spark's source has a task for each partition, which reads it in the order of its offsets:
+    # there is nothing to gather and to sort.
+    return records.select(
+        "partition",
+        "offset",
+        "key",
+        "value",
+        f.unix_millis("timestamp").alias("timestamp"),
+    )
+
+
+def _open(spark: SparkSession, files: Files) -> DataFrame:
+    reader = spark.read
+    if files.format == "csv":
+        reader = reader.option("header", True).option("inferSchema", True)
+    with in_words(f"The reading of {files.path}", "Check the path and the format."):
+        return reader.format(files.format).load(files.path)
+
+
+def _paths(topology: Topology) -> Iterator[FieldPath]:
+    """The fields that statistics read, each once."""
+    columns = topology.columns
+    yield from dict.fromkeys(column.path for column in (*columns.numbers, *columns.items))
+
+
+def _in_format(ms: Column, time_format: str) -> Column:
+    """Milliseconds as a topology has them written."""
+    if time_format == "iso8601":
+        text = f.date_format(f.timestamp_millis(ms), "yyyy-MM-dd'T'HH:mm:ss.SSSXXX")
+        return f.when(ms.between(EARLIEST_TIME_MS, LATEST_TIME_MS), text)
+    if time_format == "s":
+        return ms / 1_000
+    return f.try_multiply(ms, f.lit(_PER_SECOND[time_format] // 1_000))
+
+
+def _milliseconds(rows: DataFrame, name: str, unit: str) -> Column:
+    """Times in milliseconds, finer ones falling to the one before; null where there is none, or
+    none that can be counted.
+    """
+    kind = rows.schema[name].dataType
+    column = f.col(f"`{name}`")
+    if isinstance(kind, TimestampType):
+        return f.unix_millis(column)
+    if isinstance(kind, DateType | TimestampNTZType):
+        return f.unix_millis(column.cast("timestamp"))
+    if isinstance(kind, IntegralType):
+        per_ms = _PER_SECOND[unit] // 1_000
+        whole = column.cast("bigint")
+        return (
+            f.floor(whole / per_ms).cast("bigint")
+            if per_ms > 1
+            else f.try_multiply(whole, f.lit(1_000 // _PER_SECOND[unit]))
+        )
+    if isinstance(kind, NumericType):
+        return f.round(column * (1_000 / _PER_SECOND[unit])).try_cast("bigint")
+    return f.unix_millis(column.cast("string").try_cast("timestamp"))
+
+
+def _nested(columns: Mapping[FieldPath, Column]) -> Column:
+    """One struct, as deep as the paths are."""
+    inner: dict[str, dict[FieldPath, Column]] = {}
+    for path, column in columns.items():
+        inner.setdefault(path[0], {})[path[1:]] = column
+    return f.struct(
+        *[
+            (below[()] if () in below else _nested(below)).alias(name)
+            for name, below in inner.items()
+        ]
+    )
+
+
+def _partition_of(partitions: int) -> Any:
+    """Kafka's default partitioner (murmur2), as a function of a column of keys."""
+
+    def partition(keys: pd.Series) -> pd.Series:
+        return keys.map(_placing(partitions), na_action=None)
+
+    return column_function(partition, "int")
+
+
+@lru_cache(maxsize=1)
+def _placing(partitions: int) -> Any:
+    place, numbers = DefaultPartitioner(), list(range(partitions))
+
+    @lru_cache(maxsize=_KEYS_KNOWN)
+    def placed(key: bytes | None) -> int:
+        return 0 if key is None else int(place(key, numbers, numbers))
+
+    return placed
+
+
+def _gathered(records: DataFrame, partitions: int) -> DataFrame:
+    """The records with each partition's in one task, and partitions in different ones.
+
+    Spark places rows by a hash, which would put several partitions into one task and none into
+    another: so they are placed by numbers whose hashes are all different.
+    """
+    spark = records.sparkSession
+    wanted = f.expr(f"pmod(hash(CAST(id AS INT)), {partitions})")
+    found = (
+        spark.range(64 * partitions + 64)
+        .groupBy(wanted.alias("partition"))
+        .agg(f.min("id").cast("int").alias("slot"))
+        .collect()
+    )
+    slot_of = {row["partition"]: row["slot"] for row in found}
+    slots = f.array(*[f.lit(slot_of.get(p, p)) for p in range(partitions)])
+    return records.withColumn("slot", f.get(slots, f.col("partition"))).repartition(
+        partitions, "slot"
+    )

@@ -1,0 +1,46 @@
+"""States of a partition's keys on the local disk, for as long as a task works on the partition."""
+
+from collections.abc import Iterator
+from tempfile import TemporaryDirectory
+from typing import cast
+
+import rocksdict
+
+from slidestat.engine.partition import Snapshot
+
+
+class KeyStates:
+    """A PartitionStore on RocksDB in a folder of its own, which goes with it."""
+
+    def __init__(self) -> None:
+        self._folder = TemporaryDirectory(prefix="slidestat-backfill-")
+        self._database = rocksdict.Rdict(self._folder.name, rocksdict.Options(raw_mode=True))
+
+    def write(self, snapshot: Snapshot) -> None:
+        """Keep what a snapshot has."""
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        for key, state in snapshot.states.items():
+            if state is None:
+                batch.delete(key.encode())
+            else:
+                batch.put(key.encode(), state)
+        self._database.write(batch)
+
+    def get_many(self, keys: list[str]) -> list[bytes | None]:
+        """The states of keys, None where there is none."""
+        return cast(list[bytes | None], self._database.get([key.encode() for key in keys]))
+
+    def scan(self, start: str = "") -> Iterator[tuple[str, bytes]]:
+        """The keys from `start` on and their states, in key order."""
+        items = cast(Iterator[tuple[bytes, bytes]], self._database.items(from_key=start.encode()))
+        for key, state in items:
+            yield key.decode(), state
+
+    def checkpoint(self) -> None:
+        """A partition of history is always begun anew."""
+        return
+
+    def close(self) -> None:
+        """Delete everything."""
+        self._database.close()
+        self._folder.cleanup()

@@ -1,0 +1,145 @@
+"""Rows of files as events, without a detour through JSON.
+
+A row whose cells are plainly what the topology takes comes from Spark as a key, a time, numbers and
+items, and these are what a decoder would have made of its JSON. Any other row comes as the JSON
+record that it would have been, for the decoder that a worker has to judge: so nothing is taken or
+refused that a worker would not have taken or refused, in the same words.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import reduce
+from operator import and_
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.types import (
+    BooleanType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    StringType,
+)
+
+from slidestat.declare.columns import MAX_ITEM_LENGTH
+from slidestat.declare.fields import FieldPath
+from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.decoder import EventColumns, EventDecoder
+from slidestat.engine.records import RecordBatch
+from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
+
+Int64s = npt.NDArray[np.int64]
+
+_NUMBER, _ITEM = "number_{}", "item_{}"
+
+
+def plain_columns(
+    rows: DataFrame, topology: Topology, names: Mapping[FieldPath, str]
+) -> tuple[Column, list[Column]]:
+    """(whether the cells of a row are plain, its numbers and its items); `names` are the columns
+    that hold what the topology reads.
+    """
+    columns, plain = [], []
+    for i, wanted in enumerate(topology.columns.numbers):
+        number = _number(rows, names[wanted.path])
+        columns.append(number.alias(_NUMBER.format(i)))
+        if wanted.limits is not None:  # NaN is more than the most.
+            plain.append(number.between(wanted.limits.least, wanted.limits.most))
+    for i, wanted in enumerate(topology.columns.items):
+        item = _item(rows, names[wanted.path])
+        columns.append(item.alias(_ITEM.format(i)))
+        plain.append(f.length(item) <= MAX_ITEM_LENGTH)
+    return _all(plain), columns
+
+
+def plain_place(topology: Topology, time: Column, key_text: Column) -> Column:
+    """Whether a time in milliseconds and a key are such as an event may have."""
+    in_time = (time >= EARLIEST_TIME_MS) & (time < LATEST_TIME_MS)
+    if topology.publishes_partitions:  # Its events may have any key, or none.
+        return f.coalesce(in_time, f.lit(False))
+    return _all([in_time, f.length(key_text).between(1, MAX_KEY_LENGTH)])
+
+
+class PlainEvents:
+    """Reads what Spark brings of files."""
+
+    def __init__(self, topology: Topology, decoder: EventDecoder) -> None:
+        self._decoder = decoder
+        self._has_keys = not topology.publishes_partitions
+        self._numbers = [_NUMBER.format(i) for i in range(len(topology.columns.numbers))]
+        self._items = [_ITEM.format(i) for i in range(len(topology.columns.items))]
+
+    def columns(self, part: pa.RecordBatch, batch: RecordBatch) -> EventColumns:
+        """The events of a batch of files' rows, and the refusals; `part` has its Arrow columns."""
+        is_record = part["value"].is_valid().to_numpy(zero_copy_only=False)
+        if not is_record.any():
+            return self._plain(part, np.arange(len(part)))
+        rows = np.flatnonzero(is_record)
+        places = rows.tolist()
+        judged = self._decoder.decode(
+            [batch.values[row] for row in places],
+            [batch.keys[row] for row in places],
+            [batch.timestamps[row] for row in places],
+        )
+        others = np.flatnonzero(~is_record)
+        return _joined(self._plain(part.take(pa.array(others)), others), judged, rows)
+
+    def _plain(self, part: pa.RecordBatch, rows: Int64s) -> EventColumns:
+        count = len(rows)
+        return EventColumns(
+            rows=rows,
+            keys=part["key"].cast(pa.string()).to_pylist() if self._has_keys else [""] * count,
+            times=part["timestamp"].to_numpy(),
+            numbers=tuple(part[name].to_numpy() for name in self._numbers),
+            items=tuple(part[name].to_pylist() for name in self._items),
+            refusals=[],
+        )
+
+
+def _joined(plain: EventColumns, judged: EventColumns, rows: Int64s) -> EventColumns:
+    """The events of both in order of their rows; those judged were at `rows`."""
+    both = np.concatenate((plain.rows, rows[judged.rows]))
+    order = np.argsort(both)
+    places = order.tolist()
+
+    def texts(first: list[str], second: list[str]) -> list[str]:
+        joined = first + second
+        return [joined[place] for place in places]
+
+    return EventColumns(
+        rows=both[order],
+        keys=texts(plain.keys, judged.keys),
+        times=np.concatenate((plain.times, judged.times))[order],
+        numbers=tuple(
+            np.concatenate(pair)[order] for pair in zip(plain.numbers, judged.numbers, strict=True)
+        ),
+        items=tuple(map(texts, plain.items, judged.items)),
+        refusals=[replace(refusal, row=int(rows[refusal.row])) for refusal in judged.refusals],
+    )
+
+
+def _number(rows: DataFrame, name: str) -> Column:
+    """A column of numbers as the double that its JSON would be read as; null for other columns."""
+    kind, column = rows.schema[name].dataType, f.col(f"`{name}`")
+    if isinstance(kind, IntegralType | DoubleType):
+        return column.cast("double")
+    if isinstance(kind, FloatType | DecimalType):
+        return column.cast("string").cast("double")
+    return f.lit(None).cast("double")
+
+
+def _item(rows: DataFrame, name: str) -> Column:
+    """A column of texts, whole numbers or truth values as JSON's text; null for other columns."""
+    kind, column = rows.schema[name].dataType, f.col(f"`{name}`")
+    if isinstance(kind, StringType | IntegralType | BooleanType):
+        return column.cast("string")
+    return f.lit(None).cast("string")
+
+
+def _all(conditions: list[Column]) -> Column:
+    """Whether all hold; not so where one is unknown."""
+    return f.coalesce(reduce(and_, conditions, f.lit(True)), f.lit(False))

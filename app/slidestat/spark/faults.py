@@ -1,0 +1,33 @@
+"""Spark's faults as one line for a person; the whole of it is in Spark's log."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.errors import PySparkException
+
+from slidestat.errors import SlidestatError
+
+# How the traceback of a Python worker ends where the fault is one of ours.
+_OURS = re.compile(r"^slidestat\.(?:synopses\.core\.)?errors\.\w+: (?P<text>.+)$", re.MULTILINE)
+# How that of any other fault ends: with the first line that is not indented.
+_OTHER = re.compile(
+    r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)*(?P<text>\S.*)$", re.MULTILINE
+)
+
+
+@contextmanager
+def in_words(what: str, advice: str) -> Iterator[None]:
+    """Raise SlidestatError if `what` breaks off: with our own words where the fault is one of ours,
+    else with what a Python worker's traceback comes to, or the first line of what Spark says.
+    """
+    try:
+        yield
+    except PySparkException as error:
+        told = str(error).strip()
+        ours = _OURS.search(told)
+        if ours is not None:
+            raise SlidestatError(f"{what} broke off: {ours['text']}") from error
+        other = _OTHER.search(told)
+        text = told.splitlines()[0] if other is None else other["text"]
+        raise SlidestatError(f"{what} broke off: {text}", advice) from error

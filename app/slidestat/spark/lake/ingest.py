@@ -1,0 +1,169 @@
+"""`slidestat spark ingest`: the topics of a topology, each record once, as partitioned Parquet.
+
+Exactly once, whoever reads the files. Spark notes the offsets of a batch before it reads them, so a
+batch that broke off comes again with the same records; its rows go to partitions named by the
+batch's number, and writing those replaces whatever an interrupted try had left there.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.query import StreamingQuery
+
+from slidestat.errors import SlidestatError
+from slidestat.spark.faults import in_words
+from slidestat.spark.lake.avro_values import with_json_values
+from slidestat.spark.lake.checkpoints import claim
+from slidestat.spark.lake.kafka_options import kafka_options
+from slidestat.spark.lake.kafka_topic import TopicState, has_topic, topic_state
+from slidestat.spark.lake.lake import Dataset, Lake, is_unreadable, rows_of
+from slidestat.spark.lake.lake_files import LakeFiles
+
+_STAGING = ".spark-staging-"
+_ADVICE = "Run it again: it goes on where it ended, and nothing comes twice."
+
+
+@dataclass
+class Ingested:
+    """What one run brought of a dataset."""
+
+    dataset: Dataset
+    topic: str
+    records: int = 0
+    unreadable: int = 0
+    batches: int = 0
+
+
+@dataclass(frozen=True)
+class Ingest:
+    """Topics to bring into a lake; `topics` are those of each dataset.
+
+    `allow_loss` goes on where retention was faster than the ingest. `say` takes what a person
+    should know, a line at a time. With the address of a schema `registry`, statistics may be in
+    Avro: in the lake they are JSON.
+    """
+
+    spark: SparkSession
+    bootstrap: str
+    lake: Lake
+    topics: dict[Dataset, str]
+    records_per_batch: int = 1_000_000
+    allow_loss: bool = False
+    say: Callable[[str], None] = print
+    registry: str = ""
+
+    def take_what_is_there(self) -> list[Ingested]:
+        """Bring all that the topics have now, one topic after another, and end.
+
+        Statistics first: the letters of the records that they rest on are on their topics by then.
+        """
+        found = []
+        for dataset, topic in self._existing():
+            ingested = Ingested(dataset, topic.name)
+            with in_words(f"The ingest of {topic.name}", _ADVICE):
+                query = self._start(dataset, topic, ingested)
+                try:
+                    query.awaitTermination()
+                finally:
+                    query.stop()
+            found.append(ingested)
+        return found
+
+    def follow(self, every_ms: int) -> None:
+        """Bring what comes, a batch each `every_ms`, until interrupted."""
+        # Queries of this session that ended before are none of these.
+        self.spark.streams.resetTerminated()
+        with ExitStack() as stack:
+            for dataset, topic in self._existing():
+                query = self._start(dataset, topic, Ingested(dataset, topic.name), every_ms)
+                stack.callback(query.stop)
+            with in_words(f"The ingest of {self.lake.topology}", _ADVICE):
+                self.spark.streams.awaitAnyTermination()
+
+    def _existing(self) -> Sequence[tuple[Dataset, TopicState]]:
+        found = []
+        for dataset, topic in self.topics.items():
+            # Only a topology that publishes its synopses has this topic.
+            if dataset is Dataset.SYNOPSES and not has_topic(self.bootstrap, topic):
+                continue
+            found.append((dataset, topic_state(self.bootstrap, topic)))
+        return found
+
+    def _start(
+        self, dataset: Dataset, topic: TopicState, ingested: Ingested, every_ms: int | None = None
+    ) -> StreamingQuery:
+        self._require_kept(topic, claim(self.spark, self.lake, dataset, topic))
+        self._tidy(dataset)
+        records = (
+            self.spark.readStream.format("kafka")
+            .options(**kafka_options(self.bootstrap))
+            .option("subscribe", topic.name)
+            .option("startingOffsets", "earliest")
+            .option("includeHeaders", True)
+            .option("failOnDataLoss", not self.allow_loss)
+            .option("maxOffsetsPerTrigger", self.records_per_batch)
+            .load()
+        )
+        if self.registry and dataset is Dataset.STATISTICS:
+            records = with_json_values(records, self.registry)
+        written = (
+            rows_of(dataset, records)
+            .writeStream.queryName(f"{self.lake.topology} {dataset}")
+            .option("checkpointLocation", self.lake.checkpoint(dataset))
+            .foreachBatch(self._writer(dataset, ingested))
+        )
+        if every_ms is None:
+            query: StreamingQuery = written.trigger(availableNow=True).start()
+        else:
+            query = written.trigger(processingTime=f"{every_ms} milliseconds").start()
+        return query
+
+    def _writer(self, dataset: Dataset, ingested: Ingested) -> Callable[[DataFrame, int], None]:
+        folder = self.lake.data(dataset)
+
+        def write(rows: DataFrame, batch: int) -> None:
+            counts = Observation()
+            (
+                rows.observe(
+                    counts,
+                    f.count(f.lit(1)).alias("records"),
+                    f.count_if(is_unreadable(dataset)).alias("unreadable"),
+                )
+                # One file a date, not one for each partition of the topic and date.
+                .repartition("date")
+                .withColumn("batch", f.lit(batch))
+                .write.mode("overwrite")
+                .option("partitionOverwriteMode", "dynamic")
+                .option("compression", "zstd")
+                .partitionBy("date", "batch")
+                .parquet(folder)
+            )
+            ingested.records += counts.get["records"]
+            ingested.unreadable += counts.get["unreadable"]
+            ingested.batches += 1
+
+        return write
+
+    def _require_kept(self, topic: TopicState, read: dict[int, int]) -> None:
+        lost = topic.lost_before(read)
+        if not lost:
+            return
+        told = f"{topic.name} no longer has " + "; ".join(lost)
+        if read and not self.allow_loss:
+            raise SlidestatError(
+                f"{told}: the broker deleted them before they were ingested.",
+                "Give --allow-loss to go on without them, and let the topic keep its records for "
+                "longer than ingests are apart.",
+            )
+        self.say(f"{told}: {'left out' if read else 'deleted before this lake began'}.")
+
+    def _tidy(self, dataset: Dataset) -> None:
+        """Remove what a killed run had half written."""
+        files = LakeFiles(self.spark)
+        folder = self.lake.data(dataset)
+        for name in files.names(folder):
+            if name.startswith(_STAGING):
+                files.remove(f"{folder}/{name}")

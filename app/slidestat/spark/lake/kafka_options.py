@@ -1,0 +1,17 @@
+"""How Spark's Kafka source reaches the brokers: by the same settings as every other client."""
+
+from slidestat.kafka.clients import java_settings
+from slidestat.kafka.settings import broker_security
+
+
+def kafka_options(bootstrap: str) -> dict[str, str]:
+    """Options of a reader of committed records; raises SlidestatError for settings that cannot be.
+
+    A plan shows options: those with secrets are redacted by the session.
+    """
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "isolation.level": "read_committed",
+        **java_settings(broker_security()),
+    }
+    return {f"kafka.{name}": value for name, value in settings.items()}

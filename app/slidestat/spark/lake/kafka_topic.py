@@ -1,0 +1,56 @@
+"""A topic as a job finds it: which one it is, what it still has, what is gone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import TopicCollection, TopicPartition
+
+from slidestat.kafka.connection import admin_client, require_broker, require_topic
+from slidestat.kafka.reading import reading
+
+_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class TopicState:
+    """A topic's identity, and of each partition the first offset it has and the next it will give.
+
+    A topic that was deleted and made anew has another `identity`.
+    """
+
+    name: str
+    identity: str
+    first: Mapping[int, int]
+    end: Mapping[int, int]
+
+    def lost_before(self, read: Mapping[int, int]) -> list[str]:
+        """What retention took before it was read, a text a partition; `read` are next offsets."""
+        return [
+            f"partition {partition} offsets {read.get(partition, 0):,} to {first - 1:,}"
+            for partition, first in sorted(self.first.items())
+            if first > read.get(partition, 0)
+        ]
+
+
+def topic_state(bootstrap: str, topic: str) -> TopicState:
+    """Ask the brokers; raises SlidestatError for a topic that is not there."""
+    partitions = require_topic(bootstrap, topic)
+    with reading(bootstrap, topic) as consumer:
+        admin = admin_client(bootstrap)  # Kept: what it was asked ends with it.
+        asked = admin.describe_topics(TopicCollection([topic]))
+        identity = str(asked[topic].result(_TIMEOUT_S).topic_id)
+        found = {
+            partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), _TIMEOUT_S)
+            for partition in range(partitions)
+        }
+    return TopicState(
+        topic,
+        identity,
+        {partition: first for partition, (first, _) in found.items()},
+        {partition: end for partition, (_, end) in found.items()},
+    )
+
+
+def has_topic(bootstrap: str, topic: str) -> bool:
+    """Whether there is such a topic."""
+    return topic in require_broker(bootstrap).topics

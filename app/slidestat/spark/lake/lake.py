@@ -1,0 +1,137 @@
+"""Where a topology's records lie in a lake, and what their columns are.
+
+LAKE/TOPOLOGY/DATASET/date=YYYY-MM-DD/batch=N/*.parquet, the date being that of the record's Kafka
+timestamp in UTC: of a statistic the windows' end, of a letter its event's record. Every row has the
+record's place, key, bytes and headers, so that nothing of the topic is lost; beside them the
+columns that this version reads. Rows of older versions have null in newer columns.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import reduce
+from operator import or_
+
+import msgspec
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from slidestat.errors import SlidestatError
+from slidestat.schemas.dead_letter import DeadLetterHeaders
+from slidestat.schemas.emission import Emission
+from slidestat.spark.lake.lake_files import LakeFiles
+from slidestat.spark.lake.wire_columns import struct_type
+
+# The folder of the figures that an audit has judged, beside the datasets.
+AUDIT = "audit"
+
+
+class Dataset(StrEnum):
+    """What is kept of a topology, each from one topic."""
+
+    STATISTICS = "statistics"
+    LATE = "late"
+    DEAD_LETTERS = "dead-letters"
+    SYNOPSES = "synopses"
+
+
+# What a record of a dataset should be; a synopsis is bytes.
+_STRUCTS: dict[Dataset, type[msgspec.Struct]] = {
+    Dataset.STATISTICS: Emission,
+    Dataset.LATE: DeadLetterHeaders,
+    Dataset.DEAD_LETTERS: DeadLetterHeaders,
+}
+# The columns of Spark's Kafka source, as what they are kept.
+_RECORD = {
+    "topic": "record_topic",
+    "partition": "record_partition",
+    "offset": "record_offset",
+    "timestamp": "record_time",
+    "key": "key",
+    "value": "value",
+    "headers": "headers",
+}
+# A column that the record's own key has taken the name of.
+_COLUMNS = {(Dataset.STATISTICS, "key"): "event_key"}
+
+
+@dataclass(frozen=True)
+class Lake:
+    """The folders of one topology in a lake at `root`, a path or a Hadoop file system's URL."""
+
+    root: str
+    topology: str
+
+    @property
+    def folder(self) -> str:
+        return f"{self.root.rstrip('/')}/{self.topology}"
+
+    def data(self, dataset: str) -> str:
+        return f"{self.folder}/{dataset}"
+
+    def checkpoint(self, dataset: str) -> str:
+        """Where Spark keeps how far a dataset's topic is read."""
+        return f"{self.folder}/_checkpoints/{dataset}"
+
+    @property
+    def summary(self) -> str:
+        """What the last audit found, as JSON."""
+        return f"{self.folder}/_audit.json"
+
+    def has(self, spark: SparkSession, dataset: str) -> bool:
+        """Whether any record of a dataset has come."""
+        names = LakeFiles(spark).names(self.data(dataset))
+        return any(not name.startswith(("_", ".")) for name in names)
+
+    def read(self, spark: SparkSession, dataset: str) -> DataFrame:
+        """All rows of a dataset; raises SlidestatError if there are none."""
+        if not self.has(spark, dataset):
+            advice = f"Bring them there: `slidestat spark ingest TOPOLOGY --lake {self.root}`."
+            if dataset == Dataset.SYNOPSES:
+                advice = (
+                    "Workers publish them if the topology has `publish`; `slidestat spark backfill`"
+                    " writes those of any topology, into a lake of its own."
+                )
+            raise SlidestatError(f"{self.data(dataset)} has no records.", advice)
+        return spark.read.option("mergeSchema", True).parquet(self.data(dataset))
+
+
+def rows_of(dataset: Dataset, records: DataFrame) -> DataFrame:
+    """The rows of a dataset from what Spark's Kafka source brings, headers included."""
+    columns = [f.col(name).alias(kept) for name, kept in _RECORD.items()]
+    return records.select(*columns, *_read_columns(dataset)).withColumn(
+        "date", f.to_date("record_time")
+    )
+
+
+def records_of(rows: DataFrame) -> DataFrame:
+    """What Spark's Kafka source brought, from the rows of a dataset."""
+    return rows.select(*[f.col(kept).alias(name) for name, kept in _RECORD.items()])
+
+
+def is_unreadable(dataset: Dataset) -> Column:
+    """Whether a row has its bytes alone: it is not what its topic should have."""
+    struct = _STRUCTS.get(dataset)
+    if struct is None:
+        return f.lit(False)
+    required = (field.name for field in msgspec.structs.fields(struct) if field.required)
+    missing = [f.col(_COLUMNS.get((dataset, name), name)).isNull() for name in required]
+    return reduce(or_, missing)
+
+
+def _header(name: str) -> Column:
+    """The first header of that name as a text; null without one. A foreign record may have any."""
+    named = f.filter("headers", lambda header: header["key"] == name)
+    return f.get(named, 0)["value"].cast("string")
+
+
+def _read_columns(dataset: Dataset) -> list[Column]:
+    struct = _STRUCTS.get(dataset)
+    if struct is None:
+        return []
+    types = struct_type(struct)
+    if dataset is Dataset.STATISTICS:
+        emission = f.from_json(f.col("value").cast("string"), types)
+        columns = {name: emission[name] for name in types.names}
+    else:
+        columns = {field.name: _header(field.name).try_cast(field.dataType) for field in types}
+    return [column.alias(_COLUMNS.get((dataset, name), name)) for name, column in columns.items()]

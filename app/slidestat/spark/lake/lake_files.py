@@ -1,0 +1,86 @@
+"""Small files beside the data of a lake, wherever it lies: on a disk, HDFS, an object store.
+
+They go through Hadoop's file systems, as Spark's own do.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from slidestat.errors import SlidestatError
+
+
+class LakeFiles:
+    """Reads and writes whole small files by their paths; each raises SlidestatError for a path that
+    its file system refuses.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        # PySpark has no other way to Hadoop's file systems than its own gateway.
+        self._jvm: Any = spark._jvm
+        self._settings: Any = spark._jsc.hadoopConfiguration()
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or a folder."""
+        with _told(path):
+            return bool(self._system(path).exists(self._path(path)))
+
+    def read(self, path: str) -> str:
+        """The text of a file."""
+        with _told(path):
+            stream = self._system(path).open(self._path(path))
+            try:
+                return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            finally:
+                stream.close()
+
+    def write(self, path: str, text: str) -> None:
+        """Make or replace a file; half of it is never seen under its name."""
+        with _told(path):
+            system, target, half = self._system(path), self._path(path), self._path(f"{path}.half")
+            stream = system.create(half, True)
+            try:
+                stream.write(bytearray(text.encode()))
+            finally:
+                stream.close()
+            system.delete(target, False)
+            system.rename(half, target)
+
+    def names(self, path: str) -> list[str]:
+        """The names in a folder; none if it is not there."""
+        if not self.exists(path):
+            return []
+        with _told(path):
+            found = self._system(path).listStatus(self._path(path))
+            return [str(status.getPath().getName()) for status in found]
+
+    def rename(self, path: str, target: str) -> None:
+        """Give a file or a folder another name."""
+        with _told(path):
+            if not self._system(path).rename(self._path(path), self._path(target)):
+                raise SlidestatError(f"{path} does not become {target}.", "Check --lake.")
+
+    def remove(self, path: str) -> None:
+        """Remove a folder with all that it has."""
+        with _told(path):
+            self._system(path).delete(self._path(path), True)
+
+    def _path(self, path: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(path)
+
+    def _system(self, path: str) -> Any:
+        return self._path(path).getFileSystem(self._settings)
+
+
+@contextmanager
+def _told(path: str) -> Iterator[None]:
+    try:
+        yield
+    except Py4JJavaError as error:
+        raise SlidestatError(
+            f"{path} cannot be used: {error.java_exception.toString()}.",
+            "Check --lake: that it is there, whole, and yours to write.",
+        ) from error

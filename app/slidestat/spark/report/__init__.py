@@ -1,0 +1,1 @@
+"""The outcome of an audit as one HTML page."""

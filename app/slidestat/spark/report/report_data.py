@@ -1,0 +1,194 @@
+"""What a report shows of an audit: a few keys over time, all errors as histograms, top items."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import msgspec
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as f
+
+from slidestat.errors import SlidestatError, unknown
+from slidestat.schemas.emission import Figure
+from slidestat.spark.audit.audit_report import AuditReport
+from slidestat.spark.audit.audit_workers import FigureRow
+from slidestat.spark.lake.lake import AUDIT, Lake
+from slidestat.spark.lake.lake_files import LakeFiles
+from slidestat.spark.lake.wire_columns import struct_type
+from slidestat.text.figure_text import qualified, window_text
+
+# Bars of a histogram over the share of its promise that a figure used.
+_BARS = 40
+_KEYS = 8
+_QUALIFIERS = ("window_ms", "window_events", "quantile", "at_least", "below")
+
+
+class Series(msgspec.Struct, frozen=True):
+    """One figure of one key over time: columns of equal length, null where there is no figure."""
+
+    name: str
+    window: str
+    unit: str
+    promised: float
+    confidence: float
+    times: list[float]
+    estimates: list[float | None]
+    lowers: list[float | None]
+    uppers: list[float | None]
+    exacts: list[float | None]
+
+
+class TopItem(msgspec.Struct, frozen=True):
+    """An item of a top list, and how often it came."""
+
+    item: str
+    estimate: float
+    lower: float
+    upper: float
+    exact: float
+
+
+class TopList(msgspec.Struct, frozen=True):
+    """A key's most frequent items in its last window that has any."""
+
+    name: str
+    window: str
+    until: float
+    items: list[TopItem]
+
+
+class KeyData(msgspec.Struct, frozen=True):
+    """What is shown of one key."""
+
+    key: str
+    series: list[Series]
+    tops: list[TopList]
+
+
+class ErrorHistogram(msgspec.Struct, frozen=True):
+    """How many figures of a statistic used which share of their promise: `exact` none of it, then
+    bars of equal width up to all of it; `beyond` broke it.
+    """
+
+    statistic: str
+    exact: int
+    bars: list[int]
+    beyond: int
+
+
+class ReportData(msgspec.Struct, frozen=True):
+    """All that the page shows."""
+
+    topology: str
+    made: str
+    audit: AuditReport
+    is_clean: bool
+    first: float
+    last: float
+    all_keys: int
+    histograms: list[ErrorHistogram]
+    keys: list[KeyData]
+
+
+def report_data(spark: SparkSession, lake: Lake, keys: Sequence[str]) -> ReportData:
+    """What the last audit of a lake found, with `keys` shown over time: by default the busiest.
+
+    Raises SlidestatError without an audit, and for a key that it has not.
+    """
+    files = LakeFiles(spark)
+    if not files.exists(lake.summary):
+        raise SlidestatError(
+            f"{lake.folder} has no audit.",
+            f"Make one: slidestat spark audit {lake.topology} --lake {lake.root}.",
+        )
+    audit = msgspec.json.decode(files.read(lake.summary), type=AuditReport)
+    rows = spark.read.schema(struct_type(FigureRow)).parquet(lake.data(AUDIT))
+    rows = rows.where("statistic IS NOT NULL")
+    busiest = [
+        row.event_key
+        for row in rows.groupBy("event_key")
+        .agg(f.max("events").alias("n"))
+        .orderBy(f.desc("n"), "event_key")
+        .collect()
+    ]
+    for key in keys:
+        if key not in busiest:
+            raise unknown(f"No figure of the key {key!r} was audited.", key, busiest[:20])
+    chosen = list(keys) or busiest[:_KEYS]
+    of_chosen = rows.where(f.col("event_key").isin(chosen)).collect()
+    span = rows.agg(f.min("window_end_ms"), f.max("window_end_ms")).collect()[0]
+    return ReportData(
+        lake.topology,
+        datetime.now(UTC).isoformat(timespec="seconds"),
+        audit,
+        audit.is_clean,
+        (span[0] or 0) / 1000,
+        (span[1] or 0) / 1000,
+        len(busiest),
+        _histograms(rows, [s.statistic for s in audit.statistics]),
+        [_key(key, [row for row in of_chosen if row.event_key == key]) for key in chosen],
+    )
+
+
+def _histograms(rows: DataFrame, order: Sequence[str]) -> list[ErrorHistogram]:
+    share = f.col("observed") / f.col("promised")
+    bar = (
+        f.when(f.col("observed") == 0, -1)
+        .when((f.col("fault") != "") | (f.col("observed") > f.col("promised")), _BARS)
+        .otherwise(f.least(f.floor(share * _BARS), f.lit(_BARS - 1)))
+    )
+    counted = rows.groupBy("statistic", bar.alias("bar")).count().collect()
+    found = {(row.statistic, row.bar): row["count"] for row in counted}
+    return [
+        ErrorHistogram(
+            name,
+            found.get((name, -1), 0),
+            [found.get((name, bar), 0) for bar in range(_BARS)],
+            found.get((name, _BARS), 0),
+        )
+        for name in order
+    ]
+
+
+def _key(key: str, rows: Sequence[Row]) -> KeyData:
+    lines: dict[tuple[object, ...], list[Row]] = {}
+    lists: dict[tuple[object, ...], list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row.window_end_ms):
+        place = (row.statistic, *(row[name] for name in _QUALIFIERS))
+        (lines if row.item is None else lists).setdefault(place, []).append(row)
+    return KeyData(key, [_series(of) for of in lines.values()], [_top(of) for of in lists.values()])
+
+
+def _series(rows: Sequence[Row]) -> Series:
+    figure = _figure(rows[0])
+    return Series(
+        qualified(figure),
+        window_text(figure),
+        next((row.unit for row in rows if row.unit), ""),
+        rows[0].promised or 0.0,
+        figure.confidence,
+        [row.window_end_ms / 1000 for row in rows],
+        *([row[name] for row in rows] for name in ("estimate", "lower", "upper", "exact")),
+    )
+
+
+def _top(rows: Sequence[Row]) -> TopList:
+    last = rows[-1].window_end_ms
+    figure = _figure(rows[-1])
+    items = [
+        TopItem(row.item, row.estimate, row.lower, row.upper, row.exact)
+        for row in rows
+        if row.window_end_ms == last and row.estimate is not None
+    ]
+    items.sort(key=lambda item: -item.estimate)
+    return TopList(figure.statistic, window_text(figure), last / 1000, items)
+
+
+def _figure(row: Row) -> Figure:
+    return Figure(
+        row.statistic,
+        row.estimate,
+        row.lower,
+        row.upper,
+        confidence=1.0 if row.confidence is None else row.confidence,
+        **{name: row[name] for name in _QUALIFIERS},
+    )

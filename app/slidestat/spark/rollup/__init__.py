@@ -1,0 +1,1 @@
+"""Synopses merged over times, keys and partitions."""

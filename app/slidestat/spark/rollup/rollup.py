@@ -1,0 +1,190 @@
+"""Synopses of many keys, partitions and hours as one: figures that no emission has.
+
+A record of a synopsis topic has the state of one key and statistic in one party (a partition), as
+it stood just before a tick. Of each we take the summary of the time since the record before it, so
+that no event is in two; and summaries merge, hours into days, keys into groups, partitions into the
+whole. Each figure's bounds are those of the merged summary (`synopses.summaries`).
+
+    ticks of a key       |----1----|----2----|                   |----3----|
+    windows taken        [  of 1  )[  of 2  )[        of 3                 )   at most the span
+
+A state answers for its span: where two records lie farther apart than that, the key had no events
+in between, or their records are gone (a compacted topic keeps the newest alone).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.window import Window
+
+from slidestat.errors import SlidestatError
+from slidestat.schemas.synopsis import SynopsisKey
+from slidestat.spark.faults import in_words
+from slidestat.spark.sql.column_functions import column_function
+from slidestat.spark.sql.foreign import Foreign
+from slidestat.spark.sql.functions import register_functions
+from slidestat.synopses.core import wire
+from slidestat.synopses.summaries.window_distinct import WindowDistinct
+from slidestat.synopses.summaries.window_extremes import WindowExtreme
+from slidestat.synopses.summaries.window_items import WindowItems
+from slidestat.synopses.summaries.window_quantiles import WindowQuantiles
+from slidestat.synopses.summaries.window_spreads import WindowSpread
+from slidestat.synopses.summaries.window_summary import read_summary
+from slidestat.synopses.summaries.window_totals import WindowTotals
+
+_OF = ("topology", "statistic", "key", "party")
+_OF_ONE = ("statistic", "group", "start_ms", "end_ms")
+_FIGURE = (
+    "figure: string, quantile: double, item: string, estimate: double, lower: double, upper: double"
+)
+_FORMS = (
+    WindowTotals,
+    WindowExtreme,
+    WindowSpread,
+    WindowQuantiles,
+    WindowItems,
+    WindowDistinct,
+)
+
+
+@dataclass(frozen=True)
+class Rollup:
+    """What to make of synopses: rows of `by_ms`, and of keys that have one `group`.
+
+    `by_ms` is a multiple of the topology's `every_ms`; windows are [k by_ms, (k + 1) by_ms).
+    `group` is an expression over the column `key`, such as "substr(key, 1, 1)"; all keys are one
+    group with "'all'". `start_ms` and `end_ms` bound the ticks that are looked at.
+    """
+
+    span_ms: int
+    every_ms: int
+    by_ms: int
+    group: str = "key"
+    quantiles: Sequence[float] = (0.5, 0.9, 0.99)
+    share: float = 0.01
+
+    def __post_init__(self) -> None:
+        if self.by_ms < 1 or self.by_ms % self.every_ms:
+            raise SlidestatError(
+                f"Windows of {self.by_ms} ms cut through ticks that are {self.every_ms} ms apart.",
+                "Take a multiple of the topology's `every`.",
+            )
+
+
+def roll_up(records: DataFrame, rollup: Rollup, fails: bool) -> tuple[DataFrame, Foreign]:
+    """The figures of records of a synopsis topic or lake; and how many foreign values were left
+    out, known once the figures are, unless one `fails` the job. Raises SlidestatError for a group
+    that is no expression over the key.
+    """
+    foreign = register_functions(records.sparkSession, fail_on_foreign=fails)
+    with in_words("The rollup", "Give --group an SQL expression over `key`."):
+        return figures(merged(summaries(synopses_of(records), rollup)), rollup), foreign
+
+
+def synopses_of(records: DataFrame) -> DataFrame:
+    """Rows of (topology, statistic, key, party, tick_ms, synopsis) from records of a synopsis
+    topic or lake: columns key, value and record_time (or timestamp). Clocks are left out, and so
+    are records that came twice.
+    """
+    time = "record_time" if "record_time" in records.columns else "timestamp"
+    parts = f.from_json(f.col("key").cast("string"), "array<string>")
+    return (
+        records.select(
+            parts.alias("parts"),
+            f.unix_millis(time).alias("tick_ms"),
+            f.col("value").alias("synopsis"),
+        )
+        .where(f.size("parts") == len(SynopsisKey._fields))
+        .select(
+            *[f.col("parts")[i].alias(name) for i, name in enumerate(_OF)], "tick_ms", "synopsis"
+        )
+        .dropDuplicates([*_OF, "tick_ms"])
+    )
+
+
+def summaries(synopses: DataFrame, rollup: Rollup) -> DataFrame:
+    """(statistic, group, start_ms, end_ms, summary): one for each synopsis, no event in two.
+
+    Statistics whose synopses have no summary of a window are left out. Needs the functions of
+    `register_functions`.
+    """
+    of_one = Window.partitionBy(*_OF).orderBy("tick_ms")
+    start = f.floor((f.col("tick_ms") - 1) / rollup.by_ms) * rollup.by_ms
+    before = f.coalesce(f.lag("tick_ms").over(of_one), f.lit(-(2**62)))
+    since = f.greatest(before, "start_ms", f.col("tick_ms") - rollup.span_ms)
+    return (
+        synopses.where(~_is_of_other_kind(f.col("synopsis")))
+        .withColumn("start_ms", start.cast("bigint"))
+        .withColumn("n", f.col("tick_ms") - since)
+        .select(
+            "statistic",
+            f.expr(rollup.group).cast("string").alias("group"),
+            "start_ms",
+            (f.col("start_ms") + rollup.by_ms).alias("end_ms"),
+            f.call_function("window_summary", "synopsis", "n", "tick_ms").alias("summary"),
+        )
+    )
+
+
+def merged(parts: DataFrame) -> DataFrame:
+    """One summary for each statistic, group and window: of rows of `summaries`, or of this."""
+    return parts.groupBy(*_OF_ONE).agg(f.call_function("window_merge", "summary").alias("summary"))
+
+
+def figures(summaries: DataFrame, rollup: Rollup) -> DataFrame:
+    """The figures of merged summaries, one a row: (statistic, group, start_ms, end_ms, figure,
+    quantile, item, estimate, lower, upper, summary), the summary beside each for further merges.
+    """
+    quantiles, share = tuple(rollup.quantiles), rollup.share
+
+    def found(data: pd.Series) -> pd.Series:
+        return pd.Series([one and _figures(bytes(one), quantiles, share) for one in data])
+
+    listed = column_function(found, f"array<struct<{_FIGURE}>>")
+    return summaries.withColumn("found", f.explode(listed("summary"))).select(
+        *_OF_ONE, "found.*", "summary"
+    )
+
+
+def _figures(data: bytes, quantiles: Sequence[float], share: float) -> list[dict[str, Any]]:
+    summary = read_summary(data)
+    match summary:
+        case WindowSpread():
+            moments = {
+                "mean": summary.mean(),
+                "variance": summary.variance(),
+                "deviation": summary.deviation(),
+            }
+            return [_row(name, answer) for name, answer in moments.items()]
+        case WindowQuantiles():
+            return [_row("quantile", summary.quantile(p), quantile=p) for p in quantiles]
+        case WindowItems():
+            return [
+                _row("item", found, item=str(found.item) if found.text is None else found.text)
+                for found in summary.items(share)
+            ]
+        case WindowExtreme():
+            return [_row("extreme", summary.answer())]
+        case WindowDistinct():
+            return [_row("distinct", summary.answer())]
+        case _:
+            return [_row("total", summary.answer())]
+
+
+def _row(figure: str, answer: Any, **of: Any) -> dict[str, Any]:
+    numbers = {name: float(getattr(answer, name)) for name in ("estimate", "lower", "upper")}
+    known = {name: None if math.isnan(value) else value for name, value in numbers.items()}
+    return {"figure": figure, "quantile": None, "item": None, **of, **known}
+
+
+def _is_of_other_kind(synopsis: Column) -> Column:
+    """Whether it begins as a synopsis does, of a kind that has no summary of a window."""
+    head = f.hex(f.substring(synopsis, 1, 3))
+    ours = bytes((wire.MAGIC_0, wire.MAGIC_1, wire.VERSION)).hex().upper()
+    kinds = [f"{kind:02X}" for form in _FORMS for kind in form.kinds]
+    return (head == ours) & ~f.hex(f.substring(synopsis, 4, 1)).isin(kinds)

@@ -1,0 +1,121 @@
+"""A Spark session: on this machine by default, or the one that spark-submit has begun.
+
+Spark's own log goes to a file of its own, so that the terminal has what a job has to say. Its
+Python workers are of the running interpreter and import the running code.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import slidestat as package
+from slidestat.errors import SlidestatError
+from slidestat.local.folders import log_folder
+from slidestat.local.jars import fetched_jars
+from slidestat.spark.spark_java import find_spark_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Releases after it lack a companion artifact in some mirrors; it runs with every PySpark 4.0.
+CONNECTOR_VERSION = "4.0.0"
+CONNECTOR_LOCK = Path(__file__).with_name(f"spark-kafka-{CONNECTOR_VERSION}.sha256")
+LOCAL = "local[*]"
+# What spark-submit tells the program that it starts.
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+
+# Whatever the cluster's defaults are: what a job writes must not depend on them.
+_ALWAYS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # It would parse an emission once for each of its fields, each time for that field alone.
+    "spark.sql.optimizer.enableJsonExpressionOptimization": "false",
+    # So many files may be open in a task before its rows are sorted by file.
+    "spark.sql.maxConcurrentOutputFileWriters": "32",
+    # A plan shows the options of its sources, Kafka's passwords and keys among them.
+    "spark.sql.redaction.options.regex": "(?i)url|password|jaas|keystore",
+}
+_ON_THIS_MACHINE = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.log.level": "WARN",
+    # A task costs more than a small partition: two for each core, not the 200 of a cluster.
+    "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
+}
+
+
+@contextmanager
+def spark_session(job: str, master: str | None = None) -> Iterator["SparkSession"]:
+    """A session for `job`, stopped when the context is left; inside spark-submit, its own.
+
+    `master` is where to run, `local[*]` by default; under spark-submit it is not asked. Costs 3 to
+    5 s for the JVM on this machine. Raises SlidestatError without PySpark, without a Java that
+    Spark runs on, or if Spark does not start.
+    """
+    _require_pyspark()
+    session = _submitted(job) if _SUBMITTED in os.environ else _started(job, master or LOCAL)
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def require_spark() -> None:
+    """Raise SlidestatError, with what to install, unless a session can be had on this machine."""
+    _require_pyspark()
+    find_spark_java()
+
+
+def _require_pyspark() -> None:
+    if find_spec("pyspark") is None:
+        raise SlidestatError(
+            "PySpark is not installed.",
+            "Install it: pip install 'slidestat[spark]', on Python 3.11 to 3.13.",
+        )
+
+
+def _submitted(job: str) -> "SparkSession":
+    from pyspark.sql import SparkSession
+
+    session: SparkSession = SparkSession.builder.appName(f"slidestat {job}").getOrCreate()
+    for name, value in _ALWAYS.items():
+        session.conf.set(name, value)
+    return session
+
+
+def _started(job: str, master: str) -> "SparkSession":
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    os.environ["JAVA_HOME"] = str(find_spark_java().executable.parents[1])
+    jars = fetched_jars(CONNECTOR_LOCK, "Spark's Kafka connector")
+    conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(f"slidestat {job}")
+    conf.setAll(list(_ALWAYS.items()))
+    conf.set("spark.jars", ",".join(map(str, jars)))
+    if master.startswith("local"):
+        # Workers elsewhere have a Python and a slidestat of their own.
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        conf.setAll(list(_ON_THIS_MACHINE.items()))
+        conf.set("spark.executorEnv.PYTHONPATH", str(Path(package.__path__[0]).parent))
+    log_path = log_folder() / f"spark-{job}-{os.getpid()}.log"
+    try:
+        if SparkContext._gateway is not None:  # A JVM that this process has started before.
+            return SparkSession(SparkContext(conf=conf))
+        with log_path.open("ab") as log:
+            gateway = launch_gateway(  # type: ignore[no-untyped-call]
+                conf, {"stdout": log, "stderr": log}
+            )
+        return SparkSession(SparkContext(conf=conf, gateway=gateway))
+    except (PySparkException, OSError) as error:
+        raise SlidestatError(
+            f"Spark did not start: {str(error).splitlines()[0]}", f"Its log is {log_path}."
+        ) from error

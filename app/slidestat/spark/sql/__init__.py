@@ -1,0 +1,1 @@
+"""Synopses and their aggregates as functions of SQL."""

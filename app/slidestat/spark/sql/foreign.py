@@ -1,0 +1,45 @@
+"""Bytes in a synopsis column that are no synopsis: null and counted, or an error."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slidestat.errors import SlidestatError
+from slidestat.synopses.core import wire
+
+if TYPE_CHECKING:
+    from pyspark import Accumulator
+    from pyspark.sql import SparkSession
+
+
+def is_sealed(data: bytes) -> bool:
+    """Whether the bytes have a synopsis's envelope, whole and undamaged. Cost: O(bytes)."""
+    if len(data) < wire.BODY or data[:3] != bytes((wire.MAGIC_0, wire.MAGIC_1, wire.VERSION)):
+        return False
+    array = np.frombuffer(data, np.uint8)
+    return int(wire.get_fixed(array, 4, 4)) == int(wire.checksum(array, 0, len(array)))
+
+
+class Foreign:
+    """What becomes of foreign bytes, and how many there were."""
+
+    def __init__(self, spark: "SparkSession", fails: bool) -> None:
+        self._fails = fails
+        self._seen: Accumulator[int] = spark.sparkContext.accumulator(0)
+
+    @property
+    def count(self) -> int:
+        """How many foreign values were made null so far. Spark counts those of a task again that it
+        runs again.
+        """
+        return int(self._seen.value)
+
+    def met(self, data: bytes) -> None:
+        """Note a foreign value; raises SlidestatError if that is not to be borne."""
+        if self._fails:
+            raise SlidestatError(
+                f"A synopsis column has {len(data)} bytes that are no synopsis, or a damaged one: "
+                f"{data[:8].hex(' ')}...",
+                "Leave such rows out, or have them read as NULL and counted.",
+            )
+        self._seen.add(1)

@@ -1,0 +1,77 @@
+"""The SQL functions, registered with a session."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from slidestat.spark.sql import aggregates, readers
+from slidestat.spark.sql.column_functions import column_function
+from slidestat.spark.sql.foreign import Foreign
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_FIGURE = "estimate double, lower double, upper double"
+_LISTED = f"array<struct<item: string, {_FIGURE.replace(' double', ': double')}>>"
+_AGGREGATES: dict[str, tuple[Callable[[], Any], str]] = {
+    "basic_count": (aggregates.basic_count, "double"),
+    "basic_sum": (aggregates.basic_sum, "double"),
+    "basic_quantile": (aggregates.basic_quantile, "double"),
+    "basic_distinct": (aggregates.basic_distinct, "double"),
+    "basic_top": (aggregates.basic_top, _LISTED),
+}
+_FIGURES: dict[str, Callable[[Any], Any]] = {
+    "window_estimate": readers.of_total,
+    "window_variance": lambda summary: summary.variance(),
+    "window_deviation": lambda summary: summary.deviation(),
+}
+
+
+def register_functions(spark: "SparkSession", *, fail_on_foreign: bool = False) -> Foreign:
+    """Make the functions of `aggregates` and `readers` known to the session's SQL.
+
+    What is no synopsis in a synopsis column is read as NULL and counted in what is returned, or,
+    with `fail_on_foreign`, ends the query.
+    """
+    for name, (make, returns) in _AGGREGATES.items():
+        spark.udf.register(name, _aggregate(make(), returns))
+    foreign = Foreign(spark, fail_on_foreign)
+    reader = readers.Reader(foreign)
+    for name, answer in _FIGURES.items():
+        spark.udf.register(name, _figures(reader, answer))
+    spark.udf.register("window_quantile", _scalar(reader.quantiles, pd.DataFrame, _FIGURE))
+    spark.udf.register("window_items", _scalar(reader.items, pd.Series, _LISTED))
+    spark.udf.register("window_summary", _scalar(reader.summaries, pd.Series, "binary"))
+    spark.udf.register("window_merge", _merge(reader))
+    return foreign
+
+
+def _aggregate(function: Any, returns: str) -> Any:
+    def aggregate(v: pd.Series, t: pd.Series, *rest: pd.Series) -> object:
+        return function(v, t, *rest)
+
+    return column_function(aggregate, returns)
+
+
+def _merge(reader: readers.Reader) -> Any:
+    def merge(data: pd.Series) -> bytes:
+        return reader.merge(data)  # type: ignore[return-value]  # NULL of no rows.
+
+    return column_function(merge, "binary")
+
+
+def _figures(reader: readers.Reader, answer: Callable[[Any], Any]) -> Any:
+    def figures(data: pd.Series, n: pd.Series, *at: pd.Series) -> pd.DataFrame:
+        return reader.figures(answer, data, n, *at)
+
+    return column_function(figures, _FIGURE)
+
+
+def _scalar(function: Any, kind: type, returns: str) -> Any:
+    def scalar(*columns: pd.Series) -> Any:
+        return function(*columns)
+
+    # Spark tells what a function is by what it says that it returns.
+    scalar.__annotations__["return"] = kind
+    return column_function(scalar, returns)

@@ -1,0 +1,174 @@
+"""Synopsis columns in SQL: what a stored synopsis, or the summary of a window, answers.
+
+    window_summary(bytes, n [, at])        the window's own summary: bytes that merge
+    window_merge(bytes)                    an aggregate: summaries as one
+    window_estimate(bytes, n [, at])       count, sum, extreme, distinct; a spread's mean
+    window_variance, window_deviation      of a spread, as window_estimate
+    window_quantile(bytes, n, p [, at])    a quantile
+    window_items(bytes, n, share [, at])   the items with that share of the events or more
+
+`n` is an INTERVAL, or milliseconds; the window is [at - n, at), `at` a timestamp or milliseconds,
+by default the moment that the synopsis has come to. A summary is of one window: its `n` is NULL.
+Each figure comes with its bounds. The answers are those of `synopses.summaries`.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from slidestat.errors import SlidestatError
+from slidestat.spark.sql.foreign import Foreign, is_sealed
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.summaries.window_form import SUMMARY
+from slidestat.synopses.summaries.window_summary import (
+    AnySummary,
+    merge_summaries,
+    read_summary,
+    take_summary,
+)
+
+FIGURE = ("estimate", "lower", "upper")
+
+_KIND = 3  # where the kind stands in the bytes
+
+
+class Reader:
+    """Answers of a column of synopses, row by row; foreign bytes are the matter of `foreign`."""
+
+    def __init__(self, foreign: Foreign) -> None:
+        self._foreign = foreign
+
+    def summaries(self, data: pd.Series, n: pd.Series, *at: pd.Series) -> pd.Series:
+        """The summaries of the rows' windows, as bytes."""
+        return pd.Series(
+            [found and found.to_bytes() for found in self._read(data, n, at)], dtype=object
+        )
+
+    def figures(
+        self, answer: Callable[[AnySummary], Any], data: pd.Series, n: pd.Series, *at: pd.Series
+    ) -> pd.DataFrame:
+        """Estimate, lower and upper of each row; nulls where there is none."""
+        rows = [
+            (None, None, None) if found is None else _figure(_asked(answer, found))
+            for found in self._read(data, n, at)
+        ]
+        return pd.DataFrame(rows, columns=list(FIGURE), dtype=object)
+
+    def quantiles(
+        self, data: pd.Series, n: pd.Series, p: pd.Series, *at: pd.Series
+    ) -> pd.DataFrame:
+        """A quantile of each row."""
+        rows = [
+            (None, None, None) if found is None else _figure(_asked(_quantile(float(share)), found))
+            for found, share in zip(self._read(data, n, at), p, strict=True)
+        ]
+        return pd.DataFrame(rows, columns=list(FIGURE), dtype=object)
+
+    def items(self, data: pd.Series, n: pd.Series, share: pd.Series, *at: pd.Series) -> pd.Series:
+        """The items of each row, most frequent first."""
+        return pd.Series(
+            [
+                None if found is None else _items(found, least)
+                for found, least in zip(self._read(data, n, at), share, strict=True)
+            ],
+            dtype=object,
+        )
+
+    def merge(self, data: pd.Series) -> bytes | None:
+        """All summaries as one; None where there are none."""
+        good = []
+        for one in data:
+            if one is None:
+                continue
+            if is_sealed(one) and one[_KIND] == SUMMARY:
+                good.append(one)
+            elif is_sealed(one):
+                raise SlidestatError(
+                    "window_merge was given a synopsis that is not the summary of a window.",
+                    "Take summaries first: window_merge(window_summary(bytes, n)).",
+                )
+            else:
+                self._foreign.met(one)
+        try:
+            return merge_summaries(good) if good else None
+        except SynopsisError as error:
+            raise SlidestatError(f"window_merge: {error}.", "Group by the statistic.") from error
+
+    def _read(
+        self, data: pd.Series, n: pd.Series, at: tuple[pd.Series, ...]
+    ) -> Iterator[AnySummary | None]:
+        lengths = _milliseconds(n)
+        ends = _milliseconds(at[0]) if at else [None] * len(data)
+        for one, length, end in zip(data, lengths, ends, strict=True):
+            yield None if one is None else self._one(bytes(one), length, end)
+
+    def _one(self, data: bytes, n: int | None, at: int | None) -> AnySummary | None:
+        try:
+            if len(data) > _KIND and data[_KIND] == SUMMARY:
+                return read_summary(data)
+            if n is None and is_sealed(data):
+                raise SlidestatError(
+                    "n is NULL, but the synopsis answers for any window.", "Give n, an INTERVAL."
+                )
+            return read_summary(take_summary(data, n or 0, at))
+        except SynopsisError as error:
+            if is_sealed(data):  # So it is the question that is wrong.
+                raise SlidestatError(
+                    f"A synopsis cannot answer: {error}.", "Give another n or moment."
+                ) from error
+            self._foreign.met(data)
+            return None
+
+
+def of_total(summary: AnySummary) -> Any:
+    """Count, sum, extreme or distinct of a summary; of a spread its mean."""
+    return summary.mean() if hasattr(summary, "mean") else summary.answer()  # type: ignore[union-attr]
+
+
+def _quantile(p: float) -> Callable[[Any], Any]:
+    return lambda summary: summary.quantile(p)
+
+
+def _asked(answer: Callable[[Any], Any], summary: AnySummary) -> Any:
+    try:
+        return answer(summary)
+    except AttributeError as error:
+        raise SlidestatError(
+            f"A {type(summary).__name__} has no such answer.",
+            "Ask totals, extremes and distinct with window_estimate, values with window_quantile, "
+            "items with window_items.",
+        ) from error
+    except SynopsisError as error:
+        raise SlidestatError(f"A synopsis cannot answer: {error}.", "Ask otherwise.") from error
+
+
+def _figure(answer: Any) -> tuple[float | None, ...]:
+    numbers = (float(answer.estimate), float(answer.lower), float(answer.upper))
+    return tuple(None if math.isnan(number) else number for number in numbers)
+
+
+def _items(summary: AnySummary, share: float) -> list[dict[str, Any]]:
+    return [
+        {
+            "item": str(item.item) if item.text is None else item.text,
+            "estimate": item.estimate,
+            "lower": item.lower,
+            "upper": item.upper,
+        }
+        for item in _asked(lambda one: one.items(share), summary)
+    ]
+
+
+def _milliseconds(column: pd.Series) -> list[int | None]:
+    """Timestamps since 1970 or intervals, in milliseconds; numbers are so already."""
+    if column.dtype.kind in "mM":
+        unit = "m8[ms]" if column.dtype.kind == "m" else "M8[ms]"
+        found = column.to_numpy().astype(unit).astype(np.int64)
+        return [
+            None if missing else ms
+            for ms, missing in zip(found.tolist(), column.isna(), strict=True)
+        ]
+    return [None if pd.isna(one) else int(one) for one in column]

@@ -1,0 +1,305 @@
+"""Taking events into the blocks of a summary, each as its index says, and letting them expire.
+
+Source: Arasu and Manku 2004, section 4 and appendix A. What is kept and why is in blocks.py, what
+stands for a block in quantile_layout.py and frequent_layout.py. Cost of an event: one merge step in
+each layer up to `fresh`, half of it or less in each layer beyond; O(log(1/epsilon)).
+"""
+
+import numpy as np
+
+from slidestat.synopses.blocks.blocks import BASE, bit_length, left_tail, oldest_kept, tail_length
+from slidestat.synopses.blocks.columns import Integers
+from slidestat.synopses.blocks.frequent_layout import threshold
+from slidestat.synopses.blocks.memory import (
+    DEAD,
+    FACTS,
+    FINENESS,
+    FREQUENT,
+    GONE,
+    HIGH,
+    KIND,
+    LAST,
+    LEVELS,
+    LISTED,
+    LOW,
+    MISSED,
+    NOW,
+    SHORT,
+    SPAN,
+    TAIL,
+    TIME,
+    TOTAL,
+    Blocks,
+    fresh_room,
+    kept_facts,
+    kept_rows,
+    waiting_facts,
+    waiting_rows,
+)
+from slidestat.synopses.blocks.tallies import count_sorted, leave_out, merge_items, take_off
+from slidestat.synopses.blocks.thinning import merge_values, offset_of, thin
+from slidestat.synopses.core.compile import kernel
+
+
+@kernel
+def _summarise(
+    head: Integers,
+    layer: int,
+    block: int,
+    phase: int,
+    old: Integers,
+    new: Integers,
+    facts: Integers,
+) -> None:
+    """Copy what still stands for an odd block in `phase` from `old` to `new`."""
+    if head[KIND] == FREQUENT:
+        leave_out(old, new, facts, threshold(layer, phase, head[FINENESS]))
+    else:
+        every = facts[LISTED] // new.shape[1]
+        offset = offset_of(head, layer, block, 1 + phase, every)
+        facts[LISTED] = thin(old, facts[LISTED], new, offset)
+
+
+@kernel
+def _join(
+    head: Integers,
+    layer: int,
+    block: int,
+    waiting: Integers,
+    left: Integers,
+    facts: Integers,
+    right: Integers,
+    out: Integers,
+) -> None:
+    """Merge the left and the right child of a block of `layer` into `out` and `facts`."""
+    if head[KIND] == FREQUENT:
+        size = merge_items(left, waiting[LISTED], right, facts[LISTED], out)
+        facts[LISTED], off = take_off(out, size, fresh_room(head, layer))
+        facts[SHORT] += waiting[SHORT] + off
+    else:
+        both = waiting[LISTED] + facts[LISTED]
+        every = both // fresh_room(head, layer)
+        offset = offset_of(head, layer, block, 0, every)
+        facts[LISTED] = merge_values(
+            left, waiting[LISTED], right, facts[LISTED], out, every, offset
+        )
+
+
+@kernel
+def _grow_older(
+    head: Integers, state: Integers, blocks: Blocks, layer: int, complete: int, edge: int
+) -> None:
+    """Move the kept blocks of `layer` whose age has come to a power of two, the oldest first."""
+    levels = head[LEVELS]
+    for g in range(levels, 0, -1):
+        block = complete - (1 << g)
+        if block < 1 or block & 1 == 0 or block << layer <= state[DEAD]:
+            continue
+        facts = kept_facts(head, blocks, layer, block)
+        if facts[TIME] < edge:
+            state[DEAD] = block << layer
+        elif g < levels:
+            old = kept_rows(head, blocks, layer, block, g - 1)
+            new = kept_rows(head, blocks, layer, block, g)
+            _summarise(head, layer, block, g, old, new, facts)
+
+
+@kernel
+def _take_eight(
+    head: Integers,
+    state: Integers,
+    times: Integers,
+    payload: Integers,
+    end: int,
+    edge: int,
+    facts: Integers,
+    work: Integers,
+) -> None:
+    """Make the 2^BASE events before `end`, or what is alive of them, a block in `work`, `facts`."""
+    tail = state[TAIL]
+    size = 0
+    for index in range(max(end - (1 << BASE), tail), end):
+        if times[index - tail] < edge:
+            state[DEAD] = max(state[DEAD], index)
+            continue
+        key = payload[index - tail]
+        i = size
+        while i > 0 and work[0, i - 1] > key:
+            work[0, i] = work[0, i - 1]
+            i -= 1
+        work[0, i] = key
+        size += 1
+    facts[LISTED] = size
+    if size == 0:
+        state[DEAD] = max(state[DEAD], end - 1)
+        return
+    facts[TIME] = times[end - (1 << BASE) - tail] if size == 1 << BASE else GONE
+    facts[LAST] = times[end - 1 - tail]
+    if head[KIND] == FREQUENT:
+        facts[SHORT] = 0
+        facts[MISSED] = 0
+        facts[LISTED] = count_sorted(work, size)
+    else:
+        facts[LOW] = work[0, 0]
+        facts[HIGH] = work[0, size - 1]
+
+
+@kernel
+def _complete(
+    head: Integers,
+    state: Integers,
+    times: Integers,
+    payload: Integers,
+    blocks: Blocks,
+    end: int,
+    edge: int,
+    facts: Integers,
+    work: Integers,
+    spare: Integers,
+) -> None:
+    """Take the 2^BASE events before `end` as a block, and complete all blocks that end there."""
+    _take_eight(head, state, times, payload, end, edge, facts, work)
+    if facts[LISTED] == 0:
+        return
+    layer = BASE
+    block = (end >> BASE) - 1
+    while True:
+        _grow_older(head, state, blocks, layer, block + 1, edge)
+        whole = facts[TIME] >= edge
+        waiting = waiting_facts(head, blocks, layer)
+        if block & 1 == 0:
+            waiting[:] = facts
+            if whole:
+                rows = waiting_rows(head, blocks, layer)
+                rows[:, : facts[LISTED]] = work[:, : facts[LISTED]]
+            return
+        kept = kept_facts(head, blocks, layer, block)
+        kept[:] = facts
+        if whole:
+            rows = kept_rows(head, blocks, layer, block, 0)
+            _summarise(head, layer, block, 0, work, rows, kept)
+        start = (block - 1) << layer
+        block >>= 1
+        layer += 1
+        if (start + (1 << (layer - 1))) - 1 <= state[DEAD] or waiting[LAST] < edge:
+            state[DEAD] = max(state[DEAD], start + (1 << (layer - 1)) - 1)
+            facts[TIME] = GONE
+            continue
+        if head[KIND] != FREQUENT:
+            facts[LOW] = min(facts[LOW], waiting[LOW])
+            facts[HIGH] = max(facts[HIGH], waiting[HIGH])
+        facts[TIME] = waiting[TIME] if start > state[DEAD] else GONE
+        if facts[TIME] >= edge:
+            rows = waiting_rows(head, blocks, layer - 1)
+            _join(head, layer, block, waiting, rows, facts, work, spare)
+            work, spare = spare, work
+
+
+@kernel
+def absorb(
+    head: Integers, state: Integers, times: Integers, payload: Integers, blocks: Blocks, total: int
+) -> None:
+    """Take in the events up to `total`: times and payload are of the events from TAIL on, checked.
+
+    `blocks` has room for them. Cost: O(events * log(1/epsilon)).
+    """
+    before = state[TOTAL]
+    if total == before:
+        return
+    left = left_tail(total, head[LEVELS])
+    old = left_tail(before, head[LEVELS])
+    if left > old:
+        room = max(2 * fresh_room(head, bit_length(left)), 1 << BASE)
+        work = np.empty((blocks[2].shape[0], room), np.int64)
+        spare = np.empty((blocks[2].shape[0], room), np.int64)
+        facts = np.empty(FACTS, np.int64)
+        for end in range(old + (1 << BASE), left + 1, 1 << BASE):
+            newest = end + tail_length(head[LEVELS]) - 1
+            edge = max(state[NOW], times[newest - state[TAIL]] + 1) - head[SPAN]
+            _complete(head, state, times, payload, blocks, end, edge, facts, work, spare)
+    state[NOW] = max(state[NOW], times[total - 1 - state[TAIL]] + 1)
+    state[TOTAL] = total
+
+
+@kernel
+def settle(head: Integers, state: Integers, times: Integers, blocks: Blocks) -> None:
+    """Bring DEAD up to now: the highest index known to have expired. Cost: O(blocks)."""
+    total = state[TOTAL]
+    left = left_tail(total, head[LEVELS])
+    edge = state[NOW] - head[SPAN]
+    dead = state[DEAD]
+    index = tail_begin(head, state)
+    while index < total and times[index - state[TAIL]] < edge:
+        dead = index
+        index += 1
+    for layer in range(BASE, bit_length(left)):
+        complete = left >> layer
+        if complete & 1 == 1:
+            start = (complete - 1) << layer
+            if start > dead and waiting_facts(head, blocks, layer)[TIME] < edge:
+                dead = start
+            end = (complete << layer) - 1
+            if end > dead and waiting_facts(head, blocks, layer)[LAST] < edge:
+                dead = end
+        oldest = oldest_kept(left, layer, state[DEAD], head[LEVELS])
+        for block in range((complete - 2) | 1, oldest - 1, -2):
+            if block << layer <= dead:
+                break
+            if kept_facts(head, blocks, layer, block)[TIME] < edge:
+                dead = block << layer
+                break
+    state[DEAD] = dead
+
+
+@kernel
+def tail_begin(head: Integers, state: Integers) -> int:
+    """Return the first event that is known by itself and has not expired."""
+    left = left_tail(state[TOTAL], head[LEVELS])
+    return int(max(left, state[DEAD] + 1, state[TAIL]))
+
+
+@kernel
+def find_start(
+    head: Integers, state: Integers, times: Integers, blocks: Blocks, start: int
+) -> tuple[int, int]:
+    """Return (first known event from time `start` on, the last known one before it).
+
+    Cost: O(blocks).
+    """
+    tail = state[TAIL]
+    begin = tail_begin(head, state)
+    before = state[DEAD]
+    after = begin
+    high = state[TOTAL]
+    while after < high:
+        middle = (after + high) >> 1
+        if times[middle - tail] >= start:
+            high = middle
+        else:
+            after = middle + 1
+    if after > begin:
+        before = max(before, after - 1)
+    left = left_tail(state[TOTAL], head[LEVELS])
+    for layer in range(BASE, bit_length(left)):
+        complete = left >> layer
+        event = (complete - 1) << layer
+        end = (complete << layer) - 1
+        if complete & 1 == 1 and end > state[DEAD]:
+            if waiting_facts(head, blocks, layer)[LAST] < start:
+                before = max(before, end)
+            if event > state[DEAD]:
+                if waiting_facts(head, blocks, layer)[TIME] >= start:
+                    after = min(after, event)
+                else:
+                    before = max(before, event)
+        oldest = oldest_kept(left, layer, state[DEAD], head[LEVELS])
+        for block in range((complete - 2) | 1, oldest - 1, -2):
+            event = block << layer
+            if event <= state[DEAD]:
+                break
+            if kept_facts(head, blocks, layer, block)[TIME] >= start:
+                after = min(after, event)
+            else:
+                before = max(before, event)
+                break
+    return int(after), int(before)

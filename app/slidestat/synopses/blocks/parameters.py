@@ -1,0 +1,165 @@
+"""What a user chooses for quantiles and frequent items, checked once, and what is promised then."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from slidestat.synopses.blocks import frequent_layout, quantile_layout
+from slidestat.synopses.blocks.columns import Floats, Integers
+from slidestat.synopses.blocks.memory import FREQUENT, QUANTILES, RANDOM_QUANTILES
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.parameters import MAX_SPAN
+from slidestat.synopses.quantiles import random_layout
+
+MIN_EPSILON = 0.001
+MAX_EPSILON = 0.5
+MIN_DELTA = 1e-9
+MAX_DELTA = 0.5
+MAX_SEED = 2**63 - 1
+
+
+def check_whole(name: str, number: object, least: int, most: int, limit: str) -> None:
+    """Raise SynopsisError unless `number` is a whole number from `least` to `most`."""
+    whole = isinstance(number, int) and not isinstance(number, bool)
+    if not whole or not (least <= number <= most):  # type: ignore[operator]
+        raise SynopsisError(
+            f"{name} must be a whole number from {least} to {limit}, not {number!r}"
+        )
+
+
+@dataclass(frozen=True)
+class BlockParameters:
+    """What all summaries of blocks are made with."""
+
+    epsilon: float
+    span: int
+
+    kind: ClassVar[int]
+    what: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if not (MIN_EPSILON <= self.epsilon <= MAX_EPSILON):
+            raise SynopsisError(
+                f"epsilon of {self.what} must be from {MIN_EPSILON} to {MAX_EPSILON}, "
+                f"not {self.epsilon!r}"
+            )
+        check_whole("span", self.span, 1, MAX_SPAN, "2^53")
+
+    @property
+    def layout(self) -> tuple[int, int, int]:
+        """levels, fineness and fresh, of the layout of this kind."""
+        raise NotImplementedError
+
+    @property
+    def head(self) -> Integers:
+        """The whole numbers that kernels take: see memory.py."""
+        return np.array([self.kind, self.span, *self.layout, 0], np.int64)
+
+    @property
+    def shares(self) -> Floats:
+        """The other numbers."""
+        return np.array([self.epsilon])
+
+
+@dataclass(frozen=True)
+class QuantileParameters(BlockParameters):
+    """Quantiles of windows of up to `span`.
+
+    epsilon: largest rank error wanted, as a share of the window's events, 0.001 to 0.5. span:
+    longest window kept, 1 to 2^53, in the unit of the event times: for the last N events, number
+    the events and give the numbers as times. Raises SynopsisError for anything else.
+    """
+
+    kind: ClassVar[int] = QUANTILES
+    what: ClassVar[str] = "quantiles"
+
+    @property
+    def layout(self) -> tuple[int, int, int]:
+        """levels, fineness and fresh, of quantile_layout.py."""
+        return quantile_layout.choose(self.epsilon)
+
+    @property
+    def rank_error(self) -> float:
+        """The promise: a rank of the estimate is at most this share of the window's events off.
+
+        It is at most epsilon. The ranks of lower and upper are at most twice as far off.
+        """
+        return quantile_layout.promise(*self.layout)
+
+
+@dataclass(frozen=True)
+class RandomQuantileParameters(BlockParameters):
+    """Quantiles of windows of up to `span`, by random thinning.
+
+    epsilon, span: as for `QuantileParameters`. delta: how often an answer may be farther off, 1e-9
+    to 0.5. seed: 0 to 2^63 - 1; streams with the same seed are thinned alike. Raises SynopsisError
+    for anything else.
+    """
+
+    delta: float
+    seed: int
+
+    kind: ClassVar[int] = RANDOM_QUANTILES
+    what: ClassVar[str] = "quantiles"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_delta(self.delta)
+        check_whole("seed", self.seed, 0, MAX_SEED, "2^63 - 1")
+
+    @property
+    def layout(self) -> tuple[int, int, int]:
+        """levels, fineness and fresh, of random_layout.py."""
+        return random_layout.choose(self.epsilon, self.delta)
+
+    @property
+    def head(self) -> Integers:
+        """The whole numbers that kernels take: see memory.py."""
+        return np.array([self.kind, self.span, *self.layout, self.seed], np.int64)
+
+    @property
+    def shares(self) -> Floats:
+        """epsilon and delta."""
+        return np.array([self.epsilon, self.delta])
+
+    @property
+    def rank_error(self) -> float:
+        """What a rank of the estimate is off at most, with a chance of at least 1 - delta.
+
+        It is a share of the window's events, at most epsilon. lower <= the quantile <= upper with
+        the same chance; their ranks are at most twice as far off then.
+        """
+        return random_layout.promise(*self.layout, self.delta)
+
+
+@dataclass(frozen=True)
+class FrequentParameters(BlockParameters):
+    """Frequent items of windows of up to `span`.
+
+    epsilon: by which share of the window's events a count may be too low, 0.001 to 0.5. span:
+    longest window kept, 1 to 2^53, in the unit of the event times: for the last N events, number
+    the events and give the numbers as times. Raises SynopsisError for anything else.
+    """
+
+    kind: ClassVar[int] = FREQUENT
+    what: ClassVar[str] = "frequent items"
+
+    @property
+    def layout(self) -> tuple[int, int, int]:
+        """levels, fineness and fresh, of frequent_layout.py."""
+        return frequent_layout.choose(self.epsilon)
+
+    @property
+    def relative_width(self) -> float:
+        """The promise: upper - lower is less than this share of the window's events, or 0.
+
+        It is at most epsilon; the estimate, in the middle, is off by half of it at most.
+        """
+        return frequent_layout.promise(*self.layout)
+
+
+def check_delta(delta: float) -> None:
+    """Raise SynopsisError unless `delta` is a chance that can be kept to."""
+    if not (MIN_DELTA <= delta <= MAX_DELTA):
+        raise SynopsisError(f"delta must be from {MIN_DELTA} to {MAX_DELTA}, not {delta!r}")

@@ -1,0 +1,97 @@
+"""How many values stand for each block of a quantile summary, and what that costs in ranks.
+
+A block of 2^l events is 2^(l - w) of its values in order, each standing for 2^w events: the first
+of each such group, and besides them the block's maximum. For each x, let S(x) be 2^w times the
+number of the values (without the maximum) that are <= x; then
+
+    S(x) - D <= (number of the block's events that are <= x) <= S(x),
+
+and the same for < x. Proof, by induction, with the D below: of all values, w = 0 and D = 0. Two
+blocks merged: S and D add up. Of sorted values for 2^w each, keeping the 1st of every 2^e: if p
+values are <= x, ceil(p / 2^e) of the kept ones are, and 2^(w+e) ceil(p / 2^e) - 2^w p is between 0
+and 2^(w+e) - 2^w. So D rises by the difference of the two weights.
+
+Fresh blocks have at most 2^(fresh + c) values, where c, the extra fineness, rises with the layer: 0
+in the first 2 layers above `fresh`, 1 in the next 4, 2 in the next 8, and so on. w is the least
+that does: max(0, l - fresh - c). Each layer doubles D by merging, and adds 2^w / 2 where it keeps
+every other value. In stretch c, the added shares of the events, 2^(w-1-l), come to less than
+2^-fresh; so up to layer 40 they are less than 4 2^-fresh together, and not 20 2^-fresh.
+A block of phase g has w = max(fresh w, l + g - fineness), and so D = fresh D + 2^w - 2^(fresh w).
+
+With blocks.py: of a window of m > R events, the number of those <= x is known within a width of
+less than
+
+    (waiting + levels 2^-fineness + 2 / (2^levels - 1)) m = 2 epsilon' m,
+
+`waiting` being the D of a fresh block of layer 40 as a share of its events, and (as what straddles
+is at most 2^l - 1 events) with one to spare. Of m <= R events it is known exactly.
+quantile_answer.py shows that the rank error is at most half the width, rounded up.
+
+Space, in values: a phase of a layer has 2^(g-1) blocks of at most 2^(fineness-g) values, so a layer
+has at most levels 2^(fineness-1) + 2^(fresh+c), and 2^levels times and maxima; and the tail has
+2^(levels+BASE-1) + 2^BASE. A layer is in use if its blocks can have 2^l <= m events. With fineness
+about log2(levels / epsilon): O(1/epsilon log^2(1/epsilon) log(epsilon m)), the paper's theorem A.2.
+"""
+
+from functools import lru_cache
+
+from slidestat.synopses.blocks.blocks import BASE, bit_length
+from slidestat.synopses.core.compile import kernel
+
+LAYERS = 40
+
+
+@lru_cache(maxsize=256)
+def choose(epsilon: float) -> tuple[int, int, int]:
+    """Return (levels, fineness, fresh) that keep the promise and take the fewest values a layer.
+
+    This is part of the stored format: bytes name epsilon alone.
+    """
+    best = (0, 0, 0)
+    least = float("inf")
+    for levels in range(2, 16):
+        for fineness in range(1, 24):
+            for fresh in range(BASE, 24):
+                cost = levels * 2.0 ** (fineness - 1) + 2.0**fresh + 2.5 * 2.0**levels
+                if cost < least and promise(levels, fineness, fresh) <= epsilon:
+                    best, least = (levels, fineness, fresh), cost
+                    break
+    return best
+
+
+def promise(levels: int, fineness: int, fresh: int) -> float:
+    """Return epsilon', the promised rank error as a share of the window's events."""
+    waiting = fresh_width(LAYERS, fresh) / 2.0**LAYERS
+    return (waiting + levels / 2.0**fineness + 2 / (2.0**levels - 1)) / 2
+
+
+@kernel
+def fresh_weight(layer: int, fresh: int) -> int:
+    """Return log2 of what a value of a fresh block stands for."""
+    above = layer - fresh
+    return int(above - bit_length(above + 1) + 2) if above > 0 else 0
+
+
+@kernel
+def kept_weight(layer: int, phase: int, fineness: int, fresh: int) -> int:
+    """Return log2 of what a value of a kept block of that phase stands for."""
+    return int(max(fresh_weight(layer, fresh), layer + phase - fineness))
+
+
+@kernel
+def fresh_width(layer: int, fresh: int) -> int:
+    """Return D of a fresh block."""
+    width = 0
+    before = 0
+    for at in range(fresh + 1, layer + 1):
+        weight = fresh_weight(at, fresh)
+        width = 2 * width + (1 << weight) - (1 << before)
+        before = weight
+    return int(width)
+
+
+@kernel
+def kept_width(layer: int, phase: int, fineness: int, fresh: int) -> int:
+    """Return D of a kept block of that phase."""
+    coarser = (1 << kept_weight(layer, phase, fineness, fresh)) - (1 << fresh_weight(layer, fresh))
+    return int(fresh_width(layer, fresh) + coarser)

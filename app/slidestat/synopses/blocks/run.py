@@ -1,0 +1,395 @@
+"""All keys of a batch in one call: states and events in, states and answers out, for any kind."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.synopses.blocks.block_codec import (
+    column_size,
+    decode,
+    encode,
+    encoded_limit,
+    gather,
+    list_blocks,
+    put_parameters,
+    read_numbers,
+    read_parameters,
+    values_size,
+)
+from slidestat.synopses.blocks.blocks import EVENT_LIMIT, LIVE_LIMIT
+from slidestat.synopses.blocks.columns import Floats, Integers
+from slidestat.synopses.blocks.feeding import absorb, settle, tail_begin
+from slidestat.synopses.blocks.memory import (
+    DEAD,
+    FREQUENT,
+    KIND,
+    NOW,
+    STATE_SIZE,
+    TAIL,
+    TOTAL,
+    Blocks,
+    make_blocks,
+)
+from slidestat.synopses.blocks.parameters import BlockParameters
+from slidestat.synopses.core import faults
+from slidestat.synopses.core.batch import split
+from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
+from slidestat.synopses.core.keyed import KeyedBatch, keyed_batch, open_body, stretch, with_room
+from slidestat.synopses.core.wire import VERSION, Bytes
+from slidestat.synopses.exponential_histogram.codec import TIME_MAX, TIME_MIN
+from slidestat.synopses.frequent.frequent_answer import list_items
+from slidestat.synopses.quantiles.quantile_answer import answer_quantiles
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a batch left: states, and answers as `answer_quantiles` or `list_items` gave them.
+
+    The state of group g is out[offsets[g]:offsets[g + 1]]. answers: float64[4, queries, spans,
+    parts]. facts: int64[3, queries, spans]; the list of query q and span k is
+    lists[:, ends[i]:ends[i + 1]], i = q * spans + k. If asked for, the items that group g held
+    before and holds now, rising, each once, are before[held[0, g]:held[0, g + 1]] and
+    now[held[1, g]:held[1, g + 1]].
+    """
+
+    out: Bytes
+    offsets: Integers
+    answers: Floats
+    facts: Integers
+    ends: Integers
+    lists: Integers
+    before: Integers
+    now: Integers
+    held: Integers
+
+    @property
+    def states(self) -> list[bytes]:
+        """The new state of each group."""
+        return split(self.out, self.offsets)
+
+
+@kernel
+def open_state(
+    head: Integers,
+    shares: Floats,
+    made_with: Bytes,
+    arena: Bytes,
+    start: int,
+    end: int,
+    state: Integers,
+) -> tuple[int, int, int, int]:
+    """Check a stored state and fill `state`; return (fault, its two numbers, offset of the rest).
+
+    No bytes are a new state, of offset -1.
+    """
+    state[TOTAL] = 0
+    state[NOW] = TIME_MIN
+    state[DEAD] = -1
+    state[TAIL] = 0
+    if start == end:
+        return faults.OK, 0, 0, -1
+    kind = head[KIND]
+    fault, number, at = open_body(arena, start, end, kind, kind)
+    if fault != faults.OK:
+        return fault, number, VERSION if fault == faults.NEWER_VERSION else kind, 0
+    # Equal parameters are equal bytes.
+    same = end - at >= len(made_with)
+    for i in range(len(made_with)):
+        same = same and arena[at + i] == made_with[i]
+    if not same:
+        found = np.empty(len(shares), np.float64)
+        fault, _, _, _ = read_parameters(arena, start, end, kind, found)
+        return faults.OTHER_PARAMETERS if fault == faults.OK else fault, 0, 0, 0
+    fault, at = read_numbers(arena, at + len(made_with), end, head, state)
+    return fault, 0, 0, at
+
+
+@kernel
+def load(
+    head: Integers,
+    arena: Bytes,
+    at: int,
+    end: int,
+    state: Integers,
+    added: int,
+    times: Integers,
+    payload: Integers,
+) -> tuple[int, Blocks]:
+    """Read the rest of a state, `at` being what `read_numbers` gave, or -1 for a new one.
+
+    Returns (fault, its blocks). There is room for `added` more events. The arrays have room for the
+    tail, or more.
+    """
+    if at < 0:
+        return faults.OK, make_blocks(head, added, -1)
+    listed = list_blocks(head, state[TOTAL], state[DEAD])
+    tail = state[TOTAL] - state[TAIL]
+    if head[KIND] != FREQUENT and end - at < tail + values_size(head, listed, tail):
+        return faults.CORRUPTED, make_blocks(head, 0, -1)
+    blocks = make_blocks(head, state[TOTAL] + added, state[DEAD])
+    return decode(arena, at, end, head, state, times, payload, listed, blocks), blocks
+
+
+@kernel
+def _note_held(
+    head: Integers,
+    state: Integers,
+    payload: Integers,
+    blocks: Blocks,
+    held: Integers,
+    end: int,
+) -> tuple[Integers, int]:
+    """Append the items of the tail and of all blocks, rising, each once; as `with_room` does."""
+    begin = tail_begin(head, state)
+    tail = state[TOTAL] - begin
+    listed = list_blocks(head, state[TOTAL], state[DEAD])
+    column = np.empty(column_size(head, listed, blocks, tail), np.int64)
+    column[:tail] = payload[begin - state[TAIL] : state[TOTAL] - state[TAIL]]
+    gather(head, listed, blocks, column, tail)
+    column.sort()
+    if len(held) < end + len(column):
+        longer = np.empty(2 * (end + len(column)), np.int64)
+        longer[:end] = held[:end]
+        held = longer
+    for i in range(len(column)):
+        if i == 0 or column[i] != column[i - 1]:
+            held[end] = column[i]
+            end += 1
+    return held, end
+
+
+@kernel
+def _save(
+    head: Integers,
+    made_with: Bytes,
+    state: Integers,
+    times: Integers,
+    payload: Integers,
+    blocks: Blocks,
+    out: Bytes,
+    end: int,
+) -> tuple[Bytes, int]:
+    """Append the settled state to out[:end]; return (out or a longer copy, its new end)."""
+    begin = tail_begin(head, state)
+    tail = state[TOTAL] - begin
+    listed = list_blocks(head, state[TOTAL], state[DEAD])
+    column = np.empty(column_size(head, listed, blocks, tail), np.int64)
+    column[:tail] = payload[begin - state[TAIL] : state[TOTAL] - state[TAIL]]
+    out = with_room(out, end, encoded_limit(head, tail, listed, len(column)))
+    return out, encode(out, end, head, made_with, state, times, column, listed, blocks, begin)
+
+
+@kernel
+def _run(
+    head: Integers,
+    shares: Floats,
+    arena: Bytes,
+    offsets: Integers,
+    starts: Integers,
+    times: Integers,
+    payload: Integers,
+    query_starts: Integers,
+    query_times: Integers,
+    spans: Integers,
+    parts: Integers,
+    advances: Integers,
+    answers: Floats,
+    facts: Integers,
+    ends: Integers,
+    held: Integers,
+) -> tuple[int, int, int, int, Bytes, Integers, Integers, Integers, Integers]:
+    """Run each group's events and queries in time order; `run_blocks` says what these are.
+
+    held: int64[2, groups + 1], or of no columns if it is not asked for. Returns (fault, group, its
+    two numbers, new arena, its offsets, the lists, the items held before, and now).
+    """
+    groups = len(starts) - 1
+    made_with = put_parameters(head, shares)
+    state = np.empty(STATE_SIZE, np.int64)
+    out = np.empty(len(arena) + 64 * groups + 1024, np.uint8)
+    out_offsets = np.zeros(groups + 1, np.int64)
+    lists = np.empty((3, 64 if head[KIND] == FREQUENT else 0), np.int64)
+    before = np.empty(0, np.int64)
+    now = np.empty(0, np.int64)
+    length = 0
+    end = 0
+    for group in range(groups):
+        event = starts[group]
+        stop = starts[group + 1]
+        fault, a, b, at = open_state(
+            head, shares, made_with, arena, offsets[group], offsets[group + 1], state
+        )
+        if fault != faults.OK:
+            return fault, group, a, b, out, out_offsets, lists, before, now
+        if state[TOTAL] + stop - event > EVENT_LIMIT:
+            return faults.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists, before, now
+        tail = state[TOTAL] - state[TAIL]
+        my_times = np.empty(tail + stop - event, np.int64)
+        my_payload = np.empty(tail + stop - event, np.int64)
+        my_times[tail:] = times[event:stop]
+        my_payload[tail:] = payload[event:stop]
+        fault, blocks = load(
+            head, arena, at, offsets[group + 1], state, stop - event, my_times, my_payload
+        )
+        if fault != faults.OK:
+            return fault, group, 0, 0, out, out_offsets, lists, before, now
+        if held.shape[1] > 0:
+            before, length_held = _note_held(
+                head, state, my_payload, blocks, before, held[0, group]
+            )
+            held[0, group + 1] = length_held
+        asked = state[NOW]
+        ahead = state[TOTAL] - event
+        for query in range(query_starts[group], query_starts[group + 1] + 1):
+            is_query = query < query_starts[group + 1]
+            until = query_times[query] if is_query else TIME_MAX + 1
+            if until < asked or until > TIME_MAX + 1:
+                return (
+                    faults.QUERY_WENT_BACK,
+                    group,
+                    until,
+                    asked,
+                    out,
+                    out_offsets,
+                    lists,
+                    before,
+                    now,
+                )
+            fault, a, b = stretch(times, event, stop, until, state[NOW])
+            if fault != faults.OK:
+                return fault, group, a, b, out, out_offsets, lists, before, now
+            event = a
+            absorb(head, state, my_times, my_payload, blocks, ahead + event)
+            if is_query:
+                asked = until
+                for k in range(len(spans)):
+                    start = until - spans[k]
+                    if head[KIND] == FREQUENT:
+                        lists, length = list_items(
+                            head,
+                            state,
+                            my_times,
+                            my_payload,
+                            blocks,
+                            start,
+                            parts[0],
+                            facts[:, query, k],
+                            lists,
+                            length,
+                        )
+                        ends[query * len(spans) + k + 1] = length
+                    else:
+                        answer_quantiles(
+                            head,
+                            shares,
+                            state,
+                            my_times,
+                            my_payload,
+                            blocks,
+                            start,
+                            parts,
+                            answers[:, query, k],
+                        )
+        if advances[group] > TIME_MIN:
+            if advances[group] < state[NOW]:
+                back = faults.TIME_WENT_BACK
+                return (
+                    back,
+                    group,
+                    advances[group],
+                    state[NOW],
+                    out,
+                    out_offsets,
+                    lists,
+                    before,
+                    now,
+                )
+            state[NOW] = advances[group]
+        settle(head, state, my_times, blocks)
+        if state[TOTAL] - 1 - state[DEAD] > LIVE_LIMIT:
+            return faults.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists, before, now
+        out, end = _save(head, made_with, state, my_times, my_payload, blocks, out, end)
+        out_offsets[group + 1] = end
+        if held.shape[1] > 0:
+            now, length_held = _note_held(head, state, my_payload, blocks, now, held[1, group])
+            held[1, group + 1] = length_held
+    return faults.OK, 0, 0, 0, out, out_offsets, lists, before, now
+
+
+def run_blocks(
+    parameters: BlockParameters,
+    states: Sequence[bytes | None],
+    starts: npt.ArrayLike,
+    times: npt.ArrayLike,
+    payload: Integers,
+    query_starts: npt.ArrayLike,
+    query_times: npt.ArrayLike,
+    spans: npt.ArrayLike,
+    parts: Integers,
+    advances: npt.ArrayLike | None,
+) -> RunResult:
+    """Feed and ask many summaries of a kind at once, one a group (key).
+
+    payload: `ordered` values, or items, one a time. parts: quantiles, or one share, in millionths.
+    The rest is as `keyed_batch` has it. Raises SynopsisError.
+    """
+    batch = keyed_batch(
+        parameters.span,
+        states,
+        starts,
+        times,
+        np.empty(len(payload)),
+        query_starts,
+        query_times,
+        spans,
+        advances,
+    )
+    return run_columns(parameters, batch, payload, parts, holds=False)
+
+
+def run_columns(
+    parameters: BlockParameters, batch: KeyedBatch, payload: Integers, parts: Integers, holds: bool
+) -> RunResult:
+    """Do what `run_blocks` does, to columns that are checked; `holds`: note which items are held.
+
+    Raises SynopsisError.
+    """
+    groups = len(batch.starts) - 1
+    is_frequent = parameters.kind == FREQUENT
+    queries, windows = len(batch.query_times), len(batch.spans)
+    answers = np.empty((4, queries, windows, 0 if is_frequent else len(parts)))
+    facts = np.empty((3, queries, windows if is_frequent else 0), np.int64)
+    ends = np.zeros(queries * windows + 1, np.int64)
+    held = np.zeros((2, groups + 1 if holds else 0), np.int64)
+    fault, group, a, b, out, offsets, lists, before, now = _run(
+        parameters.head,
+        parameters.shares,
+        batch.arena,
+        batch.offsets,
+        batch.starts,
+        batch.times,
+        payload,
+        batch.query_starts,
+        batch.query_times,
+        batch.spans,
+        parts,
+        batch.advances,
+        answers,
+        facts,
+        ends,
+        held,
+    )
+    if fault != faults.OK:
+        raise summary_error(fault, int(a), int(b), group if groups > 1 else -1)
+    return RunResult(out, offsets, answers, facts, ends, lists[:, : ends[-1]], before, now, held)
+
+
+def summary_error(fault: int, a: int, b: int, group: int) -> SynopsisError:
+    """Return the error for `fault`; `group` is its place in the batch, or -1 for no batch."""
+    if fault == faults.TOTAL_TOO_LARGE:
+        sentence = "the window holds more than 2^40 events, which is more than can be kept"
+        return WindowTooLargeError(sentence if group < 0 else f"group {group}: {sentence}")
+    return faults.synopsis_error(fault, a, b, group)

@@ -1,0 +1,1 @@
+"""What all synopses share: bytes, batches, parameters, compilation."""

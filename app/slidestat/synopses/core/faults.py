@@ -1,0 +1,51 @@
+"""What a kernel found wrong, as a number, and the sentence that a user reads.
+
+Compiled code cannot compose messages: it returns a fault, where it was, and the two numbers that
+the message names.
+"""
+
+from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
+
+OK = 0
+NOT_A_SYNOPSIS = 1
+NEWER_VERSION = 2
+OTHER_KIND = 3
+CORRUPTED = 4
+OTHER_PARAMETERS = 5
+TIME_WENT_BACK = 6
+TIME_OUT_OF_RANGE = 7
+BAD_VALUE = 8
+QUERY_WENT_BACK = 9
+TOTAL_TOO_LARGE = 10
+NOT_FINITE = 30
+OTHER_SETTINGS = 31
+TOO_MANY_UNITS = 32
+MOMENTS_TOO_LARGE = 33
+
+_SENTENCES = {
+    NOT_A_SYNOPSIS: "these bytes are no synopsis: they do not start as one",
+    NEWER_VERSION: "these bytes were made by a newer version: their format is {a}, known is {b}",
+    OTHER_KIND: "these bytes hold a synopsis of kind {a}, not of kind {b}",
+    CORRUPTED: "these bytes are damaged: their checksum or their content does not agree",
+    OTHER_PARAMETERS: "these bytes were made with another epsilon, span or number of decimals",
+    TIME_WENT_BACK: "time went back: {a} is earlier than {b}, up to which events were taken",
+    TIME_OUT_OF_RANGE: "time {a} is out of range: times are from -2^61 to 2^61 - 1",
+    BAD_VALUE: "value {value!r} cannot be summed: it must be finite, not negative, and at most "
+    "2^53 units of 10^-decimals",
+    QUERY_WENT_BACK: "a query at {a} is earlier than {b}, the time of the synopsis or of the query "
+    "before",
+    TOTAL_TOO_LARGE: "the window holds more than 2^62 units, which is more than can be kept",
+    NOT_FINITE: "value {value!r} cannot be taken: it must be finite",
+    OTHER_SETTINGS: "these bytes were made with other parameters",
+    TOO_MANY_UNITS: "value {value!r} cannot be taken: it must be finite, and at most 2^40 units of "
+    "10^-decimals",
+    MOMENTS_TOO_LARGE: "the magnitudes in the window come to more than 2^60 units, or its events "
+    "to more than 2^50, which is more than can be kept",
+}
+
+
+def synopsis_error(fault: int, a: int, b: int, group: int, value: float = 0.0) -> SynopsisError:
+    """Return the error for `fault`; `group` is its place in the batch, or -1 for no batch."""
+    sentence = _SENTENCES[fault].format(a=a, b=b, value=value)
+    kind = WindowTooLargeError if fault in (TOTAL_TOO_LARGE, MOMENTS_TOO_LARGE) else SynopsisError
+    return kind(sentence if group < 0 else f"group {group}: {sentence}")

@@ -1,0 +1,91 @@
+"""What a user chooses for an exponential histogram, checked once, and what follows from it."""
+
+from dataclasses import dataclass
+
+from slidestat.synopses.core.errors import SynopsisError
+
+MIN_EPSILON = 1e-6
+MAX_SPAN = 1 << 53
+MAX_BUCKETS_PER_LEVEL = 500_000  # what MIN_EPSILON asks for
+MAX_DECIMALS = 9
+
+
+def _check(epsilon: float, span: int) -> None:
+    if not (MIN_EPSILON <= epsilon <= 1):
+        raise SynopsisError(f"epsilon must be from {MIN_EPSILON} to 1, not {epsilon!r}")
+    if isinstance(span, bool) or not isinstance(span, int) or not (1 <= span <= MAX_SPAN):
+        raise SynopsisError(f"span must be a whole number from 1 to 2^53, not {span!r}")
+
+
+def _buckets_per_level(epsilon: float) -> int:
+    """Return the smallest l with 1 / (2 l) <= epsilon, compared as doubles.
+
+    So the l of an epsilon of 1 / (2 l) is l again, for each l.
+    """
+    l = max(1, int(0.5 / epsilon))  # noqa: E741 - the paper's name
+    return l if 0.5 / l <= epsilon else l + 1
+
+
+@dataclass(frozen=True)
+class CountParameters:
+    """A count of events over windows of up to `span`.
+
+    epsilon: largest relative error wanted, 10^-6 to 1. span: longest window kept, 1 to 2^53, in
+    the unit of the event times. Raises SynopsisError for anything else.
+    """
+
+    epsilon: float
+    span: int
+
+    def __post_init__(self) -> None:
+        _check(self.epsilon, self.span)
+
+    @property
+    def buckets_per_level(self) -> int:
+        """The paper's l = ceil(1 / (2 epsilon)): buckets of each size are l or l + 1."""
+        return _buckets_per_level(self.epsilon)
+
+    @property
+    def relative_error(self) -> float:
+        """The promise, 1 / (2 l) <= epsilon: |estimate - exact| <= relative_error * exact.
+
+        Beyond 2^52 / (2 l) events, the rounding of a double (2^-52 of it) comes on top.
+        """
+        return 0.5 / self.buckets_per_level
+
+
+@dataclass(frozen=True)
+class SumParameters:
+    """A sum of non-negative values over windows of up to `span`, in units of 10^-decimals.
+
+    epsilon and span as for a count; decimals 0 to 9. The promise is
+    |estimate - exact| <= relative_error * exact, exact being the sum of the values as decimals.
+    Once a value had more decimals than that, or came to 2^51 units, 10^-decimals (and a millionth
+    of it) and 2^-48 of the sum come on top. Raises SynopsisError for anything else.
+    """
+
+    epsilon: float
+    span: int
+    decimals: int = 3
+
+    def __post_init__(self) -> None:
+        _check(self.epsilon, self.span)
+        whole = isinstance(self.decimals, int) and not isinstance(self.decimals, bool)
+        if not whole or not (0 <= self.decimals <= MAX_DECIMALS):
+            raise SynopsisError(f"decimals must be from 0 to {MAX_DECIMALS}, not {self.decimals!r}")
+
+    @property
+    def buckets_per_level(self) -> int:
+        """The paper's l = ceil(1 / (2 epsilon)): buckets of each size are l or l + 1."""
+        return _buckets_per_level(self.epsilon)
+
+    @property
+    def relative_error(self) -> float:
+        """The promise, 1 / (2 l) <= epsilon, of the part that is relative to the sum.
+
+        Beyond 2^52 / (2 l) units, the rounding of a double (2^-52 of it) comes on top.
+        """
+        return 0.5 / self.buckets_per_level
+
+
+Parameters = CountParameters | SumParameters

@@ -1,0 +1,38 @@
+"""Philox 4x32-10, a random function of a counter and a key, for draws that replays repeat.
+
+Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011), section 3.
+Numbers are 32 bits in 64-bit integers.
+"""
+
+from slidestat.synopses.core.compile import kernel
+
+_MASK = (1 << 32) - 1
+_ROUNDS = 10
+
+
+@kernel
+def _product(a: int, b: int) -> tuple[int, int]:
+    """Return the high and the low 32 bits of a * b."""
+    # Compiled code wraps at 64 bits, of which the halves are right all the same; in plain Python,
+    # NumPy's numbers would complain, so they do not come here.
+    product = a * int(b)
+    return (product >> 32) & _MASK, product & _MASK
+
+
+@kernel
+def philox(c0: int, c1: int, c2: int, c3: int, k0: int, k1: int) -> tuple[int, int, int, int]:
+    """Return four random numbers of 32 bits for a counter c and a key k of such numbers."""
+    for _ in range(_ROUNDS):
+        high0, low0 = _product(0xD2511F53, c0)
+        high1, low1 = _product(0xCD9E8D57, c2)
+        c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
+        k0 = (k0 + 0x9E3779B9) & _MASK
+        k1 = (k1 + 0xBB67AE85) & _MASK
+    return c0, c1, c2, c3
+
+
+@kernel
+def priority(seed: int, index: int, draw: int) -> int:
+    """Return 62 random bits for the event number `index` of a stream; `draw` tells draws apart."""
+    a, b, _, _ = philox(index & _MASK, index >> 32, draw, 0, seed & _MASK, seed >> 32)
+    return (a << 30) | (b >> 2)

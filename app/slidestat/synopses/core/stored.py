@@ -1,0 +1,101 @@
+"""What synopses of one key have in common: bytes that events and time move on."""
+
+from abc import ABC, abstractmethod
+from typing import Any, Generic, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.synopses.core.batch import NO_QUERIES, integers
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.exponential_histogram.codec import TIME_MIN, Integers
+
+P = TypeVar("P")
+
+Moving = tuple[list[int], Integers, Any, list[int], Integers, list[int], Integers | None]
+Asking = tuple[list[int], list[int], Any, list[int], list[int], list[int]]
+
+
+def time_in_range(number: int) -> int:
+    """Return `number`, or raise SynopsisError where it is no time that a synopsis can come to."""
+    if not (TIME_MIN <= number <= -TIME_MIN):
+        raise SynopsisError(f"{number} is out of range: times are from -2^61 to 2^61 - 1")
+    return number
+
+
+def moving(times: Integers, values: Any, to: Integers | None) -> Moving:
+    """Return the columns of a batch of one key that has events, is then moved on, asks nothing."""
+    return [0, len(times)], times, values, [0, 0], NO_QUERIES, [], to
+
+
+def asking(no_values: Any, at: int, n: int) -> Asking:
+    """Return the columns of a batch of one key that has no events, and asks for n at `at`."""
+    return [0, 0], [], no_values, [0, 1], [at], [n]
+
+
+class Stored(ABC, Generic[P]):
+    """A synopsis of one stream of events, kept as the bytes that are stored and sent.
+
+    Times are whole numbers of any unit, from -2^61 to 2^61 - 1, and never fall. A window of n at
+    `now` is [now - n, now), n being at most the span kept.
+    """
+
+    def __init__(self, parameters: P, data: bytes, now: int) -> None:
+        self._parameters = parameters
+        self._data = data
+        self._now = now
+
+    @classmethod
+    def create(cls, parameters: P) -> Self:
+        """Return a synopsis that has seen nothing."""
+        made = cls(parameters, b"", TIME_MIN)  # to a batch, no bytes are a key never seen
+        made._data = made._moved(NO_QUERIES, made._no_values(), None)
+        return made
+
+    @classmethod
+    @abstractmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read what `to_bytes` wrote; raises SynopsisError for anything else."""
+
+    @property
+    def parameters(self) -> P:
+        """What the synopsis was made with."""
+        return self._parameters
+
+    @property
+    def now(self) -> int:
+        """The last event's time + 1, or the time advanced to; -2^61 before any."""
+        return self._now
+
+    def to_bytes(self) -> bytes:
+        """Return the state: equal states are equal bytes."""
+        return self._data
+
+    def advance(self, now: int) -> None:
+        """Move on to `now` without events, dropping what expires; SynopsisError if it goes back."""
+        to = np.array([time_in_range(now)], np.int64)
+        self._data = self._moved(NO_QUERIES, self._no_values(), to)
+        self._now = now
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise SynopsisError unless the stored state keeps its invariants."""
+
+    def _insert(self, times: npt.ArrayLike, values: Any) -> None:
+        """Take in events, with what `_moved` takes for their values; all of them or none."""
+        column = integers("times", np.atleast_1d(times))
+        self._data = self._moved(column, values, None)
+        if len(column) > 0:
+            self._now = max(self._now, int(column[-1]) + 1)
+
+    def _at(self, now: int | None) -> int:
+        """Return the time a question is about, the synopsis's own if none is named."""
+        return self._now if now is None else time_in_range(now)
+
+    def _no_values(self) -> Any:
+        """Return what `_moved` takes for the values of no events."""
+        return None
+
+    @abstractmethod
+    def _moved(self, times: Integers, values: Any, to: Integers | None) -> bytes:
+        """Return the state after the events, moved on to the time `to`, if any."""

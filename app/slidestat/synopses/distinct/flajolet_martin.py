@@ -1,0 +1,291 @@
+"""Flajolet-Martin bitmaps with times: distinct items of any window, in little room, roughly.
+
+Source: Datar, Gionis, Indyk, Motwani 2002, section 6.5: the bitmaps of Flajolet and Martin (1983),
+with the latest time at which each bit was set instead of the bit. A bit is set in a window if that
+time is in it. An item sets one bit: one of m bitmaps, and in it bit i with a probability of
+2^-(i+1), i = 0..61, or the last, 62, with 2^-62; which, is a random function (Philox) of the seed
+and of the item.
+
+The estimate is the x for which as many bits as are set, Z, are expected to be:
+E(x) = sum over bits of 1 - (1 - q)^x, q being the bit's probability. (Flajolet's and Martin's looks
+at the lowest bit that is not set in each bitmap: it is biased for few items, and has no bounds.)
+Its standard error is about 0.69 / sqrt(m) for many items.
+
+Contract: lower <= exact <= upper with a confidence of 1 - delta for each window, as far as Philox
+is a random function. No relative error is promised; `relative_width` says what to expect. Proof:
+which bits are set is negatively associated (balls into bins), so Bernstein's inequality holds as
+if they were independent. With L = ln(2 / delta), V the sum of (1 - q)^x - (1 - q)^(2x) (the
+variance, if they were), W >= V and t = L / 3 + sqrt(L^2 / 9 + 2 W L), Z is t or more above E(x)
+with a chance of at most delta / 2, and the same below. W = min(E(x), m + 1) will do: V <= E(x) term
+by term; and (1 - q)^(2x) >= (1 - 2q)^x, 2q being the probability of the bit before, so that over
+the bits 0..61 of a bitmap the sum telescopes to at most 1; the last bits come to at most x 2^-62.
+The bounds are the least and the largest x whose Z is less than t off. E + t rises; E - t is convex
+in E up to m + 1 and rises from there; so each is met once, and found by halving. Besides, no x is
+less than Z.
+
+Space: each bit that is set in the span, some m (log2(x / m) + 1/3) of x items. Update: O(1) an
+event, after reading the state; query: O(bits). Order: times must not fall; of a stream of the last
+n items, give numbers as times. Merge: with no loss; the merged state is, byte for byte, that of
+one synopsis fed with both streams in order of time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import log, sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.synopses.core import faults
+from slidestat.synopses.core.batch import NO_QUERIES, BatchResult, integers
+from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.estimate import Estimate
+from slidestat.synopses.core.parameters import MAX_SPAN
+from slidestat.synopses.core.philox import philox
+from slidestat.synopses.core.stored import Stored, asking, moving
+from slidestat.synopses.distinct.distinct_batch import item_column, run_items
+from slidestat.synopses.distinct.distinct_codec import (
+    BITMAPS,
+    CAPACITY,
+    DELTA,
+    INSTANCES,
+    SEED,
+    SPAN,
+    Kept,
+    read_state,
+)
+from slidestat.synopses.distinct.distinct_parameters import DELTAS, checked_delta, checked_whole
+from slidestat.synopses.distinct.union_of_states import common, run_union
+from slidestat.synopses.exponential_histogram.codec import Integers
+from slidestat.synopses.exponential_histogram.kernel import Floats
+
+BITS = 63  # of a bitmap
+MOST_ITEMS = 2.0**62
+MIN_BITMAPS = 16
+MAX_BITMAPS = 4096
+
+_STREAM = 18  # tells these draws from others of the same seed
+_MASK = (1 << 32) - 1
+_NO_LEVELS = 1 << 62  # a capacity that is never reached
+_NO_POLYNOMIALS = np.ones((1, 3), np.int64)
+
+
+@dataclass(frozen=True)
+class BitmapsParameters:
+    """Flajolet-Martin bitmaps over windows of up to `span`.
+
+    bitmaps: how many, a power of two, 16 to 4,096. delta: the chance that the bounds miss, 10^-9
+    to 0.5, at most nine decimals. span: longest window kept, 1 to 2^53, in the unit of the event
+    times. seed: 0 to 2^63 - 1. Raises SynopsisError for anything else.
+    """
+
+    bitmaps: int
+    delta: float
+    span: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        checked_whole("bitmaps", self.bitmaps, MIN_BITMAPS, MAX_BITMAPS)
+        if self.bitmaps & (self.bitmaps - 1):
+            raise SynopsisError(f"bitmaps must be a power of two, not {self.bitmaps}")
+        checked_delta(self.delta)
+        checked_whole("span", self.span, 1, MAX_SPAN)
+        checked_whole("seed", self.seed, 0, 2**63 - 1)
+
+    @property
+    def relative_width(self) -> float:
+        """About how far the bounds are from the estimate, as a share of it, for many items."""
+        return sqrt(2 * log(2 / self.delta) / self.bitmaps) * log(2)
+
+
+@kernel
+def _bits_of(items: Integers, bitmaps: int, seed: int) -> Integers:
+    """Return the bit that each item sets: bit i of bitmap b is i * bitmaps + b.
+
+    i is how many of its random bits are 0 before the first 1, at most BITS - 1.
+    """
+    bits = np.empty(len(items), np.int64)
+    low, high = seed & _MASK, (seed >> 32) & _MASK
+    for i in range(len(items)):
+        item = items[i]
+        a, b, c, _ = philox(item & _MASK, (item >> 32) & _MASK, 0, _STREAM, low, high)
+        drawn = (b << 30) | (c >> 2)  # BITS - 1 of them
+        level = 0
+        while level < BITS - 1 and (drawn >> (BITS - 2 - level)) & 1 == 0:
+            level += 1
+        bits[i] = level * bitmaps + (a & (bitmaps - 1))
+    return bits
+
+
+class _Figures:
+    """The answer for each number of bits set; made when it is first asked for."""
+
+    def __init__(self, bitmaps: int, delta: float) -> None:
+        self._bitmaps = bitmaps
+        self._log = log(2 / delta)
+        self._known = np.full((3, BITS * bitmaps + 1), np.nan)
+        self._known[:, 0] = 0.0
+        shares = 2.0 ** -np.minimum(np.arange(1, BITS + 1), BITS - 1) / bitmaps
+        self._unset = np.log1p(-shares)  # log(1 - q)
+
+    def expected(self, x: Floats) -> Floats:
+        """Return E(x)."""
+        free: Floats = np.expm1(np.multiply.outer(x, self._unset)).sum(axis=-1)
+        return -self._bitmaps * free
+
+    def _root(self, bits: Floats, side: int) -> Floats:
+        """Return the x with E(x) + side * t(x) = bits, to the precision of a double."""
+        a = self._log / 3
+        low, high = np.zeros(len(bits)), np.full(len(bits), MOST_ITEMS)
+        for _ in range(120):
+            # a geometric mean for large x, where numbers of bits are logarithms
+            middle = np.where(low < 1, (low + np.minimum(high, 2)) / 2, np.sqrt(low * high))
+            expected = self.expected(middle)
+            spread = np.minimum(expected, self._bitmaps + 1)
+            reach = a + np.sqrt(a * a + 2 * self._log * spread)
+            below = expected + side * reach < bits
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return low if side > 0 else high
+
+    def of(self, bits: Integers) -> Floats:
+        """Return float64[3, len(bits)]: estimates, lowers and uppers."""
+        new = np.unique(bits[np.isnan(self._known[0, bits])])
+        if len(new) > 0:
+            figures = new.astype(np.float64)
+            lower = np.maximum(np.floor(self._root(figures, 1)), figures)
+            upper = np.ceil(self._root(figures, -1))
+            estimate = np.clip(self._root(figures, 0), lower, upper)
+            self._known[:, new] = np.stack([estimate, lower, upper])
+        return self._known[:, bits]
+
+
+_figures = lru_cache(maxsize=16)(_Figures)
+
+
+def _head_of(parameters: BitmapsParameters) -> Integers:
+    head = [
+        parameters.bitmaps,
+        round(parameters.delta * DELTAS),
+        parameters.span,
+        parameters.seed,
+        1,
+        _NO_LEVELS,
+        BITMAPS,
+    ]
+    return np.array(head, np.int64)
+
+
+def run_bitmaps_batch(
+    parameters: BitmapsParameters,
+    states: Sequence[bytes | None],
+    starts: npt.ArrayLike,
+    times: npt.ArrayLike,
+    items: npt.ArrayLike,
+    query_starts: npt.ArrayLike,
+    query_times: npt.ArrayLike,
+    spans: npt.ArrayLike,
+    advances: npt.ArrayLike | None = None,
+) -> BatchResult:
+    """Feed and ask many synopses at once, one a group (key).
+
+    What is given and returned, and what is raised, is as in `run_distinct_batch`, but that no
+    answer is exact unless its bounds are equal. Cost: O(bytes in + events + queries * bits in their
+    windows + bytes out), and once half a millisecond for each number of bits that comes up.
+    """
+    column = item_column(items, len(integers("times", times)))
+    result = run_items(
+        _head_of(parameters),
+        _NO_POLYNOMIALS,
+        states,
+        starts,
+        times,
+        _bits_of(column, parameters.bitmaps, parameters.seed),
+        query_starts,
+        query_times,
+        spans,
+        advances,
+    )
+    most = BITS * parameters.bitmaps
+    bits = np.minimum(result.estimates.astype(np.int64), most)
+    figures = _figures(parameters.bitmaps, parameters.delta).of(bits.ravel())
+    return BatchResult(result.states, *figures.reshape(3, *bits.shape))
+
+
+class DistinctBitmaps(Stored[BitmapsParameters]):
+    """Roughly how many distinct items one stream had, over any window up to the span.
+
+    >>> from slidestat.synopses import BitmapsParameters, DistinctBitmaps
+    >>> visitors = DistinctBitmaps.create(BitmapsParameters(64, 0.01, span=60_000, seed=1))
+    >>> visitors.insert([1_000, 2_000, 50_000], [17, 4, 17])
+    >>> round(visitors.query(60_000).estimate)
+    2
+    """
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "DistinctBitmaps":
+        """Read what `to_bytes` wrote; raises SynopsisError for anything else.
+
+        Cost: O(len(data) log(len(data))).
+        """
+        parameters, now, _ = _read(data)
+        return cls(parameters, bytes(data), now)
+
+    def insert(self, times: npt.ArrayLike, items: npt.ArrayLike) -> None:
+        """Take in events; as `DistinctWave.insert`."""
+        self._insert(times, np.atleast_1d(items))
+
+    def query(self, n: int, now: int | None = None) -> Estimate:
+        """Return how many distinct items are in [now - n, now), 1 <= n <= span.
+
+        `now` as in `advance`: a later one is a look ahead that changes nothing; an earlier one
+        raises SynopsisError. Cost: O(bytes).
+        """
+        asked = asking(NO_QUERIES, self._at(now), n)
+        return run_bitmaps_batch(self._parameters, [self._data], *asked).only()
+
+    def kept(self) -> int:
+        """Return how many bits are set."""
+        return len(_read(self._data)[2].items)
+
+    def check(self) -> None:
+        """Raise SynopsisError unless each bit is one of the bitmaps', and is there once.
+
+        Cost: O(bytes log(bytes)).
+        """
+        _read(self._data)
+
+    def _no_values(self) -> Integers:
+        return NO_QUERIES
+
+    def _moved(self, times: Integers, values: npt.ArrayLike, to: Integers | None) -> bytes:
+        columns = moving(times, values, to)
+        return run_bitmaps_batch(self._parameters, [self._data], *columns).states[0]
+
+
+def merge_bitmaps(states: Sequence[bytes]) -> bytes:
+    """Return the state of the union of the streams of `states`, all of the same parameters.
+
+    As `merge_distinct`.
+    """
+    parts = [_read(state) for state in states]
+    head = _head_of(common([parameters for parameters, _, _ in parts]))
+    return run_union(head, _NO_POLYNOMIALS, [(now, kept) for _, now, kept in parts])
+
+
+def _read(data: bytes) -> tuple[BitmapsParameters, int, Kept]:
+    """Decode `data`; returns what it was made with, its time, and the bits, oldest first."""
+    made: list[BitmapsParameters] = []
+
+    def complete(head: Integers) -> None:
+        delta = int(head[DELTA]) / DELTAS
+        made.append(BitmapsParameters(int(head[0]), delta, int(head[SPAN]), int(head[SEED])))
+        head[INSTANCES], head[CAPACITY] = 1, _NO_LEVELS
+
+    now, kept = read_state(data, BITMAPS, complete)
+    bits = kept.items
+    most = BITS * made[0].bitmaps
+    if len(np.unique(bits)) < len(bits) or not ((bits >= 0) & (bits < most)).all():
+        raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1)
+    return made[0], now, kept

@@ -1,0 +1,47 @@
+"""The state of the union of streams from the states of each: what they keep, in order of time."""
+
+from collections.abc import Hashable, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from slidestat.synopses.core import faults
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.distinct.distinct_batch import run_items
+from slidestat.synopses.distinct.distinct_codec import Kept
+from slidestat.synopses.exponential_histogram.codec import Integers
+
+Parameters = TypeVar("Parameters", bound=Hashable)
+
+
+def common(parameters: Sequence[Parameters]) -> Parameters:
+    """Return what all states were made with; SynopsisError if they differ, or if there are none."""
+    if not parameters:
+        raise SynopsisError("nothing to merge: at least one state is needed")
+    if len(set(parameters)) > 1:
+        raise faults.synopsis_error(faults.OTHER_SETTINGS, 0, 0, -1)
+    return parameters[0]
+
+
+def run_union(head: Integers, polynomials: Integers, parts: Sequence[tuple[int, Kept]]) -> bytes:
+    """Return the state that has seen what the parts keep, and come to the latest `now` of them.
+
+    parts: of each state its `now` and what it keeps. `head` and `polynomials` as kernels take them.
+    Cost: O(items log(items)), and the hashing of the items.
+    """
+    times = np.concatenate([kept.times for _, kept in parts])
+    items = np.concatenate([kept.items for _, kept in parts])
+    order = np.argsort(times, kind="stable")
+    now = np.array([max(now for now, _ in parts)], np.int64)
+    return run_items(
+        head,
+        polynomials,
+        [None],
+        [0, len(times)],
+        times[order],
+        items[order],
+        [0, 0],
+        [],
+        [],
+        now,
+    ).states[0]

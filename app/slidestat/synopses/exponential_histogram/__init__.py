@@ -1,0 +1,1 @@
+"""Counts and sums: the exponential histogram of Datar et al.; totals since a first event."""

@@ -1,0 +1,206 @@
+"""An exponential histogram as bytes, and back: one encoder, one decoder, for counts and sums.
+
+The body (envelope and numbers: see wire.py) is, in this order:
+
+    span, l
+    decimals                                   sums only
+    total                                      units ever inserted, lowered as canonical.py says
+    flags: one byte, bit 0 = inexact           sums only
+    carried part: 8 bytes, little-endian       sums only, if inexact
+    now, zigzag coded                          last event time + 1, or what it was advanced to
+    number of live buckets
+    now - 1 - t_1, t_1 - t_2, ...              times of the edges, newest to oldest
+
+From the second on, 0 is not a difference: it says that the number after it is how many more edges
+have the time of the edge before. So a state is as long as its distinct times are many, however
+large a value was.
+
+Bucket sizes are not stored: they follow from the total. Only live edges (t >= now - span) are.
+
+In memory the edges are runs of equal time, newest to oldest: runs[0, i] is the time of run i, and
+runs[1, i] the number of edges in the runs 0..i.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.parameters import MAX_BUCKETS_PER_LEVEL, MAX_DECIMALS, MAX_SPAN
+from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
+from slidestat.synopses.exponential_histogram.canonical import (
+    LIVE_LIMIT,
+    TOTAL_LIMIT,
+    bucket_at,
+    bucket_count,
+)
+
+Integers = npt.NDArray[np.int64]
+
+COUNT = 1
+SUM = 2
+
+# Places in the array of a histogram's numbers while it is in memory.
+TOTAL, NOW, INEXACT, CARRY, RUNS = 0, 1, 2, 3, 4
+STATE_SIZE = 5
+
+# Places in the array of what a histogram was made with.
+KIND, SPAN, PER_LEVEL, DECIMALS = 0, 1, 2, 3
+HEAD_SIZE = 4
+
+TIME_MIN = -(1 << 61)
+"""The `now` of a histogram that has seen no event; also the earliest event time."""
+
+TIME_MAX = (1 << 61) - 1
+"""The latest event time."""
+
+FIRST_ROOM = 64
+"""How many runs the arrays have room for at first."""
+
+_LONGEST_HEAD = wire.BODY + 7 * wire.MAX_VARINT + 9
+
+
+@kernel
+def read_head(data: Bytes, start: int, end: int, head: Integers) -> tuple[int, int, int]:
+    """Check the envelope of data[start:end] and fill `head`; return (fault, its number, offset)."""
+    if end - start < wire.BODY or data[start] != wire.MAGIC_0 or data[start + 1] != wire.MAGIC_1:
+        return faults.NOT_A_SYNOPSIS, 0, start
+    if data[start + 2] > wire.VERSION:
+        return faults.NEWER_VERSION, int(np.int64(data[start + 2])), start
+    kind = int(np.int64(data[start + 3]))
+    if data[start + 2] != wire.VERSION or (kind != COUNT and kind != SUM):
+        return faults.NOT_A_SYNOPSIS, 0, start
+    if wire.get_fixed(data, start + 4, 4) != wire.checksum(data, start, end):
+        return faults.CORRUPTED, 0, start
+    span, at = get_varint(data, start + wire.BODY, end)
+    per_level, at = get_varint(data, at, end)
+    decimals = 0
+    if kind == SUM:
+        decimals, at = get_varint(data, at, end)
+    if not (1 <= span <= MAX_SPAN and 1 <= per_level <= MAX_BUCKETS_PER_LEVEL):
+        return faults.CORRUPTED, 0, start
+    if not (0 <= decimals <= MAX_DECIMALS):
+        return faults.CORRUPTED, 0, start
+    head[KIND] = kind
+    head[SPAN] = span
+    head[PER_LEVEL] = per_level
+    head[DECIMALS] = decimals
+    return faults.OK, 0, at
+
+
+@kernel
+def live_edges(state: Integers, runs: Integers) -> int:
+    """Return how many edges the runs have."""
+    return int(runs[1, state[RUNS] - 1]) if state[RUNS] > 0 else 0
+
+
+@kernel
+def decode(
+    data: Bytes, at: int, end: int, head: Integers, state: Integers, runs: Integers
+) -> tuple[int, Integers]:
+    """Fill `state` from data[at:end], `at` and `head` being what `read_head` gave.
+
+    Returns (fault, the runs of edges); the latter is `runs`, or a larger array where that is too
+    short, but never longer than twice the bytes. Nothing is believed: totals, times and numbers of
+    buckets must fit each other. Cost: O(end - at).
+    """
+    state[INEXACT] = 0
+    state[CARRY] = 0
+    total, at = get_varint(data, at, end)
+    if not (0 <= total < TOTAL_LIMIT):
+        return faults.CORRUPTED, runs
+    if head[KIND] == SUM:
+        if at >= end or data[at] > 1:
+            return faults.CORRUPTED, runs
+        state[INEXACT] = data[at]
+        at += 1
+        if state[INEXACT]:
+            if end - at < 8 or data[at + 7] > 0x3F:  # a carried part is below 2^62
+                return faults.CORRUPTED, runs
+            state[CARRY] = wire.get_fixed(data, at, 8)
+            at += 8
+    folded, at = get_varint(data, at, end)
+    live, at = get_varint(data, at, end)
+    now = wire.unzigzag(folded)
+    if folded < 0 or not (TIME_MIN <= now <= TIME_MAX + 1) or live < 0:
+        return faults.CORRUPTED, runs
+    if live > bucket_count(total, head[PER_LEVEL]):
+        return faults.CORRUPTED, runs
+    if live > 0 and bucket_at(total, head[PER_LEVEL], live - 1)[0] >= LIVE_LIMIT:
+        return faults.CORRUPTED, runs
+    if end - at > runs.shape[1]:
+        runs = np.empty((2, 2 * (end - at)), np.int64)
+    oldest = max(now - head[SPAN], TIME_MIN)
+    time = now - 1
+    edges = 0
+    edges_before = 0
+    count = 0
+    while edges < live:
+        number, at = get_varint(data, at, end)
+        if number == 0 and count > 0:
+            number, at = get_varint(data, at, end)
+            # Twice in a row would not be the shortest form.
+            if not (1 <= number <= live - edges) or runs[1, count - 1] > edges_before + 1:
+                return faults.CORRUPTED, runs
+            edges += number
+            runs[1, count - 1] = edges
+        else:
+            if not (0 <= number <= time - oldest):
+                return faults.CORRUPTED, runs
+            time -= number
+            edges_before = edges
+            edges += 1
+            runs[0, count] = time
+            runs[1, count] = edges
+            count += 1
+    if at != end:
+        return faults.CORRUPTED, runs
+    state[TOTAL] = total
+    state[NOW] = now
+    state[RUNS] = count
+    return faults.OK, runs
+
+
+@kernel
+def encoded_limit(state: Integers) -> int:
+    """Return how many bytes the histogram may take at most."""
+    return _LONGEST_HEAD + int(state[RUNS]) * (2 * wire.MAX_VARINT + 1)
+
+
+@kernel
+def encode(data: Bytes, start: int, head: Integers, state: Integers, runs: Integers) -> int:
+    """Write a histogram at `start`, expired edges left out; return the offset after it.
+
+    data has `encoded_limit` bytes from `start`. Cost: O(bytes written).
+    """
+    now = state[NOW]
+    while state[RUNS] > 0 and runs[0, state[RUNS] - 1] < now - head[SPAN]:
+        state[RUNS] -= 1
+    data[start] = wire.MAGIC_0
+    data[start + 1] = wire.MAGIC_1
+    data[start + 2] = wire.VERSION
+    data[start + 3] = head[KIND]
+    at = put_varint(data, start + wire.BODY, head[SPAN])
+    at = put_varint(data, at, head[PER_LEVEL])
+    if head[KIND] == SUM:
+        at = put_varint(data, at, head[DECIMALS])
+    at = put_varint(data, at, state[TOTAL])
+    if head[KIND] == SUM:
+        data[at] = state[INEXACT]
+        at += 1
+        if state[INEXACT]:
+            at = wire.put_fixed(data, at, state[CARRY], 8)
+    at = put_varint(data, at, wire.zigzag(now))
+    at = put_varint(data, at, live_edges(state, runs))
+    later = now - 1
+    edges = 0
+    for i in range(state[RUNS]):
+        at = put_varint(data, at, later - runs[0, i])
+        more = runs[1, i] - edges - 1
+        if more > 0:
+            at = put_varint(data, at, 0)
+            at = put_varint(data, at, more)
+        later = runs[0, i]
+        edges = runs[1, i]
+    wire.put_fixed(data, start + 4, wire.checksum(data, start, at), 4)
+    return at

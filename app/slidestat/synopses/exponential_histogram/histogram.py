@@ -1,0 +1,134 @@
+"""The exponential histogram of one key: a count, or a sum of non-negative values, over any window.
+
+Source: Datar, Gionis, Indyk, Motwani 2002. (OpenTelemetry's "exponential histogram" is another
+thing: a histogram of values with buckets of growing width.)
+
+>>> from slidestat.synopses import CountParameters, ExponentialHistogram
+>>> visits = ExponentialHistogram.create(CountParameters(epsilon=0.1, span=60_000))
+>>> visits.insert([1_000, 2_000, 2_000, 59_000])
+>>> visits.query(60_000)
+Estimate(estimate=4.0, lower=4.0, upper=4.0)
+>>> visits.query(1_000, now=60_000)
+Estimate(estimate=1.0, lower=1.0, upper=1.0)
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.synopses.core import faults
+from slidestat.synopses.core.batch import run_batch
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.estimate import Estimate
+from slidestat.synopses.core.parameters import CountParameters, Parameters, SumParameters
+from slidestat.synopses.core.stored import Stored, asking, moving
+from slidestat.synopses.core.wire import VERSION
+from slidestat.synopses.exponential_histogram.canonical import bucket_at
+from slidestat.synopses.exponential_histogram.codec import (
+    DECIMALS,
+    FIRST_ROOM,
+    HEAD_SIZE,
+    KIND,
+    NOW,
+    PER_LEVEL,
+    RUNS,
+    SPAN,
+    STATE_SIZE,
+    SUM,
+    TOTAL,
+    Integers,
+    decode,
+    read_head,
+)
+
+
+class ExponentialHistogram(Stored[Parameters]):
+    """A count or a sum of one stream of events; windows and times are as `Stored` says."""
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "ExponentialHistogram":
+        """Read what `to_bytes` wrote; raises SynopsisError for anything else.
+
+        The parameters' epsilon is then the promised error, which may be below the one once asked
+        for. Cost: O(len(data)).
+        """
+        head, state, _ = _read(data)
+        epsilon = 0.5 / int(head[PER_LEVEL])
+        span = int(head[SPAN])
+        parameters: Parameters = (
+            SumParameters(epsilon, span, int(head[DECIMALS]))
+            if head[KIND] == SUM
+            else CountParameters(epsilon, span)
+        )
+        return cls(parameters, bytes(data), int(state[NOW]))
+
+    def insert(self, times: npt.ArrayLike, values: npt.ArrayLike | None = None) -> None:
+        """Take in events: `times` not falling, from `now` - 1 on; of a sum, a value for each.
+
+        Raises SynopsisError, and takes in nothing, if a time goes back or a value is negative, not
+        finite or more than 2^53 units. Cost: O(events + buckets).
+        """
+        if values is not None:
+            values = np.atleast_1d(np.asarray(values, np.float64))
+        self._insert(times, values)
+
+    def query(self, n: int, now: int | None = None) -> Estimate:
+        """Answer for the window [now - n, now), 1 <= n <= span; `now` is the histogram's if None.
+
+        A later `now` is a look ahead that changes nothing; an earlier one raises SynopsisError.
+        Cost: O(bytes).
+        """
+        asked = asking(self._no_values(), self._at(now), n)
+        return run_batch(self._parameters, [self._data], *asked).only()
+
+    def buckets(self) -> list[tuple[int, int]]:
+        """Return the live buckets, oldest to newest, as (size, time of the newest unit)."""
+        head, state, runs = _read(self._data)
+        total, per_level = int(state[TOTAL]), int(head[PER_LEVEL])
+        times = np.repeat(runs[0], np.diff(runs[1], prepend=0)).tolist()
+        sizes = (int(bucket_at(total, per_level, i)[1]) for i in range(len(times)))
+        return list(zip(sizes, times, strict=True))[::-1]
+
+    def check(self) -> None:
+        """Raise SynopsisError unless the stored state keeps the paper's invariants.
+
+        2.1: a bucket of size c has at least l (c - 1) newer units. 2.2: sizes are powers of two
+        that do not fall from new to old, l or l + 1 of each size but the oldest, none left out.
+        And all live edges are inside the span, in order. Cost: O(buckets * log).
+        """
+        buckets = self.buckets()[::-1]
+        per_level = self._parameters.buckets_per_level
+        newer = 0
+        of_size: dict[int, int] = {}
+        later = self._now - 1
+        for size, time in buckets:
+            if newer < per_level * (size - 1):
+                raise SynopsisError(f"invariant 2.1 fails: size {size} behind {newer} units")
+            if not (self._now - self._parameters.span <= time <= later):
+                raise SynopsisError(f"edge {time} is out of order or expired")
+            newer += size
+            later = time
+            of_size[size] = of_size.get(size, 0) + 1
+        for level, (size, number) in enumerate(of_size.items()):
+            few = number < per_level and level < len(of_size) - 1
+            if size != 1 << level or few or number > per_level + 1:
+                raise SynopsisError(f"invariant 2.2 fails: {number} buckets of size {size}")
+
+    def _no_values(self) -> list[float] | None:
+        return [] if isinstance(self._parameters, SumParameters) else None
+
+    def _moved(self, times: Integers, values: npt.ArrayLike | None, to: Integers | None) -> bytes:
+        return run_batch(self._parameters, [self._data], *moving(times, values, to)).states[0]
+
+
+def _read(data: bytes) -> tuple[Integers, Integers, Integers]:
+    """Decode `data`; returns what it was made with, its numbers, and its runs of edges."""
+    array = np.frombuffer(bytearray(data), np.uint8)
+    head = np.empty(HEAD_SIZE, np.int64)
+    state = np.empty(STATE_SIZE, np.int64)
+    fault, number, at = read_head(array, 0, len(array), head)
+    runs = np.empty((2, FIRST_ROOM), np.int64)
+    if fault == faults.OK:
+        fault, runs = decode(array, at, len(array), head, state, runs)
+    if fault != faults.OK:
+        raise faults.synopsis_error(fault, int(number), VERSION, -1)
+    return head, state, runs[:, : state[RUNS]]

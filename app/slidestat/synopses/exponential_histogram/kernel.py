@@ -1,0 +1,301 @@
+"""The exponential histogram's own work: take events in, answer a window, run a batch of keys.
+
+Source: Datar et al. 2002, sections 2 and 4; the mathematics is in canonical.py. Inserting is a
+search and not a cascade: the edges of the new total are enumerated from new to old, and each is
+looked up among the new events or the old edges. Cost of a stretch of events: one pass over the live
+edges (those of equal time at once), and one over the events' times and values.
+
+Windows are [now - n, now): an event exactly n old is inside, one at `now` is not there yet.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.synopses.core import faults
+from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.wire import VERSION, Bytes
+from slidestat.synopses.exponential_histogram import units
+from slidestat.synopses.exponential_histogram.canonical import (
+    LIVE_LIMIT,
+    bucket_at,
+    bucket_count,
+    rebased,
+)
+from slidestat.synopses.exponential_histogram.codec import (
+    CARRY,
+    COUNT,
+    DECIMALS,
+    FIRST_ROOM,
+    HEAD_SIZE,
+    INEXACT,
+    KIND,
+    NOW,
+    PER_LEVEL,
+    RUNS,
+    SPAN,
+    STATE_SIZE,
+    TIME_MAX,
+    TIME_MIN,
+    TOTAL,
+    Integers,
+    decode,
+    encode,
+    encoded_limit,
+    live_edges,
+    read_head,
+)
+
+Floats = npt.NDArray[np.float64]
+
+_CHUNK = 1 << 60  # units taken in at once: a total below TOTAL_LIMIT and these fit in 63 bits
+
+
+@kernel
+def extend(
+    state: Integers,
+    per_level: int,
+    old: Integers,
+    new: Integers,
+    added: int,
+    kind: int,
+    times: Integers,
+    ends: Integers,
+    first: int,
+    last: int,
+    oldest: int,
+) -> int:
+    """Fill `new` with the runs of edges after `added` units; return how many runs are live.
+
+    The units are those of the events first..last - 1; of a sum, event i ends with unit ends[i]. An
+    edge is live from time `oldest` on; edges come from new to old, so the first dead one ends it.
+    All edges of a level that fall into one event, or into one run of one old level, are taken
+    at once. Cost: O(runs + log total).
+    """
+    before = state[TOTAL]
+    base = before + added + per_level
+    event = last - 1
+    # Where the old form is being read: the level, its newest edge over 2^level, the same of the
+    # level above, the index of the level's first edge, and the run.
+    old_level = 0
+    old_top = before
+    old_above = max(((before + per_level) >> 1) - per_level, 0)
+    old_index = 0
+    run = 0
+    count = 0
+    edges = 0
+    level = 0
+    top = base - per_level
+    while top > 0:
+        above = max((base >> (level + 1)) - per_level, 0)
+        multiple = top
+        while multiple > 2 * above:
+            edge = multiple << level
+            if edge > before:
+                unit = edge - before
+                if kind == COUNT:
+                    event = first + unit - 1
+                    alike = 1
+                else:
+                    while event > first and ends[event - 1] >= unit:
+                        event -= 1
+                    start = before + (ends[event - 1] if event > first else 0)
+                    alike = multiple - max(start >> level, 2 * above)
+                time = times[event]
+            else:
+                while edge <= (2 * old_above) << old_level:
+                    old_index += old_top - 2 * old_above
+                    old_level += 1
+                    old_top = old_above
+                    old_above = max(((before + per_level) >> (old_level + 1)) - per_level, 0)
+                index = old_index + old_top - (edge >> old_level)
+                while run < state[RUNS] and old[1, run] <= index:
+                    run += 1
+                if run == state[RUNS]:
+                    return count
+                time = old[0, run]
+                stop = min(old[1, run], old_index + old_top - 2 * old_above)
+                alike = ((stop - 1 - index) >> (level - old_level)) + 1
+                alike = min(alike, multiple - 2 * above)
+            if time < oldest:
+                return count
+            if count == 0 or new[0, count - 1] != time:
+                new[0, count] = time
+                count += 1
+            edges += alike
+            new[1, count - 1] = edges
+            multiple -= alike
+        level += 1
+        top = above
+    return count
+
+
+@kernel
+def _absorb(
+    head: Integers,
+    scale: int,
+    state: Integers,
+    runs: Integers,
+    spare: Integers,
+    times: Integers,
+    values: Floats,
+    ends: Integers,
+    first: int,
+    last: int,
+) -> tuple[int, int, Integers, Integers]:
+    """Take in the events first..last - 1, whose times have been checked.
+
+    Returns (fault, its event, the runs of edges, the other array): the two change places.
+    """
+    while first < last:
+        stop = last
+        added = last - first
+        if head[KIND] != COUNT:
+            stop = first
+            added = 0
+            while stop < last and added < _CHUNK:
+                whole, part, exact = units.to_units(values[stop], scale)
+                if whole < 0:
+                    return faults.BAD_VALUE, stop, runs, spare
+                if not exact:
+                    state[INEXACT] = 1
+                    state[CARRY] += part
+                    if state[CARRY] >= units.ONE:
+                        state[CARRY] -= units.ONE
+                        whole += 1
+                added += whole
+                ends[stop] = added
+                stop += 1
+        state[NOW] = max(state[NOW], times[stop - 1] + 1)
+        total = state[TOTAL] + added
+        room = min(bucket_count(total, head[PER_LEVEL]), state[RUNS] + stop - first)
+        if room > spare.shape[1]:
+            spare = np.empty((2, 2 * room), np.int64)
+        count = extend(
+            state,
+            head[PER_LEVEL],
+            runs,
+            spare,
+            added,
+            head[KIND],
+            times,
+            ends,
+            first,
+            stop,
+            state[NOW] - head[SPAN],
+        )
+        state[RUNS] = count
+        runs, spare = spare, runs
+        live = live_edges(state, runs)
+        if live > 0 and bucket_at(total, head[PER_LEVEL], live - 1)[0] >= LIVE_LIMIT:
+            return faults.TOTAL_TOO_LARGE, first, runs, spare
+        state[TOTAL] = rebased(total)
+        first = stop
+    return faults.OK, 0, runs, spare
+
+
+@kernel
+def _answer(
+    head: Integers, scale: int, state: Integers, runs: Integers, start: int
+) -> tuple[float, float, float]:
+    """Return (estimate, lower, upper) of what has time >= `start`. Cost: O(log runs + log S)."""
+    low = 0
+    high = state[RUNS]
+    while low < high:
+        middle = (low + high) >> 1
+        if runs[0, middle] >= start:
+            low = middle + 1
+        else:
+            high = middle
+    if low == 0:
+        return units.bounds(0, 0, scale, state[INEXACT] != 0)
+    newer, size = bucket_at(state[TOTAL], head[PER_LEVEL], runs[1, low - 1] - 1)
+    return units.bounds(newer, size, scale, state[INEXACT] != 0)
+
+
+@kernel
+def run(
+    head: Integers,
+    arena: Bytes,
+    offsets: Integers,
+    starts: Integers,
+    times: Integers,
+    values: Floats,
+    query_starts: Integers,
+    query_times: Integers,
+    spans: Integers,
+    advances: Integers,
+    answers: Floats,
+) -> tuple[int, int, int, int, Bytes, Integers]:
+    """Run each group's events and queries in time order; `run_batch` says what the arrays hold.
+
+    arena[offsets[g]:offsets[g + 1]] is the state of group g, empty for none. advances[g] is the
+    time to advance to after all events, or TIME_MIN. answers[0..2, query, span] receives estimate,
+    lower and upper. Returns (fault, group, its two numbers, new arena, its offsets).
+    """
+    groups = len(starts) - 1
+    scale = 10 ** head[DECIMALS]
+    found = np.empty(HEAD_SIZE, np.int64)
+    state = np.empty(STATE_SIZE, np.int64)
+    runs = np.empty((2, FIRST_ROOM), np.int64)
+    spare = np.empty((2, FIRST_ROOM), np.int64)
+    ends = np.empty(0 if head[KIND] == COUNT else len(times), np.int64)
+    out = np.empty(len(arena) + 64 * groups + 1024, np.uint8)
+    out_offsets = np.zeros(groups + 1, np.int64)
+    end = 0
+    for group in range(groups):
+        if offsets[group] == offsets[group + 1]:
+            state[:] = 0
+            state[NOW] = TIME_MIN
+        else:
+            fault, number, at = read_head(arena, offsets[group], offsets[group + 1], found)
+            if fault != faults.OK:
+                return fault, group, number, VERSION, out, out_offsets
+            if found[KIND] != head[KIND]:
+                return faults.OTHER_KIND, group, found[KIND], head[KIND], out, out_offsets
+            for i in range(HEAD_SIZE):
+                if found[i] != head[i]:
+                    return faults.OTHER_PARAMETERS, group, 0, 0, out, out_offsets
+            fault, runs = decode(arena, at, offsets[group + 1], head, state, runs)
+            if fault != faults.OK:
+                return fault, group, 0, 0, out, out_offsets
+        first = starts[group]
+        event = first
+        previous = max(state[NOW] - 1, TIME_MIN)
+        asked = state[NOW]
+        for query in range(query_starts[group], query_starts[group + 1] + 1):
+            is_query = query < query_starts[group + 1]
+            until = query_times[query] if is_query else TIME_MAX + 1
+            if until < asked or until > TIME_MAX + 1:
+                return faults.QUERY_WENT_BACK, group, until, asked, out, out_offsets
+            while event < starts[group + 1] and (times[event] < until or not is_query):
+                time = times[event]
+                if time > TIME_MAX or time < TIME_MIN:
+                    return faults.TIME_OUT_OF_RANGE, group, time, 0, out, out_offsets
+                if time < previous:
+                    return faults.TIME_WENT_BACK, group, time, previous, out, out_offsets
+                previous = time
+                event += 1
+            fault, where, runs, spare = _absorb(
+                head, scale, state, runs, spare, times, values, ends, first, event
+            )
+            if fault != faults.OK:
+                return fault, group, where, 0, out, out_offsets
+            first = event
+            if is_query:
+                asked = until
+                for k in range(len(spans)):
+                    estimate, lower, upper = _answer(head, scale, state, runs, until - spans[k])
+                    answers[0, query, k] = estimate
+                    answers[1, query, k] = lower
+                    answers[2, query, k] = upper
+        if advances[group] > TIME_MIN:
+            if advances[group] < state[NOW]:
+                return faults.TIME_WENT_BACK, group, advances[group], state[NOW], out, out_offsets
+            state[NOW] = advances[group]
+        if len(out) - end < encoded_limit(state):
+            longer = np.empty(2 * len(out) + encoded_limit(state), np.uint8)
+            longer[:end] = out[:end]
+            out = longer
+        end = encode(out, end, head, state, runs)
+        out_offsets[group + 1] = end
+    return faults.OK, 0, 0, 0, out, out_offsets

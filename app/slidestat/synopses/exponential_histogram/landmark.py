@@ -1,0 +1,209 @@
+"""Totals of all events since the first one, exactly: the landmark window beside the sliding ones.
+
+Source: Datar, Gionis, Indyk, Motwani 2002, section 1, for what a landmark window is; keeping two
+numbers is all there is to it. Contract: the count is exact; so is the sum of values that are
+decimals of so many places, up to 2^53 units, and within a rounding of a double beyond; other values
+leave parts of units, which are carried, so that lower <= exact <= upper and upper - lower is about
+10^-decimals, however many values. Space: at most 46 bytes. Update O(1), query O(1). Order: times
+must not fall within a batch. Merge: add the counts and the sums of separate streams.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core.batch import BatchResult, integers, joined, slices, split
+from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.keyed import open_body, open_envelope, seal
+from slidestat.synopses.core.parameters import MAX_DECIMALS
+from slidestat.synopses.core.wire import Bytes
+from slidestat.synopses.exponential_histogram.codec import Integers
+from slidestat.synopses.exponential_histogram.kernel import Floats
+from slidestat.synopses.exponential_histogram.units import ONE, bounds, to_units
+
+LANDMARK = 25
+
+_COUNT, _HIGH, _LOW, _PART, _INEXACT, _SIZE = 0, 1, 2, 3, 4, 5
+_LIMB = 1 << 60
+# Of events, and of 2^60 units: no stream comes to it, and nothing overflows below.
+_MOST = 1 << 61
+_ROOM = wire.BODY + 1 + 5 * wire.MAX_VARINT
+_ROUNDING = 2.0**-48
+
+
+@dataclass(frozen=True)
+class LandmarkParameters:
+    """Totals of values in units of 10^-decimals, 0 to 9. Raises SynopsisError for anything else."""
+
+    decimals: int = 3
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.decimals, int) and not isinstance(self.decimals, bool)
+        if not whole or not (0 <= self.decimals <= MAX_DECIMALS):
+            raise SynopsisError(f"decimals must be from 0 to {MAX_DECIMALS}, not {self.decimals!r}")
+
+
+@dataclass(frozen=True)
+class LandmarkBatch:
+    """New states, and int64[Q] counts and float64[Q] sums with their bounds for the queries."""
+
+    states: list[bytes]
+    counts: Integers
+    sums: BatchResult
+
+
+@kernel
+def _decode(data: Bytes, start: int, end: int, decimals: int, state: Integers) -> tuple[int, int]:
+    """Fill `state` from data[start:end]; return (fault, its number)."""
+    fault, number, at = open_body(data, start, end, LANDMARK, LANDMARK)
+    if fault != faults.OK:
+        return fault, number
+    if at >= end or data[at] != decimals:
+        return faults.OTHER_PARAMETERS, 0
+    at += 1
+    for i in range(_SIZE):
+        state[i], at = wire.get_varint(data, at, end)
+        if state[i] < 0:
+            return faults.CORRUPTED, 0
+    limits = state[_LOW] < _LIMB and state[_PART] < ONE and state[_INEXACT] <= 1
+    far = state[_COUNT] >= _MOST or state[_HIGH] >= _MOST
+    # units come with events, and parts of units with a value that left some
+    nothing = state[_HIGH] == 0 and state[_LOW] == 0 and state[_INEXACT] == 0
+    unfounded = state[_COUNT] == 0 and not nothing
+    unmarked = state[_PART] > 0 and state[_INEXACT] == 0
+    if at != end or not limits or far or unfounded or unmarked:
+        return faults.CORRUPTED, 0
+    return faults.OK, 0
+
+
+@kernel
+def _answer(state: Integers, scale: int) -> tuple[float, float, float]:
+    """Return (estimate, lower, upper) of the sum."""
+    if state[_HIGH] == 0 and state[_INEXACT] == 0:
+        _, lower, upper = bounds(state[_LOW] - 1, 1, scale, False)
+        return state[_LOW] / scale, lower, upper
+    units = float(state[_HIGH]) * _LIMB + float(state[_LOW])
+    part = float(state[_PART]) / ONE
+    more = 1.0 + 2.0**-20 if state[_INEXACT] != 0 else 0.0
+    lower = units * (1.0 - _ROUNDING) / scale
+    upper = (units + more) * (1.0 + _ROUNDING) / scale
+    return (units + part) / scale, lower, upper
+
+
+@kernel
+def _run(
+    decimals: int,
+    arena: Bytes,
+    offsets: Integers,
+    starts: Integers,
+    times: Integers,
+    values: Floats,
+    query_starts: Integers,
+    query_times: Integers,
+    counts: Integers,
+    sums: Floats,
+) -> tuple[int, int, int, int, Bytes, Integers]:
+    """Take in and answer group by group; (fault, group, its numbers, new states, their ends)."""
+    groups = len(starts) - 1
+    scale = 10**decimals
+    state = np.zeros(_SIZE, np.int64)
+    out = np.empty(groups * _ROOM, np.uint8)
+    ends = np.zeros(groups + 1, np.int64)
+    at = 0
+    for group in range(groups):
+        state[:] = 0
+        if offsets[group + 1] > offsets[group]:
+            fault, number = _decode(arena, offsets[group], offsets[group + 1], decimals, state)
+            if fault != faults.OK:
+                known = wire.VERSION if fault == faults.NEWER_VERSION else LANDMARK
+                return fault, group, number, known, out, ends
+        query = query_starts[group]
+        for later in range(query + 1, query_starts[group + 1]):
+            if query_times[later] < query_times[later - 1]:
+                times_at = int(query_times[later]), int(query_times[later - 1])
+                return faults.QUERY_WENT_BACK, group, times_at[0], times_at[1], out, ends
+        for event in range(starts[group], starts[group + 1] + 1):
+            # Queries are answered before the first event that is not before them.
+            while query < query_starts[group + 1] and (
+                event == starts[group + 1] or query_times[query] <= times[event]
+            ):
+                counts[query] = state[_COUNT]
+                sums[0, query], sums[1, query], sums[2, query] = _answer(state, scale)
+                query += 1
+            if event == starts[group + 1]:
+                break
+            whole, part, exact = to_units(values[event], scale)
+            if whole < 0:
+                return faults.BAD_VALUE, group, event, 0, out, ends
+            if event > starts[group] and times[event] < times[event - 1]:
+                return faults.TIME_WENT_BACK, group, times[event], times[event - 1], out, ends
+            if state[_COUNT] + 1 >= _MOST or state[_HIGH] + 1 >= _MOST:
+                return faults.TOTAL_TOO_LARGE, group, 0, 0, out, ends
+            state[_COUNT] += 1
+            state[_LOW] += whole
+            state[_PART] += part
+            if state[_PART] >= ONE:
+                state[_PART] -= ONE
+                state[_LOW] += 1
+            state[_HIGH] += state[_LOW] // _LIMB
+            state[_LOW] %= _LIMB
+            if not exact:
+                state[_INEXACT] = 1
+        begin = at
+        at = open_envelope(out, at, LANDMARK)
+        out[at] = decimals
+        at += 1
+        for i in range(_SIZE):
+            at = wire.put_varint(out, at, state[i])
+        seal(out, begin, at)
+        ends[group + 1] = at
+    return faults.OK, 0, 0, 0, out, ends
+
+
+def run_landmark_batch(
+    parameters: LandmarkParameters,
+    states: Sequence[bytes | None],
+    starts: npt.ArrayLike,
+    times: npt.ArrayLike,
+    values: npt.ArrayLike,
+    query_starts: npt.ArrayLike,
+    query_times: npt.ArrayLike,
+) -> LandmarkBatch:
+    """Feed and ask the totals of many keys at once.
+
+    The columns are those of `run_batch`; a query at q sees the state and the events before the
+    first one with time >= q. However the events are split into batches, the states end in the same
+    bytes. Raises SynopsisError, and changes nothing, for bytes that are not a state of these
+    parameters, for times or queries that go back, and for values that are negative, not finite, or
+    more than 2^53 units.
+    Cost: O(bytes in + events + queries + bytes out).
+    """
+    groups = len(states)
+    times, query_times = integers("times", times), integers("query_times", query_times)
+    taken = np.ascontiguousarray(values, np.float64)
+    if taken.shape != times.shape:
+        raise SynopsisError(f"a value is needed for each time: {len(times)}, not {taken.shape}")
+    arena, offsets = joined(states)
+    counts = np.empty(len(query_times), np.int64)
+    sums = np.empty((3, len(query_times)), np.float64)
+    fault, group, a, b, out, ends = _run(
+        parameters.decimals,
+        arena,
+        offsets,
+        slices("starts", starts, groups, len(times)),
+        times,
+        taken,
+        slices("query_starts", query_starts, groups, len(query_times)),
+        query_times,
+        counts,
+        sums,
+    )
+    if fault != faults.OK:
+        value = float(taken[a]) if fault == faults.BAD_VALUE else 0.0
+        raise faults.synopsis_error(fault, int(a), int(b), group if groups > 1 else -1, value)
+    new = split(out, ends)
+    return LandmarkBatch(new, counts, BatchResult(new, sums[0], sums[1], sums[2]))

@@ -1,0 +1,157 @@
+"""Counts of a window, from the blocks that cover it: bounds for each item, listed or not.
+
+Source: Arasu and Manku 2004, lemma 4.1: counts of disjoint blocks add up, and so do shortfalls. Let
+the window have c events in known blocks and at most U before them (blocks.py). An item's count is
+at least the sum of its counts, and at most that plus all shortfalls, plus `missed` of each block
+that does not list it, plus U. The estimate is the middle: its error is at most half the width.
+"""
+
+import numpy as np
+
+from slidestat.synopses.blocks.blocks import BASE, bit_length, left_tail, phase, trailing_zeros
+from slidestat.synopses.blocks.columns import Integers
+from slidestat.synopses.blocks.feeding import find_start, tail_begin
+from slidestat.synopses.blocks.memory import (
+    LEVELS,
+    LISTED,
+    MISSED,
+    SHORT,
+    TAIL,
+    TOTAL,
+    Blocks,
+    fresh_room,
+    kept_facts,
+    kept_rows,
+    waiting_facts,
+    waiting_rows,
+)
+from slidestat.synopses.core.compile import kernel
+
+PARTS = 1_000_000
+"""A share is asked for in whole millionths."""
+
+
+@kernel
+def _add(facts: Integers, rows: Integers, steps: Integers, at: int, sums: Integers) -> int:
+    """Append a block's (item, count, missed) to `steps`, and its shortfalls to `sums`."""
+    for i in range(facts[LISTED]):
+        steps[0, at] = rows[0, i]
+        steps[1, at] = rows[1, i]
+        steps[2, at] = facts[MISSED]
+        at += 1
+    sums[0] += facts[SHORT]
+    sums[1] += facts[MISSED]
+    return at
+
+
+@kernel
+def _collect(
+    head: Integers, state: Integers, payload: Integers, blocks: Blocks, after: int, sums: Integers
+) -> Integers:
+    """Return (item, count, missed) of each block from event `after` on, and of the tail."""
+    total = state[TOTAL]
+    left = left_tail(total, head[LEVELS])
+    room = total - max(after, tail_begin(head, state))
+    if after < left:
+        for layer in range(BASE, bit_length(left - after)):
+            room += 2 * fresh_room(head, layer)
+    steps = np.empty((3, room), np.int64)
+    at = 0
+    event = after
+    while 0 < event < left:
+        layer = trailing_zeros(event)
+        if layer < BASE or event + (1 << layer) > left:
+            break
+        block = event >> layer
+        rows = kept_rows(head, blocks, layer, block, phase((left >> layer) - block))
+        at = _add(kept_facts(head, blocks, layer, block), rows, steps, at, sums)
+        event += 1 << layer
+    for layer in range(bit_length(left) - 1, BASE - 1, -1):
+        complete = left >> layer
+        if complete & 1 == 1 and (complete - 1) << layer >= event:
+            at = _add(
+                waiting_facts(head, blocks, layer),
+                waiting_rows(head, blocks, layer),
+                steps,
+                at,
+                sums,
+            )
+    for index in range(max(after, left) - state[TAIL], total - state[TAIL]):
+        steps[0, at] = payload[index]
+        steps[1, at] = 1
+        steps[2, at] = 0
+        at += 1
+    return steps[:, :at]
+
+
+@kernel
+def _tally(
+    head: Integers, state: Integers, times: Integers, payload: Integers, blocks: Blocks, start: int
+) -> tuple[Integers, int, int, int]:
+    """Return (counts, what an item not listed may have at most, c, U) of a window from `start` on.
+
+    counts[0] are the items, rising, counts[1] their lower and counts[2] their upper bounds.
+    Cost: O(items listed * log).
+    """
+    after, before = find_start(head, state, times, blocks, start)
+    straddling = after - 1 - before
+    sums = np.zeros(2, np.int64)
+    steps = _collect(head, state, payload, blocks, after, sums)
+    covered = state[TOTAL] - after
+    most = covered + straddling
+    short = sums[0] + sums[1] + straddling
+    order = np.argsort(steps[0])
+    counts = np.empty((3, len(order)), np.int64)
+    size = 0
+    for i in order:
+        if size == 0 or counts[0, size - 1] != steps[0, i]:
+            counts[0, size] = steps[0, i]
+            counts[1, size] = 0
+            counts[2, size] = short
+            size += 1
+        counts[1, size - 1] += steps[1, i]
+        counts[2, size - 1] += steps[1, i] - steps[2, i]
+    for i in range(size):
+        counts[2, i] = min(counts[2, i], most)
+    return counts[:, :size], int(min(short, most)), int(covered), int(straddling)
+
+
+@kernel
+def with_columns(lists: Integers, listed: int, more: int) -> Integers:
+    """Return `lists`, or a longer copy of lists[:, :listed], with room for `more` behind it."""
+    if listed + more <= lists.shape[1]:
+        return lists
+    longer = np.empty((3, 2 * (listed + more)), np.int64)
+    longer[:, :listed] = lists[:, :listed]
+    return longer
+
+
+@kernel
+def list_items(
+    head: Integers,
+    state: Integers,
+    times: Integers,
+    payload: Integers,
+    blocks: Blocks,
+    start: int,
+    part: int,
+    facts: Integers,
+    lists: Integers,
+    listed: int,
+) -> tuple[Integers, int]:
+    """Append the items that may have part/PARTS of the window from `start` on to `lists`.
+
+    facts receives what another item may have at most, and the fewest and most events of the window.
+    Returns (the lists, or a longer copy, and their length). Cost: O(items listed * log).
+    """
+    counts, unlisted, covered, straddling = _tally(head, state, times, payload, blocks, start)
+    lists = with_columns(lists, listed, counts.shape[1])
+    for i in range(counts.shape[1]):
+        if counts[2, i] * PARTS >= part * covered:
+            for j in range(3):
+                lists[j, listed] = counts[j, i]
+            listed += 1
+    facts[0] = unlisted
+    facts[1] = covered
+    facts[2] = covered + straddling
+    return lists, listed

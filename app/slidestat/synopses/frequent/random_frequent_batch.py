@@ -1,0 +1,303 @@
+"""All keys of a batch in one call: random samples of items and events in, lists out.
+
+`RandomFrequentItems` is the same for a single key.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, log
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.synopses.blocks.blocks import EVENT_LIMIT, LIVE_LIMIT
+from slidestat.synopses.blocks.columns import Floats, Integers
+from slidestat.synopses.blocks.parameters import (
+    MAX_EPSILON,
+    MAX_SEED,
+    MIN_EPSILON,
+    check_delta,
+    check_whole,
+)
+from slidestat.synopses.blocks.run import summary_error
+from slidestat.synopses.core import faults
+from slidestat.synopses.core.batch import integers, split
+from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.keyed import keyed_batch, stretch, with_room
+from slidestat.synopses.core.parameters import MAX_SPAN
+from slidestat.synopses.core.wire import VERSION, Bytes
+from slidestat.synopses.exponential_histogram.codec import TIME_MAX, TIME_MIN
+from slidestat.synopses.frequent.frequent_answer import PARTS, with_columns
+from slidestat.synopses.frequent.frequent_batch import FrequentBatch
+from slidestat.synopses.frequent.sticky_codec import (
+    RANDOM_FREQUENT,
+    decode,
+    encode,
+    encoded_limit,
+    read_head,
+)
+from slidestat.synopses.frequent.sticky_kernel import (
+    COUNT,
+    ITEM,
+    NOW,
+    REACH,
+    ROWS,
+    SEED,
+    SIZE,
+    SPAN,
+    STATE_SIZE,
+    TOTAL,
+    level_needed,
+    sweep,
+    take,
+    window_of,
+)
+
+
+@dataclass(frozen=True)
+class RandomFrequentParameters:
+    """Frequent items of windows of up to `span`, by random sampling.
+
+    epsilon: by which share of the window's events a count may be too low, 0.001 to 0.5. span:
+    longest window kept, 1 to 2^53, in the unit of the event times: for the last N events, number
+    the events and give the numbers as times. delta: how often a count of a window may be lower
+    still, 1e-9 to 0.5. seed: 0 to 2^63 - 1; streams with the same seed draw the same numbers of
+    events. Raises SynopsisError for anything else.
+    """
+
+    epsilon: float
+    span: int
+    delta: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        if not (MIN_EPSILON <= self.epsilon <= MAX_EPSILON):
+            raise SynopsisError(
+                f"epsilon of frequent items must be from {MIN_EPSILON} to {MAX_EPSILON}, "
+                f"not {self.epsilon!r}"
+            )
+        check_whole("span", self.span, 1, MAX_SPAN, "2^53")
+        check_delta(self.delta)
+        check_whole("seed", self.seed, 0, MAX_SEED, "2^63 - 1")
+
+    @property
+    def rarity(self) -> float:
+        """lambda of random_frequent.py: in groups of 2^r, lambda 2^r occurrences are not missed."""
+        return log(2 * (2 / self.epsilon + 8) / self.delta)
+
+    @property
+    def reach(self) -> int:
+        """How many groups of a level are sampled: that of so many of the last events is exact."""
+        return ceil(2 * self.rarity / self.epsilon) + 8
+
+    @property
+    def head(self) -> Integers:
+        """The whole numbers that kernels take."""
+        return np.array([self.span, self.seed, self.reach], np.int64)
+
+    @property
+    def shares(self) -> Floats:
+        """epsilon and delta."""
+        return np.array([self.epsilon, self.delta])
+
+
+@kernel
+def _list_items(
+    head: Integers,
+    rarity: float,
+    state: Integers,
+    samples: Integers,
+    start: int,
+    part: int,
+    facts: Integers,
+    lists: Integers,
+    listed: int,
+) -> tuple[Integers, int]:
+    """Append the items that may have part/PARTS of the window from `start` on to `lists`.
+
+    facts, and what is returned, are as of `list_items`. Cost: O(samples * log).
+    """
+    first, fewest, most = window_of(head, state, samples, start)
+    level = level_needed(most, head[REACH])
+    missed = int(np.ceil(rarity * (1 << level))) - 1 if level > 0 else 0
+    lists = with_columns(lists, listed, state[SIZE] - first)
+    begin = listed
+    for i in np.argsort(samples[ITEM, first : state[SIZE]]):
+        item = samples[ITEM, first + i]
+        if listed == begin or lists[0, listed - 1] != item:
+            lists[0, listed] = item
+            lists[1, listed] = 0
+            listed += 1
+        lists[1, listed - 1] += samples[COUNT, first + i]
+    count = begin
+    for i in range(begin, listed):
+        upper = min(lists[1, i] + missed, most)
+        if upper * PARTS >= part * fewest:
+            lists[0, count] = lists[0, i]
+            lists[1, count] = lists[1, i]
+            lists[2, count] = upper
+            count += 1
+    facts[0] = min(missed, most)
+    facts[1] = fewest
+    facts[2] = most
+    return lists, count
+
+
+@kernel
+def open_state(
+    head: Integers, shares: Floats, arena: Bytes, start: int, end: int, state: Integers, added: int
+) -> tuple[int, int, int, Integers]:
+    """Read a stored state, or make a new one; return (fault, its two numbers, samples)."""
+    samples = np.empty((ROWS, added), np.int64)
+    state[TOTAL] = 0
+    state[NOW] = TIME_MIN
+    state[SIZE] = 0
+    if start == end:
+        return faults.OK, 0, 0, samples
+    found = np.empty(len(shares), np.float64)
+    fault, number, seed, span, at = read_head(arena, start, end, found)
+    if fault != faults.OK:
+        known = VERSION if fault == faults.NEWER_VERSION else RANDOM_FREQUENT
+        return fault, number, known, samples
+    if seed != head[SEED] or span != head[SPAN] or not np.all(found == shares):
+        return faults.OTHER_PARAMETERS, 0, 0, samples
+    fault, samples = decode(arena, at, end, head, state, added)
+    return fault, 0, 0, samples
+
+
+@kernel
+def _run(
+    head: Integers,
+    shares: Floats,
+    rarity: float,
+    arena: Bytes,
+    offsets: Integers,
+    starts: Integers,
+    times: Integers,
+    items: Integers,
+    query_starts: Integers,
+    query_times: Integers,
+    spans: Integers,
+    part: int,
+    advances: Integers,
+    facts: Integers,
+    ends: Integers,
+) -> tuple[int, int, int, int, Bytes, Integers, Integers]:
+    """Run each group's events and queries in time order.
+
+    Returns (fault, group, its two numbers, new arena, its offsets, the lists).
+    """
+    groups = len(starts) - 1
+    state = np.empty(STATE_SIZE, np.int64)
+    out = np.empty(len(arena) + 64 * groups + 1024, np.uint8)
+    out_offsets = np.zeros(groups + 1, np.int64)
+    lists = np.empty((3, 64), np.int64)
+    length = 0
+    end = 0
+    for group in range(groups):
+        event = starts[group]
+        stop = starts[group + 1]
+        fault, a, b, samples = open_state(
+            head, shares, arena, offsets[group], offsets[group + 1], state, stop - event
+        )
+        if fault != faults.OK:
+            return fault, group, a, b, out, out_offsets, lists
+        if state[TOTAL] + stop - event > EVENT_LIMIT:
+            return faults.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists
+        asked = state[NOW]
+        for query in range(query_starts[group], query_starts[group + 1] + 1):
+            is_query = query < query_starts[group + 1]
+            until = query_times[query] if is_query else TIME_MAX + 1
+            if until < asked or until > TIME_MAX + 1:
+                return faults.QUERY_WENT_BACK, group, until, asked, out, out_offsets, lists
+            fault, a, b = stretch(times, event, stop, until, state[NOW])
+            if fault != faults.OK:
+                return fault, group, a, b, out, out_offsets, lists
+            samples = take(head, state, samples, times[event:a], items[event:a])
+            event = a
+            if is_query:
+                asked = until
+                for k in range(len(spans)):
+                    lists, length = _list_items(
+                        head,
+                        rarity,
+                        state,
+                        samples,
+                        until - spans[k],
+                        part,
+                        facts[:, query, k],
+                        lists,
+                        length,
+                    )
+                    ends[query * len(spans) + k + 1] = length
+        if advances[group] > TIME_MIN:
+            if advances[group] < state[NOW]:
+                back = faults.TIME_WENT_BACK
+                return back, group, advances[group], state[NOW], out, out_offsets, lists
+            state[NOW] = advances[group]
+        sweep(head, state, samples, state[TOTAL])
+        if window_of(head, state, samples, state[NOW] - head[SPAN])[2] > LIVE_LIMIT:
+            return faults.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists
+        out = with_room(out, end, encoded_limit(state[SIZE]))
+        end = encode(out, end, head, shares, state, samples)
+        out_offsets[group + 1] = end
+    return faults.OK, 0, 0, 0, out, out_offsets, lists
+
+
+def run_random_frequent_batch(
+    parameters: RandomFrequentParameters,
+    states: Sequence[bytes | None],
+    starts: npt.ArrayLike,
+    times: npt.ArrayLike,
+    items: npt.ArrayLike,
+    query_starts: npt.ArrayLike,
+    query_times: npt.ArrayLike,
+    spans: npt.ArrayLike,
+    share: float,
+    advances: npt.ArrayLike | None = None,
+) -> FrequentBatch:
+    """Feed and ask many random summaries of frequent items at once, one a group (key).
+
+    All is as `run_frequent_batch` has it, but that uppers and `unlisted` of a query and span may be
+    too low for some item, with a chance of delta. Raises SynopsisError, and changes nothing, for
+    what that refuses; and for windows that may have more than 2^40 events. Cost: O(bytes in +
+    events * log(samples) + bytes out), and of a query and window O(samples * log).
+    Source: Arasu and Manku 2004.
+    """
+    items = integers("items", items)
+    if not (0 <= share <= 1):
+        raise SynopsisError(f"a share must be a number from 0 to 1, not {share!r}")
+    batch = keyed_batch(
+        parameters.span,
+        states,
+        starts,
+        times,
+        np.empty(len(items)),
+        query_starts,
+        query_times,
+        spans,
+        advances,
+    )
+    facts = np.empty((3, len(batch.query_times), len(batch.spans)), np.int64)
+    ends = np.zeros(len(batch.query_times) * len(batch.spans) + 1, np.int64)
+    fault, group, a, b, out, offsets, lists = _run(
+        parameters.head,
+        parameters.shares,
+        parameters.rarity,
+        batch.arena,
+        batch.offsets,
+        batch.starts,
+        batch.times,
+        items,
+        batch.query_starts,
+        batch.query_times,
+        batch.spans,
+        round(share * PARTS),
+        batch.advances,
+        facts,
+        ends,
+    )
+    if fault != faults.OK:
+        raise summary_error(fault, int(a), int(b), group if len(states) > 1 else -1)
+    return FrequentBatch(split(out, offsets), ends, *lists[:, : ends[-1]], *facts)

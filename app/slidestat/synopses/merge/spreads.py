@@ -1,0 +1,208 @@
+"""Mean, variance and standard deviation over the union of a bundle's parts.
+
+Contract: the promises of one part (spread.py), for the union: |estimate - exact| <= epsilon * exact
+of the variance, epsilon / (1 + sqrt(1 - epsilon^2)) of the standard deviation, and of the mean at
+most epsilon standard deviations; lower <= exact <= upper, always; NaN for an empty window.
+Cost: O(bytes), and a query O(parts * log).
+
+What is known of a part's window: all events K_i of its whole buckets, and of the bucket A_i that
+the window cuts, if any, one at least and all but one at most. Moments are exact and add up, so the
+union is such a window itself, of K, all K_i, and A, all A_i, and is answered as one.
+
+Why the promise stays. Write D(X, c) for the sum of (x - c)^2 over X, so that F(X) = D(X, mean_X) is
+its least. By (2) of spread.py, F(A_i and K_i and C) <= b^2 F(K_i and C) for all events C: take C as
+m events at c, and let m grow. Both sides tend to D(A_i and K_i, c) <= b^2 D(K_i, c), for any c.
+With c the mean of K, and the sum over all parts (of those without a cut bucket A_i is empty),
+
+    F(A and K) <= D(A and K, c) <= b^2 D(K, c) = b^2 F(K).
+
+The proof in spread.py uses of a window, besides this, that |A| <= |K| / k: so does each part's, and
+so do their sums. And that 1 to |A| - 1 events of A are in it: more, and fewer, where several parts
+are cut. Nothing in it asks for the events of A to be older than those of K.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.synopses.core import faults
+from slidestat.synopses.core.batch import BatchResult, split
+from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.errors import WindowTooLargeError
+from slidestat.synopses.core.keyed import keyed_batch
+from slidestat.synopses.core.wire import VERSION, Bytes
+from slidestat.synopses.exponential_histogram.codec import Integers
+from slidestat.synopses.merge.asked import UnionAnswers, ask
+from slidestat.synopses.merge.bundle import Bundle
+from slidestat.synopses.merge.families import SPREAD
+from slidestat.synopses.moments.moments import ABOVE, BELOW, COUNT, MAX_COUNT, MAX_MAGNITUDES, add
+from slidestat.synopses.moments.spread import Spread, SpreadParameters, run_spread_batch
+from slidestat.synopses.moments.spread_codec import (
+    BUCKET_ROWS,
+    FIRST,
+    HEAD_SIZE,
+    INEXACT,
+    KEPT,
+    NEWEST,
+    NOW,
+    OLDEST,
+    SPAN,
+    STATE_SIZE,
+    clear,
+    read,
+    room_for,
+    write,
+)
+
+# The pooled window as a stream of its own: events of A at times 0 and 1, those of K at 1, and the
+# window [1, 2).
+_INSIDE, _AFTER = 1, 2
+POOLED_NOW, POOLED_SPAN = _AFTER, _AFTER - _INSIDE
+
+
+@dataclass(frozen=True)
+class UnionSpreads:
+    """The three statistics of each bundle's windows."""
+
+    mean: UnionAnswers
+    variance: UnionAnswers
+    deviation: UnionAnswers
+
+
+@kernel
+def _pooled(
+    arena: Bytes, offsets: Integers, starts: Integers, times: Integers, spans: Integers
+) -> tuple[int, int, Bytes, Integers]:
+    """Write a state of the pooled window for each bundle and span; none where it has no event.
+
+    Returns (fault, the part that has it or the bundle, the states, their offsets). The parts are
+    arena[offsets[p]:offsets[p + 1]], asked at times[p]; `starts` is of `Asked`.
+    """
+    bundles = len(starts) - 1
+    head = np.empty(HEAD_SIZE, np.int64)
+    state = np.empty(STATE_SIZE, np.int64)
+    buckets = np.empty((BUCKET_ROWS, 64), np.int64)
+    pools = np.empty((BUCKET_ROWS, 2 * len(spans)), np.int64)
+    exact = np.empty(len(spans), np.int64)
+    one = np.empty((BUCKET_ROWS, 2), np.int64)
+    out = np.empty(0, np.uint8)
+    ends = np.zeros(bundles * len(spans) + 1, np.int64)
+    end = 0
+    for bundle in range(bundles):
+        pools[:, :] = 0
+        exact[:] = 1
+        for part in range(starts[bundle], starts[bundle + 1]):
+            fault, _, buckets = read(arena, offsets[part], offsets[part + 1], head, state, buckets)
+            if fault != faults.OK:
+                return fault, part, out, ends
+            for k in range(len(spans)):
+                start = times[part] - spans[k]
+                for i in range(state[KEPT] - 1, -1, -1):
+                    if buckets[NEWEST, i] < start:
+                        break
+                    cut = 2 * k + (1 if buckets[FIRST, i] < start else 0)
+                    add(pools, cut, buckets, i)
+                    exact[k] &= 1 - state[INEXACT]
+                    size = pools[ABOVE, 2 * k] + pools[BELOW, 2 * k]
+                    size += pools[ABOVE, 2 * k + 1] + pools[BELOW, 2 * k + 1]
+                    events = pools[COUNT, 2 * k] + pools[COUNT, 2 * k + 1]
+                    if size > MAX_MAGNITUDES or events > MAX_COUNT:
+                        return faults.MOMENTS_TOO_LARGE, bundle, out, ends
+        for k in range(len(spans)):
+            at = bundle * len(spans) + k
+            clear(state)
+            state[NOW] = _AFTER
+            state[INEXACT] = 1 - exact[k]
+            for which in (1, 0):
+                if pools[COUNT, 2 * k + which] > 0:
+                    one[:, state[KEPT]] = pools[:, 2 * k + which]
+                    one[FIRST, state[KEPT]] = _INSIDE - which
+                    one[NEWEST, state[KEPT]] = _INSIDE
+                    state[KEPT] += 1
+            if state[KEPT] > 0:
+                head[SPAN] = _AFTER
+                more = room_for(state)
+                if len(out) - end < more:
+                    longer = np.empty(2 * len(out) + more, np.uint8)
+                    longer[:end] = out[:end]
+                    out = longer
+                state[OLDEST] = 0
+                end = write(out, end, head, state, one)
+            ends[at + 1] = end
+    return faults.OK, 0, out, ends
+
+
+def union_spreads(
+    bundles: Sequence[Bundle], times: npt.ArrayLike, spans: npt.ArrayLike
+) -> UnionSpreads:
+    """Answer for the windows [time - span, time) of each bundle of spreads.
+
+    times: int64[B]; spans: int64[K], 1 to the span kept. Raises SynopsisError as `ask` does, and
+    for a union whose magnitudes come to more than 2^60 units or whose events to more than 2^50.
+    """
+    asked = ask(SpreadParameters, (SPREAD,), bundles, times, spans)
+    states = _pool(asked.parameters, asked.states, asked.starts, asked.times, asked.spans)
+    windows = len(states)
+    result = run_spread_batch(
+        _pooled_parameters(asked.parameters),
+        states,
+        np.zeros(windows + 1, np.int64),
+        [],
+        [],
+        np.arange(windows + 1),
+        np.full(windows, POOLED_NOW),
+        [POOLED_SPAN],
+    )
+    shape = (len(bundles), len(asked.spans))
+    return UnionSpreads(
+        *(_shaped(of, shape) for of in (result.mean, result.variance, result.deviation))
+    )
+
+
+def pooled(parameters: SpreadParameters, parts: Sequence[bytes], time: int, span: int) -> bytes:
+    """Return the pooled window [time - span, time) of states made with `parameters`, as a state.
+
+    All of its events are in its window [POOLED_NOW - POOLED_SPAN, POOLED_NOW), or cut by it. To
+    pool such states is to add up their moments, so order and grouping do not show. Raises
+    SynopsisError as `union_spreads`. Cost: O(bytes).
+    """
+    starts = np.array([0, len(parts)], np.int64)
+    times = np.full(len(parts), time, np.int64)
+    state = _pool(parameters, parts, starts, times, np.array([span], np.int64))[0]
+    return state or Spread.create(_pooled_parameters(parameters)).to_bytes()
+
+
+def _pooled_parameters(parameters: SpreadParameters) -> SpreadParameters:
+    return SpreadParameters(parameters.epsilon, POOLED_NOW, parameters.decimals)
+
+
+def _pool(
+    parameters: SpreadParameters,
+    parts: Sequence[bytes],
+    starts: Integers,
+    times: Integers,
+    spans: Integers,
+) -> list[bytes]:
+    """Return the state of each bundle's pooled window of each span; no bytes where it is empty."""
+    none = np.zeros(len(parts) + 1, np.int64)
+    each = np.arange(len(parts) + 1)
+    batch = keyed_batch(parameters.span, parts, none, [], [], each, times, spans, None)
+    fault, number, out, ends = _pooled(
+        batch.arena, batch.offsets, starts, batch.query_times, batch.spans
+    )
+    if fault == faults.MOMENTS_TOO_LARGE:
+        raise WindowTooLargeError(
+            f"bundle {number}: the magnitudes of the union come to more than 2^60 units, or its "
+            "events to more than 2^50, which is more than can be answered for"
+        )
+    if fault != faults.OK:
+        raise faults.synopsis_error(fault, int(number), VERSION, -1)
+    return split(out, ends)
+
+
+def _shaped(of: BatchResult, shape: tuple[int, int]) -> UnionAnswers:
+    return UnionAnswers(
+        of.estimates.reshape(shape), of.lowers.reshape(shape), of.uppers.reshape(shape)
+    )

@@ -1,0 +1,154 @@
+"""Counts, sums and averages over the union of a bundle's parts.
+
+Source: Gibbons and Tirthapura 2002, section 4 (scenario 1: the sum of the parties' answers).
+
+Contract: lower <= exact <= upper, always, and |estimate - exact| <= relative_error * exact, the
+promise of one part, over any n <= span; the rounding of a double (2^-53 of the answer for each
+party) comes on top, and what one part's card says of its own. Cost: that of one batch over all
+parts.
+
+Proof. Windows of separate streams are disjoint, so estimates, lowers and uppers add up, and
+|sum e_i - sum x_i| <= sum r x_i = r sum x_i. Lowers are rounded down while they are added, uppers
+up. An average is such a sum over such a count: its proof (average_wave.py) needs no more of the two
+than that each is within its own share of the exact one.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.synopses.core import wire
+from slidestat.synopses.core.batch import BatchResult, run_batch
+from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.parameters import CountParameters, SumParameters
+from slidestat.synopses.exponential_histogram.codec import Integers
+from slidestat.synopses.exponential_histogram.kernel import Floats
+from slidestat.synopses.merge.asked import Asked, MadeWith, UnionAnswers, ask
+from slidestat.synopses.merge.bundle import Bundle
+from slidestat.synopses.merge.families import (
+    AVERAGE_WAVE,
+    COUNT_HISTOGRAM,
+    COUNT_WAVE,
+    SUM_HISTOGRAM,
+    SUM_WAVE,
+)
+from slidestat.synopses.merge.rounding import down, up
+from slidestat.synopses.waves.nested import opened
+from slidestat.synopses.waves.wave_batch import run_wave_batch
+from slidestat.synopses.waves.wave_parameters import AverageParameters, WaveParameters
+
+TOTALS = (COUNT_HISTOGRAM, SUM_HISTOGRAM, COUNT_WAVE, SUM_WAVE)
+
+
+@kernel
+def _added(figures: Floats, starts: Integers, towards: float) -> Floats:
+    """Return the sums over each bundle's parts: float64[B, K] of figures[P, K].
+
+    Each step is rounded towards `towards`, an infinity, or to nearest if that is 0: what a rounded
+    sum leaves out is found exactly (Knuth's two-sum), and its sign says whether to step on.
+    """
+    sums = np.zeros((len(starts) - 1, figures.shape[1]), np.float64)
+    for bundle in range(len(starts) - 1):
+        for k in range(figures.shape[1]):
+            total = 0.0
+            for part in range(starts[bundle], starts[bundle + 1]):
+                figure = figures[part, k]
+                rounded = total + figure
+                of_total = rounded - figure
+                left = (total - of_total) + (figure - (rounded - of_total))
+                if (left > 0.0 and towards > 0.0) or (left < 0.0 and towards < 0.0):
+                    rounded = float(np.nextafter(rounded, towards))
+                total = rounded
+            sums[bundle, k] = total
+    return sums
+
+
+def _union(starts: Integers, parts: BatchResult) -> UnionAnswers:
+    return UnionAnswers(
+        _added(parts.estimates, starts, 0.0),
+        _added(parts.lowers, starts, -math.inf),
+        _added(parts.uppers, starts, math.inf),
+    )
+
+
+def _histograms(
+    asked: Asked[CountParameters] | Asked[SumParameters], values: list[float] | None
+) -> UnionAnswers:
+    parts = run_batch(
+        asked.parameters,
+        asked.states,
+        asked.none,
+        [],
+        values,
+        asked.each,
+        asked.times,
+        asked.spans,
+    )
+    return _union(asked.starts, parts)
+
+
+def _waves(
+    asked: Asked[MadeWith], kind: str, parameters: WaveParameters, states: list[bytes]
+) -> BatchResult:
+    none: list[int] | None = [] if kind == "sum" else None
+    each = asked.each
+    return run_wave_batch(
+        kind, parameters, states, asked.none, [], none, each, asked.times, asked.spans
+    )
+
+
+def union_totals(
+    bundles: Sequence[Bundle], times: npt.ArrayLike, spans: npt.ArrayLike
+) -> UnionAnswers:
+    """Answer for the windows [time - span, time) of each bundle of counts or sums.
+
+    Parts are exponential histograms or waves. times: int64[B]; spans: int64[K], 1 to the span kept.
+    Raises SynopsisError as `ask` does. Cost: O(bytes + parts * spans * log).
+    """
+    kind = bundles[0].kind if bundles else 0
+    if kind in (COUNT_WAVE, SUM_WAVE):
+        waves = ask(WaveParameters, TOTALS, bundles, times, spans)
+        name = "count" if kind == COUNT_WAVE else "sum"
+        return _union(waves.starts, _waves(waves, name, waves.parameters, waves.states))
+    if kind == SUM_HISTOGRAM:
+        return _histograms(ask(SumParameters, TOTALS, bundles, times, spans), [])
+    return _histograms(ask(CountParameters, TOTALS, bundles, times, spans), None)
+
+
+def union_averages(
+    bundles: Sequence[Bundle], times: npt.ArrayLike, spans: npt.ArrayLike
+) -> UnionAnswers:
+    """Answer for the mean of each bundle's window, as `union_totals`; NaN for an empty window.
+
+    Parts are sliding averages. Cost: that of two batches of waves.
+    """
+    asked = ask(AverageParameters, (AVERAGE_WAVE,), bundles, times, spans)
+    halves = [_halves(state) for state in asked.states]
+    waves = asked.parameters.waves
+    counts = _union(asked.starts, _waves(asked, "count", waves, [count for count, _ in halves]))
+    sums = _union(asked.starts, _waves(asked, "sum", waves, [total for _, total in halves]))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        estimates = sums.estimates / counts.estimates
+    return UnionAnswers(
+        estimates,
+        _quotients(sums.lowers, counts.uppers, down),
+        _quotients(sums.uppers, counts.lowers, up),
+    )
+
+
+def _halves(data: bytes) -> tuple[bytes, bytes]:
+    """Return the count wave and the sum wave of a stored average, which has been read before."""
+    body = opened(AVERAGE_WAVE, data)
+    length, at = wire.get_varint(np.frombuffer(bytearray(body), np.uint8), 0, len(body))
+    return body[at : at + length], body[at + length :]
+
+
+def _quotients(above: Floats, below: Floats, rounded: Callable[[Fraction], float]) -> Floats:
+    """Return above / below, rounded; NaN where `below` is 0."""
+    quotients = np.full(above.shape, np.nan)
+    for at in zip(*np.nonzero(below), strict=True):
+        quotients[at] = rounded(Fraction(float(above[at])) / Fraction(float(below[at])))
+    return quotients

@@ -1,0 +1,308 @@
+"""Mean, variance and standard deviation of values of any sign, over any window n <= N.
+
+Source: Babcock, Datar, Motwani, O'Callaghan 2003 ("Maintaining variance and k-medians over data
+stream windows": buckets whose squared deviations are combined), with the bound of Zhang and Guan
+2007 in mind (1 / epsilon instead of its square). The rule for combining and its proof are our own.
+
+Contract, always, in lower <= exact <= upper: of the variance (mean squared deviation),
+|estimate - exact| <= epsilon * exact; of the standard deviation, at most
+epsilon / (1 + sqrt(1 - epsilon^2)) * exact; of the mean, at most epsilon standard deviations, and
+the rounding of a double (2^-50 of it). All are NaN for an empty window. Values are taken in units
+of 10^-decimals; once one had more decimals, half a unit (and 2^-12 of one) comes on top of mean
+and standard deviation, and bounds are as much wider. Space: below 2 B buckets, or B + 32, with
+B <= 2 log_b(N'^2 R^2 / 2) + 5, b = 1 + 1/k, k about 3 / (2 epsilon), for N' events in the window
+whose units span R; never more than distinct times. Update O(1) amortised, query O(buckets).
+Order: times must not fall. Merge: merge/spreads.py; the promises stay.
+
+Why it holds. Write F(X) for the sum of squared deviations from the mean, with which F(X and Y) =
+F(X) + F(Y) + h (mean_X - mean_Y)^2, h = |X| |Y| / (|X| + |Y|) (Chan, Golub, LeVeque): F never
+falls as events are added. Two neighbours are combined into A only where the events B newer than
+both give, with b = 1 + 1/k,
+
+    |A| <= |B| / k    and    F(A and B) <= b F(B)                                          (1)
+
+Then for all later events C:    F(A and B and C) <= b^2 F(B and C).                        (2)
+
+Let d = mean_B - mean_C, e = mean_AB - mean_B, h that of B and C, h' that of AB and C. |AB| <= b |B|
+gives h' <= b h, and (d + e)^2 <= b d^2 + (1 + k) e^2. From (1) and Chan's formula,
+|A| |B| / |AB| (mean_A - mean_B)^2 <= F(B) / k and e = |A| / |AB| (mean_A - mean_B), so
+h e^2 <= |B| e^2 <= |A| / |AB| F(B) / k <= F(B) / (k b k), as |A| / |AB| <= 1 / (k + 1) = 1 / (k b).
+Hence F(ABC) <= b F(B) + F(C) + b (b h d^2 + (1 + k) F(B) / (k b k)), and (1 + k) / k = b makes it
+(b + b / k) F(B) + F(C) + b^2 h d^2 = b^2 F(B) + F(C) + b^2 h d^2 <= b^2 F(BC).
+
+A window cuts at most one bucket A, of which 1 to |A| - 1 events are in it, with all newer events
+BC. Its F lies from F(BC) to F(ABC), its number from |BC| + 1 to |BC| + |A| - 1, so the variance
+lies from L = F(BC) / (|ABC| - 1) to U = F(ABC) / (|BC| + 1), and U <= b^3 L. The estimate
+2 L U / (L + U) is off by at most (U - L) / (U + L) <= (b^3 - 1) / (b^3 + 1) of any of them; k is
+the least for which that is epsilon, with 2^-40 left for rounding. Between the roots of L and U the
+same holds with the root of b^3, which is the share given above.
+
+The mean. Let a = |BC|, n = |A|, and the window have i events of A, with mean mean_A + s. Chan's
+formula within A gives i s^2 <= F(A) (n - i) / n. The window's mean is mean_BC +
+i / (a + i) (mean_A - mean_BC + s); the first part is monotone in i, and i / (a + i) |s| is at most
+sqrt(F(A) i (n - i) / n) / (a + i), largest at i = n a / (n + 2 a): sqrt(F(A) n / (a (a + n))) / 2.
+With G = F(ABC) - F(BC) = F(A) + a n / (a + n) (mean_A - mean_BC)^2 half the width of what can be is
+at most sqrt(n / (a (a + n))) (sqrt(G - F(A)) + sqrt(F(A))) / 2 <= sqrt(G n / (2 a (a + n))), and
+n <= a / k, G <= (b^2 - 1) F(BC), F(BC) <= (a + n) variance: at most sqrt((1 + 1/(2 k))) / k of a
+standard deviation, which is below epsilon.
+
+The space. Right after combining, each two neighbours fail (1): with b^-1 times as many events, or
+as much F, newer than both. From 1 to N' events, and (units being whole) from 1/2 to N' R^2 / 4 for
+F once it is not 0, there are at most so many steps, each of two buckets.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import nextafter, sqrt
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.synopses.core import faults
+from slidestat.synopses.core.batch import BatchResult
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.estimate import Estimate
+from slidestat.synopses.core.keyed import keyed_batch
+from slidestat.synopses.core.parameters import MAX_DECIMALS, MAX_SPAN, MIN_EPSILON
+from slidestat.synopses.core.stored import asking, moving
+from slidestat.synopses.core.stored_values import NO_VALUES, StoredSynopsis
+from slidestat.synopses.core.wire import VERSION
+from slidestat.synopses.exponential_histogram.codec import Integers
+from slidestat.synopses.exponential_histogram.kernel import Floats
+from slidestat.synopses.moments.moments import COUNT, ROWS, add, squared_deviations
+from slidestat.synopses.moments.spread_codec import (
+    BUCKET_ROWS,
+    DECIMALS,
+    FIRST,
+    HEAD_SIZE,
+    KEPT,
+    MAX_PARTS,
+    MIN_PARTS,
+    NEWEST,
+    NOW,
+    PARTS,
+    SPAN,
+    STATE_SIZE,
+    read,
+)
+from slidestat.synopses.moments.spread_kernel import DEVIATION, MEAN, STATISTICS, VARIANCE, run
+
+_FOR_ROUNDING = 1 + Fraction(1, 1 << 40)
+
+
+def _off(parts: int) -> Fraction:
+    """Return (b^3 - 1) / (b^3 + 1) for b = 1 + 1 / parts, rounding included."""
+    widest = Fraction(parts + 1, parts) ** 3 * _FOR_ROUNDING
+    return (widest - 1) / (widest + 1)
+
+
+@lru_cache
+def _parts(epsilon: float) -> int:
+    # kept, as every batch asks for it, and the search in fractions takes half a millisecond
+    low, high = MIN_PARTS, MAX_PARTS
+    allowed = Fraction(epsilon)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _off(middle) <= allowed else (middle + 1, high)
+    return low
+
+
+@dataclass(frozen=True)
+class SpreadParameters:
+    """Mean, variance and standard deviation of values over windows of up to `span`.
+
+    epsilon: largest relative error of the variance wanted, 10^-6 to 1/2. span: longest window
+    kept, 1 to 2^53, in the unit of the event times. decimals: of the values that are kept, 0 to 9.
+    Raises SynopsisError for anything else.
+    """
+
+    epsilon: float
+    span: int
+    decimals: int = 3
+
+    def __post_init__(self) -> None:
+        if not (MIN_EPSILON <= self.epsilon <= 0.5):
+            raise SynopsisError(f"epsilon must be from 1e-06 to 0.5, not {self.epsilon!r}")
+        for name, number, least, most in (
+            ("span", self.span, 1, MAX_SPAN),
+            ("decimals", self.decimals, 0, MAX_DECIMALS),
+        ):
+            whole = isinstance(number, int) and not isinstance(number, bool)
+            if not whole or not (least <= number <= most):
+                raise SynopsisError(
+                    f"{name} must be a whole number from {least} to {most}, not {number!r}"
+                )
+
+    @property
+    def parts(self) -> int:
+        """The k of the proof: the least whose error is at most epsilon."""
+        return _parts(self.epsilon)
+
+    @property
+    def relative_error(self) -> float:
+        """The promise for the variance, at most epsilon."""
+        return _up(_off(self.parts))
+
+    @property
+    def relative_error_of_deviation(self) -> float:
+        """The promise for the standard deviation, about half of that."""
+        error = self.relative_error
+        return nextafter(error / (1 + sqrt(1 - error * error)) * (1 + 2.0**-50), 1)
+
+    @property
+    def mean_error_in_deviations(self) -> float:
+        """The promise for the mean, as a share of the window's standard deviation."""
+        k = self.parts
+        return nextafter(sqrt(1 + 0.5 / k) / k * (1 + 2.0**-38), 1)
+
+
+def _up(share: Fraction) -> float:
+    """Return a double that is not below `share`."""
+    near = float(share)
+    return near if Fraction(near) >= share else nextafter(near, 1)
+
+
+class SpreadResult(NamedTuple):
+    """What a batch left: the new state of each group, and the answers, as `BatchResult` has them.
+
+    The states of all three are the same ones.
+    """
+
+    states: list[bytes]
+    mean: BatchResult
+    variance: BatchResult
+    deviation: BatchResult
+
+
+def run_spread_batch(
+    parameters: SpreadParameters,
+    states: Sequence[bytes | None],
+    starts: npt.ArrayLike,
+    times: npt.ArrayLike,
+    values: npt.ArrayLike,
+    query_starts: npt.ArrayLike,
+    query_times: npt.ArrayLike,
+    spans: npt.ArrayLike,
+    advances: npt.ArrayLike | None = None,
+) -> SpreadResult:
+    """Feed and ask many synopses at once, one a group (key); `keyed_batch` describes the columns.
+
+    A query at q sees the state and the events with time < q, in the window [q - span, q), and
+    leaves no trace. Raises SynopsisError, and changes nothing, for bytes that are not a state of
+    these parameters, for times or queries that go back, for values that are not finite or more
+    than 2^40 units, and for windows whose magnitudes come to more than 2^60 units. Cost: O(bytes
+    in + events + queries * buckets + bytes out), amortised.
+    """
+    batch = keyed_batch(
+        parameters.span,
+        states,
+        starts,
+        times,
+        values,
+        query_starts,
+        query_times,
+        spans,
+        advances,
+    )
+    head = np.empty(HEAD_SIZE, np.int64)
+    head[PARTS] = parameters.parts
+    head[SPAN] = parameters.span
+    head[DECIMALS] = parameters.decimals
+    shape = (STATISTICS, 3, len(batch.query_times), len(batch.spans))
+    answers: Floats = np.empty(shape, np.float64)
+    new = batch.run(run, head, batch.values, answers)
+    of = [BatchResult(new, answers[i, 0], answers[i, 1], answers[i, 2]) for i in range(STATISTICS)]
+    return SpreadResult(new, of[MEAN], of[VARIANCE], of[DEVIATION])
+
+
+class Spread(StoredSynopsis[SpreadParameters]):
+    """Mean, variance and standard deviation of one stream, over any window up to the span.
+
+    >>> from slidestat.synopses import Spread, SpreadParameters
+    >>> delays = Spread.create(SpreadParameters(epsilon=0.1, span=60_000))
+    >>> delays.insert([1_000, 2_000, 50_000], [-4.0, 2.0, 8.0])
+    >>> delays.mean(60_000).estimate, delays.variance(60_000).estimate
+    (2.0, 24.0)
+    """
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Spread":
+        """Read what `to_bytes` wrote; raises SynopsisError for anything else.
+
+        The parameters' epsilon is then the promised error, which may be below the one once asked
+        for. Cost: O(len(data)).
+        """
+        head, state, _ = _read(data)
+        epsilon = max(MIN_EPSILON, _up(_off(int(head[PARTS]))))
+        parameters = SpreadParameters(epsilon, int(head[SPAN]), int(head[DECIMALS]))
+        return cls(parameters, bytes(data), int(state[NOW]))
+
+    def mean(self, n: int, now: int | None = None) -> Estimate:
+        """Answer for the window [now - n, now), 1 <= n <= span; `now` is the synopsis's if None.
+
+        NaN, three times, for an empty window. A later `now` is a look ahead that changes nothing;
+        an earlier one raises SynopsisError. Cost: O(bytes).
+        """
+        return self._ask(MEAN, n, now)
+
+    def variance(self, n: int, now: int | None = None) -> Estimate:
+        """The same for the mean squared deviation from the mean (population variance)."""
+        return self._ask(VARIANCE, n, now)
+
+    def deviation(self, n: int, now: int | None = None) -> Estimate:
+        """The same for the standard deviation, the root of the variance."""
+        return self._ask(DEVIATION, n, now)
+
+    def query(self, n: int, now: int | None = None) -> Estimate:
+        """The variance: what the synopsis is made for."""
+        return self.variance(n, now)
+
+    def buckets(self) -> list[tuple[int, int, int]]:
+        """Return the live buckets, oldest to newest: events, times of the oldest and the newest."""
+        _, state, buckets = _read(self._data)
+        columns = buckets[:, : int(state[KEPT])]
+        rows = (columns[COUNT].tolist(), columns[FIRST].tolist(), columns[NEWEST].tolist())
+        return list(zip(*rows, strict=True))
+
+    def check(self) -> None:
+        """Raise SynopsisError unless each bucket of several times keeps (2) and its size.
+
+        Cost: O(buckets).
+        """
+        head, state, buckets = _read(self._data)
+        parts = int(head[PARTS])
+        most = (1 + 1 / parts) ** 2 * (1 + 2.0**-40)
+        sums = np.zeros((ROWS, 1), np.int64)
+        for i in range(int(state[KEPT]) - 1, -1, -1):
+            newer, before = int(sums[COUNT, 0]), squared_deviations(sums, 0)
+            add(sums, 0, buckets, i)
+            if buckets[FIRST, i] == buckets[NEWEST, i]:
+                continue
+            if int(buckets[COUNT, i]) * parts > newer:
+                raise SynopsisError(f"{buckets[COUNT, i]} events are too many behind {newer}")
+            if squared_deviations(sums, 0) > most * before:
+                raise SynopsisError(f"bucket {i} deviates too much from the events after it")
+
+    def _ask(self, statistic: int, n: int, now: int | None) -> Estimate:
+        asked = asking(NO_VALUES, self._at(now), n)
+        result = run_spread_batch(self._parameters, [self._data], *asked)
+        return (result.mean, result.variance, result.deviation)[statistic].only()
+
+    def _moved(self, times: Integers, values: Floats, to: Integers | None) -> bytes:
+        columns = moving(times, values, to)
+        return run_spread_batch(self._parameters, [self._data], *columns).states[0]
+
+
+def _read(data: bytes) -> tuple[Integers, Integers, Integers]:
+    """Decode `data`; returns what it was made with, its numbers, and its buckets."""
+    array = np.frombuffer(bytearray(data), np.uint8)
+    head = np.empty(HEAD_SIZE, np.int64)
+    state = np.empty(STATE_SIZE, np.int64)
+    empty = np.empty((BUCKET_ROWS, 0), np.int64)
+    fault, number, buckets = read(array, 0, len(array), head, state, empty)
+    if fault != faults.OK:
+        raise faults.synopsis_error(fault, int(number), VERSION, -1)
+    return head, state, buckets

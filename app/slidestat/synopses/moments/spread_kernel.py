@@ -1,0 +1,298 @@
+"""Mean, variance and standard deviation of a window: the kernels of `spread.py`, which proves them.
+
+A bucket is what some neighbouring events came to: their exact moments, and the times of its oldest
+and its newest event. Events of one time that meet while the newest bucket has that time alone share
+a bucket: no window parts them. Buckets are combined by `_compact`, every so many new buckets (as
+many as there were after the last time, at least 32): a schedule of the events alone.
+
+In memory a bucket is a column: rows of moments.py, then NEWEST and FIRST; oldest to newest.
+"""
+
+import numpy as np
+
+from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.keyed import stretch, with_room
+from slidestat.synopses.core.wire import Bytes
+from slidestat.synopses.exponential_histogram.codec import TIME_MIN, Integers
+from slidestat.synopses.exponential_histogram.kernel import Floats
+from slidestat.synopses.moments.moments import (
+    COUNT,
+    MAX_COUNT,
+    MAX_MAGNITUDES,
+    ROWS,
+    add,
+    difference_of_means,
+    mean,
+    put,
+    set_unit,
+    squared_deviations,
+    to_unit,
+)
+from slidestat.synopses.moments.spread_codec import (
+    BUCKET_ROWS,
+    DECIMALS,
+    EVENTS,
+    FIRST,
+    HEAD_SIZE,
+    INEXACT,
+    KEPT,
+    LEAST_STEP,
+    LEFT,
+    MAGNITUDES,
+    NEWEST,
+    NOW,
+    OLDEST,
+    PARTS,
+    STATE_SIZE,
+    clear,
+    expire,
+    read,
+    room_for,
+    write,
+)
+
+MEAN, VARIANCE, DEVIATION = 0, 1, 2
+STATISTICS = 3
+
+_ROUNDING = 2.0**-46
+"""Outward rounding: covers what a few dozen operations on doubles lose."""
+
+_UNIT_ROUNDING = 2.0**-48
+"""The same for a difference of means, in units."""
+
+_HALF_UNIT = 0.5 + 2.0**-12
+"""How far a value may be from its unit."""
+
+_NAN = float("nan")
+_AFTER_ALL = (1 << 63) - 1
+
+
+@kernel
+def _compact(head: Integers, state: Integers, buckets: Integers) -> None:
+    """Combine neighbours, from new to old, where the events newer than both outweigh them."""
+    parts = head[PARTS]
+    newer = np.zeros((ROWS, 1), np.int64)
+    pair = np.zeros((ROWS, 1), np.int64)
+    both = np.zeros((ROWS, 1), np.int64)
+    spread = 0.0
+    at = state[KEPT] - 1
+    for i in range(state[KEPT] - 2, state[OLDEST] - 1, -1):
+        if newer[COUNT, 0] > 0:
+            put(both, 0, buckets, at)
+            add(both, 0, buckets, i)
+            if both[COUNT, 0] <= newer[COUNT, 0] // parts:
+                put(pair, 0, both, 0)
+                add(pair, 0, newer, 0)
+                if squared_deviations(pair, 0) * parts <= spread * (parts + 1):
+                    put(buckets, at, both, 0)
+                    buckets[FIRST, at] = buckets[FIRST, i]
+                    continue
+        add(newer, 0, buckets, at)
+        spread = squared_deviations(newer, 0)
+        at -= 1
+        put(buckets, at, buckets, i)
+        buckets[NEWEST, at] = buckets[NEWEST, i]
+        buckets[FIRST, at] = buckets[FIRST, i]
+    state[OLDEST] = at
+
+
+@kernel
+def _absorb(
+    head: Integers,
+    scale: int,
+    state: Integers,
+    buckets: Integers,
+    times: Integers,
+    values: Floats,
+    first: int,
+    last: int,
+) -> tuple[int, int, Integers]:
+    """Take in the events first..last - 1; return (fault, its event, the buckets)."""
+    single = np.zeros((ROWS, 1), np.int64)
+    for event in range(first, last):
+        time = times[event]
+        unit, exact, fits = to_unit(values[event], scale)
+        if not fits:
+            return faults.TOO_MANY_UNITS, event, buckets
+        if not exact:
+            state[INEXACT] = 1
+        expire(head, state, buckets, max(state[NOW], time + 1))
+        state[EVENTS] += 1
+        state[MAGNITUDES] += abs(unit)
+        if state[EVENTS] > MAX_COUNT or state[MAGNITUDES] > MAX_MAGNITUDES:
+            return faults.MOMENTS_TOO_LARGE, event, buckets
+        set_unit(single, 0, unit)
+        newest = state[KEPT] - 1
+        if (
+            newest >= state[OLDEST]
+            and buckets[NEWEST, newest] == time
+            and buckets[FIRST, newest] == time
+        ):
+            add(buckets, newest, single, 0)
+            continue
+        if state[KEPT] == buckets.shape[1]:
+            live = state[KEPT] - state[OLDEST]
+            moved = np.empty((BUCKET_ROWS, max(2 * live, 2 * LEAST_STEP)), np.int64)
+            moved[:, :live] = buckets[:, state[OLDEST] : state[KEPT]]
+            buckets = moved
+            state[OLDEST] = 0
+            state[KEPT] = live
+        put(buckets, state[KEPT], single, 0)
+        buckets[NEWEST, state[KEPT]] = time
+        buckets[FIRST, state[KEPT]] = time
+        state[KEPT] += 1
+        state[LEFT] -= 1
+        if state[LEFT] == 0:
+            _compact(head, state, buckets)
+            state[LEFT] = max(LEAST_STEP, state[KEPT] - state[OLDEST])
+    return faults.OK, 0, buckets
+
+
+@kernel
+def _suffixes(state: Integers, buckets: Integers) -> Integers:
+    """Return the moments of the newest 0, 1, 2, ... buckets, as columns."""
+    live = state[KEPT] - state[OLDEST]
+    sums = np.zeros((ROWS, live + 1), np.int64)
+    for i in range(live):
+        put(sums, i + 1, sums, i)
+        add(sums, i + 1, buckets, state[KEPT] - 1 - i)
+    return sums
+
+
+@kernel
+def _bounds(
+    head: Integers, state: Integers, buckets: Integers, sums: Integers, start: int, found: Floats
+) -> None:
+    """Write found[statistic, 0..2], in units, for the events from time `start` on: a search."""
+    low = 0
+    high = state[KEPT] - state[OLDEST]
+    while low < high:
+        middle = (low + high) >> 1
+        if buckets[NEWEST, state[KEPT] - 1 - middle] >= start:
+            low = middle + 1
+        else:
+            high = middle
+    if low == 0:
+        found[:, :] = _NAN
+        return
+    cut = state[KEPT] - low
+    half = _HALF_UNIT if state[INEXACT] != 0 else 0.0
+    if buckets[FIRST, cut] >= start:
+        count = float(sums[COUNT, low])
+        least = largest = squared_deviations(sums, low) / count
+        center = mean(sums, low)
+        reach = abs(center) * _ROUNDING
+    else:
+        # 1..b - 1 of the b events of the bucket `cut` are in the window, with all a newer ones
+        newer = float(sums[COUNT, low - 1])
+        size = float(buckets[COUNT, cut])
+        least = squared_deviations(sums, low - 1) / (newer + size - 1.0)
+        largest = squared_deviations(sums, low) / (newer + 1.0)
+        apart = difference_of_means(buckets, cut, sums, low - 1)
+        one = apart / (newer + 1.0)
+        all_but_one = apart * ((size - 1.0) / (newer + size - 1.0))
+        own = squared_deviations(buckets, cut)
+        sway = 0.5 * np.sqrt(own * (size / (newer * (newer + size))))
+        base = mean(sums, low - 1)
+        center = base + 0.5 * (one + all_but_one)
+        reach = 0.5 * abs(all_but_one - one) + sway
+        reach += (abs(base) + abs(center) + reach) * _ROUNDING + _UNIT_ROUNDING
+    scale = 10.0 ** head[DECIMALS]
+    found[MEAN, 0] = center / scale
+    found[MEAN, 1] = (center - reach - half) / scale
+    found[MEAN, 2] = (center + reach + half) / scale
+    for i in (1, 2):
+        out = abs(found[MEAN, i]) * _ROUNDING
+        found[MEAN, i] += out if i == 2 else -out
+    narrow = np.sqrt(least)
+    wide = np.sqrt(largest)
+    found[DEVIATION, 0] = _between(narrow, wide) / scale
+    found[DEVIATION, 1] = max(0.0, narrow - half) * (1.0 - _ROUNDING) / scale
+    found[DEVIATION, 2] = (wide + half) * (1.0 + _ROUNDING) / scale
+    found[VARIANCE, 0] = _between(least, largest) / scale / scale
+    if half > 0.0:
+        least = max(0.0, narrow - half) ** 2
+        largest = (wide + half) ** 2
+    found[VARIANCE, 1] = least * (1.0 - _ROUNDING) / scale / scale
+    found[VARIANCE, 2] = largest * (1.0 + _ROUNDING) / scale / scale
+
+
+@kernel
+def _between(least: float, largest: float) -> float:
+    """Return the number that is off by the same share from both."""
+    if least == largest:
+        return least
+    return 2.0 * least * (largest / (least + largest))
+
+
+@kernel
+def run(
+    head: Integers,
+    arena: Bytes,
+    offsets: Integers,
+    starts: Integers,
+    times: Integers,
+    values: Floats,
+    query_starts: Integers,
+    query_times: Integers,
+    spans: Integers,
+    advances: Integers,
+    answers: Floats,
+) -> tuple[int, int, int, int, Bytes, Integers]:
+    """Run each group's events and queries in time order; `keyed_batch` says what the arrays hold.
+
+    answers[statistic, 0..2, query, span] receives estimate, lower and upper. Returns (fault,
+    group, its two numbers, new arena, its offsets).
+    """
+    groups = len(starts) - 1
+    scale = 10 ** head[DECIMALS]
+    read_with = np.empty(HEAD_SIZE, np.int64)
+    state = np.empty(STATE_SIZE, np.int64)
+    buckets = np.empty((BUCKET_ROWS, LEAST_STEP), np.int64)
+    found = np.empty((STATISTICS, 3), np.float64)
+    out = np.empty(len(arena) + 64 * groups + 64, np.uint8)
+    ends = np.zeros(groups + 1, np.int64)
+    end = 0
+    for group in range(groups):
+        clear(state)
+        if offsets[group] < offsets[group + 1]:
+            fault, number, buckets = read(
+                arena, offsets[group], offsets[group + 1], read_with, state, buckets
+            )
+            if fault != faults.OK:
+                return fault, group, number, wire.VERSION, out, ends
+            for i in range(HEAD_SIZE):
+                if read_with[i] != head[i]:
+                    return faults.OTHER_SETTINGS, group, 0, 0, out, ends
+        event = starts[group]
+        asked = state[NOW]
+        for query in range(query_starts[group], query_starts[group + 1] + 1):
+            is_query = query < query_starts[group + 1]
+            until = query_times[query] if is_query else _AFTER_ALL
+            if until < asked or (is_query and until > -TIME_MIN):
+                return faults.QUERY_WENT_BACK, group, until, asked, out, ends
+            fault, number, now = stretch(times, event, starts[group + 1], until, state[NOW])
+            if fault != faults.OK:
+                return fault, group, number, now, out, ends
+            fault, where, buckets = _absorb(
+                head, scale, state, buckets, times, values, event, number
+            )
+            if fault != faults.OK:
+                return fault, group, where, 0, out, ends
+            event = number
+            state[NOW] = now
+            if is_query:
+                asked = until
+                sums = _suffixes(state, buckets)
+                for k in range(len(spans)):
+                    _bounds(head, state, buckets, sums, until - spans[k], found)
+                    answers[:, :, query, k] = found
+        if advances[group] > TIME_MIN:
+            if advances[group] < state[NOW]:
+                return faults.TIME_WENT_BACK, group, advances[group], state[NOW], out, ends
+            state[NOW] = advances[group]
+        out = with_room(out, end, room_for(state))
+        end = write(out, end, head, state, buckets)
+        ends[group + 1] = end
+    return faults.OK, 0, 0, 0, out, ends

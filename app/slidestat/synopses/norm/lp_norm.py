@@ -1,0 +1,453 @@
+"""The L_p norm, 1 <= p <= 2, of how much each item came to, over any window n <= N.
+
+Source: Datar, Gionis, Indyk, Motwani 2002, section 5.1; Indyk 2000 (p-stable sketches). With a_i
+the weights of item i in the window, added up, the norm is (sum of a_i^p)^(1/p): for p = 1 all there
+is, for p = 2 the root of the self-join's size. f = norm^p qualifies for composition.py, of order p:
+weights being positive, (a + b)^p >= a^p + b^p gives P3, and Minkowski's inequality P4.
+
+Contract, with n tried once, of a stream that does not know the seed: with a probability of at least
+1 - delta, lower <= exact <= upper. A window of events that no merged bucket holds
+(the newest event, and some dozens more between two merges) is known exactly, and so is nothing (0).
+The estimate is made to be within epsilon * exact with the same probability; that rests on merging
+by rough sizes, so it is measured, not proven, while the bounds are proven. For p = 1 no chance is
+left: the sketch is the sum itself, and both always hold.
+
+Why the bounds hold. Each row j of a sketch is x_j, the sum of a_i v_ij with v_ij p-stable
+(stable.py), which has the law of norm * v. So the number of rows with |x_j| <= norm * q_u is
+binomial, of `rows` and u, where q_u is the u-quantile of |v|: below `low` of them, or `high` and
+more, with a probability of at most delta / 2 each. So |x|_(low) / q_u <= norm of what is surely in
+the window, and |x|_(high) / q_u >= norm of what may be, each but for delta / 2: exact for any p,
+with no constant unknown. u is moved by 2^-9 against us: draws are in steps of 2^-10 of chance and
+1/256. Which buckets are merged is decided by 32 rows of their own that never answer: so what is
+asked does not depend on the rows that answer, and no union over all that might have been asked is
+needed.
+
+What 2^24 cuts off: an item's draw is cut with a chance of about 2^(-24 p), so for p near 1 and
+millions of different items, u is off by that times their number.
+
+Space: 32 + rows numbers for each merged bucket, rows about (c / epsilon)^2 log(1 / delta), buckets
+about (4 / epsilon)^p log(weight): a norm to 10 % is a megabyte, one to 50 % some kilobytes; the
+card has figures. Update: (32 + rows) draws an event, amortised; query: as many for each bucket of
+one event. Order: times must not fall. Windows of the last n events: number the events and give the
+numbers as times. Merge: not offered (the sketches of equal seeds would add up).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import fsum, log, log1p
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core.batch import (
+    NO_QUERIES,
+    BatchResult,
+    integers,
+    slices,
+    targets,
+    windows,
+)
+from slidestat.synopses.core.envelope import numbers, opened, varint
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.estimate import Estimate
+from slidestat.synopses.core.keyed import stretch
+from slidestat.synopses.core.parameters import MAX_SPAN
+from slidestat.synopses.core.stored import Stored
+from slidestat.synopses.exponential_histogram.codec import TIME_MAX, TIME_MIN, Integers
+from slidestat.synopses.exponential_histogram.kernel import Floats
+from slidestat.synopses.norm import composition, composition_codec, stable
+from slidestat.synopses.norm.composition import MAX_WEIGHT, Buckets, Function
+
+LP_NORM = 15
+
+_PARTS = 1_000_000
+_DECIDING = 32
+_MAX_ROWS = 1 << 15
+_SLACK = 2.0**-9
+_OUTWARD = 2.0**-40
+_AFTER_ALL = (1 << 63) - 1
+
+
+@dataclass(frozen=True)
+class LpNormParameters:
+    """An L_p norm over windows of up to `span`.
+
+    p: 1, or from 1.05 to 2. epsilon: relative error wanted, 0.05 to 0.9. delta: the chance of a
+    miss, 10^-6 to 0.5 (there is none for p = 1). All three are taken as whole millionths. span:
+    longest window kept, 1 to 2^53, in the unit of the event times. seed: 0 to 2^62 - 1. Raises
+    SynopsisError for anything else.
+    """
+
+    p: float
+    epsilon: float
+    delta: float
+    span: int
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, share, least, most in (
+            ("p", self.p, 1, 2),
+            ("epsilon", self.epsilon, 0.05, 0.9),
+            ("delta", self.delta, 1e-6, 0.5),
+        ):
+            if not (least <= share <= most) or round(share * _PARTS) / _PARTS != share:
+                raise SynopsisError(
+                    f"{name} must be from {least} to {most}, in whole millionths, not {share!r}"
+                )
+        if 1 < self.p < 1.05:
+            raise SynopsisError(f"p must be 1, or from 1.05 to 2, not {self.p!r}")
+        for name, number, least, most in (
+            ("span", self.span, 1, MAX_SPAN),
+            ("seed", self.seed, 0, (1 << 62) - 1),
+        ):
+            whole = isinstance(number, int) and not isinstance(number, bool)
+            if not whole or not (least <= number <= most):
+                raise SynopsisError(
+                    f"{name} must be a whole number from {least} to {most}, not {number!r}"
+                )
+        if self.p > 1 and _rows(self.p, self.epsilon, self.delta)[0] == _MAX_ROWS:
+            raise SynopsisError(
+                f"epsilon or delta must be larger: {self.epsilon!r} and {self.delta!r} ask for "
+                f"sketches of {_MAX_ROWS} rows or more"
+            )
+
+    @property
+    def beta(self) -> float:
+        """The share that a merged bucket has of what is newer, at most: half of epsilon's room."""
+        ratio = (1 + self.epsilon) / (1 - self.epsilon)
+        root: float = ratio if self.p == 1 else ratio**0.5
+        return float((root - 1) ** self.p)
+
+    @property
+    def rows(self) -> int:
+        """How many rows answer."""
+        return 0 if self.p == 1 else _rows(self.p, self.epsilon, self.delta)[0]
+
+    @property
+    def settings(self) -> bytes:
+        """The same, as it stands in bytes."""
+        shares = (self.p - 1, self.epsilon, self.delta)
+        whole = (self.span, *(round(share * _PARTS) for share in shares), self.seed)
+        return b"".join(map(varint, whole))
+
+
+def _ranks(rows: int, u: float, delta: float) -> tuple[int, int]:
+    """Return the ranks low and high of the proof: 0, or above `rows`, if there is none."""
+    k = np.arange(rows + 1)
+    factorials = np.cumsum(np.log(np.maximum(k, 1)))
+    choose = factorials[-1] - factorials - factorials[::-1]
+    below = np.cumsum(np.exp(choose + k * log(u - _SLACK) + (rows - k) * log1p(_SLACK - u)))
+    pmf = np.exp(choose + k * log(u + _SLACK) + (rows - k) * log1p(-u - _SLACK))
+    above = np.cumsum(pmf[::-1])[::-1]
+    low = int(np.count_nonzero(below <= delta / 2))
+    high = rows + 1 - int(np.count_nonzero(above <= delta / 2))
+    return low, high
+
+
+@lru_cache(maxsize=64)
+def _rows(p: float, epsilon: float, delta: float) -> tuple[int, int, int]:
+    """Return the least rows (a multiple of 4) whose bounds are as near as wanted, and the ranks.
+
+    Wanted is that the quantiles at which the two bounds are expected are within half of epsilon's
+    room, the root of (1 + epsilon) / (1 - epsilon), of each other.
+    """
+    u = _level(p)
+    room = ((1 + epsilon) / (1 - epsilon)) ** 0.5
+
+    def near(rows: int) -> bool:
+        low, high = _ranks(rows, u, delta)
+        if low < 1 or high > rows:
+            return False
+        a, b = stable.quantile(p, [1 - low / (rows + 1), 1 - high / (rows + 1)])
+        return bool(b <= a * room)
+
+    few, many = 1, _MAX_ROWS // 4
+    while few < many:
+        middle = (few + many) // 2
+        few, many = (few, middle) if near(4 * middle) else (middle + 1, many)
+    return (4 * few, *_ranks(4 * few, u, delta))
+
+
+def _level(p: float) -> float:
+    """Return the u at which |x| is looked at: near the one that tells the norm best."""
+    return 0.5 + 0.35 * (p - 1)
+
+
+class Weight(Function):
+    """p = 1: the sum of the weights, its own sketch."""
+
+    order = 1.0
+    width = 1
+
+    def sketches(self, items: Integers, weights: Integers) -> Integers:  # noqa: ARG002
+        """Return the weights."""
+        return weights[:, None]
+
+    def sizes(self, sketches: Integers) -> Floats:
+        """Return the sums."""
+        return sketches[:, 0].astype(np.float64)
+
+    def bounds(self, inner: Integers, outer: Integers) -> tuple[float, float, float]:
+        """Return (estimate, lower, upper)."""
+        low, high = float(inner[0]), float(outer[0])
+        return _between(low, high), low, high
+
+
+class StableRows(Function):
+    """1 < p <= 2: rows of p-stable sums, the first 32 to decide with, the others to answer with."""
+
+    def __init__(self, parameters: LpNormParameters) -> None:
+        self.order = parameters.p
+        rows, self._low, self._high = _rows(parameters.p, parameters.epsilon, parameters.delta)
+        self.width = _DECIDING + rows
+        self._seed = parameters.seed
+        self._table = stable.table(parameters.p)
+        u = _level(parameters.p)
+        self._quantile = float(stable.quantile(parameters.p, 1 - u)) * stable.UNIT
+        self._deciding_rank = round(u * _DECIDING) - 1
+        self._middle = round(u * rows) - 1
+
+    def sketches(self, items: Integers, weights: Integers) -> Integers:
+        """Return weight * draw for each row."""
+        return stable.sketches(
+            self._table,
+            self._seed,
+            np.ascontiguousarray(items),
+            np.ascontiguousarray(weights),
+            self.width,
+        )
+
+    def sizes(self, sketches: Integers) -> Floats:
+        """Return norm^p as the deciding rows have it."""
+        rank = self._deciding_rank
+        found = np.partition(np.abs(sketches[:, :_DECIDING]), rank, axis=1)[:, rank]
+        sizes: Floats = (found / self._quantile) ** self.order
+        return sizes
+
+    def bounds(self, inner: Integers, outer: Integers) -> tuple[float, float, float]:
+        """Return (estimate, lower, upper) of the norm, by the rows that answer."""
+        of_inner = np.sort(np.abs(inner[_DECIDING:])) / self._quantile
+        of_outer = np.sort(np.abs(outer[_DECIDING:])) / self._quantile
+        low = float(of_inner[self._low - 1]) * (1 - _OUTWARD)
+        high = max(low, float(of_outer[self._high - 1]) * (1 + _OUTWARD))
+        estimate = _between(float(of_inner[self._middle]), float(of_outer[self._middle]))
+        return min(max(estimate, low), high), low, high
+
+
+@lru_cache(maxsize=64)
+def _function(parameters: LpNormParameters) -> Weight | StableRows:
+    return Weight() if parameters.p == 1 else StableRows(parameters)
+
+
+def _between(low: float, high: float) -> float:
+    return low if low == high else 2 * low * (high / (low + high))
+
+
+def _exact(p: float, items: Integers, weights: Integers) -> tuple[float, float, float]:
+    _, places = np.unique(items, return_inverse=True)
+    totals = np.zeros(len(items), np.int64)
+    np.add.at(totals, places, weights)
+    if p == 1:
+        norm = float(totals.sum())
+        return norm, norm, norm
+    norm = fsum(float(total) ** p for total in totals.tolist()) ** (1 / p)
+    return norm, norm * (1 - _OUTWARD), norm * (1 + _OUTWARD)
+
+
+def _run_group(
+    parameters: LpNormParameters,
+    state: bytes | None,
+    times: Integers,
+    items: Integers,
+    weights: Integers,
+    query_times: Integers,
+    spans: Integers,
+    advance: int,
+    answers: Floats,
+) -> bytes:
+    function, settings, span = _function(parameters), parameters.settings, parameters.span
+    buckets = (
+        composition_codec.read(state, LP_NORM, settings, span, function.width)
+        if state
+        else Buckets(function.width)
+    )
+    event = 0
+    asked = buckets.now
+    for query, until in enumerate([*query_times.tolist(), _AFTER_ALL]):
+        is_query = query < len(query_times)
+        if until < asked or (is_query and until > TIME_MAX + 1):
+            raise faults.synopsis_error(faults.QUERY_WENT_BACK, until, asked, -1)
+        fault, stop, now = stretch(times, event, len(times), until, buckets.now)
+        if fault != faults.OK:
+            raise faults.synopsis_error(fault, int(stop), int(now), -1)
+        mine = slice(event, stop)
+        composition.absorb(
+            function, parameters.beta, span, buckets, times[mine], items[mine], weights[mine]
+        )
+        event = int(stop)
+        if is_query:
+            asked = until
+            for k, n in enumerate(spans.tolist()):
+                window = composition.look(function, buckets, until - n)
+                answers[:, query, k] = (
+                    _exact(parameters.p, window.items, window.weights)
+                    if window.inner is None or window.outer is None
+                    else function.bounds(window.inner, window.outer)
+                )
+    if advance > TIME_MIN:
+        if advance < buckets.now:
+            raise faults.synopsis_error(faults.TIME_WENT_BACK, advance, buckets.now, -1)
+        buckets.now = advance
+    return composition_codec.write(buckets, LP_NORM, settings, span)
+
+
+def run_lp_norm_batch(
+    parameters: LpNormParameters,
+    states: Sequence[bytes | None],
+    starts: npt.ArrayLike,
+    times: npt.ArrayLike,
+    items: npt.ArrayLike,
+    weights: npt.ArrayLike | None,
+    query_starts: npt.ArrayLike,
+    query_times: npt.ArrayLike,
+    spans: npt.ArrayLike,
+    advances: npt.ArrayLike | None = None,
+) -> BatchResult:
+    """Feed and ask many norms, one a group (key), one after the other.
+
+    states, starts, times, query_starts, query_times, spans, advances: as `run_batch` has them.
+    items, weights: int64, one a time; weights from 1 on, or None for 1 each. A query at q sees the
+    state and the events with time < q, in the window [q - span, q), and leaves no trace. However
+    the events are split into batches, the states end in the same bytes.
+
+    Raises SynopsisError, and changes nothing, for bytes that are not a state of these parameters,
+    for times or queries that go back, for weights below 1, and (WindowTooLargeError) where the
+    weights in the span, with older ones in one bucket with them, come to more than 2^30.
+    """
+    groups = len(states)
+    times = integers("times", times)
+    items = integers("items", items)
+    weights = np.ones(len(times), np.int64) if weights is None else integers("weights", weights)
+    if not len(times) == len(items) == len(weights):
+        raise SynopsisError(
+            f"an item and a weight is needed for each time: {len(times)}, not {len(items)} and "
+            f"{len(weights)}"
+        )
+    if bool(np.any((weights < 1) | (weights > MAX_WEIGHT))):
+        raise SynopsisError("weights must be from 1 to 2^30")
+    query_times = integers("query_times", query_times)
+    starts = slices("starts", starts, groups, len(times))
+    query_starts = slices("query_starts", query_starts, groups, len(query_times))
+    spans = windows(spans, parameters.span)
+    moved_to = targets(advances, groups)
+    answers: Floats = np.empty((3, len(query_times), len(spans)), np.float64)
+    new = []
+    for group in range(groups):
+        mine = slice(starts[group], starts[group + 1])
+        asked = slice(query_starts[group], query_starts[group + 1])
+        try:
+            new.append(
+                _run_group(
+                    parameters,
+                    states[group],
+                    times[mine],
+                    items[mine],
+                    weights[mine],
+                    query_times[asked],
+                    spans,
+                    int(moved_to[group]),
+                    answers[:, asked],
+                )
+            )
+        except SynopsisError as error:
+            if groups == 1:
+                raise
+            raise type(error)(f"group {group}: {error}") from None
+    return BatchResult(new, answers[0], answers[1], answers[2])
+
+
+class LpNorm(Stored[LpNormParameters]):
+    """The L_p norm of one stream's items, over any window up to the span.
+
+    >>> from slidestat.synopses import LpNorm, LpNormParameters
+    >>> pages = LpNorm.create(LpNormParameters(p=2, epsilon=0.5, delta=0.05, span=60_000))
+    >>> pages.insert([1_000, 2_000, 50_000], [7, 9, 7], [2, 4, 1])
+    >>> pages.query(60_000).estimate
+    5.0
+    """
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "LpNorm":
+        """Read what `to_bytes` wrote; raises SynopsisError for anything else.
+
+        Cost: O(len(data)).
+        """
+        data = bytes(data)
+        (span, p, epsilon, delta, seed), _ = numbers(opened(data, LP_NORM), wire.BODY, 5)
+        try:
+            parameters = LpNormParameters(
+                (p + _PARTS) / _PARTS, epsilon / _PARTS, delta / _PARTS, span, seed
+            )
+        except SynopsisError:
+            raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1) from None
+        return cls(parameters, data, _read(parameters, data).now)
+
+    def insert(
+        self, times: npt.ArrayLike, items: npt.ArrayLike, weights: npt.ArrayLike | None = None
+    ) -> None:
+        """Take in events: `times` not falling, from `now` - 1 on, an item (int64) for each, and a
+        weight from 1 on, or 1 each. Raises SynopsisError, and takes in nothing, as the batch does.
+        """
+        taken = None if weights is None else np.atleast_1d(weights)
+        self._insert(times, (integers("items", np.atleast_1d(items)), taken))
+
+    def query(self, n: int, now: int | None = None) -> Estimate:
+        """Return the norm of the window [now - n, now), 1 <= n <= span; the norm's now if None.
+
+        A later `now` is a look ahead that changes nothing; an earlier one raises SynopsisError.
+        """
+        at = self._at(now)
+        return run_lp_norm_batch(
+            self._parameters, [self._data], [0, 0], [], [], None, [0, 1], [at], [n]
+        ).only()
+
+    def buckets(self) -> list[tuple[int, int, int]]:
+        """Return the live buckets, oldest to newest: weight, times of the oldest and the newest."""
+        found = _read(self._parameters, self._data)
+        rows = (found.weights.tolist(), found.first.tolist(), found.newest.tolist())
+        return list(zip(*rows, strict=True))
+
+    def check(self) -> None:
+        """Raise SynopsisError unless the merged buckets are small beside what is newer.
+
+        For p = 1, that is invariant 5.1; else sizes are known but roughly, so only the order of the
+        buckets and the promise of the decoder are looked at. Cost: O(buckets).
+        """
+        newer = 0
+        later = self._now - 1
+        for weight, first, newest in reversed(self.buckets()):
+            if not (first <= newest <= later):
+                raise SynopsisError(f"bucket {first}..{newest} is out of order")
+            most = self._parameters.beta * newer * (1 + _OUTWARD)
+            if self._parameters.p == 1 and first < newest and weight > most:
+                raise SynopsisError(f"invariant 5.1 fails: {weight} behind {newer}")
+            newer += weight
+            later = first
+
+    def _no_values(self) -> tuple[Integers, None]:
+        return NO_QUERIES, None
+
+    def _moved(
+        self, times: Integers, values: tuple[Integers, Integers | None], to: Integers | None
+    ) -> bytes:
+        ends = [0, len(times)]
+        return run_lp_norm_batch(
+            self._parameters, [self._data], ends, times, *values, [0, 0], NO_QUERIES, [], to
+        ).states[0]
+
+
+def _read(parameters: LpNormParameters, data: bytes) -> Buckets:
+    width = _function(parameters).width
+    return composition_codec.read(data, LP_NORM, parameters.settings, parameters.span, width)

@@ -1,0 +1,1 @@
+"""Quantiles by rank, of Arasu and Manku."""

@@ -1,0 +1,309 @@
+"""A quantile of a window, from the blocks that cover it: an estimate, and bounds that hold.
+
+Source: Arasu and Manku 2004, lemma 4.2, restated for intervals. Let the window have c events in
+known blocks and u more, of which only 0 <= u <= U and their extremes are known, and let the rank
+asked for be t(u) = max(1, ceil(p (c + u))). For each x, let F(x) be the number of the window's
+events <= x. quantile_layout.py gives low(x) <= F(x) - t <= high(x), for all u that are possible:
+
+- of the u events, none is <= x below their minimum, and all are from their maximum on; u - t(u)
+  never falls and -t(u) never rises with u, so that the ends 0 and U are enough;
+- low and high never fall with x, and change only at stored values.
+
+lower is the first stored value with high >= 0: for a smaller x, F(x) < t, so the quantile is not
+there. upper is the first one with low >= 0: F(upper) >= t. The estimate is the first one with
+low + high >= 0.
+Its rank error: let the width high - low be at most w everywhere. Then F(estimate) - t >= -w / 2;
+and below the estimate, low + high <= -1, so F - t <= high <= (w - 1) / 2: the estimate's own first
+rank is at most t + (w + 1) / 2. So the ranks of the estimate come within (w + 1) / 2 of t, which is
+at most epsilon m by quantile_layout.py. The same way, lower and upper are at most w off.
+
+With random thinning (random_layout.py), S(x) + s and S(x) - s take the place of S(x) and S(x) - D,
+the V of s being that of the blocks with values above x, and cut to 0 and c. Minima are kept, too.
+lower > quantile only if S + s is less than F at the quantile, as the last stored value up to it has
+the same S and s; and upper < quantile only if S - s is more than F just below it, as S - s never
+falls. For the estimate, s is that of all blocks, so that low + high never falls with S: it is more
+than E = (2 s + U + 1) / 2 off only if S is more than s off at the last x with F(x) < t - E, or at
+the first with F(x) >= t + E. It is moved to lower or upper if it is beyond. So bounds and error
+fail only if S is more than s off, on one side, at one of four values that no draw has a say in.
+"""
+
+from math import sqrt
+
+import numpy as np
+
+from slidestat.synopses.blocks.blocks import (
+    BASE,
+    bit_length,
+    left_tail,
+    oldest_kept,
+    phase,
+    trailing_zeros,
+)
+from slidestat.synopses.blocks.columns import Floats, Integers, doubles
+from slidestat.synopses.blocks.feeding import find_start, tail_begin
+from slidestat.synopses.blocks.memory import (
+    DEAD,
+    FINENESS,
+    FRESH,
+    HIGH,
+    KIND,
+    LEVELS,
+    LISTED,
+    LOW,
+    RANDOM_QUANTILES,
+    TAIL,
+    TOTAL,
+    Blocks,
+    fresh_room,
+    kept_facts,
+    kept_rows,
+    waiting_facts,
+    waiting_rows,
+)
+from slidestat.synopses.blocks.quantile_layout import (
+    fresh_weight,
+    fresh_width,
+    kept_weight,
+    kept_width,
+)
+from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.quantiles.random_layout import fresh_spread, kept_spread, likely
+
+PARTS = 1_000_000
+"""A quantile is asked for in whole millionths."""
+
+_HIGHEST = 0x7FF << 52
+_LOWEST = -_HIGHEST - 1
+"""The keys of the infinities, where nothing is known."""
+
+
+@kernel
+def _extremes(
+    head: Integers, state: Integers, blocks: Blocks, since: int, until: int
+) -> tuple[int, int]:
+    """Return (minimum, maximum) of the smallest known blocks around the events since..until - 1."""
+    left = left_tail(state[TOTAL], head[LEVELS])
+    least = _LOWEST
+    most = _HIGHEST
+    for layer in range(BASE, bit_length(left)):
+        complete = left >> layer
+        block = since >> layer
+        if block != (until - 1) >> layer:
+            continue
+        oldest = oldest_kept(left, layer, state[DEAD], head[LEVELS])
+        if block & 1 == 0:
+            if block == complete - 1:
+                least = max(least, waiting_facts(head, blocks, layer)[LOW])
+                most = min(most, waiting_facts(head, blocks, layer)[HIGH])
+        elif oldest <= block < complete:
+            facts = kept_facts(head, blocks, layer, block)
+            least = max(least, facts[LOW])
+            most = min(most, facts[HIGH])
+    return least, most
+
+
+@kernel
+def _add(
+    rows: Integers,
+    size: int,
+    weight: int,
+    maximum: int,
+    width: float,
+    keys: Integers,
+    figures: Floats,
+    at: int,
+) -> int:
+    """Append a block's values and maximum, as `collect` has them."""
+    for i in range(size):
+        keys[at] = rows[i]
+        figures[0, at] = weight
+        figures[1, at] = 0
+        at += 1
+    if width > 0:
+        keys[at] = maximum
+        figures[0, at] = 0
+        figures[1, at] = width
+        at += 1
+    return at
+
+
+@kernel
+def _add_blocks(
+    head: Integers, state: Integers, blocks: Blocks, after: int, keys: Integers, figures: Floats
+) -> int:
+    """Append the blocks from event `after` on; return how many steps there are."""
+    left = left_tail(state[TOTAL], head[LEVELS])
+    fineness, fresh = head[FINENESS], head[FRESH]
+    is_random = head[KIND] == RANDOM_QUANTILES
+    at = 0
+    event = after
+    while event > 0:
+        layer = trailing_zeros(event)
+        if layer < BASE or event + (1 << layer) > left:
+            break
+        block = event >> layer
+        g = phase((left >> layer) - block)
+        width = float(kept_width(layer, g, fineness, fresh))
+        if is_random:
+            width = kept_spread(layer, g, fineness, fresh)
+        facts = kept_facts(head, blocks, layer, block)
+        if is_random:
+            at = _add(facts[LOW : LOW + 1], 1, 0, 0, 0.0, keys, figures, at)
+        rows = kept_rows(head, blocks, layer, block, g)[0]
+        weight = 1 << kept_weight(layer, g, fineness, fresh)
+        at = _add(rows, facts[LISTED], weight, facts[HIGH], width, keys, figures, at)
+        event += 1 << layer
+    for layer in range(bit_length(left) - 1, BASE - 1, -1):
+        complete = left >> layer
+        if complete & 1 == 1 and (complete - 1) << layer >= event:
+            width = float(fresh_width(layer, fresh))
+            if is_random:
+                width = fresh_spread(layer, fresh)
+            facts = waiting_facts(head, blocks, layer)
+            if is_random:
+                at = _add(facts[LOW : LOW + 1], 1, 0, 0, 0.0, keys, figures, at)
+            rows = waiting_rows(head, blocks, layer)[0]
+            weight = 1 << fresh_weight(layer, fresh)
+            at = _add(rows, facts[LISTED], weight, facts[HIGH], width, keys, figures, at)
+    return at
+
+
+@kernel
+def collect(
+    head: Integers,
+    state: Integers,
+    times: Integers,
+    payload: Integers,
+    blocks: Blocks,
+    start: int,
+) -> tuple[Integers, Floats, int, int, int, int]:
+    """Return the steps of a window that starts at time `start`, in the order of their values.
+
+    Returns (keys, figures, c, U, least, most): figures[0] is how many events each key stands for,
+    figures[1] how much of the width, or of V, ends at it; U more events may be in the window, their
+    keys from least to most. Cost: O(steps * log steps).
+    """
+    total = state[TOTAL]
+    left = left_tail(total, head[LEVELS])
+    after, before = find_start(head, state, times, blocks, start)
+    straddling = after - 1 - before
+    room = 2 + total - max(after, tail_begin(head, state))
+    if after < left:
+        for layer in range(BASE, bit_length(left - after)):
+            room += 4 + 2 * fresh_room(head, layer)
+    keys = np.empty(room, np.int64)
+    figures = np.empty((2, room), np.float64)
+    at = 0
+    if after < left:
+        at = _add_blocks(head, state, blocks, after, keys, figures)
+    since = max(after, left)
+    at = _add(payload[since - state[TAIL] :], total - since, 1, 0, 0.0, keys, figures, at)
+    least = most = 0
+    if straddling > 0:
+        least, most = _extremes(head, state, blocks, before + 1, after)
+        for extreme in (least, most):
+            keys[at] = extreme
+            figures[0, at] = 0
+            figures[1, at] = 0
+            at += 1
+    order = np.argsort(keys[:at])
+    ordered = np.empty((2, at), np.float64)
+    for i in range(at):
+        for k in range(2):
+            ordered[k, i] = figures[k, order[i]]
+    return keys[order], ordered, int(total - after), int(straddling), least, most
+
+
+@kernel
+def rank_of(part: int, events: int) -> int:
+    """Return max(1, ceil(part * events / PARTS)), without rounding."""
+    return int(max(1, (part * events + PARTS - 1) // PARTS))
+
+
+@kernel
+def _answer(
+    keys: Integers,
+    figures: Floats,
+    covered: int,
+    straddling: int,
+    least: int,
+    most: int,
+    part: int,
+    factor: float,
+) -> tuple[float, float, float, float]:
+    """Return (estimate, lower, upper, rank error) of the part/PARTS quantile.
+
+    factor: 0 if figures[1] is width, s^2 / V if it is V. Cost: O(steps).
+    """
+    fewest = rank_of(part, covered)
+    most_asked = rank_of(part, covered + straddling)
+    left = float(np.sum(figures[1]))
+    most_s = int(sqrt(left * factor))
+    lower = estimate = -1
+    error = (2 * most_s + straddling + 1) // 2
+    count = 0
+    high_before = -1
+    i = 0
+    while True:
+        key = keys[i]
+        while i < len(keys) and keys[i] == key:
+            count += int(figures[0, i])
+            left -= figures[1, i]
+            i += 1
+        if i == len(keys):
+            left = 0.0  # but for rounding
+        if factor > 0:
+            s = int(sqrt(max(left, 0.0) * factor))
+            low = max(count - s, 0)
+            high = min(count + s, covered)
+            middle = max(count - most_s, 0) + min(count + most_s, covered)
+        else:
+            low = max(count - int(left), 0)
+            high = count
+            middle = low + high
+        high_shift = straddling - most_asked if straddling > 0 and key >= least else -fewest
+        low_shift = -fewest if straddling == 0 or key >= most else -most_asked
+        if lower < 0 and high + high_shift >= 0:
+            lower = i - 1
+        if estimate < 0 and lower >= 0 and middle + low_shift + high_shift >= 0:
+            estimate = i - 1
+            if factor == 0:
+                error = max(0, -low - low_shift, high_before + 1)
+        if low + low_shift >= 0:
+            break
+        high_before = high + high_shift
+    if estimate < 0:
+        estimate = i - 1
+    found = doubles(keys[np.array([estimate, lower, i - 1])])
+    return found[0], found[1], found[2], float(error)
+
+
+@kernel
+def answer_quantiles(
+    head: Integers,
+    shares: Floats,
+    state: Integers,
+    times: Integers,
+    payload: Integers,
+    blocks: Blocks,
+    start: int,
+    parts: Integers,
+    answers: Floats,
+) -> None:
+    """Fill answers[0..3] with (estimate, lower, upper, rank error) of the quantiles `parts`.
+
+    They are of the window that starts at time `start`; NaN if it has no events. The rank error is
+    what is certain of this window (but for a chance of delta, of random thinning): no rank of the
+    estimate is farther from the one asked for. Cost: O(steps * log steps).
+    """
+    factor = likely(shares[1]) if head[KIND] == RANDOM_QUANTILES else 0.0
+    keys, figures, covered, straddling, least, most = collect(
+        head, state, times, payload, blocks, start
+    )
+    if covered + straddling == 0:
+        answers[:] = np.nan
+        return
+    for j in range(len(parts)):
+        found = _answer(keys, figures, covered, straddling, least, most, parts[j], factor)
+        for k in range(4):
+            answers[k, j] = found[k]

@@ -1,0 +1,92 @@
+"""All keys of a batch in one call: quantile summaries and events in, the same and answers out.
+
+`Quantiles` and `RandomQuantiles` are the same for a single key.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.synopses.blocks.columns import Floats, Integers, ordered
+from slidestat.synopses.blocks.parameters import QuantileParameters, RandomQuantileParameters
+from slidestat.synopses.blocks.run import run_blocks
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.quantiles.quantile_answer import PARTS
+
+
+@dataclass(frozen=True)
+class QuantileBatch:
+    """What a batch left: the new state of each group, and an answer for each query.
+
+    estimates, lowers, uppers and rank_errors are float64[queries, spans, quantiles].
+    """
+
+    states: list[bytes]
+    estimates: Floats
+    lowers: Floats
+    uppers: Floats
+    rank_errors: Floats
+
+
+def parts_of(quantiles: npt.ArrayLike) -> Integers:
+    """Return quantiles from 0 to 1 in millionths; raises SynopsisError for any other number."""
+    array = np.atleast_1d(np.asarray(quantiles, np.float64))
+    if array.ndim != 1 or not np.all((array >= 0) & (array <= 1)):
+        raise SynopsisError(f"a quantile must be a number from 0 to 1, not {quantiles!r}")
+    return np.ascontiguousarray(np.rint(array * PARTS), np.int64)
+
+
+def keys_of(values: npt.ArrayLike) -> Integers:
+    """Return finite values as whole numbers of the same order, or raise SynopsisError."""
+    array = np.asarray(values, np.float64)
+    if array.size == 0:
+        array = array.reshape(0)
+    if array.ndim != 1:
+        raise SynopsisError(f"values must be one row of numbers, not {array.shape}")
+    if not np.all(np.isfinite(array)):
+        wrong = float(array[~np.isfinite(array)][0])
+        raise SynopsisError(f"value {wrong!r} has no rank: it must be finite")
+    return ordered(np.ascontiguousarray(array + 0.0))  # -0.0 is 0.0
+
+
+def run_quantile_batch(
+    parameters: QuantileParameters | RandomQuantileParameters,
+    states: Sequence[bytes | None],
+    starts: npt.ArrayLike,
+    times: npt.ArrayLike,
+    values: npt.ArrayLike,
+    query_starts: npt.ArrayLike,
+    query_times: npt.ArrayLike,
+    spans: npt.ArrayLike,
+    quantiles: npt.ArrayLike,
+    advances: npt.ArrayLike | None = None,
+) -> QuantileBatch:
+    """Feed and ask many quantile summaries at once, one a group (key).
+
+    states, starts, times, query_starts, query_times, spans, advances: as `keyed_batch` has them.
+    values: float64, finite, one a time. quantiles: numbers from 0 to 1, taken to the millionth;
+    each query answers for each window and each of them. A query leaves no trace in the state.
+
+    However the events are split into batches, the states end in the same bytes.
+
+    Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
+    parameters, for times or queries that go back, for values that are not finite, and for windows
+    of more than 2^40 events. Cost: O(bytes in + events * log(1/epsilon) + bytes out), and of a
+    query and window O(layers/epsilon * log(1/epsilon)) once, then as much for each quantile.
+    Source: Arasu and Manku 2004.
+    """
+    result = run_blocks(
+        parameters,
+        states,
+        starts,
+        times,
+        keys_of(values),
+        query_starts,
+        query_times,
+        spans,
+        parts_of(quantiles),
+        advances,
+    )
+    return QuantileBatch(result.states, *result.answers)

@@ -1,0 +1,1 @@
+"""A uniform sample of the values of a window."""

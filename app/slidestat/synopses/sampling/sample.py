@@ -1,0 +1,227 @@
+"""A uniform random sample of any window n <= N, for questions that nobody foresaw.
+
+Source: priority sampling, Babcock, Datar, Motwani 2002 ("Sampling from a moving window over
+streaming data"), section 4: each event draws a random priority, and the sample is what has the
+largest ones among the window's events. Contract: without replacement, each set of k of the
+window's events is the sample with equal probability, and a window of at most k events is returned
+whole; with replacement, each of k draws is each event with equal probability, independently. That
+holds for any window, as far as Philox is random; it is the priorities of the events that are
+random, so samples of overlapping windows share events. Space, without replacement: the i-th newest
+event is kept with probability min(1, k / i), independently of the others (a record of ranks), so
+k (1 + H_n - H_k) of n are expected, and at most that plus t but for a probability of
+exp(-t^2 / (2 (mean + t / 3))); with, at most k H_n are expected. Update: O(events + kept)
+priorities a batch (times k with replacement); query the same over what is kept. Order: times must
+not fall. Merge: merge/sample_union.py, a sample of the union.
+
+Chain sampling of the same paper is for windows of the last n events: give the event's number as
+its time, and the window is one of events.
+
+Seeds are parameters, so replays draw the same; two streams with one seed draw the same numbers of
+events. Where samples of several keys are to be independent, give each its own seed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log, sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.synopses.core import faults
+from slidestat.synopses.core.batch import NO_QUERIES, split, windows
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.estimate import Estimate
+from slidestat.synopses.core.keyed import keyed_batch
+from slidestat.synopses.core.parameters import MAX_SPAN
+from slidestat.synopses.core.stored_values import StoredSynopsis
+from slidestat.synopses.core.wire import VERSION
+from slidestat.synopses.exponential_histogram.codec import Integers
+from slidestat.synopses.exponential_histogram.kernel import Floats
+from slidestat.synopses.sampling.sample_kernel import (
+    BITS,
+    EVENTS,
+    HEAD_SIZE,
+    INDEX,
+    KIND,
+    MAX_SIZE,
+    NOW,
+    SEED,
+    SIZE,
+    SPAN,
+    STATE_SIZE,
+    TIME,
+    WITH_REPLACEMENT,
+    WITHOUT_REPLACEMENT,
+    chosen,
+    read,
+    run,
+    sweep,
+)
+
+
+@dataclass(frozen=True)
+class SampleParameters:
+    """A sample of windows of up to `span`.
+
+    size: events in the sample (draws, with replacement), 1 to 2^16. span: longest window kept, 1
+    to 2^53, in the unit of the event times. seed: 0 to 2^63 - 1. Raises SynopsisError for anything
+    else.
+    """
+
+    size: int
+    span: int
+    seed: int
+    replacement: bool = False
+
+    def __post_init__(self) -> None:
+        for name, number, least, most in (
+            ("size", self.size, 1, MAX_SIZE),
+            ("span", self.span, 1, MAX_SPAN),
+            ("seed", self.seed, 0, 2**63 - 1),
+        ):
+            whole = isinstance(number, int) and not isinstance(number, bool)
+            if not whole or not (least <= number <= most):
+                raise SynopsisError(
+                    f"{name} must be a whole number from {least} to {most}, not {number!r}"
+                )
+        if not isinstance(self.replacement, bool):
+            raise SynopsisError(f"replacement must be True or False, not {self.replacement!r}")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Events drawn from a window.
+
+    indices: int64, the events' numbers in the stream, from 0. times: int64. values: float64, bit
+    for bit. whole: whether these are all events of the window.
+    """
+
+    indices: Integers
+    times: Integers
+    values: Floats
+    whole: bool
+
+    def share(self, marked: npt.ArrayLike, delta: float = 0.05) -> Estimate:
+        """Estimate which share of the window's events a question holds for.
+
+        marked: for each event of the sample, whether it does. The estimate is exact for a whole
+        window; else lower <= exact <= upper fails with a probability of at most `delta`, for a
+        question not chosen by looking at the sample: Hoeffding's bound, which holds with and
+        without replacement. NaN for an empty window. Raises SynopsisError for marks of another
+        number, or a delta not between 0 and 1.
+        """
+        marks = np.asarray(marked, np.bool_)
+        if marks.shape != self.times.shape or not (0 < delta < 1):
+            raise SynopsisError(f"{len(self.times)} marks and a delta between 0 and 1 are needed")
+        if len(marks) == 0:
+            return Estimate(float("nan"), float("nan"), float("nan"))
+        estimate = float(np.count_nonzero(marks) / len(marks))
+        reach = 0.0 if self.whole else sqrt(log(2 / delta) / (2 * len(marks)))
+        return Estimate(estimate, max(0.0, estimate - reach), min(1.0, estimate + reach))
+
+
+def run_sample_batch(
+    parameters: SampleParameters,
+    states: Sequence[bytes | None],
+    starts: npt.ArrayLike,
+    times: npt.ArrayLike,
+    values: npt.ArrayLike,
+    advances: npt.ArrayLike | None = None,
+) -> list[bytes]:
+    """Feed many samples at once, one a group (key), and return their new states.
+
+    `keyed_batch` describes the columns. Raises SynopsisError, and changes nothing, for bytes that
+    are not a state of these parameters and for times that go back. Cost: O(bytes in + bytes out),
+    and a priority for each event (k with replacement).
+    """
+    none = np.zeros(len(states) + 1, np.int64)
+    batch = keyed_batch(
+        parameters.span, states, starts, times, values, none, NO_QUERIES, NO_QUERIES, advances
+    )
+    fault, group, a, b, out, ends = run(
+        _head(parameters),
+        batch.arena,
+        batch.offsets,
+        batch.starts,
+        batch.times,
+        batch.values.view(np.int64),
+        batch.advances,
+    )
+    if fault != faults.OK:
+        raise batch.fault(fault, group, a, b)
+    return split(out, ends)
+
+
+class SlidingSample(StoredSynopsis[SampleParameters]):
+    """A random sample of one stream's events, over any window up to the span.
+
+    >>> from slidestat.synopses import SampleParameters, SlidingSample
+    >>> baskets = SlidingSample.create(SampleParameters(size=3, span=60_000, seed=1))
+    >>> baskets.insert([1_000, 2_000, 50_000], [9.5, 20.0, 12.0])
+    >>> baskets.sample(60_000).values.tolist()
+    [9.5, 20.0, 12.0]
+    """
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "SlidingSample":
+        """Read what `to_bytes` wrote; raises SynopsisError for anything else.
+
+        Cost: O(len(data)).
+        """
+        head, state, _ = _read(data)
+        replacement = int(head[KIND]) == WITH_REPLACEMENT
+        size, span, seed = int(head[SIZE]), int(head[SPAN]), int(head[SEED])
+        parameters = SampleParameters(size, span, seed, replacement)
+        return cls(parameters, bytes(data), int(state[NOW]))
+
+    def sample(self, n: int, now: int | None = None) -> Sample:
+        """Return the sample of the window [now - n, now), 1 <= n <= span; `now` as in `advance`.
+
+        Without replacement, old to new; with, one event for each draw (none for an empty window).
+        A later `now` is a look ahead that changes nothing; an earlier one raises SynopsisError.
+        Cost: O(bytes), and what the header says of a query.
+        """
+        at = self._at(now)
+        if at < self._now:
+            raise faults.synopsis_error(faults.QUERY_WENT_BACK, at, self._now, -1)
+        windows([n], self._parameters.span)
+        head, _, kept = _read(self._data)
+        columns = kept[:, chosen(head, kept, at - n)]
+        whole = not self._parameters.replacement and columns.shape[1] < self._parameters.size
+        return Sample(columns[INDEX], columns[TIME], columns[BITS].view(np.float64), whole)
+
+    def kept(self) -> int:
+        """Return how many events are kept."""
+        return int(_read(self._data)[2].shape[1])
+
+    def check(self) -> None:
+        """Raise SynopsisError unless each kept event may still be in a sample, the newest first.
+
+        Cost: O(bytes), and a priority for each (k with replacement).
+        """
+        head, state, kept = _read(self._data)
+        again = sweep(head, state.copy(), kept, NO_QUERIES, NO_QUERIES, 0, 0)
+        if not np.array_equal(again, kept):
+            raise SynopsisError("the state keeps events that no sample can have")
+        if kept.shape[1] > 0 and kept[INDEX, -1] != state[EVENTS] - 1:
+            raise SynopsisError("the state has lost its newest event")
+
+    def _moved(self, times: Integers, values: Floats, to: Integers | None) -> bytes:
+        ends = [0, len(times)]
+        return run_sample_batch(self._parameters, [self._data], ends, times, values, to)[0]
+
+
+def _head(parameters: SampleParameters) -> Integers:
+    kind = WITH_REPLACEMENT if parameters.replacement else WITHOUT_REPLACEMENT
+    return np.array([kind, parameters.size, parameters.span, parameters.seed], np.int64)
+
+
+def _read(data: bytes) -> tuple[Integers, Integers, Integers]:
+    """Decode `data`; returns what it was made with, its numbers, and the kept events."""
+    array = np.frombuffer(bytearray(data), np.uint8)
+    head = np.empty(HEAD_SIZE, np.int64)
+    state = np.empty(STATE_SIZE, np.int64)
+    fault, number, kept = read(array, 0, len(array), head, state)
+    if fault != faults.OK:
+        raise faults.synopsis_error(fault, int(number), VERSION, -1)
+    return head, state, kept

@@ -1,0 +1,1 @@
+"""What one window leaves behind, as bytes that merge into longer windows."""

@@ -1,0 +1,111 @@
+"""What the summaries of single windows have in common: one envelope, and merging within a form.
+
+The body (kind 26; envelope and numbers: see wire.py) begins with the form, and goes on as the
+module of that form says. Reading is strict: what is read is written back and must be the same.
+"""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from slidestat.synopses.core import wire
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.merge.bundle import damaged, varint
+from slidestat.synopses.waves.nested import opened, sealed
+
+SUMMARY = 26
+
+_LIMB = 62
+
+
+class SummaryAnswer(NamedTuple):
+    """`lower <= exact <= upper`, and |estimate - exact| <= error; NaN for an empty window."""
+
+    estimate: float
+    lower: float
+    upper: float
+    error: float
+
+
+class WindowSummary(ABC):
+    """What is known of one window, on its own; it never changes, `merge` makes another.
+
+    It knows no times: that the windows merged are of separate events is for the caller to see to.
+    """
+
+    form: ClassVar[int]
+    kinds: ClassVar[tuple[int, ...]]
+    """The kinds of state that it is taken of."""
+
+    @classmethod
+    @abstractmethod
+    def take(cls, state: bytes, n: int, now: int | None) -> Self:
+        """Return the summary of the window [now - n, now) of a state; SynopsisError."""
+
+    @classmethod
+    @abstractmethod
+    def from_body(cls, body: "Body") -> Self:
+        """Read what `body` wrote, all of it or less; SynopsisError."""
+
+    @abstractmethod
+    def body(self) -> bytes:
+        """Return what follows the form."""
+
+    @abstractmethod
+    def merge(self, *others: Self) -> Self:
+        """Return the summary of all windows as one, whatever their order; SynopsisError."""
+
+    def to_bytes(self) -> bytes:
+        """Return the summary: equal summaries are equal bytes. Cost: O(bytes)."""
+        return sealed(SUMMARY, varint(self.form) + self.body())
+
+
+class Body:
+    """The bytes of a body, read from the front; SynopsisError where they are not what is asked."""
+
+    def __init__(self, data: bytes) -> None:
+        self.array = np.frombuffer(bytearray(data), np.uint8)
+        self.at = 0
+
+    def number(self, least: int = 0, most: int = (1 << 63) - 1) -> int:
+        """Read a whole number from `least` to `most`."""
+        number, self.at = wire.get_varint(self.array, self.at, len(self.array))
+        if not (least <= number <= most):
+            raise damaged()
+        return int(number)
+
+    def large(self) -> int:
+        """Read what `large` wrote."""
+        return (self.number() << _LIMB) + self.number(most=(1 << _LIMB) - 1)
+
+    def taken(self, size: int) -> bytes:
+        """Read so many bytes."""
+        if size > len(self.array) - self.at:
+            raise damaged()
+        self.at += size
+        return self.array[self.at - size : self.at].tobytes()
+
+    def rest(self) -> bytes:
+        """Read all that is left."""
+        return self.taken(len(self.array) - self.at)
+
+
+def large(number: int) -> bytes:
+    """Return 0 <= number < 2^125 as bytes."""
+    return varint(number >> _LIMB) + varint(number & ((1 << _LIMB) - 1))
+
+
+def opened_summary(data: bytes) -> tuple[int, Body]:
+    """Return the form of a stored summary and what follows it; SynopsisError for anything else."""
+    body = Body(opened(SUMMARY, data))
+    return body.number(), body
+
+
+def must_agree(one: object, others: tuple[object, ...]) -> None:
+    """Raise SynopsisError unless summaries were made with the same."""
+    for other in others:
+        if other != one:
+            raise SynopsisError(
+                f"summaries can be merged if they are of the same, not of {one} and {other}"
+            )

@@ -1,0 +1,1 @@
+"""Values between edges, and counter tables: exponential histograms side by side."""

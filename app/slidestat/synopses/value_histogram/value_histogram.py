@@ -1,0 +1,213 @@
+"""How many events had a value in each of some fixed bins, over any window n <= N.
+
+Source: Datar, Gionis, Indyk, Motwani 2002, section 6.3: an exponential histogram of counts stands
+in each bin (cells.py). (The "exponential histogram" of OpenTelemetry, whose bins grow in width, is
+another thing; this one counts in bins of any edges, and forgets what is too old.)
+
+Edges e_1 < ... < e_b part the values into b + 1 bins: below e_1, from e_i up to but not including
+e_(i+1), and from e_b on. So "how many were at least x" is a sum of bins for each edge x, and so is
+"how many were below".
+
+Contract, always: of each bin, and of each sum of bins, lower <= exact <= upper and
+|estimate - exact| <= exact / (2 l), l = ceil(1 / (2 epsilon)): each bin keeps that (canonical.py),
+and errors add up as counts do. Exact while the oldest bucket of each bin has one event; from 2^52
+on, the rounding of a double (2^-52) comes on top. Space: of each bin with an event in the span, at
+most (l + 1)(log2(N' / l + 1) + 1) buckets, never more than it has distinct times; a bin without one
+takes none. Update: O(buckets of the bins touched + events) a batch, and log(edges) an event; query
+O(bins log). Order: times must not fall. Windows of the last n events: number the events and give
+the numbers as times. Merge: merge/histogram_union.py: bins of separate streams add up, and the
+relative error stays.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core.batch import BatchResult
+from slidestat.synopses.core.envelope import numbers, opened, varint
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.estimate import Estimate
+from slidestat.synopses.core.parameters import MAX_BUCKETS_PER_LEVEL, MAX_SPAN, CountParameters
+from slidestat.synopses.core.stored import asking, moving
+from slidestat.synopses.core.stored_values import NO_VALUES, StoredSynopsis
+from slidestat.synopses.core.wire import VERSION
+from slidestat.synopses.exponential_histogram.codec import Integers
+from slidestat.synopses.exponential_histogram.kernel import Floats
+from slidestat.synopses.value_histogram import edges as bin_edges
+from slidestat.synopses.value_histogram.cells import check_cells
+from slidestat.synopses.value_histogram.cells_batch import Settings, inspect, run_cells
+
+VALUE_HISTOGRAM = 16
+
+
+@dataclass(frozen=True)
+class ValueHistogramParameters:
+    """Counts of events by value over windows of up to `span`.
+
+    epsilon: largest relative error of a count wanted, 10^-6 to 1. span: longest window kept, 1 to
+    2^53, in the unit of the event times. edges: 1 to 1,000 finite numbers that rise; a value equal
+    to an edge is in the bin above it. Raises SynopsisError for anything else.
+    """
+
+    epsilon: float
+    span: int
+    edges: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        CountParameters(self.epsilon, self.span)
+        object.__setattr__(self, "edges", bin_edges.checked(self.edges))
+
+    @property
+    def bins(self) -> int:
+        """How many bins there are: one more than edges."""
+        return len(self.edges) + 1
+
+    @property
+    def relative_error(self) -> float:
+        """The promise, at most epsilon, for each bin and each sum of bins."""
+        return CountParameters(self.epsilon, self.span).relative_error
+
+    @property
+    def settings(self) -> Settings:
+        """The same, as kernels and bytes have it."""
+        per_level = CountParameters(self.epsilon, self.span).buckets_per_level
+        head = [VALUE_HISTOGRAM, self.span, per_level, self.bins, self.bins]
+        stored = varint(self.span) + varint(per_level)
+        stored += bin_edges.to_bytes(self.edges)
+        return Settings(np.array(head, np.int64), np.frombuffer(bytearray(stored), np.uint8))
+
+
+def _bins_of(parameters: ValueHistogramParameters, values: npt.ArrayLike, length: int) -> Integers:
+    taken = np.asarray(values, np.float64)
+    if taken.shape != (length,):
+        raise SynopsisError(f"a value is needed for each time: {length}, not {taken.shape}")
+    finite = np.isfinite(taken)
+    if not finite.all():
+        worst = float(taken[np.argmin(finite)])
+        raise faults.synopsis_error(faults.NOT_FINITE, 0, 0, -1, worst)
+    return np.searchsorted(np.array(parameters.edges), taken, side="right").astype(np.int64)
+
+
+def run_value_histogram_batch(
+    parameters: ValueHistogramParameters,
+    states: Sequence[bytes | None],
+    starts: npt.ArrayLike,
+    times: npt.ArrayLike,
+    values: npt.ArrayLike,
+    query_starts: npt.ArrayLike,
+    query_times: npt.ArrayLike,
+    spans: npt.ArrayLike,
+    advances: npt.ArrayLike | None = None,
+) -> BatchResult:
+    """Feed and ask many value histograms at once, one a group (key).
+
+    `run_cells` describes the columns; values: float64, finite, one a time. The answers are
+    float64[queries, spans, bins]; `at_least` and `below` add them up. A query at q sees the state
+    and the events with time < q, in the window [q - span, q), and leaves no trace. However the
+    events are split into batches, the states end in the same bytes.
+
+    Raises SynopsisError, and changes nothing, for bytes that are not a state of these parameters,
+    for times or queries that go back, and for values that are not finite.
+    """
+    result = run_cells(
+        parameters.settings,
+        states,
+        starts,
+        times,
+        _bins_of(parameters, values, np.size(times)),
+        query_starts,
+        query_times,
+        spans,
+        advances,
+    )
+    lists = len(result.ends) - 1
+    figures = np.zeros((3, lists, parameters.bins), np.float64)
+    rows = np.repeat(np.arange(lists), np.diff(result.ends))
+    figures[:, rows, result.ids] = (result.estimates, result.lowers, result.uppers)
+    shaped = figures.reshape(3, np.size(query_times), np.size(spans), parameters.bins)
+    return BatchResult(result.states, shaped[0], shaped[1], shaped[2])
+
+
+def _edge(parameters: ValueHistogramParameters, edge: float) -> int:
+    if edge not in parameters.edges:
+        raise SynopsisError(f"{edge!r} is not an edge: a threshold is one of {parameters.edges}")
+    return parameters.edges.index(edge) + 1
+
+
+def at_least(parameters: ValueHistogramParameters, edge: float, figures: Floats) -> Floats:
+    """Return how many values were `edge` or more, of estimates, lowers or uppers[..., bins].
+
+    The relative error is that of a bin. Raises SynopsisError if `edge` is not an edge.
+    """
+    total: Floats = figures[..., _edge(parameters, edge) :].sum(axis=-1)
+    return total
+
+
+def below(parameters: ValueHistogramParameters, edge: float, figures: Floats) -> Floats:
+    """Return how many values were below `edge`, as `at_least` does for the others."""
+    total: Floats = figures[..., : _edge(parameters, edge)].sum(axis=-1)
+    return total
+
+
+class ValueHistogram(StoredSynopsis[ValueHistogramParameters]):
+    """Counts of one stream's events by value, over any window up to the span.
+
+    >>> from slidestat.synopses import ValueHistogram, ValueHistogramParameters
+    >>> delays = ValueHistogram.create(ValueHistogramParameters(0.01, 60_000, (0, 10, 60)))
+    >>> delays.insert([1_000, 2_000, 50_000], [-4.0, 12.0, 60.0])
+    >>> [bin.estimate for bin in delays.query(60_000)]
+    [1.0, 0.0, 1.0, 1.0]
+    >>> delays.at_least(10, 60_000)
+    Estimate(estimate=2.0, lower=2.0, upper=2.0)
+    """
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "ValueHistogram":
+        """Read what `to_bytes` wrote; raises SynopsisError for anything else.
+
+        The parameters' epsilon is then the promised error, which may be below the one once asked
+        for. Cost: O(len(data)).
+        """
+        data = bytes(data)
+        array = opened(data, VALUE_HISTOGRAM)
+        (span, per_level), at = numbers(array, wire.BODY, 2)
+        edges = bin_edges.from_bytes(array, at)
+        sound = 1 <= span <= MAX_SPAN and 1 <= per_level <= MAX_BUCKETS_PER_LEVEL
+        if not sound or edges is None:
+            raise faults.synopsis_error(faults.CORRUPTED, 0, VERSION, -1)
+        parameters = ValueHistogramParameters(0.5 / per_level, span, edges)
+        now, _, _ = inspect(parameters.settings, data)
+        return cls(parameters, data, now)
+
+    def query(self, n: int, now: int | None = None) -> list[Estimate]:
+        """Return the count of each bin in the window [now - n, now), 1 <= n <= span.
+
+        `now` is the histogram's if None. A later one is a look ahead that changes nothing; an
+        earlier one raises SynopsisError. Cost: O(bytes).
+        """
+        return [Estimate(*map(float, column)) for column in self._figures(n, now).T]
+
+    def at_least(self, edge: float, n: int, now: int | None = None) -> Estimate:
+        """Return how many values were `edge` or more; SynopsisError if it is not an edge."""
+        return Estimate(*map(float, at_least(self._parameters, edge, self._figures(n, now))))
+
+    def below(self, edge: float, n: int, now: int | None = None) -> Estimate:
+        """Return how many values were below `edge`; SynopsisError if it is not an edge."""
+        return Estimate(*map(float, below(self._parameters, edge, self._figures(n, now))))
+
+    def check(self) -> None:
+        """Raise SynopsisError unless each bin keeps the invariants of an exponential histogram."""
+        settings = self._parameters.settings
+        check_cells(settings.head, *inspect(settings, self._data))
+
+    def _figures(self, n: int, now: int | None) -> Floats:
+        asked = asking(NO_VALUES, self._at(now), n)
+        result = run_value_histogram_batch(self._parameters, [self._data], *asked)
+        return np.stack([result.estimates[0, 0], result.lowers[0, 0], result.uppers[0, 0]])
+
+    def _moved(self, times: Integers, values: Floats, to: Integers | None) -> bytes:
+        columns = moving(times, values, to)
+        return run_value_histogram_batch(self._parameters, [self._data], *columns).states[0]

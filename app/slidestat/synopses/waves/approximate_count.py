@@ -1,0 +1,176 @@
+"""ApproximateCount(n, epsilon) of StreamInsight: how many of the last n events were interesting.
+
+Source: Meijer, "Taming the Event Stream: Fast Approximate Counting" (MSDN Magazine, February 2013):
+the exponential histogram of Datar, Gionis, Indyk and Motwani 2002 over the last n events, each
+interesting or not, with a whole number for an answer: all buckets, less half of the oldest one,
+rounded up. The histogram's time is the number of events seen.
+
+contract   lower <= exact <= upper; |estimate - exact| <= relative_error * exact <= epsilon * exact;
+           deterministic; any window of at most n events
+space      that of the histogram: at most (l + 1)(log2(N' / l + 1) + 1) buckets, N' the interesting
+           events in the window
+update     O(events + buckets) a batch
+query      O(buckets)
+order      that of arrival
+merge      none
+
+Why it holds. Let P events be newer than the oldest bucket, of s = 2^i events, of which 1 to s are
+in the window: exact is P + j, and P >= l (s - 1). The answer is exact for s = 1; else it is
+P + s / 2, and the error is largest at both ends. For j = s it is at most s / 2 of l (s - 1) + s,
+which is 1 / (2 l + 2 - 2 l / s), so 1 / (l + 2) at s = 2 and less from there. For j = 1 it is at
+most s / 2 - 1 of l (s - 1) + 1, less than 1 / (2 l). So l is the least with both within epsilon.
+
+The article's l = ceil(ceil(1 / epsilon) / 2) is the same down to epsilon = 1/5; below, it is too
+small for an answer in whole numbers: with epsilon = 0.1 it answers 6 for exactly 7.
+
+The body (envelope: see wire.py): the histogram's bytes.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.synopses.core import faults
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.estimate import Estimate
+from slidestat.synopses.core.parameters import MAX_SPAN, CountParameters
+from slidestat.synopses.core.stored import time_in_range
+from slidestat.synopses.exponential_histogram.histogram import ExponentialHistogram
+from slidestat.synopses.waves.nested import opened, sealed
+
+APPROXIMATE_COUNT = 7
+_MIN_EPSILON = 1e-5
+
+
+def _error(per_level: int) -> float:
+    return max(1 / (per_level + 2), 1 / (2 * per_level))
+
+
+@dataclass(frozen=True)
+class ApproximateCountParameters:
+    """A count of the interesting ones among up to the last `n` events.
+
+    n: longest window kept, 1 to 2^53 events. epsilon: largest relative error wanted, 10^-5 to 1.
+    Raises SynopsisError for anything else.
+    """
+
+    n: int
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        if not (_MIN_EPSILON <= self.epsilon <= 1):
+            raise SynopsisError(f"epsilon must be from {_MIN_EPSILON} to 1, not {self.epsilon!r}")
+        whole = isinstance(self.n, int) and not isinstance(self.n, bool)
+        if not whole or not (1 <= self.n <= MAX_SPAN):
+            raise SynopsisError(f"n must be a whole number from 1 to 2^53, not {self.n!r}")
+
+    @property
+    def buckets_per_level(self) -> int:
+        """The least l with 1 / (l + 2) and 1 / (2 l) at most epsilon, compared as doubles."""
+        per_level = max(1, int(1 / self.epsilon) - 3)
+        while _error(per_level) > self.epsilon:
+            per_level += 1
+        return per_level
+
+    @property
+    def relative_error(self) -> float:
+        """The promise: the larger of 1 / (l + 2) and 1 / (2 l), for counts below 2^52."""
+        return _error(self.buckets_per_level)
+
+
+class ApproximateCount:
+    """Counts the interesting ones among the last events, each seen as a bit."""
+
+    def __init__(
+        self, parameters: ApproximateCountParameters, histogram: ExponentialHistogram
+    ) -> None:
+        self._parameters = parameters
+        self._histogram = histogram
+
+    @classmethod
+    def create(cls, parameters: ApproximateCountParameters) -> "ApproximateCount":
+        """Return a count that has seen nothing."""
+        inner = CountParameters(0.5 / parameters.buckets_per_level, parameters.n)
+        histogram = ExponentialHistogram.create(inner)
+        histogram.advance(0)
+        return cls(parameters, histogram)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "ApproximateCount":
+        """Read what `to_bytes` wrote; raises SynopsisError for anything else.
+
+        The parameters' epsilon is then the promised error, which may be below the one once asked
+        for. Cost: O(len(data)).
+        """
+        histogram = ExponentialHistogram.from_bytes(opened(APPROXIMATE_COUNT, data))
+        inner = histogram.parameters
+        if not isinstance(inner, CountParameters) or _error(inner.buckets_per_level) < _MIN_EPSILON:
+            raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1)
+        epsilon = _error(inner.buckets_per_level)
+        made = cls(ApproximateCountParameters(inner.span, epsilon), histogram)
+        if not made._fits():
+            raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1)
+        return made
+
+    @property
+    def parameters(self) -> ApproximateCountParameters:
+        """What the count was made with."""
+        return self._parameters
+
+    @property
+    def now(self) -> int:
+        """How many events were seen."""
+        return self._histogram.now
+
+    def to_bytes(self) -> bytes:
+        """Return the state: equal states are equal bytes."""
+        return sealed(APPROXIMATE_COUNT, self._histogram.to_bytes())
+
+    def insert(self, interesting: npt.ArrayLike) -> None:
+        """Take in events, True or 1 for each interesting one, False or 0 for each other.
+
+        Raises SynopsisError, and takes in nothing, for anything else. Cost: O(events + bytes).
+        """
+        bits = np.atleast_1d(np.asarray(interesting))
+        if bits.size == 0:
+            return
+        if bits.ndim != 1 or bits.dtype.kind not in "biu" or not np.isin(bits, (0, 1)).all():
+            raise SynopsisError("events must be one row of bits: interesting, or not")
+        now = self._histogram.now
+        end = time_in_range(now + len(bits))
+        self._histogram.insert(now + np.flatnonzero(bits))
+        self._histogram.advance(end)
+
+    def advance(self, now: int) -> None:
+        """See uninteresting events until `now` were seen; SynopsisError if it goes back."""
+        self._histogram.advance(now)
+
+    def query(self, n: int | None = None, now: int | None = None) -> Estimate:
+        """Answer for the last `n` events of `now` seen; both are the count's own if None.
+
+        A later `now` looks ahead as if nothing interesting came; an earlier one raises
+        SynopsisError, as does an n that is not kept. Cost: O(bytes).
+        """
+        found = self._histogram.query(self._parameters.n if n is None else n, now)
+        return found._replace(estimate=float(math.floor((found.lower + found.upper) / 2)))
+
+    def buckets(self) -> list[tuple[int, int]]:
+        """Return the live buckets, oldest to newest: (size, place of the newest event, from 0)."""
+        return self._histogram.buckets()
+
+    def check(self) -> None:
+        """Raise SynopsisError unless the histogram's invariants hold, over places from 0 on."""
+        self._histogram.check()
+        if not self._fits():
+            raise SynopsisError("the buckets hold more events than there are places")
+
+    def _fits(self) -> bool:
+        """Return whether each bucket has a place for each of its events."""
+        last = -1
+        for size, place in self.buckets():
+            if place - last < size:
+                return False
+            last = place
+        return self.now >= 0

@@ -1,0 +1,128 @@
+"""The sliding average of one key: the mean of whole numbers from 0 to 2^53 over any window.
+
+Paper: Gibbons and Tirthapura, "Distributed Streams Algorithms for Sliding Windows" (2002), section
+5: a sum wave divided by a count wave, each with an error of epsilon / (2 + epsilon).
+
+contract   lower <= exact <= upper; |estimate - exact| <= exact / (c - 1) <= epsilon * exact (and
+           2^-51 of it), c as in the two waves; deterministic; any window n <= span; all three are
+           nan if the window is empty, which is always known
+space      that of the two waves
+update     O(1) in the worst case (the states are read and written once a batch)
+query      that of the two waves
+order      times must not fall; ties are fine
+merge      merge/totals.py; the relative error stays
+
+Why it holds. With both errors below e = 1 / (2 c - 1), the quotient is below (1 + e) / (1 - e) and
+above (1 - e) / (1 + e) times the exact one; both are within 2 e / (1 - e) = 1 / (c - 1) of 1. And a
+sum in [a, b] over a count in [m, n] is an average in [a / n, b / m]. An event in the window is
+never missed by the count wave: its lower is then at least 1.
+
+The body (envelope: see wire.py): the length of the count wave's bytes, these, and those of the sum.
+"""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core.estimate import Estimate
+from slidestat.synopses.waves.count_wave import CountWave
+from slidestat.synopses.waves.nested import opened, sealed
+from slidestat.synopses.waves.sum_wave import SumWave
+from slidestat.synopses.waves.wave_parameters import AverageParameters
+
+AVERAGE = 6
+
+
+class AverageWave:
+    """A deterministic wave of averages; a window of n at `now` is [now - n, now)."""
+
+    def __init__(self, parameters: AverageParameters, count: CountWave, total: SumWave) -> None:
+        self._parameters = parameters
+        self._count = count
+        self._sum = total
+
+    @classmethod
+    def create(cls, parameters: AverageParameters) -> "AverageWave":
+        """Return an average that has seen nothing."""
+        waves = parameters.waves
+        return cls(parameters, CountWave.create(waves), SumWave.create(waves))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "AverageWave":
+        """Read what `to_bytes` wrote; raises SynopsisError for anything else.
+
+        The parameters' epsilon is then the promised error, which may be below the one once asked
+        for. Cost: O(len(data)).
+        """
+        body = opened(AVERAGE, data)
+        length, at = wire.get_varint(np.frombuffer(bytearray(body), np.uint8), 0, len(body))
+        if not (0 <= length <= len(body) - at):
+            raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1)
+        count = CountWave.from_bytes(body[at : at + length])
+        total = SumWave.from_bytes(body[at + length :])
+        least = count.parameters.per_level - 1
+        if not (1 <= least <= 100_000) or count.parameters != total.parameters:
+            raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1)
+        if count.now != total.now:
+            raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1)
+        return cls(AverageParameters(1 / least, count.parameters.span), count, total)
+
+    @property
+    def parameters(self) -> AverageParameters:
+        """What the average was made with."""
+        return self._parameters
+
+    @property
+    def now(self) -> int:
+        """The last event's time + 1, or the time advanced to; -2^61 before any."""
+        return self._count.now
+
+    def to_bytes(self) -> bytes:
+        """Return the state: equal states are equal bytes."""
+        count, total = self._count.to_bytes(), self._sum.to_bytes()
+        length = np.empty(wire.MAX_VARINT, np.uint8)
+        end = wire.put_varint(length, 0, len(count))
+        return sealed(AVERAGE, length[:end].tobytes() + count + total)
+
+    def insert(self, times: npt.ArrayLike, values: npt.ArrayLike) -> None:
+        """Take in events: `times` not falling, from `now` - 1 on, and a value, 0 to 2^53, for each.
+
+        Raises SynopsisError, and takes in nothing, if a time goes back, a value is out of range or
+        no whole number, or the sum's upper to 2^62. Cost: O(events + bytes).
+        """
+        self._sum.insert(times, values)
+        self._count.insert(times)
+
+    def advance(self, now: int) -> None:
+        """Move on to `now` without events, dropping what expires; SynopsisError if it goes back."""
+        self._sum.advance(now)
+        self._count.advance(now)
+
+    def query(self, n: int, now: int | None = None) -> Estimate:
+        """Answer for the window [now - n, now), 1 <= n <= span; nan if it has no event.
+
+        `now` is the average's if None. A later one is a look ahead that changes nothing; an earlier
+        one raises SynopsisError. Cost: O(bytes).
+        """
+        count, total = self._count.query(n, now), self._sum.query(n, now)
+        if count.lower == 0:
+            return Estimate(math.nan, math.nan, math.nan)
+        least = Fraction(total.lower) / Fraction(count.upper)
+        most = Fraction(total.upper) / Fraction(count.lower)
+        estimate = total.estimate / count.estimate
+        return Estimate(estimate, _rounded(least, -math.inf), _rounded(most, math.inf))
+
+    def check(self) -> None:
+        """Raise SynopsisError unless both waves keep their invariants. Cost: O(items)."""
+        self._count.check()
+        self._sum.check()
+
+
+def _rounded(exact: Fraction, towards: float) -> float:
+    """Return the double next to `exact` on the side of `towards`, or equal to it."""
+    nearest = float(exact)
+    outside = Fraction(nearest) <= exact if towards < 0 else Fraction(nearest) >= exact
+    return nearest if outside else math.nextafter(nearest, towards)

@@ -1,0 +1,264 @@
+"""A wave's own work: take events in, answer a window, run a batch of keys.
+
+Source: Gibbons and Tirthapura 2002, section 3 (figures 4 and 5) and section 5 (Nth most recent 1);
+what is answered, and why it holds, is in the headers of count_wave.py, sum_wave.py and
+position_wave.py. An event costs O(1) in the worst case: it drops at most two dead items, pushes one
+item out of a queue and adds one. (Once in 2^61 units, lowering the total visits every item.)
+
+Windows are [now - n, now): an event exactly n old is inside, one at `now` is not there yet.
+"""
+
+import numpy as np
+
+from slidestat.synopses.core import faults
+from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.wire import VERSION, Bytes
+from slidestat.synopses.exponential_histogram import units
+from slidestat.synopses.exponential_histogram.canonical import LIVE_LIMIT, TOTAL_LIMIT, rebased
+from slidestat.synopses.exponential_histogram.codec import TIME_MAX, TIME_MIN, Integers
+from slidestat.synopses.exponential_histogram.kernel import Floats
+from slidestat.synopses.waves.wave_codec import (
+    COUNT,
+    HEAD_SIZE,
+    KIND,
+    PER_LEVEL,
+    POSITION,
+    SPAN,
+    SUM,
+    decode,
+    encode,
+    encoded_limit,
+    place,
+    read_head,
+)
+from slidestat.synopses.waves.wave_pool import (
+    GROUP,
+    HEAD,
+    ITEM_ROWS,
+    LEVEL_ROWS,
+    LEVELS,
+    LOST,
+    LOST_TIME,
+    NEWER,
+    NOW,
+    OLDER,
+    STATE_SIZE,
+    TAIL,
+    THROUGH,
+    TIME,
+    TOTAL,
+    VALUE,
+    append,
+    clear,
+    drop_all_dead,
+    drop_dead,
+    level_between,
+    lower,
+    most_items,
+)
+
+
+@kernel
+def _absorb(
+    head: Integers,
+    state: Integers,
+    items: Integers,
+    levels: Integers,
+    times: Integers,
+    values: Integers,
+    first: int,
+    last: int,
+) -> int:
+    """Take in the events first..last - 1, which have been checked; return a fault."""
+    kind = head[KIND]
+    for event in range(first, last):
+        time = times[event]
+        oldest = time + 1 - head[SPAN]
+        state[NOW] = max(state[NOW], time + 1)
+        drop_dead(state, items, levels, oldest, 2)
+        value = values[event] if kind == SUM else 1
+        if value == 0:
+            continue
+        before = state[TOTAL]
+        tail = state[TAIL]
+        if kind == POSITION and tail >= 0 and items[TIME, tail] == time:
+            items[THROUGH, tail] += 1
+            items[GROUP, tail] += 1
+        else:
+            gap = 0
+            level = 0
+            if kind == POSITION:
+                # The event before is the newest item, or the newest lost one.
+                gap = time - (items[TIME, tail] if tail >= 0 else state[LOST_TIME])
+                level = level_between(place(time - gap), place(time))
+            else:
+                level = level_between(before, before + value)
+            slot = append(state, items, levels, head[PER_LEVEL], level, oldest)
+            items[TIME, slot] = time
+            items[THROUGH, slot] = before + value
+            items[VALUE, slot] = gap if kind == POSITION else value
+            items[GROUP, slot] = 1
+        state[TOTAL] = before + value
+        if state[TOTAL] - state[LOST] >= LIVE_LIMIT:
+            drop_all_dead(state, items, levels, oldest)
+            if state[TOTAL] - state[LOST] >= LIVE_LIMIT:
+                return faults.TOTAL_TOO_LARGE
+        if state[TOTAL] >= TOTAL_LIMIT:
+            drop_all_dead(state, items, levels, oldest)
+            lower(state, items, state[TOTAL] - rebased(state[TOTAL]))
+    return faults.OK
+
+
+@kernel
+def _start(kind: int, items: Integers, slot: int) -> int:
+    """Return how many units there are before the item."""
+    return int(items[THROUGH, slot] - items[GROUP if kind == POSITION else VALUE, slot])
+
+
+@kernel
+def _answer_window(
+    kind: int, state: Integers, items: Integers, start: int
+) -> tuple[float, float, float]:
+    """Return (estimate, lower, upper) of what has time >= `start`; no item is dead.
+
+    Cost: O(items older than `start`): O(1) for the whole span.
+    """
+    slot = state[HEAD]
+    outside = state[LOST]
+    while slot >= 0 and items[TIME, slot] < start:
+        outside = items[THROUGH, slot]
+        slot = items[NEWER, slot]
+    if slot < 0:
+        return 0.0, 0.0, 0.0
+    least = int(state[TOTAL] - _start(kind, items, slot))
+    most = int(state[TOTAL] - outside)
+    estimate = (least + most) * 0.5
+    if kind == COUNT:
+        estimate = float((least + most + 1) >> 1)
+    return estimate, units.floor_quotient(least, 1), units.ceil_quotient(most, 1)
+
+
+@kernel
+def _answer_age(
+    state: Integers, items: Integers, until: int, number: int
+) -> tuple[float, float, float]:
+    """Return (estimate, lower, upper) of until - time of the `number`th newest event.
+
+    No item is dead. Cost: O(items newer than that event).
+    """
+    rank = state[TOTAL] - number + 1
+    least = int(until - state[LOST_TIME])
+    if rank <= state[LOST]:
+        never = state[LOST] == 0
+        return np.inf, (np.inf if never else units.floor_quotient(least, 1)), np.inf
+    slot = state[TAIL]
+    newer = -1
+    while slot >= 0 and _start(POSITION, items, slot) >= rank:
+        newer = slot
+        slot = items[OLDER, slot]
+    most = least - 1
+    if slot >= 0:
+        most = int(until - items[TIME, slot]) - 1
+    if slot >= 0 and rank <= items[THROUGH, slot]:
+        most += 1
+        least = most
+    else:  # between the two items, and not after the event before the newer one
+        least = int(until - items[TIME, newer] + items[VALUE, newer])
+    estimate = (least + most) * 0.5
+    return estimate, units.floor_quotient(least, 1), units.ceil_quotient(most, 1)
+
+
+@kernel
+def run(
+    head: Integers,
+    arena: Bytes,
+    offsets: Integers,
+    starts: Integers,
+    times: Integers,
+    values: Integers,
+    query_starts: Integers,
+    query_times: Integers,
+    asks: Integers,
+    advances: Integers,
+    answers: Floats,
+) -> tuple[int, int, int, int, Bytes, Integers]:
+    """Run each group's events and queries in time order; `run_wave_batch` says what the arrays are.
+
+    arena[offsets[g]:offsets[g + 1]] is the state of group g, empty for none. advances[g] is the
+    time to advance to after all events, or TIME_MIN. answers[0..2, query, ask] receives estimate,
+    lower and upper. Returns (fault, group, its two numbers, new arena, its offsets).
+    """
+    groups = len(starts) - 1
+    found = np.empty(HEAD_SIZE, np.int64)
+    state = np.empty(STATE_SIZE, np.int64)
+    levels = np.empty((LEVEL_ROWS, LEVELS), np.int64)
+    items = np.empty((ITEM_ROWS, 64), np.int64)
+    out = np.empty(len(arena) + 64 * groups + 1024, np.uint8)
+    out_offsets = np.zeros(groups + 1, np.int64)
+    end = 0
+    for group in range(groups):
+        size = offsets[group + 1] - offsets[group]
+        room = min(size + starts[group + 1] - starts[group], most_items(head[PER_LEVEL]) + 1)
+        if room > items.shape[1]:
+            items = np.empty((ITEM_ROWS, 2 * room), np.int64)
+        if size == 0:
+            state[TOTAL] = 0
+            state[NOW] = TIME_MIN
+            state[LOST] = 0
+            state[LOST_TIME] = TIME_MIN - 1
+            clear(state, levels)
+        else:
+            fault, number, at = read_head(arena, offsets[group], offsets[group + 1], found)
+            if fault != faults.OK:
+                return fault, group, number, VERSION, out, out_offsets
+            if found[KIND] != head[KIND]:
+                return faults.OTHER_KIND, group, found[KIND], head[KIND], out, out_offsets
+            for i in range(HEAD_SIZE):
+                if found[i] != head[i]:
+                    return faults.OTHER_PARAMETERS, group, 0, 0, out, out_offsets
+            fault = decode(arena, at, offsets[group + 1], head, state, items, levels)
+            if fault != faults.OK:
+                return fault, group, 0, 0, out, out_offsets
+        first = starts[group]
+        event = first
+        previous = max(state[NOW] - 1, TIME_MIN)
+        asked = state[NOW]
+        for query in range(query_starts[group], query_starts[group + 1] + 1):
+            is_query = query < query_starts[group + 1]
+            until = query_times[query] if is_query else TIME_MAX + 1
+            if until < asked or until > TIME_MAX + 1:
+                return faults.QUERY_WENT_BACK, group, until, asked, out, out_offsets
+            while event < starts[group + 1] and (times[event] < until or not is_query):
+                time = times[event]
+                if time > TIME_MAX or time < TIME_MIN:
+                    return faults.TIME_OUT_OF_RANGE, group, time, 0, out, out_offsets
+                if time < previous:
+                    return faults.TIME_WENT_BACK, group, time, previous, out, out_offsets
+                previous = time
+                event += 1
+            fault = _absorb(head, state, items, levels, times, values, first, event)
+            if fault != faults.OK:
+                return fault, group, 0, 0, out, out_offsets
+            first = event
+            if is_query:
+                asked = until
+                drop_all_dead(state, items, levels, state[NOW] - head[SPAN])
+                for k in range(len(asks)):
+                    if head[KIND] == POSITION:
+                        figures = _answer_age(state, items, until, asks[k])
+                    else:
+                        figures = _answer_window(head[KIND], state, items, until - asks[k])
+                    for i in range(3):
+                        answers[i, query, k] = figures[i]
+        if advances[group] > TIME_MIN:
+            if advances[group] < state[NOW]:
+                return faults.TIME_WENT_BACK, group, advances[group], state[NOW], out, out_offsets
+            state[NOW] = advances[group]
+        drop_all_dead(state, items, levels, state[NOW] - head[SPAN])
+        if len(out) - end < encoded_limit(state):
+            longer = np.empty(2 * len(out) + encoded_limit(state), np.uint8)
+            longer[:end] = out[:end]
+            out = longer
+        end = encode(out, end, head, state, items)
+        out_offsets[group + 1] = end
+    return faults.OK, 0, 0, 0, out, out_offsets

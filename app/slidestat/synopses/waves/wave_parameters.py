@@ -1,0 +1,93 @@
+"""What a user chooses for a wave, checked once, and what follows from it."""
+
+from dataclasses import dataclass
+
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.parameters import MAX_SPAN, MIN_EPSILON
+
+MAX_PER_LEVEL = 500_001
+"""What `MIN_EPSILON` asks for."""
+
+MAX_VALUE = 1 << 53
+"""No single value of a sum may be more."""
+
+
+def _check(epsilon: float, span: int) -> None:
+    if not (MIN_EPSILON <= epsilon <= 1):
+        raise SynopsisError(f"epsilon must be from {MIN_EPSILON} to 1, not {epsilon!r}")
+    if isinstance(span, bool) or not isinstance(span, int) or not (1 <= span <= MAX_SPAN):
+        raise SynopsisError(f"span must be a whole number from 1 to 2^53, not {span!r}")
+
+
+def _per_level(epsilon: float) -> int:
+    """Return the smallest c with 1 / (2 c - 1) <= epsilon, compared as doubles.
+
+    So the c of an epsilon of 1 / (2 c - 1) is c again, for each c.
+    """
+    c = max(1, int((1 / epsilon + 1) / 2))
+    while 1 / (2 * c - 1) > epsilon:
+        c += 1
+    while c > 1 and 1 / (2 * c - 3) <= epsilon:
+        c -= 1
+    return c
+
+
+@dataclass(frozen=True)
+class WaveParameters:
+    """A wave over windows of up to `span`: of a count, of a sum of whole numbers, or of positions.
+
+    epsilon: largest relative error wanted, 10^-6 to 1. span: longest window kept, 1 to 2^53, in
+    the unit of the event times. Raises SynopsisError for anything else.
+    """
+
+    epsilon: float
+    span: int
+
+    def __post_init__(self) -> None:
+        _check(self.epsilon, self.span)
+
+    @property
+    def per_level(self) -> int:
+        """How many items a level keeps: the paper's (1 / epsilon + 1) / 2, rounded up."""
+        return _per_level(self.epsilon)
+
+    @property
+    def relative_error(self) -> float:
+        """The promise, 1 / (2 per_level - 1) <= epsilon, of what is estimated.
+
+        From 2^52 on, the rounding of a double (2^-52 of it) comes on top.
+        """
+        return 1 / (2 * self.per_level - 1)
+
+
+@dataclass(frozen=True)
+class AverageParameters:
+    """An average of whole numbers over windows of up to `span`; the two as for `WaveParameters`.
+
+    epsilon starts at 10^-5 here, as the waves inside need less than half of it.
+    """
+
+    epsilon: float
+    span: int
+
+    def __post_init__(self) -> None:
+        if not (10 * MIN_EPSILON <= self.epsilon <= 1):
+            least = 10 * MIN_EPSILON
+            raise SynopsisError(f"epsilon must be from {least} to 1, not {self.epsilon!r}")
+        _check(self.epsilon, self.span)
+
+    @property
+    def waves(self) -> WaveParameters:
+        """What the count and the sum inside are made with: an e with 2 e / (1 - e) <= epsilon.
+
+        That is the paper's e <= epsilon / (2 + epsilon); of e = 1 / (2 c - 1) it is 1 / (c - 1).
+        """
+        c = max(2, int(1 / self.epsilon))
+        while 1 / (c - 1) > self.epsilon:
+            c += 1
+        return WaveParameters(1 / (2 * c - 1), self.span)
+
+    @property
+    def relative_error(self) -> float:
+        """The promise, at most epsilon; the rounding of a double (2^-51 of it) comes on top."""
+        return 1 / (self.waves.per_level - 1)

@@ -1,0 +1,315 @@
+"""A topology on records in memory, in virtual event time: what a worker would write, at once."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from aiokafka.partitioner import DefaultPartitioner
+
+from slidestat.declare.columns import Column
+from slidestat.declare.fields import FieldPath
+from slidestat.declare.lengths import window_length
+from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoint import NO_TIME
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.emissions.emission import OutputRecord
+from slidestat.engine.emissions.output_codec import emission_codec
+from slidestat.engine.partition import Letter, PartitionProcessor
+from slidestat.engine.publishing import SynopsisRecord, SynopsisTopic
+from slidestat.engine.records import RecordBatch
+from slidestat.errors import SlidestatError
+from slidestat.schemas.emission import Emission, Figure
+from slidestat.testing.memory_store import MemoryStore
+
+# As in Kafka: a record without one.
+NO_TIMESTAMP = -1
+
+# Of the events that only move event time. Nobody's own begins so, and none is shown.
+_CLOCK_KEY = "\0clock"
+
+_FETCH_RECORDS = 10_000
+_REGISTRY = "mock://slidestat-testing"
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Record(NamedTuple):
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+
+
+@dataclass
+class _Partition:
+    """What outlives a crash: the log, the table, and where reading starts again."""
+
+    log: list[_Record] = field(default_factory=list)
+    store: MemoryStore = field(default_factory=MemoryStore)
+    committed: int = 0
+
+
+class TopologyDriver:
+    """Runs a topology on the records that it is sent, as a worker does: the same code but Kafka's.
+
+    A record is read in the call that sends it, and what it leads to is there when the call returns.
+    Event time is that of the events: windows are emitted when events after their end come, or by
+    `advance_to` and `close_windows`. `partitions` is the source's number of partitions; a record
+    goes where Kafka's clients would send its key, or where it is told to. `published` has what the
+    partitions publish for a referee, again after a restart.
+    """
+
+    def __init__(self, topology: Topology, partitions: int = 1) -> None:
+        if type(partitions) is not int or partitions < 1:
+            raise SlidestatError(f"partitions is {partitions!r}.", "Give a number from 1 on.")
+        self.topology = topology
+        self.emissions: list[Emission] = []
+        self.late: list[Letter] = []
+        self.dead_letters: list[Letter] = []
+        self.published: list[SynopsisRecord] = []
+        self._synopses = SynopsisTopic(topology, partitions)
+        self._partitions = [_Partition() for _ in range(partitions)]
+        self._decoder = EventDecoder(topology)
+        self._codec = emission_codec(topology, _REGISTRY)
+        self._place = DefaultPartitioner()
+        self._sent: set[OutputRecord] = set()
+        self._settled: set[tuple[int, int]] = set()
+        self._of_key: dict[str, list[Emission]] = {}
+        self._processors = self._start()
+
+    def send(
+        self,
+        *events: Mapping[str, Any],
+        key: str | None = None,
+        partition: int | None = None,
+        timestamp: int = NO_TIMESTAMP,
+    ) -> None:
+        """Send events as JSON, under the Kafka key `key`, or each under the one in its key field;
+        all of a call come in one fetch. `timestamp` is that of their records, in milliseconds.
+        """
+        path = self.topology.key_path
+        records = []
+        for event in events:
+            kafka_key = _kafka_key(event, path) if key is None else key.encode()
+            records.append(_Record(kafka_key, _encode(event), timestamp))
+        self._send(records, partition)
+
+    def send_bytes(
+        self,
+        *values: bytes | None,
+        key: bytes | None = None,
+        partition: int | None = None,
+        timestamp: int = NO_TIMESTAMP,
+    ) -> None:
+        """Send records of any bytes, also bad ones, under one Kafka key; None is a null record."""
+        self._send([_Record(key, value, timestamp) for value in values], partition)
+
+    def advance_to(self, time: int) -> None:
+        """Let the watermark of every partition reach `time`, in milliseconds: windows that end by
+        then are emitted, and events from before then are late from now on.
+
+        Only events move event time. So each partition that is behind is sent one at `time` plus the
+        lateness, under a key of its own whose emissions are left out. Raises SlidestatError if all
+        are further on, and for a time that no event may have.
+        """
+        watermarks = [processor.watermark for processor in self._processors]
+        if time < min(watermarks):
+            raise SlidestatError(
+                f"Event time is at {min(watermarks)} already: it cannot go back to {time}.",
+                "Advance to a later time.",
+            )
+        event_time = time + self.topology.lateness_ms
+        times = self.topology.times
+        if not times.earliest <= event_time < times.latest:
+            raise SlidestatError(
+                f"{event_time} is no time that an event may have.",
+                f"Give a number below {times.latest:,}."
+                if times.is_sequence
+                else "Give milliseconds since 1970; events lie from 1980 to 2100.",
+            )
+        tick = self._clock_record(event_time)
+        for number, watermark in enumerate(watermarks):
+            if watermark < time:
+                self._send([tick], number)
+
+    def close_windows(self) -> None:
+        """Let so much time pass that nothing is left to emit: every event has left every window."""
+        topology = self.topology
+        newest = max(processor.watermark for processor in self._processors) + topology.lateness_ms
+        if newest == NO_TIME:
+            return
+        span = 0 if topology.span_length.of_events else topology.span_length.length
+        self.advance_to(newest + span + topology.every_ms)
+
+    def idle_until(self, now: int) -> None:
+        """Let no record come until the clock on the wall shows `now`, milliseconds: what is not yet
+        emitted is, provisionally, if the topology has an `idle`.
+        """
+        if self.topology.idle_ms:
+            for number, processor in enumerate(self._processors):
+                self._take(chain.from_iterable(processor.provisional(now)))
+                ahead = processor.published_ahead(now)
+                self.published += self._synopses.records(ahead, number, provisional=True)
+
+    def commit(self) -> None:
+        """Make durable what was done so far, as a worker does each second."""
+        for partition, processor in zip(self._partitions, self._processors, strict=True):
+            snapshot = processor.snapshot()
+            if snapshot is not None:
+                partition.store.write([*snapshot.states.items(), (None, snapshot.checkpoint)])
+                processor.written()
+                partition.committed = snapshot.next_offset
+
+    def restart(self) -> None:
+        """Crash, and go on from the last commit, or from the first record without one.
+
+        What a worker would then write once more, under the same keys and with the same bytes, is in
+        the lists once; should anything come out otherwise, it is there beside the first.
+        """
+        self._processors = self._start()
+        for number, partition in enumerate(self._partitions):
+            self._read(number, partition.committed)
+
+    def figure(
+        self,
+        key: str,
+        statistic: str,
+        window: str | None,
+        *,
+        at: int | None = None,
+        quantile: float | None = None,
+        item: str | None = None,
+        at_least: float | None = None,
+        below: float | None = None,
+    ) -> Figure:
+        """The key's figure in the emission with the window end `at`, by default the newest one.
+
+        `window` is a length such as "5m" or "100 events", None for a figure of all events. The rest
+        tells figures of one statistic apart, where there are several. Raises SlidestatError if
+        there is no such figure, or more than one.
+        """
+        emissions = [e for e in self._of_key.get(key, ()) if at in (None, e.window_end_ms)]
+        if not emissions:
+            ends = [emission.window_end_ms for emission in self._of_key.get(key, ())]
+            raise SlidestatError(
+                f"There is no emission of {key!r}" + (f" at {at}." if ends else "."),
+                f"Its windows end at {ends}." if ends else f"There are {sorted(self._of_key)}.",
+            )
+        # The newest end, and of two of them the one that came last: it replaces the other.
+        emission = max(reversed(emissions), key=lambda e: e.window_end_ms)
+        lengths: tuple[int | None, int | None] = (None, None)
+        if window is not None:
+            n = window_length(window, "window")
+            lengths = (None, n.length) if n.of_events else (n.length, None)
+        wanted = {"quantile": quantile, "item": item, "at_least": at_least, "below": below}
+        found = [
+            figure
+            for figure in emission.figures
+            if figure.statistic == statistic
+            and (figure.window_ms, figure.window_events) == lengths
+            and all(value in (None, getattr(figure, name)) for name, value in wanted.items())
+        ]
+        if len(found) != 1:
+            raise SlidestatError(
+                f"{len(found)} figures of {key!r} are {statistic!r} in the window {window!r}.",
+                f"Choose among {[msgspec.to_builtins(figure) for figure in emission.figures]}.",
+            )
+        return found[0]
+
+    def _start(self) -> list[PartitionProcessor]:
+        return [
+            PartitionProcessor(
+                self.topology,
+                self.topology.source,
+                number,
+                partition.store,
+                self._decoder,
+                self._codec,
+            )
+            for number, partition in enumerate(self._partitions)
+        ]
+
+    def _send(self, records: Iterable[_Record], partition: int | None) -> None:
+        count = len(self._partitions)
+        if partition is not None and not 0 <= partition < count:
+            raise SlidestatError(
+                f"There is no partition {partition}.", f"They are 0 to {count - 1}."
+            )
+        starts = [len(p.log) for p in self._partitions]
+        numbers = list(range(count))
+        for record in records:
+            number = partition
+            if number is None:
+                number = 0 if record.key is None else self._place(record.key, numbers, numbers)
+            self._partitions[number].log.append(record)
+        for number, start in enumerate(starts):
+            self._read(number, start)
+
+    def _read(self, number: int, start: int) -> None:
+        """Process a partition's log from `start` on."""
+        log = self._partitions[number].log
+        for first in range(start, len(log), _FETCH_RECORDS):
+            records = log[first : first + _FETCH_RECORDS]
+            keys, values, timestamps = (list(column) for column in zip(*records, strict=True))
+            offsets = np.arange(first, first + len(records), dtype=np.int64)
+            source = self.topology.source
+            batch = RecordBatch(source, number, offsets, keys, values, timestamps, first)
+            effects = self._processors[number].process(batch)
+            self._take(effects.emissions)
+            self.published += self._synopses.records(effects.published, number)
+            for letters, kept in (
+                (effects.dead_letters, self.dead_letters),
+                (effects.late, self.late),
+            ):
+                new = [letter for letter in letters if (number, letter.offset) not in self._settled]
+                self._settled.update((number, letter.offset) for letter in new)
+                kept += new
+
+    def _take(self, records: Iterable[OutputRecord]) -> None:
+        for record in records:
+            if record in self._sent:
+                continue
+            self._sent.add(record)
+            emission = self._codec.decode(record[1])
+            if emission.key != _CLOCK_KEY:
+                self.emissions.append(emission)
+                self._of_key.setdefault(emission.key, []).append(emission)
+
+    def _clock_record(self, time: int) -> _Record:
+        """An event that every statistic of the topology can read."""
+        topology = self.topology
+        event: dict[str, Any] = {}
+        for column in topology.columns.items:
+            _plant(event, column.path, "")
+        for column in topology.columns.numbers:
+            _plant(event, column.path, _number(column))
+        if topology.time_path is not None:
+            _plant(event, topology.time_path, topology.times.written(time))
+        if topology.key_path is not None:
+            _plant(event, topology.key_path, _CLOCK_KEY)
+        timestamp = time if topology.time_path is None else NO_TIMESTAMP
+        return _Record(_CLOCK_KEY.encode(), _encode(event), timestamp)
+
+
+def _kafka_key(event: Mapping[str, Any], path: FieldPath | None) -> bytes | None:
+    """What a producer would partition the event by; None for an event without a key."""
+    if path is None:
+        return None
+    value: Any = event
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return str(value).encode() if type(value) in (str, int) else None
+
+
+def _plant(event: dict[str, Any], path: FieldPath, value: object) -> None:
+    for name in path[:-1]:
+        event = event.setdefault(name, {})
+    event[path[-1]] = value
+
+
+def _number(column: Column) -> float:
+    """The number nearest to 0 that the column can take."""
+    limits = column.limits
+    return 0.0 if limits is None else min(max(0.0, limits.least), limits.most)

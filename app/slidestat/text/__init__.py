@@ -1,0 +1,1 @@
+"""Figures, lengths and sizes as texts for people."""

@@ -1,0 +1,99 @@
+"""Figures as people read them: a statistic with what qualifies it, a window, bounds, times."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from slidestat.schemas.emission import Figure
+from slidestat.schemas.event import EARLIEST_TIME_MS
+from slidestat.text.durations import human_duration
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A figure, with what its emission says of it."""
+
+    key: str
+    window_end_ms: int
+    figure: Figure
+    provisional: bool = False
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """Key, statistic, window, its end, estimate, lower, upper, and half the width of the bounds in
+    per cent of the estimate. A figure or a share that does not exist is "-".
+    """
+    f = row.figure
+    return (
+        printable(row.key),
+        qualified(f),
+        window_text(f),
+        iso_time(row.window_end_ms),
+        *("-" if n is None else f"{n:,.10g}" for n in (f.estimate, f.lower, f.upper)),
+        _percent(f),
+    )
+
+
+def qualified(figure: Figure) -> str:
+    """The statistic with all that tells the figure from others of its window: quantile 0.99."""
+    words = [printable(figure.statistic)]
+    if figure.quantile is not None:
+        words.append(_short(figure.quantile))
+    if figure.item is not None:
+        words.append(f'"{printable(figure.item)}"')
+    if figure.at_least is not None or figure.below is not None:
+        words.append(_values(figure))
+    return " ".join(words)
+
+
+def window_text(figure: Figure) -> str:
+    """The length of a figure's window: 5m, 1,000 events, or all."""
+    if figure.window_ms is not None:
+        return human_duration(figure.window_ms)
+    if figure.window_events is not None:
+        return f"{figure.window_events:,} events"
+    return "all"
+
+
+def iso_time(time_ms: int) -> str:
+    """ISO 8601 in UTC, with milliseconds where there are any; a number of a sequence as it is."""
+    if 0 <= time_ms < EARLIEST_TIME_MS:
+        return f"{time_ms:,}"
+    try:
+        moment = _EPOCH + timedelta(milliseconds=time_ms)
+    except OverflowError:
+        return str(time_ms)
+    precision = "milliseconds" if moment.microsecond else "seconds"
+    return moment.isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+def _values(figure: Figure) -> str:
+    """The values a figure is of, as an interval; "above 5" says it in words already."""
+    least, below = figure.at_least, figure.below
+    if figure.statistic == "above" and least is not None and below is None:
+        return _short(least)
+    left = "(-∞" if least is None else f"[{_short(least)}"
+    right = "∞" if below is None else _short(below)
+    return f"{left}, {right})"
+
+
+def _percent(figure: Figure) -> str:
+    if figure.estimate is None or figure.lower is None or figure.upper is None:
+        return "-"
+    half_width = figure.upper / 2 - figure.lower / 2  # Their difference may be too large.
+    if half_width == 0:
+        return "0.00"
+    if figure.estimate == 0:
+        return "-"
+    return f"{100 * (half_width / abs(figure.estimate)):.2f}"
+
+
+def _short(number: float) -> str:
+    """All digits that tell a number from its neighbours, and no ".0"."""
+    return repr(number).removesuffix(".0")
+
+
+def printable(text: str) -> str:
+    """Escape what would move the cursor: keys and items are anybody's text."""
+    return text if text.isprintable() else text.encode("unicode_escape").decode()

@@ -1,0 +1,131 @@
+"""Where a worker listens, and what must be shown there."""
+
+import os
+import re
+import socket
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from uuid import uuid4
+
+from yarl import URL
+
+from slidestat.errors import SlidestatError
+from slidestat.options import LOOPBACK, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
+
+# Without a choice, the first of these that is free.
+FIRST_PORT = 6066
+_PORTS = 100
+
+_BACKLOG = 128
+# What a bearer token is made of: RFC 6750, section 2.1.
+_TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
+
+
+def read_token() -> str | None:
+    """The bearer token of the environment, or of the file that it names; None without one.
+
+    Raises SlidestatError for a file that cannot be read and for what is no token.
+    """
+    token, file = os.environ.get(TOKEN_VARIABLE), os.environ.get(TOKEN_FILE_VARIABLE)
+    if token is not None and file is not None:
+        raise SlidestatError(
+            f"Both {TOKEN_VARIABLE} and {TOKEN_FILE_VARIABLE} are set.", "Unset one of them."
+        )
+    source = TOKEN_VARIABLE
+    if file is not None:
+        source = file
+        try:
+            token = Path(file).read_text(encoding="ascii").strip()
+        except (OSError, ValueError) as error:
+            raise SlidestatError(
+                f"The token in {file} cannot be read: {error}.",
+                f"Name a file with the token in {TOKEN_FILE_VARIABLE}.",
+            ) from error
+    if token is not None and not _TOKEN.fullmatch(token):
+        raise SlidestatError(
+            f"{source} holds no bearer token.",
+            "Use letters, digits and -._~+/, such as `openssl rand -hex 32` prints.",
+        )
+    return token
+
+
+@dataclass(frozen=True)
+class WebAddress:
+    """A socket that listens, its token, and the worker's name, which is new in each process.
+
+    Two workers on different machines may both be at 127.0.0.1:6066: the name tells them apart.
+    """
+
+    listener: socket.socket
+    host: str
+    token: str | None
+    worker: str = field(default_factory=lambda: uuid4().hex)
+
+    @property
+    def url(self) -> str:
+        """Where it can be asked, such as http://127.0.0.1:6066."""
+        # An address of all interfaces is none to call.
+        host = self.host if ip_of(self.host) != "any" else socket.gethostname()
+        return str(URL.build(scheme="http", host=host, port=self.listener.getsockname()[1]))
+
+    @property
+    def canonical_url(self) -> str:
+        """The URL with the worker's name, as its group knows it."""
+        return str(URL(self.url).with_query(worker=self.worker))
+
+
+def ip_of(host: str) -> str:
+    """What sort of place a host is: "loopback", "any" (all interfaces), or "other"."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return "loopback" if host == "localhost" else "other"
+    if address.is_unspecified:
+        return "any"
+    return "loopback" if address.is_loopback else "other"
+
+
+def listen(host: str, port: int | None) -> WebAddress:
+    """Listen on a port of `host`, or on the first free one from 6066 on.
+
+    Raises SlidestatError for a host beyond loopback without a token, and where there is no port.
+    """
+    token = read_token()
+    if token is None and ip_of(host) != "loopback":
+        raise SlidestatError(
+            f"The web side would be open to anyone who reaches {host}.",
+            f"Set {TOKEN_VARIABLE} or {TOKEN_FILE_VARIABLE}, or keep to --web-host {LOOPBACK}.",
+        )
+    ports = range(FIRST_PORT, FIRST_PORT + _PORTS) if port is None else (port,)
+    fault: OSError | UnicodeError | None = None
+    for candidate in ports:
+        try:
+            return WebAddress(_listener(host, candidate), host, token)
+        except (socket.gaierror, UnicodeError) as error:  # No host: no port of it will do.
+            fault = error
+            break
+        except OSError as error:
+            fault = error
+    at = f"{host}:{ports[0]}" if len(ports) == 1 else f"{host}, ports {ports[0]} to {ports[-1]}"
+    why = fault.strerror if isinstance(fault, OSError) else "this is no host's name"
+    raise SlidestatError(
+        f"The web side cannot listen at {at}: {why}.",
+        "Give an address of this machine with --web-host, and a free port with --web-port.",
+    ) from fault
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        # At once: two that are bound to one port would both be content until they listen.
+        listener.listen(_BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener

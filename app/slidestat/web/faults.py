@@ -1,0 +1,79 @@
+"""What an HTTP client is told when there is no answer: a status, what is wrong, what to do."""
+
+import logging
+
+import msgspec
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from slidestat.errors import SlidestatError
+from slidestat.schemas.query import Fault
+
+_log = logging.getLogger(__name__)
+
+_ADVICE = {
+    404: "GET /openapi.json says what there is.",
+    405: "Everything here is read with GET.",
+}
+
+
+class HttpError(Exception):
+    """No answer, with an HTTP status."""
+
+    def __init__(
+        self, status: int, message: str, advice: str, headers: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.fault = Fault(message, advice)
+        self.headers = headers or {}
+
+
+def bad_request(error: SlidestatError) -> HttpError:
+    """A parameter that cannot be, as an HTTP fault."""
+    return HttpError(400, error.message, error.advice)
+
+
+def unavailable(message: str) -> HttpError:
+    """What passes by itself."""
+    return HttpError(503, message, "Ask again in a moment.", {"Retry-After": "1"})
+
+
+def json_response(
+    answer: msgspec.Struct, status: int = 200, headers: dict[str, str] | None = None
+) -> web.Response:
+    """A struct as the body of a response."""
+    return web.Response(
+        body=msgspec.json.encode(answer),
+        status=status,
+        content_type="application/json",
+        headers=headers,
+    )
+
+
+@web.middleware
+async def tell_faults(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Make every fault a JSON body; what nobody foresaw goes to the log, not to the client."""
+    try:
+        return await handler(request)
+    except HttpError as error:
+        return json_response(error.fault, error.status, error.headers)
+    except SlidestatError as error:
+        return json_response(Fault(error.message, error.advice), 500)
+    except web.HTTPException as error:
+        allow = error.headers.get("Allow")
+        return json_response(
+            Fault(
+                f"{error.status} {error.reason}: {request.method} {request.path}.", _advice(error)
+            ),
+            error.status,
+            {"Allow": allow} if allow else None,
+        )
+    except Exception:  # noqa: BLE001  never a trace for a client, nor a connection cut off
+        _log.exception("%s %s", request.method, request.path)
+        fault = Fault("The worker could not answer.", "Its log says why; this is its own fault.")
+        return json_response(fault, 500)
+
+
+def _advice(error: web.HTTPException) -> str:
+    return _ADVICE.get(error.status, "Correct the request.")

@@ -1,0 +1,214 @@
+"""Metrics for Prometheus: read, when they are asked for, from what the pipelines have added up.
+
+Nothing is counted here. A scrape costs a look at each partition that the worker holds.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import version
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+
+from slidestat.declare.topology import Topology
+from slidestat.engine.partition_work import PartitionWork
+from slidestat.errors import SlidestatError
+from slidestat.live.live_topology import LiveTopology
+from slidestat.live.observed import LATENCY_BOUNDS_S, Latencies
+from slidestat.schemas.query import PartitionStatus
+
+_PARTITION = ("topology", "partition")
+
+
+def worker_registry(
+    topologies: Mapping[str, LiveTopology], remaining: Callable[[], int]
+) -> CollectorRegistry:
+    """All metrics of a worker: its topologies', and those of its process; `remaining` tells how
+    many changelog records it still has to read.
+    """
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    registry.register(WorkerCollector(topologies, remaining))
+    return registry
+
+
+class WorkerCollector(Collector):
+    """The metrics of a worker's topologies."""
+
+    def __init__(
+        self, topologies: Mapping[str, LiveTopology], remaining: Callable[[], int]
+    ) -> None:
+        self._topologies = topologies
+        self._remaining = remaining
+
+    def collect(self) -> Iterator[Metric]:
+        """Every metric, each with all its labels."""
+        yield InfoMetricFamily(
+            "slidestat_build", "The version that runs.", {"version": version("slidestat")}
+        )
+        yield GaugeMetricFamily(
+            "slidestat_recovery_remaining_records",
+            "Changelog records to be read before the worker goes on.",
+            self._remaining(),
+        )
+        yield from _Topologies(self._topologies).metrics()
+
+
+class _Topologies:
+    """The metrics of all topologies, at one moment."""
+
+    def __init__(self, topologies: Mapping[str, LiveTopology]) -> None:
+        self._lives = topologies
+        self._work: dict[tuple[str, str], PartitionWork] = {
+            (name, str(partition)): work
+            for name, live in topologies.items()
+            for partition, work in sorted(live.held.observed.partitions.items())
+        }
+        self._status: dict[tuple[str, str], PartitionStatus] = {
+            (name, str(status.partition)): status
+            for name, live in topologies.items()
+            for status in _status(live)
+        }
+
+    def metrics(self) -> Iterator[Metric]:
+        yield from self._of_topologies()
+        yield from self._of_work()
+        yield from self._of_status()
+
+    def _of_topologies(self) -> Iterator[Metric]:
+        ready = GaugeMetricFamily(
+            "slidestat_ready",
+            "1 while the topology's partitions can be asked.",
+            labels=["topology"],
+        )
+        refused = CounterMetricFamily(
+            "slidestat_refused_records",
+            "Records that are on the late or the dead-letter topic, by reason.",
+            labels=["topology", "reason"],
+        )
+        flushes = CounterMetricFamily(
+            "slidestat_flushes",
+            "Times that what was emitted has been acknowledged, before states are written.",
+            labels=["topology"],
+        )
+        records = CounterMetricFamily(
+            "slidestat_changelog_records", "Written to the changelog.", labels=["topology"]
+        )
+        size = CounterMetricFamily(
+            "slidestat_changelog_bytes",
+            "Keys and values written to the changelog, before compression.",
+            labels=["topology"],
+        )
+        published = CounterMetricFamily(
+            "slidestat_synopsis_records",
+            "Published for a referee: synopses, and the clocks of the partitions.",
+            labels=["topology"],
+        )
+        published_size = CounterMetricFamily(
+            "slidestat_synopsis_bytes",
+            "Keys and values published for a referee, before compression.",
+            labels=["topology"],
+        )
+        latency = HistogramMetricFamily(
+            "slidestat_emission_latency_seconds",
+            "From taking up the batch that closed a window to the broker's acknowledgement of the"
+            " emission.",
+            labels=["topology"],
+        )
+        for name, live in self._lives.items():
+            observed = live.held.observed
+            ready.add_metric([name], live.is_ready)
+            for reason, count in sorted(observed.refusals.items()):
+                refused.add_metric([name, reason.value], count)
+            flushes.add_metric([name], observed.flushes)
+            written_records, written_bytes = live.held.changelog_written()
+            records.add_metric([name], written_records)
+            size.add_metric([name], written_bytes)
+            if isinstance(live.topology, Topology) and live.topology.publish:
+                published.add_metric([name], observed.synopsis_records)
+                published_size.add_metric([name], observed.synopsis_bytes)
+            latencies = observed.emission_latencies
+            latency.add_metric([name], _buckets(latencies), latencies.sum_s)
+        yield from (ready, refused, flushes, records, size, published, published_size, latency)
+
+    def _of_work(self) -> Iterator[Metric]:
+        records = CounterMetricFamily(
+            "slidestat_records",
+            "Records taken in, by what became of them; repeated ones had been read before.",
+            labels=[*_PARTITION, "outcome"],
+        )
+        lookups = CounterMetricFamily(
+            "slidestat_key_lookups",
+            "States of keys that a batch needed, by whether they were in memory.",
+            labels=[*_PARTITION, "result"],
+        )
+        for labels, work in self._work.items():
+            for outcome in ("counted", "dead", "late", "repeated"):
+                records.add_metric([*labels, outcome], getattr(work, outcome))
+            lookups.add_metric([*labels, "hit"], work.cache_hits)
+            lookups.add_metric([*labels, "miss"], work.cache_misses)
+        yield from (records, lookups)
+        for name, text, field in (
+            ("slidestat_batches", "Fetches taken in.", "batches"),
+            ("slidestat_emissions", "Records queued for the output topic.", "emissions"),
+            ("slidestat_processing_seconds", "Time spent on batches.", "processing_s"),
+            ("slidestat_kernel_seconds", "Of it, time in the synopses' kernels.", "kernel_s"),
+        ):
+            family = CounterMetricFamily(name, text, labels=_PARTITION)
+            for labels, work in self._work.items():
+                family.add_metric(labels, getattr(work, field))
+            yield family
+
+    def _of_status(self) -> Iterator[Metric]:
+        now_s = time.time()
+        lag = _gauge("slidestat_lag_records", "Records of the partition that are not read yet.")
+        watermark = _gauge(
+            "slidestat_watermark_timestamp_seconds", "Event time that the partition has reached."
+        )
+        delay = _gauge(
+            "slidestat_watermark_delay_seconds", "How far the watermark is behind the clock."
+        )
+        keys = _gauge("slidestat_keys", "Keys with a state.")
+        state = _gauge("slidestat_state_bytes", "What the states take in RocksDB.")
+        for labels, status in self._status.items():
+            if status.end_offset is not None:
+                lag.add_metric(labels, max(0, status.end_offset - status.next_offset))
+            if status.watermark_ms is not None and not self._lives[labels[0]].topology.is_sequence:
+                watermark.add_metric(labels, status.watermark_ms / 1000)
+                delay.add_metric(labels, now_s - status.watermark_ms / 1000)
+            if status.keys is not None:
+                keys.add_metric(labels, status.keys)
+            state.add_metric(labels, status.state_bytes)
+        yield from (lag, watermark, delay, keys, state)
+
+
+def _gauge(name: str, text: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, text, labels=_PARTITION)
+
+
+def _status(live: LiveTopology) -> list[PartitionStatus]:
+    try:
+        return live.status()
+    except SlidestatError:
+        return []  # The next batch of that partition says what is wrong, and stops the worker.
+
+
+def _buckets(latencies: Latencies) -> list[tuple[str, float]]:
+    """Cumulative, as Prometheus has them."""
+    bounds = [*map(floatToGoString, LATENCY_BOUNDS_S), "+Inf"]
+    total = 0
+    buckets: list[tuple[str, float]] = []
+    for bound, count in zip(bounds, latencies.counts, strict=True):
+        total += count
+        buckets.append((bound, float(total)))
+    return buckets

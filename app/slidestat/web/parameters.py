@@ -1,0 +1,128 @@
+"""Query strings: every parameter known, each value checked, errors that name the parameter."""
+
+import re
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+from slidestat.live.live_query import LiveQuery
+from slidestat.live.live_topology import Question
+from slidestat.referee.live_referee import RefereeQuery
+from slidestat.schemas.event import MAX_KEY_LENGTH
+
+DEFAULT_LIMIT = 100
+MOST_KEYS = 1_000
+# Of one parameter in one question; and of windows times quantiles, which are as many figures.
+MOST_VALUES = 50
+MOST_PAIRS = 500
+
+_MOST_PARAMETERS = 500
+_LIMIT = re.compile(r"[0-9]{1,9}", re.ASCII)
+_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+def key_of(segment: str) -> str:
+    """The key that a percent-encoded path segment stands for."""
+    if _BROKEN_ESCAPE.search(segment):
+        raise SlidestatError(f"The key {segment!r} has a broken escape.", "Write % as %25.")
+    try:
+        return unquote_to_bytes(segment).decode()
+    except UnicodeDecodeError as error:
+        raise SlidestatError(
+            f"The key {segment!r} is not UTF-8.", "Percent-encode the bytes of its UTF-8."
+        ) from error
+
+
+def key_query(topology: Topology | Referee, query: str) -> Question:
+    """The question of ?window=&statistic=&quantile=, each any number of times, and one &where=."""
+    parameters = _parameters(query, ("window", "statistic", "quantile", "where"))
+    where = _single(parameters, "where")
+    for name, values in parameters.items():
+        if len(values) > MOST_VALUES:
+            raise SlidestatError(
+                f"{name} is given {len(values)} times.", f"Give it at most {MOST_VALUES} times."
+            )
+    windows, shares = len(parameters["window"]), len(parameters["quantile"])
+    if windows * shares > MOST_PAIRS:
+        raise SlidestatError(
+            f"window is given {windows} times and quantile {shares} times: {windows * shares:,}"
+            " quantiles.",
+            f"Ask for at most {MOST_PAIRS} in one question.",
+        )
+    quantiles = [_number("quantile", text) for text in parameters["quantile"]]
+    asked = parameters["window"], parameters["statistic"], quantiles, where
+    if isinstance(topology, Referee):
+        return RefereeQuery(topology, *asked)
+    return LiveQuery(topology, *asked)
+
+
+def page_query(query: str) -> tuple[str, str, int]:
+    """Prefix, after and limit of ?prefix=&after=&limit=."""
+    parameters = _parameters(query, ("prefix", "after", "limit"))
+    prefix, after = _single(parameters, "prefix") or "", _single(parameters, "after") or ""
+    limit = _single(parameters, "limit")
+    limit = str(DEFAULT_LIMIT) if limit is None else limit
+    for name, text in (("prefix", prefix), ("after", after)):
+        if len(text) > MAX_KEY_LENGTH:
+            raise SlidestatError(
+                f"{name} has {len(text)} characters.", f"Keys have at most {MAX_KEY_LENGTH}."
+            )
+    if not _LIMIT.fullmatch(limit) or not 1 <= int(limit) <= MOST_KEYS:
+        raise SlidestatError(
+            f"limit is {limit!r}.", f"Give a whole number from 1 to {MOST_KEYS:,}."
+        )
+    return prefix, after, int(limit)
+
+
+def no_query(query: str) -> None:
+    """Refuse any parameter."""
+    _parameters(query, ())
+
+
+def _parameters(query: str, known: Sequence[str]) -> dict[str, list[str]]:
+    if _BROKEN_ESCAPE.search(query):
+        raise SlidestatError("The query string has a broken escape.", "Write % as %25.")
+    try:
+        pairs = parse_qsl(
+            query, keep_blank_values=True, errors="strict", max_num_fields=_MOST_PARAMETERS
+        )
+    except UnicodeDecodeError as error:
+        raise SlidestatError(
+            "The query string is not UTF-8.", "Percent-encode the bytes of its UTF-8."
+        ) from error
+    except ValueError as error:
+        raise SlidestatError(
+            f"The query string has more than {_MOST_PARAMETERS} parameters.", "Give fewer."
+        ) from error
+    parameters: dict[str, list[str]] = {name: [] for name in known}
+    for name, value in pairs:
+        if name not in parameters:
+            raise SlidestatError(f"There is no parameter {name!r}.", _instead(name, known))
+        parameters[name].append(value)
+    return parameters
+
+
+def _single(parameters: Mapping[str, list[str]], name: str) -> str | None:
+    values = parameters[name]
+    if len(values) > 1:
+        raise SlidestatError(f"{name} is given {len(values)} times.", "Give it once.")
+    return values[0] if values else None
+
+
+def _instead(name: str, known: Sequence[str]) -> str:
+    if not known:
+        return "Leave it out: there are none here."
+    near = get_close_matches(name, known, 1)
+    return f"Did you mean {near[0]}?" if near else f"There are {', '.join(known)}."
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise SlidestatError(
+            f"{name} is {text!r}, which is no number.", "Give one from 0 to 1, such as 0.99."
+        ) from error

@@ -1,0 +1,88 @@
+"""The other workers of the group: which there are, and what they answer for themselves.
+
+Which partition a key is on cannot be told from the key: producers partition by the records' Kafka
+keys, and ours is a field of their values. So a worker that does not have a key asks the others.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import aiohttp
+from yarl import URL
+
+from slidestat.web.address import WebAddress
+
+# On a request: which worker is meant, and that it is to answer for itself alone. On a response:
+# which worker answered.
+WORKER_HEADER = "Slidestat-Worker"
+
+# The partitions of each topic that each worker holds, by the worker's canonical URL.
+Distribution = Mapping[str, Mapping[str, list[int]]]
+
+_TIMEOUT = aiohttp.ClientTimeout(total=5, sock_connect=2)
+_NAME = "worker"
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A worker of the group: where it answers, its name, and its partitions of a topic."""
+
+    url: str
+    name: str
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a worker answered; status 0 if it did not."""
+
+    worker: Worker
+    status: int
+    body: bytes
+
+
+class Peers:
+    """The workers as the group's last assignment has them."""
+
+    def __init__(
+        self,
+        address: WebAddress,
+        distribution: Callable[[], Distribution],
+        session: Callable[[], aiohttp.ClientSession],
+    ) -> None:
+        self._address = address
+        self._distribution = distribution
+        self._session = session
+
+    def workers(self, topic: str) -> list[Worker]:
+        """All that hold partitions of `topic`, this one as well."""
+        return sorted(_workers(self._distribution(), topic), key=lambda w: w.partitions)
+
+    async def ask(self, topic: str, path_and_query: str) -> list[Reply]:
+        """The answers of all other workers to a GET of what is encoded already; at most 5 s."""
+        others = [w for w in self.workers(topic) if w.name != self._address.worker]
+        return list(await asyncio.gather(*(self._ask(w, path_and_query) for w in others)))
+
+    async def _ask(self, worker: Worker, path_and_query: str) -> Reply:
+        headers = {WORKER_HEADER: worker.name}
+        if self._address.token is not None:
+            headers["Authorization"] = f"Bearer {self._address.token}"
+        try:
+            async with self._session().get(
+                URL(worker.url + path_and_query, encoded=True),
+                headers=headers,
+                timeout=_TIMEOUT,
+                allow_redirects=False,
+            ) as response:
+                return Reply(worker, response.status, await response.read())
+        except (aiohttp.ClientError, TimeoutError, ValueError):
+            return Reply(worker, 0, b"")
+
+
+def _workers(distribution: Distribution, topic: str) -> Iterator[Worker]:
+    for text, topics in distribution.items():
+        partitions = tuple(sorted(topics.get(topic, ())))
+        if partitions:
+            url = URL(text)
+            yield Worker(str(url.origin()), url.query.get(_NAME, ""), partitions)

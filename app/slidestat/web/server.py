@@ -1,0 +1,119 @@
+"""The web server of a worker: Faust's, with our routes and none of its own.
+
+It runs on the event loop of the worker, between two batches, and so sees states as a batch left
+them.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from aiohttp import web
+from faust.assignor.partition_assignor import PartitionAssignor
+from faust.tables.manager import TableManager
+from faust.web.drivers.aiohttp import Web
+
+from slidestat.faust.delivery import BatchApp
+from slidestat.live.live_topology import LiveTopology
+from slidestat.web.access import guard
+from slidestat.web.address import WebAddress
+from slidestat.web.faults import tell_faults
+from slidestat.web.history import History
+from slidestat.web.page import Page
+from slidestat.web.peers import WORKER_HEADER, Peers
+from slidestat.web.routes import Routes
+
+# Says no more than that somebody sent what is no HTTP, with a trace each time.
+_protocol_log = logging.getLogger(f"{__name__}.protocol")
+_protocol_log.setLevel(logging.CRITICAL)
+
+# Bytes: a key of 256 characters, percent-encoded, and as many of a cursor, fit well.
+_LONGEST_LINE = 32_768
+# A question under way when the worker ends has this long.
+_SHUTDOWN_S = 1.0
+
+
+@dataclass(frozen=True)
+class QueryServer:
+    """What serves at an address."""
+
+    address: WebAddress
+    history: History
+
+    @property
+    def canonical_url(self) -> str:
+        """As the workers of the group know it."""
+        return self.address.canonical_url
+
+    def server(self, app: BatchApp, topologies: Mapping[str, LiveTopology]) -> Web:
+        """The server of these topologies, by name."""
+        return _Server(app, self.address, topologies, self.history)
+
+
+class _Server(Web):
+    """Faust's server on a socket that listens already."""
+
+    # Faust's own pages would show tables to anyone.
+    default_blueprints = ()
+    production_blueprints = ()
+    debug_blueprints = ()
+    optional_blueprints = ()
+
+    def __init__(
+        self,
+        app: BatchApp,
+        address: WebAddress,
+        topologies: Mapping[str, LiveTopology],
+        history: History,
+    ) -> None:
+        super().__init__(app)
+        self._address = address
+        peers = Peers(
+            address,
+            lambda: cast(PartitionAssignor, app.assignor).external_topic_distribution,
+            lambda: app.http_client,
+        )
+        self.web_app = application(
+            topologies,
+            peers,
+            address,
+            lambda: cast(TableManager, app.tables).recovery.active_remaining_total(),
+            history,
+        )
+        self._runner = runner(self.web_app)
+
+    def _create_site(self) -> web.BaseSite:
+        return web.SockSite(self._runner, self._address.listener)
+
+
+def application(
+    topologies: Mapping[str, LiveTopology],
+    peers: Peers,
+    address: WebAddress,
+    remaining: Callable[[], int],
+    history: History,
+) -> web.Application:
+    """The routes, the page, who may ask, and how faults are told. `remaining` tells how many
+    changelog records the worker still has to read, `history` what was emitted of a key.
+    """
+
+    async def sign(_request: web.Request, response: web.StreamResponse) -> None:
+        response.headers[WORKER_HEADER] = address.worker
+
+    made = web.Application(middlewares=[tell_faults, guard(address.token)])
+    made.on_response_prepare.append(sign)
+    Routes(topologies, peers, address, remaining, history).add_to(made)
+    Page().add_to(made)
+    return made
+
+
+def runner(made: web.Application) -> web.AppRunner:
+    """What serves it."""
+    return web.AppRunner(
+        made,
+        access_log=None,
+        logger=_protocol_log,
+        shutdown_timeout=_SHUTDOWN_S,
+        max_line_size=_LONGEST_LINE,
+    )

@@ -1,0 +1,287 @@
+"""The audit of a key: what a partition puts out holds, and what is wrong is found."""
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import assume, given
+
+from slidestat.declare import statistics
+from slidestat.declare.fields import RECORD_KEY, RECORD_TIMESTAMP
+from slidestat.declare.forms.resolved import resolved
+from slidestat.declare.statistics import Count, Distinct, Mean, Norm, Quantiles, TopItems
+from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.schemas.emission import Emission, Figure
+from slidestat.spark.audit import exact_key
+from slidestat.spark.audit.audit_events import RawRecord, UnreadableError, read_event
+from slidestat.spark.audit.audit_key import Finding, audit_key, newest
+from slidestat.spark.audit.declaration import Declaration, declaration_of
+from slidestat.spark.audit.exact_key import ExactKey
+from tests.engine.cases import CLOCKS, Case, cases, laws, topology
+from tests.engine.checks import emissions_of, offsets_of
+from tests.engine.memory import PARTITION, SOURCE, MemoryStore, batch_of, outputs_of
+from tests.engine.model import Record
+from tests.engine.streams import START_MS, encode
+
+NEVER_MS = -(2**62)
+
+
+def test_every_statistic_can_be_audited() -> None:
+    """There is none that an audit would pass over."""
+    assert statistics.KINDS.keys() == exact_key.KINDS
+
+
+class Partition:
+    """A topology over records: what it put out, and each key's counted events."""
+
+    def __init__(self, asked: Topology, records: Sequence[Record]) -> None:
+        processor = PartitionProcessor(asked, SOURCE, PARTITION, MemoryStore())
+        outputs = outputs_of(processor.process(batch_of(records)))
+        refused = {*offsets_of("late", outputs), *offsets_of("dead letter", outputs)}
+        # As an audit in Spark gets it: through JSON, from the declaration in plain tables.
+        plain = msgspec.json.decode(msgspec.json.encode(resolved(asked)))
+        self.declaration: Declaration = declaration_of(plain)
+        self.emissions: dict[str, dict[int, Emission]] = defaultdict(dict)
+        for emission in emissions_of(outputs):
+            self.emissions[emission.key][emission.window_end_ms] = emission
+        events = defaultdict(list)
+        for record in records:
+            if record.offset not in refused:
+                key, time, texts = read_event(
+                    self.declaration, RawRecord(record.key, record.value, record.timestamp)
+                )
+                events[key].append((time, record.offset, texts))
+        self.keys = {key: self._key(rows) for key, rows in events.items()}
+        self.watermark = max(
+            (int(key.times[-1]) - asked.lateness_ms for key in self.keys.values()),
+            default=NEVER_MS,
+        )
+
+    def _key(self, rows: list[tuple[int, int, list[str]]]) -> ExactKey:
+        rows.sort(key=lambda row: row[:2])
+        columns = {
+            name: [texts[place] for _, _, texts in rows]
+            for place, name in enumerate(self.declaration.columns)
+        }
+        times, offsets = ([row[i] for row in rows] for i in (0, 1))
+        return ExactKey(np.array(times, np.int64), np.array(offsets, np.int64), columns)
+
+    def audit(self, key: str, complete_from_ms: int = NEVER_MS) -> list[Finding]:
+        return list(
+            audit_key(
+                self.declaration,
+                self.keys[key],
+                key,
+                self.emissions[key],
+                self.watermark,
+                complete_from_ms,
+            )
+        )
+
+    def faults(self, key: str, complete_from_ms: int = NEVER_MS) -> list[str]:
+        return [finding.fault for finding in self.audit(key, complete_from_ms) if finding.fault]
+
+
+@laws
+@given(cases(max_size=120))
+def test_what_a_partition_puts_out_is_found_right(case: Case) -> None:
+    """Every statistic over any windows, of time and of last events, however late, whatever records
+    are bad: each figure holds, uses at most what it promises, and none is missing.
+    """
+    assume(not case.topology.publish)  # These are refused.
+    partition = Partition(case.topology, case.records)
+    for key in partition.keys:
+        for finding in partition.audit(key):
+            assert not finding.fault, finding
+            assert finding.verdict is not None
+            assert finding.verdict.observed is not None
+            assert 0 <= finding.verdict.observed <= finding.verdict.promised
+
+
+STATISTICS = (Count(), Mean(), Quantiles(), TopItems(limit=3), Distinct(), Norm(seed=1))
+
+
+@pytest.fixture
+def partition() -> Partition:
+    """One key, two values, an event each 10 ms."""
+    asked = replace(topology(statistics=STATISTICS), windows=("330ms",))
+    records = [
+        Record(i, b"", encode("a", START_MS + 10 * i, i % 3 // 2 + 0.5), START_MS)
+        for i in range(100)
+    ]
+    return Partition(asked, records)
+
+
+def altered(partition: Partition, number: int, **changes: object) -> list[str]:
+    """The faults when a figure of the last emission is another."""
+    (tick,) = list(partition.emissions["a"])[-1:]
+    emission = partition.emissions["a"][tick]
+    figures = list(emission.figures)
+    figures[number] = msgspec.structs.replace(figures[number], **changes)
+    partition.emissions["a"][tick] = msgspec.structs.replace(emission, figures=figures)
+    return partition.faults("a")
+
+
+def place(partition: Partition, name: str) -> tuple[int, Figure]:
+    """The first figure of a statistic in the last emission."""
+    figures = list(partition.emissions["a"].values())[-1].figures
+    return next((i, f) for i, f in enumerate(figures) if f.statistic == name)
+
+
+@pytest.mark.parametrize("name", ["count", "mean", "quantile", "top", "distinct", "norm"])
+def test_bounds_that_do_not_hold_the_figure(partition: Partition, name: str) -> None:
+    """Both of them above the exact figure, or both below, by the smallest step there is."""
+    assert partition.faults("a") == []
+    number, figure = place(partition, name)
+    exact = next(
+        f.verdict.exact
+        for f in reversed(partition.audit("a"))
+        if f.verdict is not None and f.figure == figure
+    )
+    # A norm is recomputed in doubles, a mean of halves and threes is none.
+    step = 1e-6 if name in ("norm", "mean") else 0.0
+    above = np.nextafter(float(exact), np.inf) + step
+    below = np.nextafter(float(exact), -np.inf) - step
+    assert altered(partition, number, lower=above, upper=above) == ["outside its bounds"]
+    assert altered(partition, number, lower=below, upper=below) == ["outside its bounds"]
+
+
+@pytest.mark.parametrize("name", ["count", "mean", "quantile", "top", "distinct", "norm"])
+def test_an_error_larger_than_promised(partition: Partition, name: str) -> None:
+    """An estimate far off is found, though its bounds hold the exact figure."""
+    number, _ = place(partition, name)
+    off = altered(partition, number, estimate=1e6, lower=-1e6, upper=1e6)
+    assert off == ["more off than promised"]
+
+
+def test_figures_that_should_not_be_there_or_are_not(partition: Partition) -> None:
+    """No estimate of what exists, a statistic that nobody declared, an item that never came."""
+    assert altered(partition, 0, estimate=None, lower=None, upper=None) == ["no figure"]
+    assert altered(partition, 0, statistic="sum") == ["of no declared statistic"]
+    number, _ = place(partition, "top")
+    assert set(altered(partition, number, item="never")) == {
+        "of no declared statistic",
+        "more off than promised",
+        "a top item not listed",
+    }
+
+
+def test_emissions_that_are_missing_or_differ(partition: Partition) -> None:
+    """One that is not there is missing; two final ones of one tick must be the same; a final one
+    replaces the provisional ones, whichever comes last.
+    """
+    tick, emission = list(partition.emissions["a"].items())[-1]
+    final = msgspec.json.encode(emission)
+    early = msgspec.json.encode(msgspec.structs.replace(emission, provisional=True, figures=[]))
+    assert newest([(1, final), (2, final)]) == ({tick: emission}, [])
+    assert newest([(2, final), (1, early), (3, early)]) == ({tick: emission}, [])
+    other = msgspec.json.encode(msgspec.structs.replace(emission, source_offset=5))
+    found, faults = newest([(1, final), (2, other)])
+    assert found == {tick: emission}
+    assert [fault.fault for fault in faults] == ["emitted twice, differently"]
+
+    del partition.emissions["a"][tick]
+    assert partition.faults("a") == ["not emitted"]
+    # Its window has lost events to the broker's retention: nothing can be said of it.
+    assert partition.faults("a", tick) == []
+
+
+def test_a_provisional_figure_is_of_the_events_before_it(partition: Partition) -> None:
+    """What came after the record that it rests on is not in it."""
+    tick, emission = list(partition.emissions["a"].items())[3]
+    early = [Figure("count", 2.0, 2.0, 2.0, window_ms=330, relative_error=0.01)]
+    partition.emissions["a"][tick] = msgspec.structs.replace(
+        emission, figures=early, source_offset=5, provisional=True
+    )
+    # Its top items were not told.
+    assert set(partition.faults("a")) == {"a top item not listed"}
+    partition.emissions["a"][tick] = msgspec.structs.replace(
+        emission, figures=early, source_offset=6, provisional=True
+    )
+    assert "more off than promised" in partition.faults("a")
+
+
+@pytest.mark.parametrize(
+    "record", [None, b"", b"[]", b"{}", b'{"key":[],"time":2,"value":3}', b"["]
+)
+def test_a_record_that_is_no_event(partition: Partition, record: bytes | None) -> None:
+    """It is told as unreadable, whatever it is."""
+    with pytest.raises(UnreadableError):
+        read_event(partition.declaration, RawRecord(b"k", record, 0))
+
+
+@pytest.mark.parametrize("time_format", CLOCKS)
+def test_keys_and_times_are_those_that_a_worker_reads(time_format: str) -> None:
+    """Of whole numbers and of the record's own keys, and of times in every format."""
+    times: list[object] = {
+        "ms": [START_MS, START_MS + 1],
+        "s": [START_MS // 1_000, START_MS / 1_000 + 0.123, START_MS / 1_000 + 0.9999],
+        "us": [START_MS * 1_000, START_MS * 1_000 + 1_999],
+        "ns": [START_MS * 1_000_000 + 1_999_999],
+        "iso8601": [
+            "2023-11-14T22:13:20Z",
+            "2023-11-14T22:13:20.123456Z",
+            "2023-11-15T00:13:20.1239999+02:00",
+            "2023-11-14T22:13:21,5Z",
+        ],
+    }[time_format]
+    read_by_worker = 0
+    for key_field, time_field in (
+        ("key", "time"),
+        (RECORD_KEY, "time"),
+        *([("key", RECORD_TIMESTAMP)] if time_format == "ms" else []),
+    ):
+        asked = Topology(
+            name="t",
+            source="s",
+            span="1h",
+            every="1m",
+            statistics=(Count(),),
+            key_field=key_field,
+            time_field=time_field,
+            time_format=time_format,
+        )
+        declared = declaration_of(msgspec.json.decode(msgspec.json.encode(resolved(asked))))
+        for place, time in enumerate(times):
+            for key in ("é", -7):
+                value = json.dumps({"key": key, "time": time}).encode()
+                raw = RawRecord(b"kafka", value, START_MS + place)
+                read = EventDecoder(asked).decode([raw.value], [raw.key], [raw.timestamp_ms])
+                if read.refusals:
+                    continue
+                read_by_worker += 1
+                found = read_event(declared, raw)
+                assert found[:2] == (read.keys[0], int(read.times[0])), time
+    assert read_by_worker
+
+
+def test_pairs_of_two_fields_are_counted() -> None:
+    """Distinct items by a field: each pair once, though texts joined would be one."""
+    asked = topology(statistics=(Distinct(field="user", by="country", name="pairs"),))
+    users = [("ab", "c"), ("a", "bc"), ("a", "bc"), ('a"', "b"), ("a", '"b')]
+    events = [
+        {"key": "a", "time": START_MS + i, "value": 1, "user": user, "country": country}
+        for i, (user, country) in enumerate(users)
+    ]
+    events.append({**events[0], "time": START_MS + 10_000})
+    records = [
+        Record(i, b"", msgspec.json.encode(event), START_MS) for i, event in enumerate(events)
+    ]
+    partition = Partition(asked, records)
+    whole = next(f for f in partition.audit("a") if f.figure and f.figure.window_ms == 1_000)
+    assert whole.verdict is not None
+    assert whole.verdict.exact == 4
+    assert partition.faults("a") == []
+    tick = next(iter(partition.emissions["a"]))
+    first = partition.emissions["a"][tick]
+    wrong = msgspec.structs.replace(first.figures[-1], estimate=5.0, lower=5.0, upper=5.0)
+    partition.emissions["a"][tick] = msgspec.structs.replace(
+        first, figures=[*first.figures[:-1], wrong]
+    )
+    assert partition.faults("a") == ["more off than promised"]

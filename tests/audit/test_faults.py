@@ -1,0 +1,34 @@
+"""What a person is told of a fault in Spark."""
+
+import pytest
+from pyspark.errors import PySparkException
+
+from slidestat.errors import SlidestatError
+from slidestat.spark.faults import in_words
+
+TRACEBACK = """
+  An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "worker.py", line 7, in run
+    return sorted(rows)
+           ^^^^^^^^^^^^
+{fault}
+
+JVM stacktrace:
+org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        (TRACEBACK.format(fault="TypeError: one is None"), "TypeError: one is None"),
+        (TRACEBACK.format(fault="slidestat.errors.SlidestatError: it is late"), "it is late"),
+        ("[PATH_NOT_FOUND] no such path\nand more", "[PATH_NOT_FOUND] no such path"),
+    ],
+)
+def test_one_line_says_what_went_wrong(told: str, says: str) -> None:
+    """The end of a worker's traceback, our own words without their class, or what Spark says."""
+    with pytest.raises(SlidestatError) as broken, in_words("The audit", "Look at the log."):
+        raise PySparkException(told)
+    assert broken.value.message == f"The audit broke off: {says}"

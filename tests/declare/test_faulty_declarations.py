@@ -1,0 +1,182 @@
+"""What is wrong with a TOML file or a flag is told by where it stands, with what would be right."""
+
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from slidestat.declare.forms.files import load_topology
+from slidestat.declare.forms.flags import topology_of_flags
+from slidestat.declare.forms.tables import topology_of
+from slidestat.declare.statistics import KINDS, Statistic
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+
+NEEDED = {"name": "t", "source": "s", "span": "1h", "every": "1m"}
+HEAD = 'name = "t"\nsource = "s"\nevery = "1m"\n'
+WHOLE = HEAD + 'span = "1h"\n'
+COUNT = '[[statistics]]\nkind = "count"\n'
+
+TOML: list[tuple[str, str, str]] = [
+    (HEAD, "span is missing", "give it"),
+    (HEAD + "span = 3600", "span is 3600, which is not a duration", '"90s"'),
+    (HEAD + "span = 07:32:00", "span is datetime.time", '"90s"'),
+    (HEAD + 'span = "1h', "(at line 4, column 11)", "Mend the TOML"),
+    (HEAD + "span = ", "(at line 4, column 8)", "Mend the TOML"),
+    (WHOLE + "wndows = ['1h']", "wndows is no field of a topology", "Did you mean windows?"),
+    (WHOLE + "nothing = 1", "nothing is no field of a topology", "There are name, source"),
+    (WHOLE + "windows = '5m'", "windows is '5m', which is not a list", '["1h"]'),
+    (WHOLE + "windows = ['2h']", "windows has '2h'", "shorten the window"),
+    (WHOLE + "windows = [['1h']]", "windows is ('1h',)", '"90s"'),
+    (WHOLE + "lateness = '2h'", "lateness is '2h'", "shorten the lateness"),
+    (WHOLE + "key_field = 5", "key_field is 5", '"request.bytes"'),
+    (WHOLE + "key_field = {a = 'b'}", "key_field is {'a': 'b'}", '"request.bytes"'),
+    (WHOLE + "statistics = 'count'", "statistics is 'count'", "[[statistics]]"),
+    (WHOLE + "statistics = ['count']", "statistics is ['count']", "[[statistics]]"),
+    (WHOLE + "[statistics]\nkind = 'count'", "statistics is {'kind'", "[[statistics]]"),
+    (WHOLE + "statistics = []", "statistics has []", "at least one"),
+    (WHOLE + COUNT + "[[statistics]]", "statistics[1].kind is missing", "count, rate, sum"),
+    (WHOLE + "[[statistics]]\nkind = 5", "statistics[0].kind is 5", "count, rate, sum"),
+    (WHOLE + "[[statistics]]\nkind = 'quantiles'", "statistics[0].kind is", "mean quantile?"),
+    (WHOLE + COUNT + "epsilon = 2", "statistics[0].epsilon is 2", "from 0.0001 to 1"),
+    (WHOLE + COUNT + COUNT + "epsilon = 'x'", "statistics[1].epsilon is 'x'", "from 0.0001"),
+    (WHOLE + COUNT + "eps = 0.1", "statistics[0].eps is no parameter of count", "epsilon"),
+    (WHOLE + COUNT + "field = 'a'", "statistics[0].field is no parameter", "There are name"),
+    (WHOLE + COUNT + "name = 'a b'", "statistics[0].name is 'a b'", "letters"),
+    (WHOLE + COUNT + COUNT, "statistics has ['count', 'count']", "each once"),
+    (WHOLE + "[[statistics]]\nkind = 'quantile'\nquantiles = 0.5", "[0].quantiles are 0.5", "list"),
+]
+
+
+@pytest.mark.parametrize(("content", "message", "advice"), TOML, ids=[m for _, m, _ in TOML])
+def test_faulty_toml(tmp_path: Path, content: str, message: str, advice: str) -> None:
+    """Each fault says the file and the field, or the line; the advice says what would be right."""
+    file = tmp_path / "orders.toml"
+    file.write_text(content + "\n")
+    with pytest.raises(SlidestatError) as raised:
+        load_topology(str(file))
+    assert raised.value.message.startswith(f"{file}: ")
+    assert message in raised.value.message
+    assert advice in raised.value.advice
+
+
+def test_files_that_are_no_toml(tmp_path: Path) -> None:
+    """Garbage, nesting without end and folders are told in a sentence."""
+    file = tmp_path / "a.toml"
+    for content, message in (
+        (b"\xff\xfe\x00", "is not UTF-8 text"),
+        (b"a = " + b"[" * 100_000, "nested too deep"),
+        (b"\x00", "at line 1"),
+        (b"", "name is missing"),
+    ):
+        file.write_bytes(content)
+        with pytest.raises(SlidestatError, match=message):
+            load_topology(str(file))
+    file.unlink()
+    with pytest.raises(SlidestatError, match="There is no file"):
+        load_topology(str(file))
+    file.mkdir()
+    with pytest.raises(SlidestatError, match="There is no file"):
+        load_topology(str(file))
+
+
+FLAGS: list[tuple[dict[str, Any], str, str]] = [
+    ({"span": "1w"}, "--span is '1w'", '"90s"'),
+    ({"windows": ["1m", "2h"]}, "--window has '2h'", "shorten the window"),
+    ({"key_field": "a..b"}, "--key is 'a..b'", '"request.bytes"'),
+    ({"key_field": "a", "time_field": "a"}, "--key, --time and --value are", "three different"),
+    ({"statistics": [""]}, "--statistic '': kind is ''", "count, rate"),
+    ({"statistics": ["count", "summ"]}, "--statistic 'summ': kind is", "Did you mean sum?"),
+    ({"statistics": ["count", "count"]}, "--statistic has ['count', 'count']", "each once"),
+    ({"statistics": ["sum:a:b"]}, "'b' is no NAME=VALUE", "KIND[:FIELD][:NAME=VALUE]"),
+    ({"statistics": ["sum:"]}, "'' is no NAME=VALUE", "KIND[:FIELD]"),
+    ({"statistics": ["sum:a:field=b"]}, "field is given twice", "KIND[:FIELD]"),
+    ({"statistics": ["sum:a:epsilon="]}, "epsilon is ''", "from 0.0001"),
+    ({"statistics": ["sum:decimals=1.5"]}, "decimals is 1.5", "whole number"),
+    ({"statistics": ["sum:decimals=" + "9" * 5_000]}, "decimals is inf", "whole number"),
+    ({"statistics": ["sum:epsilon=nan"]}, "epsilon is nan", "from 0.0001"),
+    ({"statistics": ["count:epsilon=true"]}, "epsilon is True", "from 0.0001"),
+    ({"statistics": ["quantile:quantiles=0.5,,1"]}, "quantiles are 0.5, '', 1", "list"),
+    ({"statistics": ["quantile:p=0.5"]}, "p is no parameter of quantile", "quantiles"),
+    ({"statistics": ["count:a"]}, "field is no parameter of count", "name, epsilon"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message", "advice"), FLAGS, ids=[m for _, m, _ in FLAGS])
+def test_faulty_flags(changes: dict[str, Any], message: str, advice: str) -> None:
+    """Each fault says the flag; the advice says what would be right."""
+    with pytest.raises(SlidestatError) as raised:
+        topology_of_flags({**NEEDED, **changes})
+    assert raised.value.message.startswith("--")
+    assert message in raised.value.message
+    assert advice in raised.value.advice
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_a_fault_of_any_parameter_is_placed(kind: type[Statistic]) -> None:
+    """Whatever the statistic, an error in a parameter names the place of the parameter."""
+    for field in fields(kind):
+        table = {"kind": kind.kind, field.name: {"no": "value"}}
+        with pytest.raises(SlidestatError) as raised:
+            topology_of({**NEEDED, "statistics": [{"kind": "count"}, table]})
+        assert raised.value.message.startswith(f"statistics[1].{field.name} ")
+
+
+def _any_value(random: Random, depth: int = 0) -> object:
+    plain: list[Callable[[], object]] = [
+        lambda: random.choice([0, -1, 1, 2**70, True, False]),
+        lambda: random.choice([0.0, -0.5, 0.5, 1e308, float("nan"), float("inf")]),
+        lambda: random.choice(["", "a", "a.b", "1h", "5m", "10 events", "\x00", "é" * 300]),
+        lambda: random.choice(list(KINDS)),
+    ]
+    nested: list[Callable[[], object]] = [
+        lambda: [_any_value(random, depth + 1) for _ in range(random.randint(0, 3))],
+        lambda: {random.choice(_NAMES): _any_value(random, depth + 1)},
+    ]
+    return random.choice(plain if depth > 2 else plain + nested)()
+
+
+_NAMES = ["kind", "x", *{f.name for kind in (Topology, *KINDS.values()) for f in fields(kind)}]
+
+
+def test_no_table_ends_in_anything_but_advice() -> None:
+    """Whatever stands in a table, it is a topology or a SlidestatError; nothing else is raised."""
+    random = Random(0)
+    refused: list[SlidestatError] = []
+    for _ in range(5_000):
+        table: dict[str, object] = dict(NEEDED)
+        for _ in range(random.randint(0, 2)):
+            table[random.choice(_NAMES)] = _any_value(random)
+        if random.random() < 0.7:
+            kind = random.choice(list(KINDS))
+            names = [field.name for field in fields(KINDS[kind])]
+            parameters = {random.choice(names): _any_value(random) for _ in range(2)}
+            table["statistics"] = [{"kind": kind, **parameters}]
+        try:
+            topology_of(table)
+        except SlidestatError as error:
+            refused.append(error)
+    assert 2_500 < len(refused) < 5_000
+    assert all(error.message and error.advice for error in refused)
+
+
+def test_no_flag_ends_in_anything_but_advice() -> None:
+    """Whatever is written for a statistic, it is one or a SlidestatError that shows the flag."""
+    random = Random(1)
+    pieces = [*KINDS, *_NAMES, *":=,.-+ ", "0.5", "1", "nan", "true", "1e999", "9" * 5_000, "\x00é"]
+    taken = 0
+    for _ in range(5_000):
+        text = "".join(random.choices(pieces, k=random.randint(0, 5)))
+        if random.random() < 0.7:
+            text = f"{random.choice(list(KINDS))}:{text}"
+        try:
+            topology_of_flags({**NEEDED, "statistics": [text]})
+            taken += 1
+        except SlidestatError as error:
+            message = error.message
+            if not message.startswith(("--", "the field ", "a statistic of ", "rate is ")):
+                pytest.fail(f"{text!r}: {message}")
+    assert 100 < taken < 4_500

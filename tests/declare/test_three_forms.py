@@ -1,0 +1,194 @@
+"""Python, TOML and flags: three ways to write one topology."""
+
+import inspect
+import json
+import re
+import shlex
+import tomllib
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from slidestat.cli.main import app
+from slidestat.declare.forms.files import load_topology
+from slidestat.declare.forms.flags import flag_of, topology_of_flags
+from slidestat.declare.forms.tables import statistic_of, topology_of
+from slidestat.declare.statistics import KINDS, Distinct, Statistic
+from slidestat.declare.topology import Topology
+
+PYTHON = """
+from slidestat import Count, Quantiles, Sum
+from slidestat import Topology
+
+topology = Topology(
+    name="latency",
+    source="requests",
+    key_field="user.id",
+    time_field="at",
+    time_format="iso8601",
+    value_field="ms",
+    span="1h",
+    every="1m",
+    windows=("5m", "1h"),
+    lateness="5s",
+    group="web",
+    statistics=(
+        Count(),
+        Sum(decimals=1, name="total"),
+        Quantiles(field="request.bytes", quantiles=(0.5, 0.99), epsilon=0.02),
+    ),
+)
+"""
+
+TOML = """
+name = "latency"
+source = "requests"
+key_field = "user.id"
+time_field = "at"
+time_format = "iso8601"
+value_field = "ms"
+span = "1h"
+every = "1m"
+windows = ["5m", "1h"]
+lateness = "5s"
+group = "web"
+
+[[statistics]]
+kind = "count"
+
+[[statistics]]
+kind = "sum"
+decimals = 1
+name = "total"
+
+[[statistics]]
+kind = "quantile"
+field = "request.bytes"
+quantiles = [0.5, 0.99]
+epsilon = 0.02
+"""
+
+FLAGS = {
+    "name": "latency",
+    "source": "requests",
+    "key_field": "user.id",
+    "time_field": "at",
+    "time_format": "iso8601",
+    "value_field": "ms",
+    "span": "1h",
+    "every": "1m",
+    "windows": ["5m", "1h"],
+    "lateness": "5s",
+    "group": "web",
+    "statistics": [
+        "count",
+        "sum:decimals=1:name=total",
+        "quantile:request.bytes:quantiles=0.5,0.99:epsilon=0.02",
+    ],
+}
+
+NEEDED = {"name": "t", "source": "s", "span": "1h", "every": "1m"}
+
+
+def test_the_three_forms_are_one_topology(tmp_path: Path) -> None:
+    """What they give is equal, and writes and keeps the same."""
+    (tmp_path / "latency.py").write_text(PYTHON)
+    (tmp_path / "latency.toml").write_text(TOML)
+    topology = load_topology(str(tmp_path / "latency.py"))
+    others = (load_topology(str(tmp_path / "latency.toml")), topology_of_flags(FLAGS))
+    for other in others:
+        assert other == topology
+        assert repr(other) == repr(topology)
+        assert other.state_meaning == topology.state_meaning
+    assert topology.labels == ("count", "total", "quantile_request.bytes")
+
+
+def test_the_three_forms_in_the_reference(tmp_path: Path) -> None:
+    """Its Python, its TOML and its command line are one topology."""
+    page = Path(__file__).parents[2] / "docs" / "declare-a-topology.md"
+    reference = page.read_text(encoding="utf-8")
+    topologies = []
+    for language, suffix in (("python", "py"), ("toml", "toml")):
+        fenced = re.findall(rf"^```{language}\n(.*?)^```$", reference, re.MULTILINE | re.DOTALL)
+        code = fenced[0]  # What comes after it is about something else.
+        file = tmp_path / f"latency.{suffix}"
+        file.write_text(code)
+        topologies.append(load_topology(str(file)))
+    (line,) = re.findall(r"^\$ slidestat run (--(?:.*\\\n)*.*)$", reference, re.MULTILINE)
+    words = shlex.split(line.replace("\\\n", " "))
+    given: dict[str, Any] = {}
+    fields_by_flag = {flag_of(field.name): field.name for field in fields(Topology)}
+    for flag, value in zip(words[::2], words[1::2], strict=True):
+        field = fields_by_flag[flag]
+        if field in ("windows", "statistics"):
+            given.setdefault(field, []).append(value)
+        else:
+            given[field] = value
+    assert topologies == [topology_of_flags(given)] * 2
+
+
+def test_what_is_not_said_is_the_default() -> None:
+    """A topology of its needed fields alone is that of Python."""
+    assert topology_of(NEEDED) == topology_of_flags(NEEDED) == Topology(**NEEDED)
+
+
+def test_names_with_dots_are_lists_in_toml() -> None:
+    """A path may be an array, as in Python a tuple."""
+    table = tomllib.loads('statistics = [{kind = "sum", field = ["http.bytes", "sent"]}]')
+    (column,) = topology_of({**NEEDED, **table}).columns.numbers
+    assert column.path == ("http.bytes", "sent")
+
+
+def test_a_byte_order_mark_and_any_line_ends_are_taken(tmp_path: Path) -> None:
+    """Editors of other systems write them."""
+    file = tmp_path / "a.toml"
+    file.write_bytes(b"\xef\xbb\xbf" + TOML.replace("\n", "\r\n").encode())
+    assert load_topology(str(file)) == topology_of_flags(FLAGS)
+
+
+def defaults(kind: type[Statistic]) -> dict[str, Any]:
+    return {f.name: f.default for f in fields(kind) if f.default not in (MISSING, "")}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_every_statistic_can_be_written_in_each_form(kind: type[Statistic]) -> None:
+    """Its parameters as Python has them are the same statistic in a table and in a flag."""
+    values = defaults(kind)
+    if "field" in inspect.signature(kind).parameters:
+        values["field"] = "a.b"
+    wanted = kind(**values)
+    in_toml = json.loads(json.dumps(values))  # tuples are arrays
+    assert statistic_of(kind.kind, in_toml) == wanted
+
+    def text(value: object) -> str:
+        return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+    flag = ":".join([kind.kind, *(f"{name}={text(value)}" for name, value in values.items())])
+    assert topology_of_flags({**NEEDED, "statistics": [flag]}).statistics == (wanted,)
+    if "field" in values:
+        short = topology_of_flags({**NEEDED, "statistics": [f"{kind.kind}:a.b"]})
+        assert short.statistics == (wanted,)
+
+
+def test_distinct_items_by_a_field_in_each_form() -> None:
+    """The field may be a path, and be written as other paths are."""
+    wanted = Distinct(field="user", by="geo.country")
+    flags = topology_of_flags({**NEEDED, "statistics": ["distinct:user:by=geo.country"]})
+    table = {"kind": "distinct", "field": "user", "by": "geo.country"}
+    assert (
+        flags.statistics == topology_of({**NEEDED, "statistics": [table]}).statistics == (wanted,)
+    )
+    listed = topology_of({**NEEDED, "statistics": [{**table, "by": ["geo", "country"]}]})
+    assert flags.labels == listed.labels == ("distinct_user_by_geo.country",)
+    assert flags.runners == listed.runners
+
+
+def test_every_field_of_a_topology_has_a_flag() -> None:
+    """None can be set in a file alone."""
+    command = typer.main.get_command(app).commands["run"]
+    flags = {option.name: option.opts for option in command.params}
+    for field in fields(Topology):
+        assert flags[field.name] == [flag_of(field.name)]

@@ -1,0 +1,143 @@
+"""Topologies and streams that the laws of a partition are tried on."""
+
+from dataclasses import dataclass
+from random import Random
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from slidestat.declare.statistics import (
+    Above,
+    Count,
+    Deviation,
+    Distinct,
+    Histogram,
+    LandmarkCount,
+    LandmarkSum,
+    Maximum,
+    Mean,
+    Minimum,
+    Quantiles,
+    Rate,
+    Statistic,
+    Sum,
+    TopItems,
+    Variance,
+)
+from slidestat.declare.time_format import TIME_FORMATS
+from slidestat.declare.topology import Topology
+from tests.engine.model import Record
+from tests.engine.streams import KEYS, TIMES, VALUES, records
+
+# The formats of times; numbers of a sequence have lengths of their own.
+CLOCKS = sorted(name for name, times in TIME_FORMATS.items() if not times.is_sequence)
+
+# The same examples in every run; compiling kernels takes the first one some seconds.
+laws = settings(
+    derandomize=True,
+    deadline=None,
+    max_examples=150,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+def topology(
+    *,
+    span: str = "1s",
+    every: str = "100ms",
+    windows: tuple[str, ...] = ("50ms", "100ms", "330ms", "1s"),
+    lateness: str = "0s",
+    epsilon: float = 0.1,
+    statistics: tuple[Statistic, ...] = (),
+    publish: str | tuple[str, ...] = (),
+) -> Topology:
+    """Windows of milliseconds, so that a few records cross many ticks; counts and sums, if nothing
+    else is asked for.
+    """
+    return Topology(
+        name="law",
+        source="events",
+        span=span,
+        every=every,
+        windows=windows,
+        lateness=lateness,
+        statistics=statistics or (Count(epsilon=epsilon), Sum(epsilon=epsilon)),
+        publish=publish,
+    )
+
+
+EVERY_STATISTIC = (
+    Count(epsilon=0.2),
+    Rate(epsilon=0.2),
+    Sum(),
+    Mean(epsilon=0.2, decimals=1),
+    Variance(epsilon=0.2, decimals=1),
+    Deviation(epsilon=0.2, decimals=1),
+    Minimum(epsilon=0),
+    Maximum(epsilon=0.3),
+    Quantiles(epsilon=0.4, quantiles=(0, 0.25, 0.5, 1)),
+    Histogram(epsilon=0.3, edges=(0.5, 3.25, 1e6)),
+    Above(epsilon=0.3, thresholds=(1, 50)),
+    # Such windows are counted exactly.
+    Distinct(epsilon=0.2, delta=1e-6),
+    TopItems(epsilon=0.3, limit=4),
+)
+
+TOPOLOGIES = {
+    "every statistic": topology(statistics=EVERY_STATISTIC),
+    "every statistic, late": topology(lateness="150ms", statistics=EVERY_STATISTIC),
+    "landmarks": topology(
+        statistics=(Count(), LandmarkCount(), LandmarkSum(), LandmarkSum(name="d", decimals=0))
+    ),
+    "landmarks of last events": topology(
+        span="3 events", windows=(), statistics=(LandmarkSum(), Maximum())
+    ),
+    "last events": topology(
+        span="40 events",
+        windows=("1 events", "7 events", "40 events"),
+        statistics=tuple(s for s in EVERY_STATISTIC if s.kind != "rate"),
+    ),
+    "last events, late": topology(span="9 events", windows=(), lateness="300ms"),
+    "no lateness": topology(),
+    "a little lateness": topology(lateness="150ms"),
+    "lateness of one tick": topology(lateness="100ms", epsilon=0.5),
+    "lateness of the span": topology(lateness="1s", epsilon=1),
+    "ticks far apart": topology(every="700ms", lateness="90ms", windows=("1s", "1ms")),
+    "a tick a millisecond": topology(every="1ms", windows=("20ms",)),
+    "windows beyond the ticks": topology(span="1m", every="50ms", windows=("1m", "40ms")),
+    "published partitions": topology(publish="partition"),
+    "published partitions, late": topology(
+        every="70ms", lateness="150ms", publish="partition", statistics=EVERY_STATISTIC
+    ),
+    "published keys": topology(lateness="90ms", publish=("a", "k1", "k")),
+    "the smallest": topology(span="1ms", every="1ms", windows=(), lateness="1ms"),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A topology and a stream; `random` makes the choices of the law under trial."""
+
+    topology: Topology
+    records: list[Record]
+    random: Random
+
+    def __repr__(self) -> str:
+        events = "\n".join(f"  {r.offset}: {(r.value or b'null').decode()}" for r in self.records)
+        return f"{self.topology}\n{events}\n"
+
+
+@st.composite
+def cases(draw: st.DrawFn, max_size: int = 250) -> Case:
+    """Any topology with any kinds of keys, values, times and disorder."""
+    chosen = TOPOLOGIES[draw(st.sampled_from(sorted(TOPOLOGIES)))]
+    stream = {
+        "keys": draw(st.sampled_from(sorted(KEYS))),
+        "values": draw(st.sampled_from(sorted(VALUES))),
+        "times": draw(st.sampled_from(sorted(TIMES))),
+    }
+    size = draw(st.integers(1, max_size))
+    bad = draw(st.sampled_from([0.0, 0.1, 0.9]))
+    holes = draw(st.booleans())
+    random = Random(draw(st.integers(0, 2**32)))
+    return Case(chosen, records(random, size, **stream, bad=bad, holes=holes), random)

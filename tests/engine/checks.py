@@ -1,0 +1,126 @@
+"""Comparisons of what a partition puts out with the model: exact, nothing on top of the promise."""
+
+from bisect import bisect_left, bisect_right
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from math import ceil
+
+import msgspec
+
+from slidestat.declare.statistics import Statistic, TopItems
+from slidestat.declare.topology import Topology
+from slidestat.schemas.emission import Emission, Figure, emission_key
+from tests.engine.exact import Values, double, exact, root, variance
+from tests.engine.memory import PARTITION, SOURCE, Output
+from tests.engine.model import ALL, Model
+
+_decode = msgspec.json.Decoder(Emission).decode
+
+
+def emissions_of(outputs: Sequence[Output]) -> list[Emission]:
+    """The emissions among the outputs, each under its Kafka key and timestamp."""
+    found = []
+    for kind, kafka_key, rest in outputs:
+        if kind == "emission":
+            value, timestamp = rest
+            assert isinstance(value, bytes)
+            emission = _decode(value)
+            assert kafka_key == emission_key(
+                emission.topology, emission.key, emission.window_end_ms
+            )
+            assert timestamp == emission.window_end_ms
+            found.append(emission)
+    return found
+
+
+def offsets_of(kind: str, outputs: Sequence[Output]) -> list[int]:
+    """Offsets of the letters of a kind."""
+    return [offset for k, offset, _ in outputs if k == kind and isinstance(offset, int)]
+
+
+def check_emissions(topology: Topology, model: Model, found: Sequence[Emission]) -> None:
+    """The emissions are those of the model: each figure within its bounds and the promised error,
+    under the same source position, in order of (tick, key), and no others.
+    """
+    places = [(e.window_end_ms, e.key, e.source_offset) for e in found]
+    assert places == [emission[:3] for emission in model.emissions]
+    for emission, expected in zip(found, model.emissions, strict=True):
+        source = (emission.topology, emission.source_topic, emission.source_partition)
+        assert source == (topology.name, SOURCE, PARTITION)
+        check_figures(topology, emission.figures, expected.values)
+
+
+def check_figures(
+    topology: Topology, found: Sequence[Figure], values: Mapping[int, Values]
+) -> None:
+    """The figures are those of windows with these values, by length, in the topology's order."""
+    figures = deque(found)
+    of_events = topology.windows_of_events
+    for statistic, label in zip(topology.statistics, topology.labels, strict=True):
+        for n in [ALL] if statistic.is_landmark else topology.window_lengths:
+            place = (label, *((None, n or None) if of_events else (n or None, None)))
+            if isinstance(statistic, TopItems):
+                listed = []
+                while figures and _place(figures[0]) == place:
+                    listed.append(figures.popleft())
+                _check_top(statistic, listed, values[n])
+                continue
+            for right in exact(statistic, values[n], n):
+                figure = figures.popleft()
+                assert _place(figure) == place
+                check_figure(statistic, figure, right, values[n])
+    assert not figures
+
+
+def _place(figure: Figure) -> tuple[str, int | None, int | None]:
+    return figure.statistic, figure.window_ms, figure.window_events
+
+
+def _check_top(statistic: TopItems, listed: Sequence[Figure], values: Values) -> None:
+    """Each item is within its bounds and the promise, the most frequent first; none is missing that
+    has a share of epsilon, but for want of room.
+    """
+    counts = Counter(values)
+    assert len(listed) <= statistic.limit
+    estimates = [figure.estimate for figure in listed]
+    assert estimates == sorted(estimates, reverse=True)
+    items = [Fraction(figure.item or "") for figure in listed]
+    assert len(set(items)) == len(items)
+    for item, figure in zip(items, listed, strict=True):
+        assert figure.lower <= counts[item] <= figure.upper, figure
+        off = abs(Fraction(figure.estimate) - counts[item])
+        assert off <= Fraction(figure.share_error) * len(values), figure
+    if len(listed) < statistic.limit:
+        share = Fraction(statistic.epsilon) * len(values)
+        assert {item for item, count in counts.items() if count >= share} <= set(items)
+
+
+def check_figure(
+    statistic: Statistic, figure: Figure, right: Fraction | None, values: Values
+) -> None:
+    """A figure of a window with these values is within its bounds and the promised error."""
+    if figure.estimate is None or figure.lower is None or figure.upper is None:
+        assert right is None, figure
+        return
+    assert right is not None, figure
+    # The square root is rounded to 80 digits.
+    slack = right / 10**70 if statistic.kind == "deviation" else 0
+    assert figure.lower <= right + slack, (figure, right)
+    assert right - slack <= figure.upper, (figure, right)
+    assert figure.lower <= figure.estimate <= figure.upper, figure
+    estimate = Fraction(figure.estimate)
+    if figure.quantile is not None:
+        ordered = sorted(map(double, values))
+        rank = max(1, ceil(Fraction(repr(figure.quantile)) * len(ordered)))
+        below, above = bisect_left(ordered, estimate), bisect_right(ordered, estimate)
+        off = max(0, below + 1 - rank, rank - above)
+        assert off <= Fraction(figure.share_error) * len(ordered), figure
+        return
+    deviation = root(variance(values)) if figure.deviation_error else Fraction()
+    allowed = (
+        Fraction(figure.relative_error) * abs(right)
+        + Fraction(figure.absolute_error)
+        + Fraction(figure.deviation_error) * deviation
+    )
+    assert abs(estimate - right) <= allowed + slack, (figure, right)

@@ -1,0 +1,75 @@
+"""Each statistic of a window's values, exactly: what its name says, from all values."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from decimal import Context, Decimal
+from fractions import Fraction
+from math import ceil
+
+from slidestat.declare.statistics import Above, Histogram, Quantiles, Rate, Statistic
+
+Values = Sequence[Fraction]
+
+_PRECISE = Context(prec=80)
+
+
+def root(number: Fraction) -> Fraction:
+    """The square root, to 80 digits."""
+    quotient = _PRECISE.divide(Decimal(number.numerator), Decimal(number.denominator))
+    return Fraction(_PRECISE.sqrt(quotient))
+
+
+def double(value: Fraction) -> Fraction:
+    """The double that a decimal is read as: what extremes and quantiles are picked from."""
+    return Fraction(float(value))
+
+
+def variance(values: Values) -> Fraction:
+    mean = sum(values, Fraction()) / len(values)
+    return sum(((value - mean) ** 2 for value in values), Fraction()) / len(values)
+
+
+_OF_SOME: dict[str, Callable[[Values], Fraction]] = {
+    "mean": lambda values: sum(values, Fraction()) / len(values),
+    "variance": variance,
+    "deviation": lambda values: root(variance(values)),
+    "minimum": lambda values: min(map(double, values)),
+    "maximum": lambda values: max(map(double, values)),
+}
+
+_OF_ANY: dict[str, Callable[[Values], Fraction]] = {
+    "count": lambda values: Fraction(len(values)),
+    "sum": lambda values: sum(values, Fraction()),
+    "distinct": lambda values: Fraction(len(set(values))),
+    "norm": lambda values: root(Fraction(sum(n * n for n in Counter(values).values()))),
+    "landmark_count": lambda values: Fraction(len(values)),
+    "landmark_sum": lambda values: sum(values, Fraction()),
+}
+
+
+def exact(statistic: Statistic, values: Values, window: int) -> list[Fraction | None]:
+    """The exact figure of each series, in the order of `statistic.series()`; None where there is
+    none.
+    """
+    if isinstance(statistic, Quantiles):
+        ordered = sorted(map(double, values))
+        if not ordered:
+            return [None] * len(statistic.quantiles)
+        ranks = (max(1, ceil(Fraction(repr(p)) * len(ordered))) for p in statistic.quantiles)
+        return [ordered[rank - 1] for rank in ranks]
+    if isinstance(statistic, Rate):
+        return [Fraction(1_000 * len(values), window)]
+    if isinstance(statistic, Histogram | Above):
+        return [
+            Fraction(
+                sum(
+                    (series.at_least is None or double(value) >= series.at_least)
+                    and (series.below is None or double(value) < series.below)
+                    for value in values
+                )
+            )
+            for series in statistic.series()
+        ]
+    if statistic.kind in _OF_ANY:
+        return [_OF_ANY[statistic.kind](values)]
+    return [_OF_SOME[statistic.kind](values) if values else None]

@@ -1,0 +1,205 @@
+"""A worker of one partition without Kafka: what survives a crash, and what is lost in one.
+
+The flush is that of slidestat.faust.pipeline: outputs acknowledged, then the changelog (states, the
+checkpoints last), then the store, then the source offset. A crash may fall after any single step;
+what the producer had queued may be delivered up to any record.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import islice
+from random import Random
+
+import numpy as np
+
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology
+from slidestat.engine import event_time
+from slidestat.engine.checkpoint import Checkpoint, decode_checkpoint
+from slidestat.engine.keys.key_state import decode_key_state
+from slidestat.engine.partition import Effects, PartitionProcessor, Snapshot
+from slidestat.engine.records import RecordBatch
+from slidestat.referee.referee_partition import RefereeProcessor
+from slidestat.testing import memory_store
+from slidestat.testing.memory_store import Row
+from tests.engine.model import Record
+
+SOURCE, PARTITION = "events", 3
+
+# (kind, Kafka key or offset, everything else that is sent)
+Output = tuple[str, bytes | int, tuple[object, ...]]
+
+
+class MemoryStore(memory_store.MemoryStore):
+    """What can be asked of a store beside what a processor asks."""
+
+    def newest_checkpoint(self, topology: Topology) -> Checkpoint:
+        """The last one stored."""
+        return decode_checkpoint(self.checkpoint(), topology.state_meaning)
+
+    def synopses(self, topology: Topology) -> dict[str, tuple[int, tuple[bytes, ...]]]:
+        """The number of events and the synopses of each key that a window can still see: the others
+        are deleted when it is safe, which depends on where flushes fell.
+        """
+        watermark = self.newest_checkpoint(topology).max_time - topology.lateness_ms
+        states = {key: decode_key_state(state) for key, state in self.scan()}
+        span = topology.span_length
+        return {
+            key: (state.number, state.synopses)
+            for key, state in states.items()
+            if span.of_events
+            or event_time.closing_tick(state.last_time, span.length, topology.every_ms) > watermark
+        }
+
+    def keys(self) -> set[str]:
+        """The keys that have a state."""
+        return {key for key, _ in self.scan()}
+
+
+def rows_of(snapshot: Snapshot) -> list[Row]:
+    """A snapshot in the order in which it is written."""
+    return [*snapshot.states.items(), (None, snapshot.checkpoint)]
+
+
+def batch_of(records: Sequence[Record]) -> RecordBatch:
+    """Records as one fetch brings them."""
+    offsets, keys, values, timestamps = (list(column) for column in zip(*records, strict=True))
+    return RecordBatch(SOURCE, PARTITION, np.array(offsets, np.int64), keys, values, timestamps, 0)
+
+
+def outputs_of(effects: Effects) -> list[Output]:
+    """What a batch's effects are on the wire, in the order in which they are sent."""
+    return [
+        *(("emission", key, (value, timestamp)) for key, value, timestamp in effects.emissions),
+        *(("dead letter", letter.offset, letter[1:]) for letter in effects.dead_letters),
+        *(("late", letter.offset, letter[1:]) for letter in effects.late),
+        # As the topic of synopses has them in the end, told apart by their ticks.
+        *(
+            ("published", repr((*item[2:4], item.tick)).encode(), item)
+            for item in effects.published
+        ),
+    ]
+
+
+class WorkerDiedError(Exception):
+    """The worker is gone."""
+
+
+class SmallMemoryProcessor(PartitionProcessor):
+    """Keeps hardly a state in memory, and emits and deletes hardly a key at a time."""
+
+    CACHED_KEYS = 1
+    SLICE_KEYS = 2
+    DELETED_KEYS = 1
+
+
+class Partition:
+    """The source partition, and all that outlives a worker."""
+
+    def __init__(
+        self,
+        topology: Topology | Referee,
+        records: Sequence[Record],
+        random: Random,
+        largest_batches: Sequence[int] = (1, 5, 40, 1_000),
+    ) -> None:
+        """`largest_batches`: one of them is chosen for each worker, its batches are up to that."""
+        self.topology = topology
+        self.records = records
+        self.random = random
+        self.largest_batches = largest_batches
+        self.committed: int | None = None
+        self.changelog: list[Row] = []
+        self.outputs: list[Output] = []
+        self.commits: list[Checkpoint] = []
+
+    def store(self) -> MemoryStore:
+        """The store as recovery makes it."""
+        return MemoryStore(self.changelog)
+
+    def live(self, steps: int | None = None, *, forget_offsets: bool = False) -> None:
+        """Run a worker from the committed offset to the end, or until it crashes after `steps`."""
+        if forget_offsets:
+            self.committed = None
+        life = _Life(self, steps)
+        try:
+            life.run()
+        except WorkerDiedError:
+            delivered = self.random.randint(0, len(life.queued))
+            self.outputs += islice(life.queued, delivered)
+
+
+class _Life:
+    """One worker, from its start to its end."""
+
+    def __init__(self, partition: Partition, steps: int | None) -> None:
+        self.queued: deque[Output] = deque()
+        self._partition = partition
+        self._random = partition.random
+        self._steps = steps
+        self._store = partition.store()
+        start = partition.committed or 0
+        self._left = deque(record for record in partition.records if record.offset >= start)
+        self._largest_batch = self._random.choice(partition.largest_batches)
+        self._processor: PartitionProcessor | RefereeProcessor | None = None
+        kinds: list[Callable[..., PartitionProcessor | RefereeProcessor]]
+        kinds = [PartitionProcessor, SmallMemoryProcessor]
+        if isinstance(partition.topology, Referee):
+            kinds = [RefereeProcessor]
+        self._make = self._random.choice(kinds)
+
+    def run(self) -> None:
+        while self._left:
+            self._process()
+            if self._random.random() < 0.4:
+                self._flush()
+        self._flush()
+        # Nothing to write does not mean nothing sent: the producer delivers by itself.
+        self._partition.outputs += self.queued
+
+    def _step(self) -> None:
+        if self._steps is not None:
+            self._steps -= 1
+            if self._steps < 0:
+                raise WorkerDiedError
+
+    def _process(self) -> None:
+        size = self._random.randint(1, self._largest_batch)
+        taken = [self._left.popleft() for _ in range(min(size, len(self._left)))]
+        if not taken:
+            return
+        batch = batch_of(taken)
+        if self._processor is None:
+            self._processor = self._make(self._partition.topology, SOURCE, PARTITION, self._store)
+        for effects in self._processor.steps(batch):
+            self.queued += outputs_of(effects)
+            self._step()
+
+    def _flush(self) -> None:
+        partition, processor = self._partition, self._processor
+        if processor is None:
+            return
+        snapshot = processor.snapshot()
+        if snapshot is None:
+            return
+        # Batches go on coming in while a flush waits for the broker.
+        self._sometimes_process()
+        while self.queued:
+            partition.outputs.append(self.queued.popleft())
+            self._step()
+        rows = rows_of(snapshot)
+        for row in rows:
+            partition.changelog.append(row)
+            self._step()
+        self._sometimes_process()
+        self._store.write(rows)
+        processor.written()
+        self._step()
+        partition.committed = snapshot.next_offset
+        meaning = partition.topology.state_meaning
+        partition.commits.append(decode_checkpoint(snapshot.checkpoint, meaning))
+        self._step()
+
+    def _sometimes_process(self) -> None:
+        if self._random.random() < 0.3:
+            self._process()

@@ -1,0 +1,168 @@
+"""What a topology says of one partition, exactly: slow, plain Python, none of the product's code.
+
+A record is read with the standard library's JSON; windows are recounted from all events for each
+figure. Only the declaration (Topology) and the published limits of an event are shared.
+"""
+
+import json
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
+from enum import Enum
+from fractions import Fraction
+from itertools import pairwise
+from typing import NamedTuple
+
+from slidestat.declare.topology import Topology
+from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
+from tests.oracles import decimal
+
+
+class Record(NamedTuple):
+    """A record of the source partition."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+
+
+ALL = 0
+
+
+class Event(NamedTuple):
+    """A readable record's fields; `value` is the decimal number as written."""
+
+    key: str
+    time: int
+    value: Fraction
+
+
+class Fate(Enum):
+    """What becomes of a record."""
+
+    COUNTED = "counted"
+    DEAD = "dead"
+    LATE = "late"
+
+
+class Emission(NamedTuple):
+    """A key at a tick: the values of each window, by its length; of all events, by ALL."""
+
+    tick: int
+    key: str
+    source_offset: int
+    values: dict[int, list[Fraction]]
+
+
+def read(record: bytes | None, topology: Topology) -> Event | None:
+    """The event of a record whose value is to be summed; None for what cannot be read as one."""
+    try:
+        fields = json.loads(record or b"", parse_constant=lambda _: None)
+        if topology.publishes_partitions:  # which has one key, whatever the events have
+            fields = {**fields, "key": f"{topology.source}/3"}
+        key, time, value = fields["key"], fields["time"], fields["value"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    key = str(key) if type(key) is int and -(2**63) <= key < 2**63 else key
+    if type(key) is not str or type(time) is not int or type(value) not in (int, float):
+        return None
+    good_key = 1 <= len(key) <= MAX_KEY_LENGTH
+    good_time = EARLIEST_TIME_MS <= time < LATEST_TIME_MS
+    return Event(key, time, decimal(value)) if good_key and good_time and value >= 0 else None
+
+
+class Model:
+    """Fates, watermarks and emissions of `records`, which are in offset order; those at the offsets
+    `refused` move the watermark and are not counted.
+    """
+
+    def __init__(
+        self, topology: Topology, records: Sequence[Record], refused: Collection[int] = ()
+    ) -> None:
+        self.records = records
+        self.events = [read(record.value, topology) for record in records]
+        self.fates: list[Fate] = []
+        self.late_by: dict[int, int] = {}
+        self.watermarks: list[float] = []
+        watermark = float("-inf")
+        for record, event in zip(records, self.events, strict=True):
+            if event is None:
+                self.fates.append(Fate.DEAD)
+            elif event.time < watermark:
+                self.fates.append(Fate.LATE)
+                self.late_by[record.offset] = int(watermark) - event.time
+            else:
+                self.fates.append(Fate.DEAD if record.offset in refused else Fate.COUNTED)
+                watermark = max(watermark, event.time - topology.lateness_ms)
+            self.watermarks.append(watermark)
+        self.emissions = list(self._emissions(topology))
+
+    def offsets(self, fate: Fate) -> list[int]:
+        """Offsets of the records that came to this."""
+        return [r.offset for r, f in zip(self.records, self.fates, strict=True) if f is fate]
+
+    def of_key(self) -> dict[str, list[Event]]:
+        """The counted events of each key, by time."""
+        counted = [
+            event
+            for event, fate in zip(self.events, self.fates, strict=True)
+            if event is not None and fate is Fate.COUNTED
+        ]
+        of_key: dict[str, list[Event]] = {}
+        for event in sorted(counted, key=lambda event: event.time):
+            of_key.setdefault(event.key, []).append(event)
+        return of_key
+
+    def counts_before(self, offset: int) -> tuple[int, int, int, int]:
+        """(read, counted, dead, late) of the records before `offset`."""
+        before = [f for r, f in zip(self.records, self.fates, strict=True) if r.offset < offset]
+        return (len(before), *(before.count(fate) for fate in Fate))
+
+    def watermark_before(self, offset: int) -> float:
+        """The watermark after the records before `offset`."""
+        before = [
+            w for r, w in zip(self.records, self.watermarks, strict=True) if r.offset < offset
+        ]
+        return before[-1] if before else float("-inf")
+
+    def _emissions(self, topology: Topology) -> list[Emission]:
+        found = []
+        for key, events in self.of_key().items():
+            if key in topology.publish and not topology.publishes_partitions:
+                continue  # its answers are the referee's
+            times = [event.time for event in events]
+            for tick in sorted(_ticks(topology, times)):
+                passed = bisect_left(self.watermarks, tick)
+                if passed == len(self.records):
+                    continue
+                values = {
+                    n: [event.value for event in inside(topology, events, n, tick)]
+                    for n in topology.window_lengths
+                }
+                values[ALL] = [event.value for event in events if event.time < tick]
+                found.append(Emission(tick, key, self.records[passed].offset, values))
+        return sorted(found, key=lambda emission: emission[:2])
+
+
+def _ticks(topology: Topology, times: Sequence[int]) -> set[int]:
+    """The ticks after a key's events, and the first ones at which the span has none of them."""
+    every = topology.every_ms
+    ticks = {(time // every + 1) * every for time in times}
+    span = topology.span_length
+    if not span.of_events:
+        for time, following in pairwise([*times, 2**62]):
+            tick = time // every * every
+            while tick - span.length <= time:
+                tick += every
+            if following >= tick:
+                ticks.add(tick)
+    return ticks
+
+
+def inside(topology: Topology, events: Sequence[Event], n: int, tick: int) -> Sequence[Event]:
+    """The events of the window of n that ends at `tick`; `events` are a key's, by time."""
+    times = [event.time for event in events]
+    end = bisect_left(times, tick)
+    if topology.span_length.of_events:
+        return events[max(0, end - n) : end]
+    return events[bisect_left(times, tick - n) : end]

@@ -1,0 +1,162 @@
+"""Batches that do not follow on from one another: events that Faust dropped are never passed over.
+
+A broker cannot be made to show this fault at will, so batches and offsets are made here.
+"""
+
+import asyncio
+from typing import cast
+
+import numpy as np
+import pytest
+
+from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoint import Checkpoint, encode_checkpoint
+from slidestat.engine.records import RecordBatch
+from slidestat.errors import SlidestatError
+from slidestat.faust.pipeline import Pipeline, flush_all
+from slidestat.faust.progress import Progress
+from slidestat.faust.table import StateTable
+from slidestat.kafka.producer import BulkProducer
+from tests.engine.memory import MemoryStore
+
+TOPOLOGY = Topology(name="order", source="events", span="1h", every="1h")
+
+
+class Offsets:
+    """A consumer's knowledge: the first record that the broker has, and where the last one ends."""
+
+    def __init__(self, earliest: int = 0, end: int | None = None) -> None:
+        self._earliest = earliest
+        self._end = end
+        self.on_earliest = lambda: None
+
+    def end(self, _partition: int) -> int | None:
+        return self._end
+
+    def is_end(self, _partition: int, _offset: int) -> bool:
+        return True
+
+    async def earliest(self, _partition: int) -> int:
+        self.on_earliest()
+        return self._earliest
+
+
+class Table:
+    changelog_topic = "changelog"
+
+    def __init__(self, next_offset: int) -> None:
+        stored = encode_checkpoint(Checkpoint(next_offset), TOPOLOGY.state_meaning)
+        self._store = MemoryStore([(None, stored)] if next_offset else [])
+
+    def partition(self, _partition: int) -> MemoryStore:
+        return self._store
+
+
+class Outputs:
+    def __init__(self, sending: asyncio.Lock | None = None) -> None:
+        self._sending = sending
+
+    def produce(self, *record: object) -> None:
+        raise AssertionError(record)
+
+    async def room(self) -> None:
+        return None
+
+    async def flush(self) -> None:
+        assert self._sending is not None
+        assert self._sending.locked()
+        raise KeyboardInterrupt
+
+
+def pipeline(next_offset: int = 0, offsets: Offsets | None = None) -> Pipeline:
+    """One whose state has read up to `next_offset`."""
+    table, outputs = cast(StateTable, Table(next_offset)), cast(BulkProducer, Outputs())
+    return Pipeline(TOPOLOGY, table, outputs, offsets or Offsets(), Progress("order"))
+
+
+def batch(start: int, first: int, last: int) -> RecordBatch:
+    """Records first to last, fetched from `start` on."""
+    offsets = np.arange(first, last + 1, dtype=np.int64)
+    count = len(offsets)
+    events = [b'{"key":"a","time":1600000000000,"value":1}'] * count
+    return RecordBatch("events", 0, offsets, [None] * count, events, [0] * count, start)
+
+
+def take(one: Pipeline, *batches: RecordBatch) -> list[bool]:
+    async def run() -> list[bool]:
+        taken = []
+        for some in batches:
+            taken.append(await one.check_order(some))
+            if taken[-1]:
+                await one.process(some)
+        return taken
+
+    return asyncio.run(run())
+
+
+def test_batches_that_follow_on_or_overlap_are_taken() -> None:
+    """Also with holes in the offsets, and from where a stored state ends."""
+    assert take(pipeline(), batch(0, 0, 4), batch(5, 8, 9), batch(3, 3, 9)) == [True] * 3
+    assert take(pipeline(70), batch(70, 75, 80)) == [True]
+    assert take(pipeline(70), batch(0, 75, 80)) == [True]
+
+
+def test_a_missing_batch_stops_the_worker() -> None:
+    """The error names the records; nothing of the batch is counted."""
+    one = pipeline()
+    with pytest.raises(SlidestatError, match="Records 5 to 6 of 'events' partition 0") as caught:
+        take(one, batch(0, 0, 4), batch(7, 7, 9))
+    assert "where its state ends" in caught.value.advice
+    with pytest.raises(SlidestatError, match="Records 70 to 74"):
+        take(pipeline(70), batch(75, 75, 80))
+
+
+def test_a_topic_that_was_made_anew_stops_the_worker() -> None:
+    """Its first records are not those that the state has read, also if the partition was opened
+    before anything came.
+    """
+    one = pipeline(70, Offsets(end=5))
+    one.open([0])
+    with pytest.raises(SlidestatError, match="ends at offset 5"):
+        take(one, batch(0, 0, 4))
+
+
+def test_what_the_broker_has_deleted_is_not_waited_for() -> None:
+    """Behind its retention a worker goes on with the first record that there is."""
+    assert take(pipeline(0, Offsets(earliest=40)), batch(40, 40, 44)) == [True]
+    assert take(pipeline(5, Offsets(earliest=40)), batch(40, 41, 44)) == [True]
+
+
+def test_a_batch_of_a_partition_given_up_meanwhile_is_left_alone() -> None:
+    """A rebalance may come while the broker is asked: the batch is then another worker's."""
+    offsets = Offsets(earliest=40)
+    one = pipeline(5, offsets)
+    offsets.on_earliest = one.forget
+    assert take(one, batch(40, 40, 44)) == [False]
+
+
+def test_nothing_is_queued_while_a_flush_waits() -> None:
+    """A producer's flush ends when its queue is empty: under steady output it never would be."""
+    one = pipeline()
+    take(one, batch(0, 0, 4))
+    sending = asyncio.Lock()
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(flush_all([one], cast(BulkProducer, Outputs(sending)), sending))
+
+
+def test_what_is_committed_is_durable_for_every_topology() -> None:
+    """Of two that read a topic, the one that is further on does not wait, and is not counted."""
+    behind, ahead = pipeline(), pipeline()
+    take(behind, batch(0, 0, 4))
+    take(ahead, batch(0, 0, 9))
+    for one, reached in ((behind, 5), (ahead, 10)):
+        one.snapshots()
+        assert list(one.durable().values()) == [reached]
+
+    class Acknowledged(Outputs):
+        async def flush(self) -> None:
+            return None
+
+    outputs = cast(BulkProducer, Acknowledged())
+    committed = asyncio.run(flush_all([ahead, behind], outputs, asyncio.Lock()))
+    assert list(committed.values()) == [5]

@@ -1,0 +1,54 @@
+"""What is added up for those who watch: true after any batches, flushes and restarts."""
+
+from hypothesis import given
+
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.live.live_query import PartitionView
+from slidestat.live.observed import Observed
+from tests.engine.cases import Case, cases, laws
+from tests.engine.memory import PARTITION, SOURCE, MemoryStore, batch_of, rows_of
+
+EVERY_KEY = 10**6
+
+
+def held(view: PartitionView) -> int:
+    return len(list(view.keys("", "", EVERY_KEY)))
+
+
+@laws
+@given(cases())
+def test_keys_and_outcomes_add_up(case: Case) -> None:
+    """The number of keys is that of the keys that are listed, whatever came, went silent, was
+    written, or was read again; every record of every batch has one outcome.
+    """
+    store, observed, random = MemoryStore(), Observed("law"), case.random
+    work = observed.partition(PARTITION)
+
+    def start() -> PartitionProcessor:
+        return PartitionProcessor(case.topology, SOURCE, PARTITION, store, work=work)
+
+    processor = start()
+    assert processor.view().cache.keys_held == 0
+    sent = place = 0
+    while place < len(case.records):
+        begin = max(0, place - random.choice([0, 0, 0, 3]))
+        place = min(len(case.records), place + random.randint(1, 40))
+        batch = batch_of(case.records[begin:place])
+        new_records = len(batch.since(processor.next_offset))
+        effects = processor.process(batch)
+        observed.processed(batch, (*effects.dead_letters, *effects.late), new_records, 0.0)
+        sent += len(batch)
+        assert processor.view().cache.keys_held == held(processor.view())
+        if random.random() < 0.5:
+            snapshot = processor.snapshot()
+            if snapshot is not None:
+                store.write(rows_of(snapshot))
+                processor.written()
+                observed.acknowledged()
+            assert processor.view().cache.keys_held == held(processor.view())
+        if random.random() < 0.1:
+            processor = start()
+            place = processor.next_offset
+            assert processor.view().cache.keys_held == held(processor.view()) == len(store.keys())
+    assert work.counted + work.dead + work.late + work.repeated == sent
+    assert sum(observed.refusals.values()) == work.dead + work.late

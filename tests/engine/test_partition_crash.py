@@ -1,0 +1,74 @@
+"""A crash at any point, and a restart anywhere, end in what an undisturbed run ends in."""
+
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.engine.cases import Case, cases, laws
+from tests.engine.memory import Output, Partition
+
+
+def sent(outputs: list[Output]) -> dict[tuple[str, bytes | int], tuple[object, ...]]:
+    """Each record that was sent; one that was sent again is the same to the byte."""
+    first: dict[tuple[str, bytes | int], tuple[object, ...]] = {}
+    for kind, key, rest in outputs:
+        assert first.setdefault((kind, key), rest) == rest
+    return first
+
+
+def undisturbed(case: Case) -> Partition:
+    partition = Partition(case.topology, case.records, case.random)
+    partition.live()
+    return partition
+
+
+def same_end(one: Partition, other: Partition) -> None:
+    """The same records were sent, the same synopses and counters are stored."""
+    assert sent(one.outputs) == sent(other.outputs)
+    assert one.store().synopses(one.topology) == other.store().synopses(one.topology)
+    assert one.store().newest_checkpoint(one.topology) == other.store().newest_checkpoint(
+        one.topology
+    )
+
+
+@laws
+@given(cases(), st.lists(st.integers(0, 120), min_size=1, max_size=6))
+def test_crashes_after_any_step_leave_no_trace(case: Case, crashes: list[int]) -> None:
+    """Whether outputs, a part of the changelog, the store or the commit were reached: the worker
+    that comes after, with other batches, ends where an undisturbed one does.
+    """
+    partition = Partition(case.topology, case.records, case.random)
+    for steps in crashes:
+        partition.live(steps)
+    partition.live()
+    same_end(partition, undisturbed(case))
+
+
+@laws
+@given(cases(max_size=40), st.integers(0, 2**32))
+def test_each_single_step_may_be_the_last(case: Case, seed: int) -> None:
+    """One run, crashed once after each of its steps in turn."""
+    whole = undisturbed(case)
+    steps = 0
+    while True:
+        partition = Partition(case.topology, case.records, Random(seed))
+        partition.live(steps)
+        done = partition.committed is not None and partition.committed == whole.committed
+        partition.live()
+        same_end(partition, whole)
+        if done:
+            break
+        steps += 1
+
+
+@laws
+@given(cases(), st.lists(st.integers(0, 120), min_size=1, max_size=4))
+def test_lost_group_offsets_leave_no_trace(case: Case, crashes: list[int]) -> None:
+    """Reading starts from the first record again, before every checkpoint that is kept."""
+    partition = Partition(case.topology, case.records, case.random)
+    for steps in crashes:
+        partition.live(steps, forget_offsets=case.random.random() < 0.5)
+    partition.live(forget_offsets=True)
+    partition.live(forget_offsets=True)
+    same_end(partition, undisturbed(case))

@@ -1,0 +1,94 @@
+"""A partition that brings nothing: provisional emissions; and events of clocks that are ahead."""
+
+from collections.abc import Sequence
+from itertools import chain
+from random import Random
+
+from hypothesis import given
+
+from slidestat.declare.topology import Topology
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.schemas.dead_letter import Reason
+from slidestat.schemas.emission import Emission
+from tests.engine.cases import Case, cases, laws, topology
+from tests.engine.checks import emissions_of
+from tests.engine.memory import PARTITION, SOURCE, MemoryStore, batch_of, outputs_of
+from tests.engine.model import Record
+from tests.engine.streams import START_MS, encode
+
+LONG_AFTER = START_MS + 10_000_000
+
+
+def run(
+    topology: Topology, records: Sequence[Record], random: Random, idle: float
+) -> tuple[list[Emission], list[Emission]]:
+    """(emissions, provisional ones) of batches with idle moments between them."""
+    processor = PartitionProcessor(topology, SOURCE, PARTITION, MemoryStore())
+    sent, provisional = [], []
+    rows = list(records)
+    while rows:
+        size = random.randint(1, 30)
+        sent += outputs_of(processor.process(batch_of(rows[:size])))
+        rows = rows[size:]
+        while random.random() < idle:
+            now = processor.watermark + topology.lateness_ms + random.randrange(2_000)
+            looked = list(chain.from_iterable(processor.provisional(now)))
+            provisional += [("emission", key, (value, time)) for key, value, time in looked]
+    return emissions_of(sent), emissions_of(provisional)
+
+
+@laws
+@given(cases())
+def test_looking_ahead_leaves_no_trace(case: Case) -> None:
+    """Whenever a partition was idle, what is emitted in the end is the same; and for each
+    provisional emission that the watermark passed another one came, under the same key.
+    """
+    flush = Record(case.records[-1].offset + 1, None, encode("~", LONG_AFTER, 0), LONG_AFTER)
+    records = [*case.records, flush]
+    busy, _ = run(case.topology, records, case.random, 0)
+    idle, provisional = run(case.topology, records, case.random, 0.6)
+    assert idle == busy
+    final = {(e.key, e.window_end_ms) for e in busy if not e.provisional}
+    assert len(final) == len(busy)
+    for emission in provisional:
+        assert emission.provisional
+        if emission.window_end_ms <= LONG_AFTER - case.topology.lateness_ms:
+            assert (emission.key, emission.window_end_ms) in final
+
+
+@laws
+@given(cases())
+def test_a_provisional_emission_is_the_final_one_if_nothing_else_comes(case: Case) -> None:
+    """The figures are those that the watermark brings when it passes; asked again, none comes."""
+    processor = PartitionProcessor(case.topology, SOURCE, PARTITION, MemoryStore())
+    processor.process(batch_of(case.records))
+    looked = list(chain.from_iterable(processor.provisional(LONG_AFTER)))
+    assert list(processor.provisional(LONG_AFTER)) == []
+    provisional = emissions_of([("emission", key, (value, t)) for key, value, t in looked])
+    flush = Record(case.records[-1].offset + 1, None, encode("~", LONG_AFTER, 0), LONG_AFTER)
+    final = emissions_of(outputs_of(processor.process(batch_of([flush]))))
+    figures = {(e.key, e.window_end_ms): e.figures for e in final}
+    assert {e.figures is not None for e in provisional} <= {True}
+    for emission in provisional:
+        assert figures[emission.key, emission.window_end_ms] == emission.figures
+    with_events = {place for place in figures if place[0] != "~"}
+    assert {(e.key, e.window_end_ms) for e in provisional} <= with_events
+
+
+def test_an_event_far_ahead_of_its_record_is_a_dead_letter() -> None:
+    """An hour more than the record's Kafka timestamp is taken, a millisecond more is not: the
+    watermark stays where it was. Without a timestamp, nothing can be said.
+    """
+    hour = 3_600_000
+    records = [
+        Record(0, None, encode("a", START_MS + hour, 1), START_MS),
+        Record(1, None, encode("a", START_MS + hour + 1, 1), START_MS),
+        Record(2, None, encode("a", START_MS + 2 * hour, 1), -1),
+    ]
+    processor = PartitionProcessor(topology(), SOURCE, PARTITION, MemoryStore())
+    letters = processor.process(batch_of(records[:2])).dead_letters
+    assert [(letter.offset, letter.reason) for letter in letters] == [(1, Reason.FROM_THE_FUTURE)]
+    assert letters[0].detail == "3600001 ms after the record's own timestamp"
+    assert processor.watermark == START_MS + hour
+    assert processor.process(batch_of(records[2:])).dead_letters == []
+    assert processor.watermark == START_MS + 2 * hour

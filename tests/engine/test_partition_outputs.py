@@ -1,0 +1,116 @@
+"""What a partition puts out is what the model says, and every record is accounted for."""
+
+from collections.abc import Sequence
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoint import NO_TIME, Counters
+from slidestat.schemas.dead_letter import Reason
+from tests.engine.cases import Case, cases, laws, topology
+from tests.engine.checks import check_emissions, emissions_of, offsets_of
+from tests.engine.memory import Output, Partition
+from tests.engine.model import Fate, Model, Record
+from tests.engine.streams import KEYS, START_MS, VALUES, encode
+
+
+def outputs(topology: Topology, records: Sequence[Record], random: Random) -> list[Output]:
+    """All that an undisturbed worker sends."""
+    partition = Partition(topology, records, random)
+    partition.live()
+    return partition.outputs
+
+
+@laws
+@given(cases())
+def test_statistics_are_those_of_the_model(case: Case) -> None:
+    """For each key with events since the tick before: the exact figure lies within the bounds, the
+    estimate within the promise, and the source offset is that of the record that passed the tick.
+    """
+    sent = outputs(case.topology, case.records, case.random)
+    check_emissions(case.topology, Model(case.topology, case.records), emissions_of(sent))
+
+
+@laws
+@given(cases())
+def test_every_refused_or_late_record_becomes_one_letter(case: Case) -> None:
+    """Dead and late letters are exactly the model's, in offset order, with the original's key,
+    bytes and timestamp; a late one tells by how much.
+    """
+    model = Model(case.topology, case.records)
+    sent = outputs(case.topology, case.records, case.random)
+    assert offsets_of("dead letter", sent) == model.offsets(Fate.DEAD)
+    assert offsets_of("late", sent) == model.offsets(Fate.LATE)
+    original = {record.offset: record for record in case.records}
+    for kind, offset, rest in sent:
+        if kind in ("emission", "published"):
+            continue
+        assert isinstance(offset, int)
+        key, value, timestamp, reason, detail = rest
+        assert original[offset] == (offset, key, value, timestamp)
+        if kind == "late":
+            assert reason is Reason.LATE
+            assert detail == f"{model.late_by[offset]} ms behind the watermark"
+        else:
+            assert reason is not Reason.LATE
+
+
+@laws
+@given(cases())
+def test_read_is_counted_and_dead_and_late_at_every_commit(case: Case) -> None:
+    """A checkpoint's counters are the model's for the records before its offset, and its largest
+    time is theirs.
+    """
+    model = Model(case.topology, case.records)
+    partition = Partition(case.topology, case.records, case.random)
+    partition.live()
+    assert partition.commits
+    for checkpoint in partition.commits:
+        read, counted, dead, late = model.counts_before(checkpoint.next_offset)
+        assert checkpoint.counters == Counters(read, counted, dead, late)
+        assert read == counted + dead + late
+        watermark = model.watermark_before(checkpoint.next_offset)
+        if watermark == float("-inf"):
+            assert checkpoint.max_time == NO_TIME
+        else:
+            assert checkpoint.max_time - case.topology.lateness_ms == watermark
+
+
+@laws
+@given(
+    st.sampled_from(sorted(KEYS)),
+    st.sampled_from(sorted(VALUES)),
+    st.integers(2, 300),
+    st.integers(0, 2**32),
+)
+def test_disorder_within_the_lateness_changes_no_figure(
+    keys: str, values: str, size: int, seed: int
+) -> None:
+    """A stream whose events are up to the lateness behind gives the figures of the stream sorted by
+    time, to the last bit; only the source offsets are its own.
+    """
+    random = Random(seed)
+    lateness = 150
+    declared = topology(lateness=f"{lateness}ms")
+    # No ties: values with parts of a unit are added in order of (time, offset).
+    times = sorted(random.sample(range(START_MS, START_MS + 10 * size), size))
+    bodies = [encode(KEYS[keys](random), time, VALUES[values](random)) for time in times]
+    # Sorted by time + noise, no event comes more than the noise behind a later one.
+    noise = [time + random.randint(0, lateness) for time in times]
+    disordered = [bodies[i] for i in sorted(range(size), key=lambda i: (noise[i], i))]
+    flush = encode("~", times[-1] + 10_000, 0)
+    figures = []
+    for stream in (bodies, disordered):
+        records = [Record(i, None, body, 0) for i, body in enumerate([*stream, flush])]
+        sent = outputs(declared, records, random)
+        assert not offsets_of("late", sent)
+        figures.append(
+            [
+                (emission.window_end_ms, emission.key, emission.figures)
+                for emission in emissions_of(sent)
+            ]
+        )
+    in_order, in_disorder = figures
+    assert in_order == in_disorder

@@ -1,0 +1,47 @@
+"""What a worker tells while it works."""
+
+import asyncio
+
+import pytest
+
+from slidestat.engine.checkpoint import Counters
+from slidestat.faust import progress
+from slidestat.faust.progress import Progress
+from slidestat.log import LogForm, telling
+
+
+@pytest.mark.asyncio
+async def test_the_last_records_are_told_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first flush is told at once, those soon after it in one line, with nothing to follow."""
+    monkeypatch.setattr(progress, "_EVERY_S", 0.05)
+    with telling(LogForm.TEXT):
+        told = Progress("t")
+        for read in (1, 2, 3):
+            told.read(1)
+            told.flushed(Counters(read=read, counted=read), 0)
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert "t: 1 records read" in said
+        while not (said := capsys.readouterr().err):
+            await asyncio.sleep(0.01)
+        assert said.count("\n") == 1
+        assert "t: 3 records read" in said
+        told.flushed(Counters(read=3, counted=3), 0)
+        await asyncio.sleep(0.1)
+        assert capsys.readouterr().err == ""
+
+
+def test_a_worker_that_can_count_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where each record was refused, it is said once how to learn why; where one counted, never."""
+    with telling(LogForm.TEXT):
+        for counted in (0, 1):
+            told = Progress("t")
+            for read in (10, 20):
+                told._told_at = float("-inf")
+                told.read(10)
+                told.flushed(Counters(read=read, counted=counted, dead=read - counted), 0)
+            said = capsys.readouterr().err
+            assert said.count("records read") == 2
+            assert said.count("slidestat dlq count") == (counted == 0)

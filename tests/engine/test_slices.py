@@ -1,0 +1,214 @@
+"""Ticks of many keys: a slice at a time, and what happens between two of them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+import numpy as np
+import pytest
+
+from slidestat.declare.topology import Topology
+from slidestat.engine.records import RecordBatch
+from slidestat.faust.pipeline import Pipeline
+from slidestat.faust.progress import Progress
+from slidestat.faust.table import StateTable
+from slidestat.kafka.producer import BulkProducer
+from tests.engine.memory import MemoryStore, SmallMemoryProcessor
+
+KEYS = 9
+START = 1_600_000_000_000
+TOPOLOGY = Topology(name="slices", source="events", span="1m", every="1s", idle="1ms")
+
+
+class Table:
+    """One partition's, in memory."""
+
+    changelog_topic = "changelog"
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+
+    def partition(self, _partition: int) -> MemoryStore:
+        return self.store
+
+
+class Outputs:
+    """Keeps what is sent; `between` is awaited after each slice."""
+
+    def __init__(self, between: Callable[[], Awaitable[None]]) -> None:
+        self.sent: list[tuple[object, ...]] = []
+        self.slices: list[int] = []
+        self.acknowledged = 0
+        self._between = between
+
+    def produce(self, *record: object) -> None:
+        self.sent.append(record)
+
+    async def room(self) -> None:
+        self.slices.append(len(self.sent) - sum(self.slices))
+        await self._between()
+
+    async def flush(self) -> None:
+        self.acknowledged = len(self.sent)
+
+
+class Offsets:
+    """Nothing more is to come, if `at_end`."""
+
+    at_end = True
+
+    def end(self, _partition: int) -> int | None:
+        return None
+
+    def is_end(self, _partition: int, _offset: int) -> bool:
+        return self.at_end
+
+    async def earliest(self, _partition: int) -> int:
+        return 0
+
+
+async def nothing() -> None:
+    """Happens between slices."""
+
+
+@pytest.fixture(autouse=True)
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slidestat.faust.pipeline.PartitionProcessor", SmallMemoryProcessor)
+
+
+def pipeline(outputs: Outputs, table: Table | None = None) -> Pipeline:
+    stored, producer = cast(StateTable, table or Table()), cast(BulkProducer, outputs)
+    return Pipeline(TOPOLOGY, stored, producer, Offsets(), Progress("slices"))
+
+
+def batch(start: int, *events: tuple[str, int]) -> RecordBatch:
+    """Events (key, seconds after START) from offset `start` on."""
+    values = [
+        b'{"key":"%b","time":%d,"value":1}' % (k.encode(), START + s * 1000) for k, s in events
+    ]
+    offsets = np.arange(start, start + len(events), dtype=np.int64)
+    nothing = [None] * len(events)
+    return RecordBatch("events", 0, offsets, nothing, values, [0] * len(events), start)
+
+
+EVERYONE = batch(0, *((f"key-{i}", 0) for i in range(KEYS)))
+LATER = batch(KEYS, ("key-4", 2))
+
+
+def test_a_tick_of_many_keys_is_emitted_in_slices() -> None:
+    """No slice has more than it may, but for the keys that have events in the batch; together they
+    are in order of their ticks and keys.
+    """
+    outputs = Outputs(nothing)
+    one = pipeline(outputs)
+
+    async def run() -> None:
+        assert await one.process(EVERYONE)
+        assert outputs.sent == []
+        assert await one.process(LATER)
+
+    asyncio.run(run())
+    keys = [f'["slices","key-{i}",{START + 1000}]'.encode() for i in range(KEYS)]
+    assert [record[2] for record in outputs.sent] == keys
+    assert max(outputs.slices) <= SmallMemoryProcessor.SLICE_KEYS + 1
+
+
+def test_a_partition_given_up_between_slices_sends_no_more() -> None:
+    """What is left of the batch is another worker's, and nothing of it is written."""
+
+    async def give_up() -> None:
+        one.forget()
+
+    outputs = Outputs(nothing)
+    one = pipeline(outputs)
+
+    async def run() -> None:
+        assert await one.process(EVERYONE)
+        outputs._between = give_up
+        assert not await one.process(LATER)
+        assert one.snapshots() == {}
+
+    asyncio.run(run())
+    assert len(outputs.sent) <= SmallMemoryProcessor.SLICE_KEYS
+
+
+@pytest.mark.parametrize("fault", [asyncio.CancelledError, RuntimeError])
+def test_half_of_a_batch_is_never_written(fault: type[BaseException]) -> None:
+    """A worker that is stopped, or fails, between two slices makes no checkpoint behind the tick:
+    its emissions that are missing would be missing for ever.
+    """
+
+    async def fail() -> None:
+        processor = one._processors[0]
+        with pytest.raises(RuntimeError, match="half done"):
+            processor.snapshot()
+        raise fault
+
+    outputs = Outputs(nothing)
+    one = pipeline(outputs)
+
+    async def run() -> None:
+        assert await one.process(EVERYONE)
+        outputs._between = fail
+        with pytest.raises(fault):
+            await one.process(LATER)
+        assert one.snapshots() == {}
+        assert one.durable() == {}
+
+    asyncio.run(run())
+
+
+def test_a_provisional_emission_is_acknowledged_before_anything_else_happens() -> None:
+    """Queued longer, it could come after the final one of another worker, and replace it."""
+    outputs = Outputs(nothing)
+    one = pipeline(outputs)
+
+    async def run() -> None:
+        await one.process(EVERYONE)
+        await asyncio.sleep(0.002)
+        await one.look_ahead()
+
+    asyncio.run(run())
+    assert len(outputs.sent) == outputs.acknowledged == KEYS
+    assert all(b'"provisional":true' in cast(bytes, record[3]) for record in outputs.sent)
+
+
+def test_nothing_is_provisional_while_more_may_have_come() -> None:
+    """A worker that was stopped for a while does not know what the partition has brought: it asks
+    first.
+    """
+    outputs = Outputs(nothing)
+    one = pipeline(outputs)
+
+    async def run() -> None:
+        await one.process(EVERYONE)
+        await asyncio.sleep(0.002)
+        cast(Offsets, one._offsets).at_end = False
+        await one.look_ahead()
+
+    asyncio.run(run())
+    assert outputs.sent == []
+
+
+def test_keys_that_were_silent_before_a_restart_are_deleted_without_new_events() -> None:
+    """A partition that brings nothing more is opened all the same, and its keys that have had their
+    last emission go, some with each flush.
+    """
+    table = Table()
+    processor = SmallMemoryProcessor(TOPOLOGY, "events", 0, table.store)
+    for some in (EVERYONE, batch(KEYS, ("busy", 100))):
+        processor.process(some)
+    snapshot = processor.snapshot()
+    assert snapshot is not None
+    table.store.write([*snapshot.states.items(), (None, snapshot.checkpoint)])
+    assert len(table.store.keys()) == KEYS + 1
+
+    one = pipeline(Outputs(nothing), table)
+    one.open([0])
+    for _ in range(KEYS):
+        (snapshot,) = one.snapshots().values()
+        assert len(snapshot.states) == SmallMemoryProcessor.DELETED_KEYS
+        table.store.write([*snapshot.states.items(), (None, snapshot.checkpoint)])
+        one._processors[0].written()
+    assert one.snapshots() == {}
+    assert table.store.keys() == {"busy"}

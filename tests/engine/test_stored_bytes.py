@@ -1,0 +1,99 @@
+"""What a partition stores beside its synopses comes back as it was, and nothing else is read."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slidestat.engine.checkpoint import Checkpoint, Counters, decode_checkpoint, encode_checkpoint
+from slidestat.engine.keys.key_state import KeyState, decode_key_state, encode_key_state, read_clock
+from slidestat.errors import SlidestatError
+from tests.engine.cases import laws
+
+MEANING = {"span": "1000 ms", "lateness": "0 ms"}
+INT64 = st.integers(-(2**63), 2**63 - 1)
+COUNT = st.integers(0, 2**62)
+STATES = st.builds(
+    KeyState,
+    INT64,
+    INT64,
+    INT64,
+    INT64,
+    st.lists(st.binary(max_size=20), max_size=4).map(tuple),
+    st.integers(0, 2).flatmap(lambda n: st.binary(min_size=24 * n, max_size=24 * n)),
+)
+CHECKPOINTS = st.builds(Checkpoint, COUNT, INT64, st.builds(Counters, COUNT, COUNT, COUNT, COUNT))
+
+
+@laws
+@given(STATES)
+def test_a_key_state_comes_back(state: KeyState) -> None:
+    """Whole, and its times by themselves."""
+    stored = encode_key_state(*state)
+    assert decode_key_state(stored) == state
+    assert read_clock(stored) == (state.watermark, state.offset, state.last_time)
+
+
+@laws
+@given(STATES, st.binary(min_size=1, max_size=5))
+def test_a_key_state_of_another_length_is_damaged(state: KeyState, more: bytes) -> None:
+    """Every prefix of a state, and a state with something behind it, is refused with advice."""
+    stored = encode_key_state(*state)
+    for damaged in [stored + more, *(stored[:end] for end in range(len(stored)))]:
+        with pytest.raises(SlidestatError, match="damaged") as caught:
+            decode_key_state(damaged)
+        assert caught.value.advice
+    for end in range(36):
+        with pytest.raises(SlidestatError, match="damaged"):
+            read_clock(stored[:end])
+
+
+def test_a_key_state_of_a_newer_version_is_not_read() -> None:
+    """Neither whole nor in a scan: its numbers may stand elsewhere."""
+    stored = bytearray(encode_key_state(1, 2, 3, 4, [b"synopsis"], b"q" * 24))
+    stored[2] += 1
+    with pytest.raises(SlidestatError, match="version 3") as caught:
+        decode_key_state(bytes(stored))
+    assert "the version that wrote it" in caught.value.advice
+    with pytest.raises(SlidestatError, match="version 3"):
+        read_clock(bytes(stored))
+
+
+def test_a_quota_in_a_key_state_has_whole_entries() -> None:
+    """Of 24 bytes each, and one at least: anything else is damaged."""
+    for used in (b"q", b"q" * 23, b"q" * 25):
+        with pytest.raises(SlidestatError, match="damaged"):
+            decode_key_state(encode_key_state(1, 2, 3, 4, [b"synopsis"], used))
+
+
+@laws
+@given(CHECKPOINTS)
+def test_a_checkpoint_comes_back(checkpoint: Checkpoint) -> None:
+    """As it was; a partition never seen begins at its first record."""
+    assert decode_checkpoint(encode_checkpoint(checkpoint, MEANING), MEANING) == checkpoint
+    assert decode_checkpoint(None, MEANING) == Checkpoint(0)
+
+
+@pytest.mark.parametrize(
+    "stored", [b"", b"x", encode_checkpoint(Checkpoint(7), MEANING)[:-1], b"\x93\x01\x02\x03"]
+)
+def test_a_damaged_checkpoint_is_refused(stored: bytes) -> None:
+    """With advice, not with what the decoder says."""
+    with pytest.raises(SlidestatError, match="damaged") as caught:
+        decode_checkpoint(stored, MEANING)
+    assert caught.value.advice
+
+
+def test_a_checkpoint_of_a_newer_version_is_not_read() -> None:
+    """The advice is to run the version that wrote it."""
+    stored = bytearray(encode_checkpoint(Checkpoint(7), MEANING))
+    stored[1] += 1
+    with pytest.raises(SlidestatError, match="version 2"):
+        decode_checkpoint(bytes(stored), MEANING)
+
+
+def test_a_checkpoint_of_another_topology_is_not_read() -> None:
+    """The error names what differs, and what it was."""
+    stored = encode_checkpoint(Checkpoint(7), MEANING)
+    with pytest.raises(SlidestatError, match=r"lateness was 0 ms, and is 5 ms") as caught:
+        decode_checkpoint(stored, {**MEANING, "lateness": "5 ms"})
+    assert "new name" in caught.value.advice

@@ -1,0 +1,68 @@
+"""What a worker tells, as text and as JSON."""
+
+import json
+import logging
+import logging.config
+
+import pytest
+
+from slidestat.errors import SlidestatError
+from slidestat.log import LogForm, json_logging, tell, telling
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
+    return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+
+
+def work(form: LogForm) -> None:
+    """A worker that ends with a fault of its user's."""
+    with telling(form):
+        tell("ready", "orders: ready, partitions: 0", partitions=[0])
+        tell("partition opened", topic="e\nv\u2028", partition=0, offset=7)
+        raise SlidestatError("No topic.", "Make it.")
+
+
+def test_text_is_for_a_person(capsys: pytest.CaptureFixture[str]) -> None:
+    """The text alone, and nothing of an event that has none; a fault is left to the command."""
+    with pytest.raises(SlidestatError, match="No topic"):
+        work(LogForm.TEXT)
+    assert capsys.readouterr().err == "orders: ready, partitions: 0\n"
+
+
+def test_json_is_an_event_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each event with its level, time and fields, whatever characters are in them; what ends the
+    worker is the last one.
+    """
+    with pytest.raises(SystemExit) as ended:
+        work(LogForm.JSON)
+    assert ended.value.code == 2
+    ready, opened, stopped = told(capsys)
+    assert (ready["event"], ready["partitions"]) == ("ready", [0])
+    assert (opened["event"], opened["level"]) == ("partition opened", "INFO")
+    assert (opened["topic"], opened["partition"], opened["offset"]) == ("e\nv\u2028", 0, 7)
+    assert str(opened["time"]).endswith("+00:00")
+    assert (stopped["event"], stopped["level"]) == ("stopped", "ERROR")
+    assert (stopped["error"], stopped["advice"]) == ("No topic.", "Make it.")
+
+
+def test_a_trace_stays_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """An exception that nobody foresaw ends with status 1, and its trace is a field."""
+    with pytest.raises(SystemExit) as ended, telling(LogForm.JSON):
+        raise ZeroDivisionError
+    assert ended.value.code == 1
+    (stopped,) = told(capsys)
+    assert "ZeroDivisionError" in str(stopped["trace"])
+
+
+def test_warnings_of_libraries_are_events_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the configuration that a worker in JSON gives to Faust."""
+    before = logging.root.handlers[:], logging.root.level
+    try:
+        logging.config.dictConfig(json_logging())
+        logging.getLogger("aiokafka").warning("Heartbeat failed: %s", "gone")
+        logging.getLogger("aiokafka").info("not told")
+        (line,) = told(capsys)
+    finally:
+        logging.root.handlers[:], level = before[0], before[1]
+        logging.root.setLevel(level)
+    assert (line["logger"], line["event"]) == ("aiokafka", "Heartbeat failed: gone")
