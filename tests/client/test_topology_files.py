@@ -14,7 +14,7 @@ from slidestat.schemas.emission import Emission
 
 TOPOLOGY = 'Topology(name="mine", source="mine", span="1h", every="1m")'
 NUMBERS = {2: "two", 3: "three", 4: "four", 6: "six", 10: "ten", 14: "fourteen", 18: "eighteen"}
-IMPORT = "from slidestat.declare.topology import Topology\n"
+IMPORT = "from slidestat import Topology\n"
 
 
 # These are tried in tests/testing/test_flights_global.py.
@@ -73,6 +73,7 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
         (f"{IMPORT}a = {TOPOLOGY}\nb = {TOPOLOGY}\n", "the topologies a, b", "one topology"),
         ("\n\nx = (\n", r"mine\.py, line 3: '\(' was never closed", "syntax"),
         ("x = 1\nimport nosuchmodule\n", "line 2: ModuleNotFoundError", "Mend the file"),
+        ("from app.streaming.topology import Topology\n", "ModuleNotFoundError", "from slidestat import"),
         ("def f():\n    1 / 0\nf()\n", "line 2: ZeroDivisionError", "Mend the file"),
         (f"{IMPORT}{TOPOLOGY.replace('mine', 'a b')}\n", r"mine\.py: name is 'a b'", "letters"),
     ],

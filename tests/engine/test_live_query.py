@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from slidestat.declare.statistics import Count, Quantiles
 from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
+from slidestat.engine.view import PartitionView
 from slidestat.errors import SlidestatError
-from slidestat.live.live_query import LiveQuery, PartitionView, stored_view
+from slidestat.live.live_query import LiveQuery, stored_view
 from slidestat.schemas.query import KeyAnswer
 from tests.engine.cases import EVERY_STATISTIC, TOPOLOGIES, Case, cases, laws, topology
 from tests.engine.checks import check_figure, check_figures, emissions_of

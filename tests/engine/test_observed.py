@@ -3,7 +3,7 @@
 from hypothesis import given
 
 from slidestat.engine.partition import PartitionProcessor
-from slidestat.live.live_query import PartitionView
+from slidestat.engine.view import PartitionView
 from slidestat.live.observed import Observed
 from tests.engine.cases import Case, cases, laws
 from tests.engine.memory import PARTITION, SOURCE, MemoryStore, batch_of, rows_of

@@ -16,12 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.emissions.output_codec import (
-    AnyFormat,
-    JsonCodec,
-    NotAnEmissionError,
-    emission_codec,
-)
+from slidestat.engine.emissions.emission_codec import JsonCodec, NotAnEmissionError
+from slidestat.engine.emissions.output_codec import AnyFormat, emission_codec
 from slidestat.errors import SlidestatError
 from slidestat.schemas.avro import avro_schema, emission_schema
 from slidestat.schemas.emission import Emission, Figure

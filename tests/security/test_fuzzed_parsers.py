@@ -13,7 +13,8 @@ from slidestat.declare.statistics import Count, Distinct, Quantiles, Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoint import Checkpoint, Counters, decode_checkpoint, encode_checkpoint
 from slidestat.engine.decoding.decoder import EventDecoder
-from slidestat.engine.emissions.output_codec import AnyFormat, NotAnEmissionError
+from slidestat.engine.emissions.emission_codec import NotAnEmissionError
+from slidestat.engine.emissions.output_codec import AnyFormat
 from slidestat.engine.keys.key_state import decode_key_state, encode_key_state
 from slidestat.errors import SlidestatError
 from slidestat.schemas.dead_letter import DeadLetterHeaders

@@ -6,8 +6,8 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 
+from slidestat.engine.view import PartitionView
 from slidestat.errors import SlidestatError
-from slidestat.live.live_query import PartitionView
 from slidestat.options import LOOPBACK
 from slidestat.web.address import listen
 from slidestat.web.parameters import MOST_PAIRS, MOST_VALUES

@@ -8,8 +8,8 @@ from slidestat.admin.topics import topic_configs
 from slidestat.declare.topology import Topology
 from slidestat.engine.footprint import FORESEEN_EVENTS, largest_state
 from slidestat.errors import SlidestatError
-from slidestat.faust.letter_record import AROUND_BYTES, LETTER_BYTES
 from slidestat.kafka.connection import admin_client
+from slidestat.kafka.letter_record import AROUND_BYTES, LETTER_BYTES
 from slidestat.kafka.producer import MAX_MESSAGE_BYTES
 from slidestat.text.footprint_text import bytes_text
 

@@ -5,13 +5,14 @@ from pathlib import Path
 
 from slidestat.admin.size_limits import check_sizes
 from slidestat.admin.worker_topics import prepare_topics
+from slidestat.declare.one_worker import require_one_worker
 from slidestat.declare.referee import Referee
-from slidestat.declare.topology import Topology, require_one_worker
-from slidestat.engine.emissions.output_codec import JsonCodec
+from slidestat.declare.topology import Topology
+from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.extent import WHOLE, Extent
 from slidestat.faust.data_folder import data_folder
-from slidestat.faust.letter_record import LETTER_BYTES
 from slidestat.kafka.connection import require_broker
+from slidestat.kafka.letter_record import LETTER_BYTES
 from slidestat.log import LogForm, tell
 from slidestat.options import LOOPBACK
 from slidestat.referee.referee_answers import RefereeAnswers

@@ -26,7 +26,6 @@ from slidestat.errors import SlidestatError
 from slidestat.synopses.core.errors import SynopsisError
 
 if TYPE_CHECKING:
-    from slidestat.declare.referee import Referee
     from slidestat.declare.runners import Runner
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -435,25 +434,6 @@ class Topology(Named):
 
 def _is_limited(column: Column) -> bool:
     return column.limits is not None and not column.limits.are_any
-
-
-def require_one_worker(topologies: Sequence["Topology | Referee"]) -> None:
-    """Raise SlidestatError unless these can share a worker: one group, one source, other names."""
-    for field in ("group_name", "source"):
-        found = {str(getattr(topology, field)): topology.name for topology in topologies}
-        if len(found) > 1:
-            what = "group" if field == "group_name" else field
-            told = ", ".join(f"{name!r} has {value!r}" for value, name in found.items())
-            raise SlidestatError(
-                f"The topologies of a worker differ in their {what}: {told}.",
-                f"Give them the same {what}, or a worker each.",
-            )
-    names = [topology.name for topology in topologies]
-    if len(set(names)) != len(names):
-        raise SlidestatError(
-            f"The topologies of a worker are named {', '.join(names)}.",
-            "Name each once: its topics and its state go by the name.",
-        )
 
 
 def require_times(topology: Topology, what: str) -> None:

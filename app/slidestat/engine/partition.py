@@ -37,7 +37,7 @@ from slidestat.engine import event_time
 from slidestat.engine.checkpoint import NO_TIME, Checkpoint, decode_checkpoint, encode_checkpoint
 from slidestat.engine.decoding.decoder import EventColumns, EventDecoder, Refusal, refuse_future
 from slidestat.engine.emissions.emission import EmissionEncoder, OutputRecord
-from slidestat.engine.emissions.output_codec import EmissionCodec, JsonCodec
+from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
 from slidestat.engine.events import Events, ReorderBuffer
 from slidestat.engine.keys.key_cache import KeyCache, PartitionStore
 from slidestat.engine.keys.key_runs import KeyRuns, cut, gaps_of
@@ -48,8 +48,8 @@ from slidestat.engine.partition_work import PartitionWork
 from slidestat.engine.publishing import Clock, Publication, Publisher
 from slidestat.engine.quota import Quota
 from slidestat.engine.records import RecordBatch
+from slidestat.engine.view import PartitionView
 from slidestat.errors import SlidestatError
-from slidestat.live.live_query import PartitionView
 from slidestat.schemas.dead_letter import Reason
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 

@@ -18,14 +18,14 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoint import NO_TIME, Checkpoint, Counters, decode_checkpoint
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.emissions.emission import OutputRecord
-from slidestat.engine.emissions.output_codec import EmissionCodec, JsonCodec
+from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
 from slidestat.engine.partition import Letter, PartitionProcessor, Snapshot
 from slidestat.engine.publishing import SynopsisRecord, SynopsisTopic
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
-from slidestat.faust.letter_record import LETTER_BYTES, letter_record
 from slidestat.faust.progress import Progress
 from slidestat.faust.table import StateTable, TablePartition
+from slidestat.kafka.letter_record import LETTER_BYTES, letter_record
 from slidestat.kafka.producer import BulkProducer
 from slidestat.live.live_query import stored_view
 from slidestat.live.live_topology import View

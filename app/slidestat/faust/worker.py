@@ -16,23 +16,24 @@ from faust.exceptions import ConsistencyError
 from faust.types import TP, StreamT
 from faust.web.base import Web
 
+from slidestat.declare.one_worker import require_one_worker
 from slidestat.declare.referee import Referee
-from slidestat.declare.topology import Topology, require_one_worker
+from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.output_codec import emission_codec
 from slidestat.engine.extent import WHOLE, Extent
+from slidestat.engine.garbage_collector import calm_garbage_collector
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.faust.broker_contact import LOOK_EVERY_S, BrokerContact
 from slidestat.faust.delivery import BatchApp, BatchConsumer
 from slidestat.faust.fencing import SupersededError
-from slidestat.faust.garbage_collector import calm_garbage_collector
 from slidestat.faust.graceful_shutdown import LeavingWorker
-from slidestat.faust.letter_record import LETTER_BYTES
 from slidestat.faust.pipeline import Pipeline, flush_all
 from slidestat.faust.progress import Progress
 from slidestat.faust.restore import BulkRecovery
 from slidestat.faust.table import StateTable
 from slidestat.kafka.faust_credentials import faust_credentials
+from slidestat.kafka.letter_record import LETTER_BYTES
 from slidestat.kafka.producer import BulkProducer
 from slidestat.kafka.settings import broker_security
 from slidestat.live.live_topology import LiveTopology

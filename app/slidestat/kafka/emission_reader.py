@@ -17,7 +17,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from slidestat.engine.emissions.output_codec import AnyFormat, NotAnEmissionError
+from slidestat.engine.emissions.emission_codec import NotAnEmissionError
+from slidestat.engine.emissions.output_codec import AnyFormat
 from slidestat.errors import SlidestatError
 from slidestat.kafka.clients import client_config
 from slidestat.kafka.scan import concerns_group

@@ -5,8 +5,8 @@ windows end there, and every event that has been absorbed lies before. Events th
 reorder buffer for the watermark are not in yet. A question takes no events in and leaves no trace.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoint import decode_checkpoint
 from slidestat.engine.emissions.emission import FigureTable
 from slidestat.engine.keys.key_cache import KeyCache, PartitionStore
-from slidestat.engine.keys.key_state import KeyState, decode_key_state
+from slidestat.engine.view import PartitionView
 from slidestat.errors import SlidestatError
 from slidestat.schemas.query import KeyAnswer
 from slidestat.synopses.core.errors import SynopsisError
@@ -31,37 +31,6 @@ _NO_TIMES = np.empty(0, np.int64)
 _NO_NUMBERS = np.empty(0)
 _ONE_GROUP = np.zeros(2, np.int64)
 _ONE_QUERY = np.array([0, 1], np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionView:
-    """A partition's keys as they are now; for use at once, before the next batch."""
-
-    partition: int
-    watermark: int
-    next_offset: int
-    cache: KeyCache
-
-    @property
-    def keys_held(self) -> int | None:
-        """How many keys have a state, None until that is known."""
-        return self.cache.keys_held
-
-    def has(self, key: str) -> bool:
-        """Whether the key has a state. Costs one look-up."""
-        return self.state(key) is not None
-
-    def state(self, key: str) -> KeyState | None:
-        """The key's state, None for a key that has none. Costs one look-up."""
-        state = self.cache.peek(key)
-        return None if state is None else decode_key_state(state)
-
-    def keys(self, prefix: str, after: str, limit: int) -> Iterator[str]:
-        """The first `limit` keys after `after` that begin with `prefix`, in order of their
-        characters. Costs them and the keys that are new since the last flush, however many keys
-        there are.
-        """
-        return self.cache.keys(prefix, after, limit)
 
 
 def stored_view(topology: Topology, partition: int, store: PartitionStore) -> PartitionView:

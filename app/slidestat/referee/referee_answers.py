@@ -11,7 +11,7 @@ from slidestat.declare.runners import Answered, Runner
 from slidestat.declare.statistics import Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission import FigureTable, OutputRecord
-from slidestat.engine.emissions.output_codec import EmissionCodec
+from slidestat.engine.emissions.emission_codec import EmissionCodec
 from slidestat.engine.publishing import published_by
 from slidestat.referee.party_synopses import PartySynopses
 from slidestat.referee.unions import empty_synopsis, unite

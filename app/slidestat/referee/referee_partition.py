@@ -30,7 +30,7 @@ import numpy as np
 from slidestat.declare.referee import Referee
 from slidestat.engine.checkpoint import NO_TIME, Checkpoint, decode_checkpoint, encode_checkpoint
 from slidestat.engine.emissions.emission import OutputRecord
-from slidestat.engine.emissions.output_codec import EmissionCodec, JsonCodec
+from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
 from slidestat.engine.keys.key_cache import PartitionStore
 from slidestat.engine.ledger import COUNTED, DEAD, Ledger
 from slidestat.engine.partition import Effects, Letter, Snapshot

@@ -14,6 +14,9 @@ from slidestat.shipped import shipped_topologies
 
 _VARIABLE = "topology"
 _SUFFIXES = (".py", ".toml")
+# The packages that came before `slidestat`, in 0.1.0.
+_OLD_MODULES = {"app", "app.streaming", "app.synopses", "app.topology_files", "topologies"}
+_RENAMED = "The package is now `slidestat`: write `from slidestat import Topology, Count, ...`."
 
 
 def list_topologies() -> list[str]:
@@ -99,13 +102,19 @@ def _run(file: Path) -> dict[str, object]:
     except Exception as error:  # The file is the user's: anything may come.
         raise SlidestatError(
             f"{file}, line {_line_of(error, spec.origin)}: {type(error).__name__}: {error}.",
-            "Mend the file; `python FILE` shows where it fails.",
+            _advice_on(error),
         ) from error
     finally:
         del sys.modules[spec.name]
         if loading is not None:
             sys.modules[spec.name] = loading
     return vars(module)
+
+
+def _advice_on(error: Exception) -> str:
+    if isinstance(error, ModuleNotFoundError) and error.name in _OLD_MODULES:
+        return _RENAMED
+    return "Mend the file; `python FILE` shows where it fails."
 
 
 def _line_of(error: Exception, origin: str | None) -> int:

@@ -17,7 +17,7 @@ from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
 from fastavro.read import SchemaResolutionError
 
-from slidestat.engine.emissions.output_codec import NotAnEmissionError
+from slidestat.engine.emissions.emission_codec import NotAnEmissionError
 from slidestat.errors import SlidestatError
 from slidestat.schemas.avro import emission_schema
 from slidestat.schemas.emission import Emission

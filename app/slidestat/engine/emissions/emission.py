@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from slidestat.declare.runners import Answered, Runner
 from slidestat.declare.statistics.base import ListStatistic, Promise, Series, Statistic
 from slidestat.declare.topology import Topology
+from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
 from slidestat.engine.emissions.emission_text import EmissionText
-from slidestat.engine.emissions.output_codec import EmissionCodec, JsonCodec
 from slidestat.schemas.emission import Emission, Figure, emission_key
 
 Float64s = npt.NDArray[np.float64]

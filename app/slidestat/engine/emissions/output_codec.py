@@ -4,12 +4,11 @@ Avro comes in the framing that every consumer of a registry knows: a zero byte, 
 the fields. No JSON begins with a zero byte, so a reader tells the two apart by the first byte.
 """
 
-from typing import TYPE_CHECKING, Protocol
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
+from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
 from slidestat.errors import SlidestatError
 from slidestat.schemas.emission import Emission
 
@@ -17,35 +16,6 @@ if TYPE_CHECKING:
     from slidestat.engine.emissions.avro_codec import AvroCodec
 
 _AVRO_MARK = b"\0"
-
-
-class NotAnEmissionError(Exception):
-    """These bytes are no emission."""
-
-
-class EmissionCodec(Protocol):
-    """Writes emissions as bytes, and reads them."""
-
-    def encode(self, emission: Emission) -> bytes:
-        """The bytes of an emission; the same ones whenever it is asked."""
-
-    def decode(self, value: bytes) -> Emission:
-        """The emission of some bytes; raises NotAnEmissionError for others."""
-
-
-class JsonCodec:
-    """JSON as in schemas/json."""
-
-    def __init__(self) -> None:
-        self.encode = msgspec.json.Encoder().encode
-        self._decode = msgspec.json.Decoder(Emission).decode
-
-    def decode(self, value: bytes) -> Emission:
-        """The emission of its JSON; raises NotAnEmissionError for other bytes."""
-        try:
-            return self._decode(value)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise NotAnEmissionError from error
 
 
 class AnyFormat:

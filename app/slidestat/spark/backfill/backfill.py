@@ -18,13 +18,13 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.event_time import closing_tick
+from slidestat.engine.garbage_collector import calm_garbage_collector
 from slidestat.engine.keys.key_state import decode_key_state
 from slidestat.engine.partition import Letter, PartitionProcessor
 from slidestat.engine.publishing import SynopsisTopic, published_statistics
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
-from slidestat.faust.garbage_collector import calm_garbage_collector
-from slidestat.faust.letter_record import letter_record
+from slidestat.kafka.letter_record import letter_record
 from slidestat.schemas.synopsis import SynopsisHeaders, SynopsisKey, encode_key, party_name
 from slidestat.spark.backfill.key_states import KeyStates
 from slidestat.spark.backfill.plain_events import PlainEvents

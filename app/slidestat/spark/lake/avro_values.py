@@ -12,7 +12,8 @@ from msgspec.structs import astuple, replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from slidestat.engine.emissions.output_codec import AnyFormat, JsonCodec, NotAnEmissionError
+from slidestat.engine.emissions.emission_codec import JsonCodec, NotAnEmissionError
+from slidestat.engine.emissions.output_codec import AnyFormat
 from slidestat.schemas.emission import Figure
 from slidestat.spark.sql.column_functions import column_function
 

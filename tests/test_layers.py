@@ -1,0 +1,117 @@
+"""The rooms of the package stand in layers: a module imports only from rooms below its own."""
+
+import ast
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "app"
+# From the top down; rooms of one line do not import each other.
+LAYERS = (
+    {"__main__"},
+    {"cli"},
+    {"demo", "doctor"},
+    {"admin"},
+    {"infer"},
+    {"web", "spark"},
+    {"faust"},
+    {"testing"},
+    {"referee"},
+    {"live"},
+    {"produce"},
+    {"kafka", "text"},
+    {"engine"},
+    {"declare"},
+    {"synopses"},
+    {"log", "local"},
+    {"errors", "options", "schemas", "shipped"},
+)
+LAYER_OF = {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}
+# Public faces name what they load at its first use.
+FACES = {"slidestat", "slidestat.synopses"}
+# Not ours to import in the engine and below: they must run without a broker.
+PURE = ("engine", "declare", "synopses", "schemas")
+# It is loaded where Avro is asked for alone: its schemas come from a registry.
+AVRO = "slidestat.engine.emissions.avro_codec"
+BROKERS = {"faust", "mode", "aiokafka", "confluent_kafka", "rocksdict", "aiohttp", "pyspark"}
+
+
+def modules() -> dict[str, Path]:
+    """The path of each module of the package, by its name."""
+    found = {}
+    for path in sorted((SOURCE / "slidestat").rglob("*.py")):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported(path: Path) -> Iterator[str]:
+    """What a file imports, in functions and for type checkers too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path} has a relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+MODULES = modules()
+ARROWS = {
+    name: {
+        name_of
+        for target in imported(path)
+        for name_of in [target if target in MODULES else target.rpartition(".")[0]]
+        if name_of in MODULES and name_of != name
+    }
+    for name, path in MODULES.items()
+    if name not in FACES
+}
+
+
+def room(module: str) -> str:
+    """The room that a module lies in: the first part of its name below the package's."""
+    return module.split(".")[1]
+
+
+def test_every_room_has_a_layer() -> None:
+    """A new folder takes its place in the list above, and an old one leaves it."""
+    assert {room(name) for name in MODULES if name != "slidestat"} == set(LAYER_OF)
+
+
+def test_arrows_point_down() -> None:
+    """No module imports from a room beside or above its own."""
+    up = [
+        f"{name} -> {target}"
+        for name, targets in ARROWS.items()
+        for target in sorted(targets - FACES)
+        if room(name) != room(target) and LAYER_OF[room(name)] >= LAYER_OF[room(target)]
+    ]
+    assert up == []
+
+
+def test_no_module_is_in_a_circle() -> None:
+    """Not within a room either, nor for type checkers alone."""
+    try:
+        TopologicalSorter(ARROWS).prepare()
+    except CycleError as error:
+        raise AssertionError(" -> ".join(error.args[1])) from None
+
+
+def test_the_engine_knows_no_broker() -> None:
+    """What is pure imports no client of Kafka, no database, no web server and no Spark."""
+    found = [
+        f"{name} imports {target}"
+        for name, path in MODULES.items()
+        if name not in {*FACES, AVRO} and room(name) in PURE
+        for target in imported(path)
+        if target.split(".")[0] in BROKERS
+    ]
+    assert found == []
+
+
+def test_rooms_are_small() -> None:
+    """At most fourteen modules a folder: beyond that it is two."""
+    sizes: dict[Path, int] = {}
+    for path in MODULES.values():
+        sizes[path.parent] = sizes.get(path.parent, 0) + (path.name != "__init__.py")
+    assert [str(folder) for folder, size in sizes.items() if size > 14] == []

@@ -1,0 +1,49 @@
+"""What is public is in two lists, can be imported, and is loaded only when it is used."""
+
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType, UnionType
+
+import pytest
+
+import slidestat
+import slidestat.synopses
+
+FACES = [slidestat, slidestat.synopses]
+
+
+@pytest.mark.parametrize("face", FACES, ids=lambda face: face.__name__)
+def test_every_public_name_is_there(face: ModuleType) -> None:
+    """Each name of `__all__` is the one of its own module, documented, and `dir` shows it."""
+    assert dir(face) == face.__all__
+    for name in face.__all__:
+        public = getattr(face, name)
+        assert public.__doc__, name
+        assert isinstance(public, UnionType) or public.__name__ == name
+
+
+@pytest.mark.parametrize("face", FACES, ids=lambda face: face.__name__)
+def test_type_checkers_see_the_same_names(face: ModuleType) -> None:
+    """The imports for type checkers name what is loaded, from where it is loaded."""
+    source = Path(str(face.__file__)).read_text(encoding="utf-8")
+    seen = {
+        line.split(" as ")[-1].rstrip(",")
+        for line in source.partition("if TYPE_CHECKING:")[2].splitlines()
+        if " as " in line
+    }
+    assert sorted(seen) == face.__all__
+
+
+@pytest.mark.parametrize("face", FACES, ids=lambda face: face.__name__)
+def test_a_name_that_is_not_there_is_refused(face: ModuleType) -> None:
+    """As any module does."""
+    with pytest.raises(AttributeError, match="has no attribute 'Sums'"):
+        _ = face.Sums
+
+
+def test_the_faces_import_nothing_at_once() -> None:
+    """Whoever imports the package does not wait for numba, Faust or Kafka."""
+    code = "import sys, slidestat, slidestat.synopses; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert not {"numba", "numpy", "faust", "confluent_kafka"} & set(done.stdout.split())
