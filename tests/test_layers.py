@@ -24,7 +24,8 @@ LAYERS = (
     {"declare"},
     {"synopses"},
     {"log", "local"},
-    {"errors", "options", "schemas", "shipped"},
+    {"errors", "faces", "options", "schemas", "shipped"},
+    {"missing"},
 )
 LAYER_OF = {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}
 # Public faces name what they load at its first use.

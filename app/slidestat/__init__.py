@@ -5,8 +5,9 @@ alone are in `slidestat.synopses`, the records on the wire in `slidestat.schemas
 neither is private, and may change. Each name is loaded at its first use.
 """
 
-import importlib
 from typing import TYPE_CHECKING
+
+from slidestat.faces import loader
 
 if TYPE_CHECKING:
     from slidestat.declare.forms.files import (
@@ -17,53 +18,21 @@ if TYPE_CHECKING:
     )
     from slidestat.declare.statistics import (
         Above as Above,
-    )
-    from slidestat.declare.statistics import (
         Count as Count,
-    )
-    from slidestat.declare.statistics import (
         Deviation as Deviation,
-    )
-    from slidestat.declare.statistics import (
         Distinct as Distinct,
-    )
-    from slidestat.declare.statistics import (
         Histogram as Histogram,
-    )
-    from slidestat.declare.statistics import (
         LandmarkCount as LandmarkCount,
-    )
-    from slidestat.declare.statistics import (
         LandmarkSum as LandmarkSum,
-    )
-    from slidestat.declare.statistics import (
         Maximum as Maximum,
-    )
-    from slidestat.declare.statistics import (
         Mean as Mean,
-    )
-    from slidestat.declare.statistics import (
         Minimum as Minimum,
-    )
-    from slidestat.declare.statistics import (
         Norm as Norm,
-    )
-    from slidestat.declare.statistics import (
         Quantiles as Quantiles,
-    )
-    from slidestat.declare.statistics import (
         Rate as Rate,
-    )
-    from slidestat.declare.statistics import (
         Statistic as Statistic,
-    )
-    from slidestat.declare.statistics import (
         Sum as Sum,
-    )
-    from slidestat.declare.statistics import (
         TopItems as TopItems,
-    )
-    from slidestat.declare.statistics import (
         Variance as Variance,
     )
     from slidestat.declare.topology import (
@@ -106,15 +75,10 @@ _MODULES = {
     "slidestat.testing.driver": ("TopologyDriver",),
     "slidestat.testing.referee_driver": ("RefereeDriver",),
 }
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = sorted(_MODULE_OF)
+__all__ = sorted(name for names in _MODULES.values() for name in names)
 
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULE_OF[name]), name)
+__getattr__ = loader(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

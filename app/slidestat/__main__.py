@@ -1,5 +1,24 @@
-"""`python -m slidestat` is the command `slidestat`."""
+"""Run the command `slidestat`; where it lacks a package, say what to install."""
 
-from slidestat.cli.main import main
+import sys
 
-main()
+from slidestat.missing import advice_on
+
+
+def main() -> None:
+    """Run the command line; without a package that it needs, end with two lines and exit code 2."""
+    try:
+        from slidestat.cli.main import main as run
+
+        run()
+    except ModuleNotFoundError as error:
+        advice = advice_on(error)
+        if not advice:
+            raise
+        print(f"error: the package {error.name} is not installed.", file=sys.stderr)
+        print(f"what to do: {advice}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -17,8 +17,7 @@ from pathlib import Path
 import bytewax.operators as op
 import bytewax.operators.windowing as win
 import orjson
-from bytewax.connectors.kafka import KafkaSinkMessage, KafkaSourceMessage
-from bytewax.connectors.kafka import operators as kop
+from bytewax.connectors.kafka import KafkaSinkMessage, KafkaSourceMessage, operators as kop
 from bytewax.dataflow import Dataflow
 from bytewax.recovery import RecoveryConfig, init_db_dir
 from bytewax.run import cli_main

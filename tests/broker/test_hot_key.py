@@ -12,8 +12,7 @@ from slidestat.declare.topology import Topology
 from slidestat.produce.produce import produce_file
 from slidestat.schemas.emission import Emission
 from tests.broker.conftest import MakeStage
-from tests.broker.test_observed import get as metrics
-from tests.broker.test_observed import totals
+from tests.broker.test_observed import get as metrics, totals
 from tests.broker.test_referee import PATIENCE, answers, held_by, write_referee
 from tests.broker.workers import DRAIN_S, Records, Stage, Worker, undisturbed, wait_until
 from tests.engine.checks import check_figures

@@ -14,8 +14,7 @@ from slidestat.schemas.emission import Emission, emission_key
 from tests.broker.conftest import MakeStage
 from tests.broker.workers import Stage, distinct, events, produce
 from tests.engine.checks import check_figures
-from tests.engine.model import Model
-from tests.engine.model import Record as Event
+from tests.engine.model import Model, Record as Event
 
 LATENESS = (
     'span="10m", every="20s", windows=("1m", "10m"), lateness="5s",\n'

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from random import Random
 
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, settings, strategies as st
 
 from slidestat.declare.statistics import (
     Above,

@@ -4,8 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from slidestat.declare.statistics import Count, Mean, Sum
 from slidestat.declare.time_format import TIME_FORMATS

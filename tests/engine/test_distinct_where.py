@@ -7,8 +7,7 @@ from random import Random
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from slidestat import RefereeDriver, TopologyDriver
 from slidestat.declare.referee import Referee

@@ -4,8 +4,7 @@ import math
 
 import msgspec
 import numpy as np
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from slidestat.engine.emissions.emission_text import EmissionText
 from slidestat.schemas.emission import Emission, Figure, emission_key

@@ -1,7 +1,6 @@
 """Epochs of a changelog's owners."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from slidestat.faust.fencing import NO_EPOCH, Restored, epoch_header, epoch_of, next_epoch
 from tests.engine.cases import laws

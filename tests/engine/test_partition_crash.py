@@ -2,8 +2,7 @@
 
 from random import Random
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.engine.cases import Case, cases, laws
 from tests.engine.memory import Output, Partition

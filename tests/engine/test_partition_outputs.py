@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from random import Random
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoint import NO_TIME, Counters

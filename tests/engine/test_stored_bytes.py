@@ -1,8 +1,7 @@
 """What a partition stores beside its synopses comes back as it was, and nothing else is read."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from slidestat.engine.checkpoint import Checkpoint, Counters, decode_checkpoint, encode_checkpoint
 from slidestat.engine.keys.key_state import KeyState, decode_key_state, encode_key_state, read_clock

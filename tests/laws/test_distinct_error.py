@@ -5,8 +5,7 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.distinct.distinct_batch import run_distinct_batch

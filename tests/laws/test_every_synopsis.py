@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import slidestat.synopses
 from slidestat.synopses import SynopsisError

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from slidestat.synopses.frequent.frequent_batch import FrequentBatch, run_frequent_batch
 from slidestat.synopses.frequent.frequent_items import FrequentItems, FrequentParameters

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from slidestat.synopses.quantiles.quantile_batch import QuantileBatch, run_quantile_batch
 from slidestat.synopses.quantiles.quantiles import QuantileParameters, Quantiles

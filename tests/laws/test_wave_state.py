@@ -5,8 +5,7 @@ from math import ceil, log2
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from slidestat.synopses.waves.count_wave import CountWave
 from slidestat.synopses.waves.position_wave import PositionWave

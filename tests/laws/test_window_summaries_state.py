@@ -24,8 +24,7 @@ from slidestat.synopses import (
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.summaries.window_form import SUMMARY, large
 from slidestat.synopses.waves.nested import sealed
-from tests.laws.hostile import DAMAGES, damaged
-from tests.laws.hostile import sealed as resealed
+from tests.laws.hostile import DAMAGES, damaged, sealed as resealed
 from tests.laws.summarised import FAMILIES, GROUPINGS, SPAN, cut
 
 LARGEST = 60_000

@@ -7,8 +7,7 @@ from random import Random
 
 import pytest
 from pyspark.errors import PythonException
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as f
+from pyspark.sql import DataFrame, Row, SparkSession, functions as f
 
 from slidestat.errors import SlidestatError
 from slidestat.schemas.synopsis import ClockKey, SynopsisKey, encode_key

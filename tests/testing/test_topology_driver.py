@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from slidestat import TopologyDriver
 from slidestat.declare.statistics import Count, Mean, Quantiles, Sum

@@ -6,23 +6,18 @@ Each is loaded at its first use, and with it numba, which takes most of a second
 only names a statistic and its error does not wait for it.
 """
 
-import importlib
 from typing import TYPE_CHECKING
+
+from slidestat.faces import loader
 
 if TYPE_CHECKING:
     from slidestat.synopses.blocks.parameters import (
         FrequentParameters as FrequentParameters,
-    )
-    from slidestat.synopses.blocks.parameters import (
         QuantileParameters as QuantileParameters,
-    )
-    from slidestat.synopses.blocks.parameters import (
         RandomQuantileParameters as RandomQuantileParameters,
     )
     from slidestat.synopses.core.batch import (
         BatchResult as BatchResult,
-    )
-    from slidestat.synopses.core.batch import (
         run_batch as run_batch,
     )
     from slidestat.synopses.core.errors import (
@@ -33,11 +28,7 @@ if TYPE_CHECKING:
     )
     from slidestat.synopses.core.parameters import (
         CountParameters as CountParameters,
-    )
-    from slidestat.synopses.core.parameters import (
         Parameters as Parameters,
-    )
-    from slidestat.synopses.core.parameters import (
         SumParameters as SumParameters,
     )
     from slidestat.synopses.distinct.distinct_batch import (
@@ -48,34 +39,20 @@ if TYPE_CHECKING:
     )
     from slidestat.synopses.distinct.distinct_wave import (
         DistinctEstimate as DistinctEstimate,
-    )
-    from slidestat.synopses.distinct.distinct_wave import (
         DistinctWave as DistinctWave,
-    )
-    from slidestat.synopses.distinct.distinct_wave import (
         Retained as Retained,
-    )
-    from slidestat.synopses.distinct.distinct_wave import (
         merge_distinct as merge_distinct,
     )
     from slidestat.synopses.distinct.flajolet_martin import (
         BitmapsParameters as BitmapsParameters,
-    )
-    from slidestat.synopses.distinct.flajolet_martin import (
         DistinctBitmaps as DistinctBitmaps,
-    )
-    from slidestat.synopses.distinct.flajolet_martin import (
         merge_bitmaps as merge_bitmaps,
-    )
-    from slidestat.synopses.distinct.flajolet_martin import (
         run_bitmaps_batch as run_bitmaps_batch,
     )
     from slidestat.synopses.distinct.item_ids import item_ids as item_ids
     from slidestat.synopses.distinct.paired_ids import second_is as second_is
     from slidestat.synopses.distinct.union_counting import (
         insert_bits as insert_bits,
-    )
-    from slidestat.synopses.distinct.union_counting import (
         union_count as union_count,
     )
     from slidestat.synopses.exponential_histogram.histogram import (
@@ -83,11 +60,7 @@ if TYPE_CHECKING:
     )
     from slidestat.synopses.extremes.extreme import (
         Extreme as Extreme,
-    )
-    from slidestat.synopses.extremes.extreme import (
         ExtremeParameters as ExtremeParameters,
-    )
-    from slidestat.synopses.extremes.extreme import (
         run_extreme_batch as run_extreme_batch,
     )
     from slidestat.synopses.frequent.frequent_batch import (
@@ -107,8 +80,6 @@ if TYPE_CHECKING:
     )
     from slidestat.synopses.frequent.random_frequent_batch import (
         RandomFrequentParameters as RandomFrequentParameters,
-    )
-    from slidestat.synopses.frequent.random_frequent_batch import (
         run_random_frequent_batch as run_random_frequent_batch,
     )
     from slidestat.synopses.merge.asked import (
@@ -116,14 +87,10 @@ if TYPE_CHECKING:
     )
     from slidestat.synopses.merge.bundle import (
         Bundle as Bundle,
-    )
-    from slidestat.synopses.merge.bundle import (
         Part as Part,
     )
     from slidestat.synopses.merge.distinct_union import (
         union_distinct as union_distinct,
-    )
-    from slidestat.synopses.merge.distinct_union import (
         union_distinct_where as union_distinct_where,
     )
     from slidestat.synopses.merge.extremes import (
@@ -134,8 +101,6 @@ if TYPE_CHECKING:
     )
     from slidestat.synopses.merge.item_union import (
         UnionItems as UnionItems,
-    )
-    from slidestat.synopses.merge.item_union import (
         union_items as union_items,
     )
     from slidestat.synopses.merge.merged_histogram import (
@@ -143,53 +108,33 @@ if TYPE_CHECKING:
     )
     from slidestat.synopses.merge.named_union import (
         UnionNamedItems as UnionNamedItems,
-    )
-    from slidestat.synopses.merge.named_union import (
         union_named_items as union_named_items,
     )
     from slidestat.synopses.merge.quantile_union import (
         UnionQuantiles as UnionQuantiles,
-    )
-    from slidestat.synopses.merge.quantile_union import (
         union_quantiles as union_quantiles,
     )
     from slidestat.synopses.merge.sample_union import (
         UnionSample as UnionSample,
-    )
-    from slidestat.synopses.merge.sample_union import (
         party_seed as party_seed,
-    )
-    from slidestat.synopses.merge.sample_union import (
         union_sample as union_sample,
     )
     from slidestat.synopses.merge.spreads import (
         UnionSpreads as UnionSpreads,
-    )
-    from slidestat.synopses.merge.spreads import (
         union_spreads as union_spreads,
     )
     from slidestat.synopses.merge.totals import (
         union_averages as union_averages,
-    )
-    from slidestat.synopses.merge.totals import (
         union_totals as union_totals,
     )
     from slidestat.synopses.moments.spread import (
         Spread as Spread,
-    )
-    from slidestat.synopses.moments.spread import (
         SpreadParameters as SpreadParameters,
-    )
-    from slidestat.synopses.moments.spread import (
         run_spread_batch as run_spread_batch,
     )
     from slidestat.synopses.norm.lp_norm import (
         LpNorm as LpNorm,
-    )
-    from slidestat.synopses.norm.lp_norm import (
         LpNormParameters as LpNormParameters,
-    )
-    from slidestat.synopses.norm.lp_norm import (
         run_lp_norm_batch as run_lp_norm_batch,
     )
     from slidestat.synopses.quantiles.quantile_batch import (
@@ -203,11 +148,7 @@ if TYPE_CHECKING:
     )
     from slidestat.synopses.sampling.sample import (
         SampleParameters as SampleParameters,
-    )
-    from slidestat.synopses.sampling.sample import (
         SlidingSample as SlidingSample,
-    )
-    from slidestat.synopses.sampling.sample import (
         run_sample_batch as run_sample_batch,
     )
     from slidestat.synopses.summaries.window_distinct import (
@@ -218,14 +159,10 @@ if TYPE_CHECKING:
     )
     from slidestat.synopses.summaries.window_form import (
         SummaryAnswer as SummaryAnswer,
-    )
-    from slidestat.synopses.summaries.window_form import (
         WindowSummary as WindowSummary,
     )
     from slidestat.synopses.summaries.window_items import (
         WindowItem as WindowItem,
-    )
-    from slidestat.synopses.summaries.window_items import (
         WindowItems as WindowItems,
     )
     from slidestat.synopses.summaries.window_quantiles import (
@@ -236,11 +173,7 @@ if TYPE_CHECKING:
     )
     from slidestat.synopses.summaries.window_summary import (
         merge_summaries as merge_summaries,
-    )
-    from slidestat.synopses.summaries.window_summary import (
         read_summary as read_summary,
-    )
-    from slidestat.synopses.summaries.window_summary import (
         take_summary as take_summary,
     )
     from slidestat.synopses.summaries.window_totals import (
@@ -248,26 +181,16 @@ if TYPE_CHECKING:
     )
     from slidestat.synopses.value_histogram.counter_table import (
         CounterTable as CounterTable,
-    )
-    from slidestat.synopses.value_histogram.counter_table import (
         CounterTableParameters as CounterTableParameters,
-    )
-    from slidestat.synopses.value_histogram.counter_table import (
         run_counter_table_batch as run_counter_table_batch,
     )
     from slidestat.synopses.value_histogram.value_histogram import (
         ValueHistogram as ValueHistogram,
-    )
-    from slidestat.synopses.value_histogram.value_histogram import (
         ValueHistogramParameters as ValueHistogramParameters,
-    )
-    from slidestat.synopses.value_histogram.value_histogram import (
         run_value_histogram_batch as run_value_histogram_batch,
     )
     from slidestat.synopses.waves.approximate_count import (
         ApproximateCount as ApproximateCount,
-    )
-    from slidestat.synopses.waves.approximate_count import (
         ApproximateCountParameters as ApproximateCountParameters,
     )
     from slidestat.synopses.waves.average_wave import (
@@ -287,8 +210,6 @@ if TYPE_CHECKING:
     )
     from slidestat.synopses.waves.wave_parameters import (
         AverageParameters as AverageParameters,
-    )
-    from slidestat.synopses.waves.wave_parameters import (
         WaveParameters as WaveParameters,
     )
 
@@ -441,15 +362,10 @@ _MODULES = {
         "WaveParameters",
     ),
 }
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = sorted(_MODULE_OF)
+__all__ = sorted(name for names in _MODULES.values() for name in names)
 
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULE_OF[name]), name)
+__getattr__ = loader(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

@@ -4,8 +4,7 @@ A statistic is KIND[:FIELD][:NAME=VALUE]..., a list with commas: quantile:took.m
 """
 
 import re
-from collections.abc import Mapping
-from collections.abc import Sequence as AbcSequence
+from collections.abc import Mapping, Sequence as AbcSequence
 from dataclasses import fields
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints

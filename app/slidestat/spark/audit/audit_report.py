@@ -1,8 +1,7 @@
 """What an audit found, summed up for a person."""
 
 import msgspec
-from pyspark.sql import Row, SparkSession
-from pyspark.sql import functions as f
+from pyspark.sql import Row, SparkSession, functions as f
 
 from slidestat.spark.audit.audit_workers import FigureRow
 from slidestat.spark.audit.declaration import Declaration

@@ -13,8 +13,7 @@ from typing import Any
 
 import pandas as pd
 from aiokafka.partitioner import DefaultPartitioner
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as f
+from pyspark.sql import Column, DataFrame, SparkSession, functions as f
 from pyspark.sql.types import DateType, IntegralType, NumericType, TimestampNTZType, TimestampType
 
 from slidestat.declare.fields import FieldPath, field_text

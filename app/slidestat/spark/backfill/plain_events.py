@@ -14,8 +14,7 @@ from operator import and_
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as f
+from pyspark.sql import Column, DataFrame, functions as f
 from pyspark.sql.types import (
     BooleanType,
     DecimalType,

@@ -9,8 +9,7 @@ from functools import lru_cache
 
 import pandas as pd
 from msgspec.structs import astuple, replace
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
+from pyspark.sql import DataFrame, functions as f
 
 from slidestat.engine.emissions.emission_codec import JsonCodec, NotAnEmissionError
 from slidestat.engine.emissions.output_codec import AnyFormat

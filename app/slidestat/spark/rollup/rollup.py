@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as f
+from pyspark.sql import Column, DataFrame, functions as f
 from pyspark.sql.window import Window
 
 from slidestat.errors import SlidestatError

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as f
+from pyspark.sql import DataFrame, Row, functions as f
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table

@@ -25,10 +25,13 @@ from slidestat.synopses.exponential_histogram.canonical import (
     bucket_count,
     rebased,
 )
-from slidestat.synopses.exponential_histogram.codec import COUNT, Integers
-from slidestat.synopses.exponential_histogram.codec import RUNS as OLD_RUNS
-from slidestat.synopses.exponential_histogram.codec import STATE_SIZE as OLD_SIZE
-from slidestat.synopses.exponential_histogram.codec import TOTAL as OLD_TOTAL
+from slidestat.synopses.exponential_histogram.codec import (
+    COUNT,
+    RUNS as OLD_RUNS,
+    STATE_SIZE as OLD_SIZE,
+    TOTAL as OLD_TOTAL,
+    Integers,
+)
 from slidestat.synopses.exponential_histogram.kernel import extend
 
 # Places in the array of what a state was made with; cells have ids 0..BINS - 1, or any for 0 BINS.
