@@ -56,3 +56,22 @@ def test_settings_that_cannot_be(setting: str) -> None:
     assert run.returncode == 1
     assert f"BAD   broker: {setting} is set" in run.stdout
     assert "a-secret" not in run.stdout + run.stderr
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_the_folder_that_kernels_use(writable: bool, tmp_path: Path) -> None:
+    """It is the one that compiled kernels are kept in, and the finding says whether they can be."""
+    base = tmp_path if writable else Path("/proc/no-folder")
+    run = subprocess.run(
+        [sys.executable, "-m", "slidestat", "doctor", "--json", "--bootstrap", "127.0.0.1:1"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ
+        | {"NUMBA_CACHE_DIR": str(base), "PYTHONPATH": str(Path(__file__).parents[2] / "app")},
+        check=False,
+    )
+    kernels = findings(run.stdout)["kernels"]
+    assert kernels["verdict"] == (Verdict.GOOD if writable else Verdict.BAD)
+    assert f"{base}/kernels-" in kernels["found"]
+    assert ("NUMBA_CACHE_DIR" in kernels.get("advice", "")) is not writable

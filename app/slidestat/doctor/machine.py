@@ -5,7 +5,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
+from tempfile import TemporaryFile
 
 from aiokafka.codec import has_lz4, has_snappy, has_zstd
 
@@ -67,23 +67,20 @@ def java() -> Iterator[Finding]:
 
 
 def kernels() -> Finding:
-    """Whether compiled kernels can be kept: else each worker compiles them anew, for a minute."""
-    from slidestat.synopses.exponential_histogram import kernel as histogram_kernel
+    """Whether compiled kernels can be kept: else each worker compiles them again, for a minute."""
+    from slidestat.synopses.core.compile import CACHE_FOLDER
 
-    folder = Path(histogram_kernel.__file__).parent / "__pycache__"
-    probe = folder / f".slidestat-{id(folder)}"
     try:
-        folder.mkdir(exist_ok=True)
-        probe.touch()
-        probe.unlink()
+        CACHE_FOLDER.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=CACHE_FOLDER):
+            pass
     except OSError as error:
-        return Finding(
-            "kernels",
-            Verdict.BAD,
-            f"{folder} cannot be written ({error.strerror}): each start compiles for a minute",
-            "Set NUMBA_CACHE_DIR to a folder that this user may write.",
+        found = (
+            f"{CACHE_FOLDER} cannot be written ({error.strerror}): each start compiles for a minute"
         )
-    return Finding("kernels", Verdict.GOOD, f"compiled ones are kept in {folder}")
+        advice = "Set NUMBA_CACHE_DIR to a folder that this user may write."
+        return Finding("kernels", Verdict.BAD, found, advice)
+    return Finding("kernels", Verdict.GOOD, f"compiled ones are kept in {CACHE_FOLDER}")
 
 
 def disk() -> Iterator[Finding]:

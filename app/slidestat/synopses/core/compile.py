@@ -28,7 +28,8 @@ def _sources_digest() -> str:
 
 
 _BASE = config.CACHE_DIR or str(user_cache_path("slidestat"))
-_CACHE_FOLDER = str(Path(_BASE) / f"kernels-{_sources_digest()}")
+CACHE_FOLDER = Path(_BASE) / f"kernels-{_sources_digest()}"
+"""Where compiled kernels of these sources are kept."""
 
 
 def kernel(function: Function) -> Function:
@@ -37,7 +38,7 @@ def kernel(function: Function) -> Function:
     Cost: compiling takes seconds, loading tenths of a second, both once in a process.
     """
     before = config.CACHE_DIR
-    config.CACHE_DIR = _CACHE_FOLDER  # read while decorating, not later
+    config.CACHE_DIR = str(CACHE_FOLDER)  # read while decorating, not later
     try:
         return cast(Function, numba.njit(cache=True)(function))
     finally:
