@@ -33,7 +33,7 @@ costs](choose-a-statistic.md).
 
 - A **length** is a text: `"250ms"`, `"90s"`, `"5m"`, `"1h"` or `"7d"`, or `"1000 events"`.
 - A **path** is a text, `"bytes"`, or `"request.bytes"` for a field of a nested object; names that
-  have a dot are written as a list: `["http.bytes"]`.
+  have a dot are written as a list: `["http.bytes"]`, on a command line `--key '["http.bytes"]'`.
 - What cannot be is refused before anything runs, with the field and what would be right.
 """
 _STATISTICS = """\

@@ -138,10 +138,46 @@ def test_raw_lines(
     assert [message.value() for message in messages] == lines
     assert [message.key() for message in messages] == [b"a", None, None, b"b", None]
     assert report.sent == len(lines)
+    assert report.unkeyed == 3
     csv = tmp_path / "a.csv"
     csv.write_text("key,time,value\n")
     with pytest.raises(SlidestatError, match="only JSON lines"):
         produce_file(csv, bootstrap_servers, topic, raw=True)
+
+
+def test_a_key_that_no_line_has_is_no_silence(
+    make_topic: MakeTopic, read_topic: ReadTopic, tmp_path: Path, run_cli: RunCli
+) -> None:
+    """A path that is nowhere is refused, and nothing is sent; a line without a key is told."""
+    lines = [f'{{"id.orig_h":"h{i}","ts":{TIME_MS + i}}}' for i in range(20)]
+    file = tmp_path / "dns.jsonl"
+    file.write_text("\n".join(["odd", *lines]))
+    topic = make_topic(partitions=2)
+    run = run_cli("produce", str(file), "--topic", topic, "--raw", "--key", "id.orig_h")
+    assert run.returncode == 2
+    assert "None of the first 21 lines" in run.stderr
+    assert "'id.orig_h', 'ts'" in run.stderr
+    assert read_topic(topic) == []
+    run = run_cli("produce", str(file), "--topic", topic, "--raw", "--key", '["id.orig_h"]')
+    assert run.returncode == 0
+    assert "1 line went without a key" in run.stdout
+    assert Counter(m.key() for m in read_topic(topic) if m.key()) == {
+        b"h%d" % i: 1 for i in range(20)
+    }
+    run = run_cli("produce", str(file), "--topic", topic, "--raw", "--json")
+    assert run.returncode == 0
+    assert json.loads(run.stdout)["unkeyed"] == 21
+
+
+def test_lines_wait_for_the_first_key(
+    make_topic: MakeTopic, read_topic: ReadTopic, run_cli: RunCli
+) -> None:
+    """A stream may begin with lines that have none: they are sent with the first that has."""
+    topic = make_topic()
+    lines = ["{}"] * 5 + ['{"k":"a"}'] + ["{}"]
+    run = run_cli("produce", "-", "--topic", topic, "--raw", "--key", "k", stdin="\n".join(lines))
+    assert run.returncode == 0
+    assert [m.value().decode() for m in read_topic(topic)] == lines
 
 
 def test_records_that_the_broker_refuses(

@@ -276,6 +276,20 @@ def test_the_key_of_a_raw_record_may_lie_in_an_object() -> None:
     """By its path, as a topology has it."""
     lines = [b'{"user":{"id":"a"},"user.id":"b"}', b'{"user":3}', b'{"user":{"id":7}}']
     assert raw_records(lines, "user.id").keys == [b"a", None, b"7"]
+    assert raw_records(lines, "user.id").unkeyed == 1
+
+
+def test_the_key_of_a_raw_record_may_have_a_dot_in_its_name() -> None:
+    """Written as the reference has it; no other text is taken for a list, or ends in a trace."""
+    lines = [b'{"id.orig_h":"a","id":{"orig_h":"b"}}', b'{"[id":"c"}', b'{"[1]":"d"}']
+    assert raw_records(lines, '["id.orig_h"]').keys == [b"a", None, None]
+    assert raw_records(lines, '["id", "orig_h"]').keys == [b"b", None, None]
+    assert raw_records(lines, "[id").keys == [None, b"c", None]
+    assert raw_records(lines, "[1]").keys == [None, None, b"d"]
+    for no_path in ('a"b', "a\\b", "a\tb", '["a', "[]", '[""]', ""):
+        with pytest.raises(SlidestatError, match=r"^--key is ") as raised:
+            raw_records(lines, no_path)
+        assert raised.value.advice
 
 
 @pytest.mark.skipif(not NASA.exists(), reason=f"no {NASA.name} beside the project")

@@ -2,9 +2,11 @@
 
 from datetime import UTC, date, datetime, timedelta, timezone
 
+import msgspec
 import pyarrow as pa
 import pytest
 
+from slidestat.declare.time_format import TIME_FORMATS
 from slidestat.options import TimeUnit
 from slidestat.produce.times import epoch_ms
 
@@ -24,11 +26,15 @@ NEW_YEAR_2001_MS = 978_307_200_000
         ("2001-01-01T02:00:00+0200", NEW_YEAR_2001_MS),
         ("2000-12-31T18:30:00-05:30", NEW_YEAR_2001_MS),
         ("2001-01-01T00:00:00.5", NEW_YEAR_2001_MS + 500),
-        ("2001-01-01T00:00:00.0019999Z", NEW_YEAR_2001_MS + 1),
-        ("2001-01-01T00:00:00.001999999", NEW_YEAR_2001_MS + 1),
+        ("2001-01-01T00:00:00.001999Z", NEW_YEAR_2001_MS + 1),
+        ("2001-01-01T00:00:00.0019994999Z", NEW_YEAR_2001_MS + 1),
+        ("2001-01-01T00:00:00.0019995Z", NEW_YEAR_2001_MS + 2),
+        ("2001-01-01T00:00:00.001999999", NEW_YEAR_2001_MS + 2),
+        ("2001-01-01T01:00:00,9999999+01:00", NEW_YEAR_2001_MS + 1_000),
         ("  2001-01-01  ", NEW_YEAR_2001_MS),
         ("1969-12-31T23:59:59.999Z", -1),
         ("1969-12-31T23:59:59.9995Z", -1),
+        ("-0.6", -1),
         ("1900-02-28", -2_203_977_600_000),
         ("2000-02-29T12:00:00Z", 951_825_600_000),
         ("2016-12-31T23:59:60Z", 1_483_228_800_000),
@@ -36,7 +42,7 @@ NEW_YEAR_2001_MS = 978_307_200_000
         ("978307200000", NEW_YEAR_2001_MS),
         ("+978307200000", NEW_YEAR_2001_MS),
         ("-1", -1),
-        ("978307200000.6", NEW_YEAR_2001_MS + 1),
+        ("978307200000.6", NEW_YEAR_2001_MS),
         ("9.783072e11", NEW_YEAR_2001_MS),
         ("1900-02-29", None),
         ("2001-13-01", None),
@@ -84,10 +90,50 @@ def test_unsigned_integers() -> None:
 
 
 def test_floats() -> None:
-    """Floating-point numbers go to the nearest millisecond; NaN and infinity are no times."""
-    column = pa.array([978_307_200.1234, float("nan"), float("inf"), None, 1e300])
-    expected = [NEW_YEAR_2001_MS + 123, None, None, None, None]
+    """Floating-point numbers fall to the millisecond before; NaN and infinity are no times."""
+    column = pa.array([978_307_200.1239, float("nan"), float("inf"), None, 1e300, -1e300])
+    expected = [NEW_YEAR_2001_MS + 123, None, None, None, None, None]
     assert epoch_ms(column, TimeUnit.SECONDS).to_pylist() == expected
+    whole = pa.array([(NEW_YEAR_2001_MS + 1) * 1e6 - 128])
+    assert epoch_ms(whole, TimeUnit.NANOSECONDS).to_pylist() == [NEW_YEAR_2001_MS]
+
+
+# Of a log's own kind: seconds with six digits, which are no doubles.
+SECONDS = [f"1331901{second:03}.{(second * 7_919 + 999) % 1_000_000:06}" for second in range(997)]
+
+
+@pytest.mark.parametrize(
+    ("unit", "time_format", "numbers"),
+    [
+        (TimeUnit.SECONDS, "s", [float(text) for text in SECONDS]),
+        (TimeUnit.SECONDS, "s", [float(text[:-3]) for text in SECONDS]),
+        (TimeUnit.MICROSECONDS, "us", [int(text.replace(".", "")) for text in SECONDS]),
+        (TimeUnit.NANOSECONDS, "ns", [int(text.replace(".", "")) * 1_000 + 7 for text in SECONDS]),
+    ],
+)
+def test_numbers_are_the_milliseconds_that_a_worker_makes_of_them(
+    unit: TimeUnit, time_format: str, numbers: list[float]
+) -> None:
+    """Half of the events of a log with microseconds were once a millisecond later when they came
+    through `produce`: the same rule now holds on both ways.
+    """
+    of_worker = TIME_FORMATS[time_format].to_ms(numbers, len(numbers)).tolist()
+    assert epoch_ms(pa.array(numbers), unit).to_pylist() == of_worker
+    assert epoch_ms(pa.array(list(map(repr, numbers))), unit).to_pylist() == of_worker
+    whole = [int(text.replace(".", "")) // 1_000 for text in SECONDS]
+    assert of_worker == whole
+
+
+@pytest.mark.parametrize("digits", [3, 6, 7, 9])
+def test_texts_are_the_milliseconds_that_a_worker_makes_of_them(digits: int) -> None:
+    """ISO 8601, to the digit that is beyond what either keeps."""
+    fractions = [f"{(i * 499_999 + 9_995) * 10**6 % 10**9:09}"[:digits] for i in range(500)]
+    fractions += ["0019995", "0019994", "9999999", "999999499"] if digits > 6 else []
+    texts = [f"2001-01-01T00:00:00.{fraction}Z" for fraction in fractions]
+    read = [msgspec.convert(text, datetime) for text in texts]
+    of_worker = TIME_FORMATS["iso8601"].to_ms(read, len(read)).tolist()
+    assert epoch_ms(pa.array(texts), MS).to_pylist() == of_worker
+    assert [epoch_ms(pa.array([text]), MS)[0].as_py() for text in texts] == of_worker
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])

@@ -22,8 +22,10 @@ from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
+from slidestat.options import TimeUnit
 from slidestat.produce.events import Columns
 from slidestat.produce.produce import produce_file
+from slidestat.produce.times import epoch_ms
 from slidestat.spark.backfill import history
 from slidestat.spark.backfill.backfill import backfill, fill_lake
 from slidestat.spark.backfill.history import Files, read_files, read_topic
@@ -205,6 +207,39 @@ FLIGHTS = Topology(
     statistics=(Count(), Mean(epsilon=0.1), Distinct(field="destination")),
 )
 NAMES = {"key": "airport", "time": "at", "value": "delay"}
+
+
+@pytest.mark.parametrize(
+    ("unit", "kind"),
+    [("s", pa.float64()), ("ms", pa.float64())]
+    + [(unit, kind) for unit in ("us", "ns") for kind in (pa.int64(), pa.float64())],
+)
+def test_times_between_two_milliseconds_are_those_of_produce(
+    unit: str, kind: pa.DataType, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Rounded down, in doubles as in whole numbers, also where a double has no room for all."""
+    in_ns = [
+        NOON * 10**6 + step * 999_999_999 - behind for step in range(40) for behind in (1, 256)
+    ]
+    per_unit = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[unit]
+    times = pa.array(
+        [ns / per_unit if kind == pa.float64() else ns // per_unit for ns in in_ns], kind
+    )
+    pq.write_table(
+        pa.table(
+            {
+                "key": ["a"] * len(times),
+                "time": times,
+                "value": [1.0] * len(times),
+                "path": ["/"] * len(times),
+            }
+        ),
+        tmp_path / "x.parquet",
+    )
+    files = Files(str(tmp_path / "x.parquet"), "parquet", time_unit=unit)
+    rows = read_files(spark, TOPOLOGY, files).select("timestamp").collect()
+    sent = epoch_ms(times, TimeUnit(unit))
+    assert sorted(row[0] for row in rows) == sorted(sent.to_pylist())
 
 
 @pytest.mark.parametrize("name", ["flights.parquet", "flights.csv"])

@@ -148,7 +148,9 @@ def produce(
         ),
     ],
     topic: Annotated[str, typer.Option(help="The topic to send to.")],
-    key: Annotated[str, typer.Option(metavar="COLUMN", help="Column of the keys.")] = "key",
+    key: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column of the keys; default: key.")
+    ] = None,
     time: Annotated[
         str, typer.Option(metavar="COLUMN", help="Column of the event times.")
     ] = "time",
@@ -198,17 +200,20 @@ def produce(
     from slidestat.produce.events import Columns
     from slidestat.produce.produce import produce_file
 
+    column = "key" if key is None else key
+    columns = Columns(column, time, value, time_unit, tuple(more or ()))
     with produce_bar(Path(file).name) as on_progress:
         report = produce_file(
             file,
             bootstrap,
             topic,
-            columns=Columns(key, time, value, time_unit, tuple(more or ())),
+            columns=columns,
             limit=limit,
             rate=rate,
             compression=compression,
             skip_bad=skip_bad,
             raw=raw,
+            must_have_key=key is not None,
             spread=spread or (),
             on_progress=on_progress,
         )

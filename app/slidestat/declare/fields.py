@@ -1,16 +1,23 @@
 """Where a record keeps something: the path of a field in its JSON object."""
 
+import re
 from collections.abc import Iterable, Sequence
+
+import msgspec
 
 from slidestat.errors import SlidestatError
 
-# "bytes" and "request.bytes" are paths; a name that has a dot is written as a list: ["http.bytes"]
+# "bytes" and "request.bytes" are paths; a name that has a dot is written as a list: ["http.bytes"],
+# which may itself be a text, as it is on a command line.
 Field = str | Sequence[str]
 FieldPath = tuple[str, ...]
 
 # In place of a field: the key and the timestamp that Kafka keeps of the record itself.
 RECORD_KEY = "kafka:key"
 RECORD_TIMESTAMP = "kafka:timestamp"
+
+# What msgspec reads no field by.
+_UNREADABLE = re.compile(r'["\\\x00-\x1f]')
 
 
 def field_path(field: Field, what: str) -> FieldPath:
@@ -21,14 +28,31 @@ def field_path(field: Field, what: str) -> FieldPath:
             f"{RECORD_KEY!r} can be a key_field, {RECORD_TIMESTAMP!r} a time_field; a field of such"
             f" a name is written as a list.",
         )
-    names = tuple(field.split(".")) if isinstance(field, str) else field
+    names = _names(field) if isinstance(field, str) else field
     listed = isinstance(names, Sequence) and not isinstance(names, bytes)
     if not listed or not names or not all(isinstance(name, str) and name for name in names):
         raise SlidestatError(
             f"{what} is {field!r}, which is no field's path.",
             'Write "bytes", or "request.bytes" for a field of a nested object.',
         )
+    unreadable = next((name for name in names if _UNREADABLE.search(name)), None)
+    if unreadable is not None:
+        raise SlidestatError(
+            f"{what} is {field!r}: no field is read whose name has a quote, a backslash or a"
+            " control character.",
+            """Write a list as JSON has it, '["id.orig_h"]', or give the field another name.""",
+        )
     return tuple(names)
+
+
+def _names(text: str) -> Sequence[str]:
+    """The names of a path that is written as one text."""
+    if text.startswith("["):
+        try:
+            return msgspec.json.decode(text, type=list[str])
+        except msgspec.DecodeError:
+            pass  # A name of which this is the beginning.
+    return text.split(".")
 
 
 def path_unless(field: Field, what: str, of_record: str) -> FieldPath | None:

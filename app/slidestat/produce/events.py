@@ -58,7 +58,7 @@ class Columns:
 @dataclass(frozen=True)
 class Records:
     """Kafka records of some rows, in their order, and what was wrong with the rest; `negative` of
-    them have a value below 0, as far as values were read.
+    them have a value below 0, as far as values were read, and `unkeyed` no key.
     """
 
     keys: Sequence[bytes | None]
@@ -67,6 +67,7 @@ class Records:
     bad: int
     first_bad: BadRow | None
     negative: int = 0
+    unkeyed: int = 0
 
 
 def encode(rows: Rows, columns: Columns) -> Records:
@@ -113,12 +114,16 @@ def encode(rows: Rows, columns: Columns) -> Records:
 
 
 def raw_records(lines: Sequence[bytes], key_field: str) -> Records:
-    """Records of lines as they are, under the key in `key_field`, a path, where there is one."""
+    """Records of lines as they are, under the key in `key_field`, a path, where there is one.
+
+    Raises SlidestatError for what is no path.
+    """
     path = field_path(key_field, "--key")
     struct = struct_of({path: KEY})
     decode, key_of = msgspec.json.Decoder(struct).decode, reader(struct, path)
     keys = [_raw_key(decode, key_of, line) for line in lines]
-    return Records(keys, lines, [TIME_OF_SENDING] * len(lines), bad=0, first_bad=None)
+    times = [TIME_OF_SENDING] * len(lines)
+    return Records(keys, lines, times, bad=0, first_bad=None, unkeyed=keys.count(None))
 
 
 def _raw_key(

@@ -1,11 +1,12 @@
 """Send a file's events to a topic, in the file's order, with their event times as timestamps."""
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 
+import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from slidestat.errors import SlidestatError
@@ -14,13 +15,17 @@ from slidestat.kafka.connection import require_topic
 from slidestat.options import Compression
 from slidestat.produce.events import Columns, Records, encode, raw_records
 from slidestat.produce.files import STANDARD_INPUT, Format, event_file
-from slidestat.produce.readers import Reader, Rows
+from slidestat.produce.readers import NOT_JSON, Reader, Rows
 
 # Called after each batch with how far the reading is and how many events have been handed over.
 OnProgress = Callable[[Reader, int], None]
 
 # A paced producer hands over this often: short enough to look even, long enough to be cheap.
 _PACE_S = 0.05
+
+# So many lines without the key that was asked for, and none with it, are not sent.
+_KEYLESS_LINES = 10_000
+_FIELDS_SHOWN = 20
 
 # Where the partitioner puts the record's key.
 _BY_KEY = -1
@@ -30,7 +35,7 @@ _BY_KEY = -1
 class ProduceReport:
     """What was sent. `sent` events were acknowledged, `failed` were not (`first_failure` says why),
     `skipped` rows were no events (`first_skipped` says why). `negative` events have a value below
-    0.
+    0; of lines sent raw, `unkeyed` went without a key.
     """
 
     topic: str
@@ -41,6 +46,7 @@ class ProduceReport:
     first_failure: str | None
     seconds: float
     negative: int
+    unkeyed: int
 
     @property
     def events_per_s(self) -> float:
@@ -58,17 +64,19 @@ def produce_file(
     compression: Compression = Compression.LZ4,
     skip_bad: bool = False,
     raw: bool = False,
+    must_have_key: bool = False,
     spread: Collection[str] = (),
     on_progress: OnProgress | None = None,
 ) -> ProduceReport:
     """Send the events of a file (`-`: standard input), at most `limit`, at most `rate` a second.
 
     With `raw`, each line of a JSON lines file is sent as it is, nothing checked, the time
-    of sending for a timestamp, and `columns.key` for a Kafka key where it can be found. Events of
-    the keys in `spread` go to all partitions in turn, for a topology that publishes them: each of
-    them may be more than one worker can take. Raises SlidestatError for a file that cannot be read,
-    a missing topic, or, unless `skip_bad`, a row that is no event. Memory is bounded whatever the
-    file's length.
+    of sending for a timestamp, and `columns.key` for a Kafka key where it can be found; if it
+    `must_have_key`, nothing is sent of a file whose first lines all lack it. Events of the keys in
+    `spread` go to all partitions in turn, for a topology that publishes them: each of them may be
+    more than one worker can take. Raises SlidestatError for a file that cannot be read, a missing
+    topic, or, unless `skip_bad`, a row that is no event. Memory is bounded whatever the file's
+    length.
     """
     source = event_file(file)
     columns = columns or Columns()
@@ -84,8 +92,10 @@ def produce_file(
     partitions = require_topic(bootstrap, topic)
     reader = Reader(source)
     batches = _raw(reader, columns, limit) if raw else _events(reader, columns, limit)
+    if raw and must_have_key:
+        batches = _if_any_has_key(batches, source.name, columns.key)
     sender = _Sender(bootstrap, topic, compression, rate, partitions, spread)
-    skipped, first_skipped, negative = 0, None, 0
+    skipped, first_skipped, negative, unkeyed = 0, None, 0, 0
     try:
         for records in batches:
             if records.first_bad is not None:
@@ -101,6 +111,7 @@ def produce_file(
                 first_skipped = first_skipped or reason
             sender.send(records)
             negative += records.negative
+            unkeyed += records.unkeyed
             if on_progress is not None:
                 on_progress(reader, sender.handed_over)
             if sender.failed:
@@ -117,6 +128,7 @@ def produce_file(
         sender.first_failure,
         sender.seconds,
         negative,
+        unkeyed,
     )
 
 
@@ -144,6 +156,40 @@ def _raw(reader: Reader, columns: Columns, limit: int | None) -> Iterator[Record
         yield raw_records(wanted, columns.key)
         if seen == limit:
             return
+
+
+def _if_any_has_key(batches: Iterator[Records], name: str, key: str) -> Iterator[Records]:
+    """The batches, from the first key on; raises SlidestatError where there is none for long: the
+    path is wrong, and its records would lie on any partition.
+    """
+    held: list[Records] = []
+    lines = 0
+    for records in batches:
+        held.append(records)
+        lines += len(records.values)
+        if records.unkeyed < len(records.values):
+            yield from held
+            yield from batches
+            return
+        if lines >= _KEYLESS_LINES:
+            break
+    if lines:
+        raise SlidestatError(
+            f"None of the first {lines:,} lines of {name} has a key at {key!r}: nothing is sent.",
+            f"--key is the path of a text or a whole number{_fields_text(held)}; a name that has a"
+            """ dot is written '["id.orig_h"]'. Without --key, lines may go without a key.""",
+        )
+
+
+def _fields_text(batches: Iterable[Records]) -> str:
+    """Which fields the first line has that is an object."""
+    for line in (line for records in batches for line in records.values):
+        try:
+            fields = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+        except NOT_JSON:
+            continue
+        return f", and there are {', '.join(map(repr, list(fields)[:_FIELDS_SHOWN]))}"
+    return ""
 
 
 def _head(rows: Rows, count: int) -> Rows:

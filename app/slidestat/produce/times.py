@@ -16,6 +16,7 @@ from slidestat.options import TimeUnit
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_MICROSECOND = timedelta(microseconds=1)
 
 # Far beyond any date; within it, products by 1000 stay within int64 and floats are exact.
 _LIMIT = 2**53
@@ -23,13 +24,16 @@ _LIMIT = 2**53
 _INTEGER = r"^[+-]?\d{1,18}$"
 _NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 _ZONED = r"\d[Tt ]\d\d.*(?:[Zz]|[+-]\d\d(?::?\d\d)?)$"
+# A fraction of a second whose nearest microsecond is the one after its first six digits.
+_NEXT_MICROSECOND = re.compile(r"[.,]\d{6}[5-9]")
 _LEAP_SECOND = re.compile(r"(?<=:\d\d:)60(?=\D|$)")
 
 
+_MICROSECONDS = 1_000_000
 _PER_SECOND = {
     TimeUnit.SECONDS: 1,
     TimeUnit.MILLISECONDS: 1_000,
-    TimeUnit.MICROSECONDS: 1_000_000,
+    TimeUnit.MICROSECONDS: _MICROSECONDS,
     TimeUnit.NANOSECONDS: 1_000_000_000,
 }
 
@@ -38,9 +42,10 @@ def epoch_ms(column: pa.Array, unit: TimeUnit) -> pa.Array:
     """Milliseconds (int64) of a column, null where a value is not a time.
 
     Integers, and text of digits only, count `unit`s. Timestamps and dates know their own unit;
-    without a zone they are UTC, and so is ISO 8601 text. Finer times fall to the millisecond
-    before, floating-point numbers to the nearest one. A leap second is the second after it, as
-    POSIX has it.
+    without a zone they are UTC, and so is ISO 8601 text. A time between two milliseconds is that
+    of the earlier one, texts and fractions being read to the nearest microsecond: as a worker has
+    it (app/slidestat/declare/time_format.py), so that both ways to a topic give the same events. A leap
+    second is the second after it, as POSIX has it.
     """
     kind = column.type
     if pa.types.is_timestamp(kind):
@@ -54,7 +59,7 @@ def epoch_ms(column: pa.Array, unit: TimeUnit) -> pa.Array:
     if pa.types.is_integer(kind):
         return _scaled(column, unit)
     if pa.types.is_floating(kind):
-        return _rounded(column.cast(pa.float64()), unit)
+        return _of_fractions(column.cast(pa.float64()), unit)
     if pa.types.is_string(kind):
         return _text_ms(pc.utf8_trim_whitespace(column), unit)
     return pa.nulls(len(column), pa.int64())
@@ -73,12 +78,20 @@ def _scaled(integers: pa.Array, unit: TimeUnit) -> pa.Array:
     return pa.array(scaled, mask=~valid)
 
 
-def _rounded(floats: pa.Array, unit: TimeUnit) -> pa.Array:
+def _of_fractions(floats: pa.Array, unit: TimeUnit) -> pa.Array:
+    """Floating-point numbers of a unit to milliseconds, rounded down, null beyond any date."""
     values: npt.NDArray[np.float64] = floats.to_numpy(zero_copy_only=False)
+    per_second = _PER_SECOND[unit]
     with np.errstate(invalid="ignore", over="ignore"):
-        ms = np.rint(values * (1_000 / _PER_SECOND[unit]))
-        valid = np.abs(ms) < _LIMIT  # False for NaN, which nulls have become
-    return pa.array(np.where(valid, ms, 0).astype(np.int64), mask=~valid)
+        # Doubles hold times of today to a quarter of a microsecond: 0.123 may lie below 123 ms.
+        # Nanoseconds are whole numbers already.
+        if per_second > _MICROSECONDS:
+            whole = np.floor(values)
+        else:
+            whole = np.rint(values * (_MICROSECONDS // per_second))
+        per_ms = max(per_second, _MICROSECONDS) // 1_000
+        valid = np.abs(whole) < float(min(_LIMIT * per_ms, 2**63))  # False for NaN, as nulls are
+    return pa.array(np.where(valid, whole, 0).astype(np.int64) // per_ms, mask=~valid)
 
 
 def _text_ms(text: pa.Array, unit: TimeUnit) -> pa.Array:
@@ -109,7 +122,7 @@ def _one_text_ms(text: str | None, unit: TimeUnit) -> int | None:
             ms: int | None = _scaled(pa.array([int(text)]), unit)[0].as_py()
             return ms
         if re.match(_NUMBER, text):
-            ms = _rounded(pa.array([float(text)]), unit)[0].as_py()
+            ms = _of_fractions(pa.array([float(text)]), unit)[0].as_py()
             return ms
     # Python's times have no second 60; it is counted as the one that follows 59.
     plain, leap_seconds = _LEAP_SECOND.subn("59", text.upper(), count=1)
@@ -117,6 +130,8 @@ def _one_text_ms(text: str | None, unit: TimeUnit) -> int | None:
         moment = datetime.fromisoformat(plain)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
+        # Python's times leave out what is finer than a microsecond.
+        moment += _MICROSECOND * bool(_NEXT_MICROSECOND.search(plain))
         return (moment - _EPOCH) // _MILLISECOND + 1_000 * leap_seconds
     except (ValueError, OverflowError):
         return None

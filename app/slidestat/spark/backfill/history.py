@@ -174,13 +174,22 @@ def _milliseconds(rows: DataFrame, name: str, unit: str) -> Column:
         per_ms = _PER_SECOND[unit] // 1_000
         whole = column.cast("bigint")
         return (
-            f.floor(whole / per_ms).cast("bigint")
+            _floor_divided(whole, per_ms)
             if per_ms > 1
             else f.try_multiply(whole, f.lit(1_000 // _PER_SECOND[unit]))
         )
     if isinstance(kind, NumericType):
-        return f.round(column * (1_000 / _PER_SECOND[unit])).try_cast("bigint")
+        # To the nearest microsecond first, as a worker reads fractions; nanoseconds have none.
+        per_second = _PER_SECOND[unit]
+        finer = column * (1_000_000 // per_second) if per_second <= 1_000_000 else column
+        whole = (f.round(finer) if per_second <= 1_000_000 else f.floor(finer)).try_cast("bigint")
+        return _floor_divided(whole, max(per_second, 1_000_000) // 1_000)
     return f.unix_millis(column.cast("string").try_cast("timestamp"))
+
+
+def _floor_divided(whole: Column, by: int) -> Column:
+    """Whole numbers divided and rounded down: of what is a multiple, a double is near enough."""
+    return f.round((whole - f.pmod(whole, f.lit(by))) / by).cast("bigint")
 
 
 def _nested(columns: Mapping[FieldPath, Column]) -> Column:
