@@ -242,6 +242,22 @@ def test_times_between_two_milliseconds_are_those_of_produce(
     assert sorted(row[0] for row in rows) == sorted(sent.to_pylist())
 
 
+def test_a_key_of_two_partitions_fills_no_lake(spark: SparkSession, tmp_path: Path) -> None:
+    """Each partition would give a part of it for the whole; of one partition, all is written. Where
+    partitions publish, a referee has the whole.
+    """
+    parts = [_requests(400, seed=1), _requests(400, seed=2)]
+    lake = Lake(str(tmp_path), TOPOLOGY.name)
+    with pytest.raises(SlidestatError, match=r"The key 'k0' \(key\) is in partitions 0 and 1"):
+        fill_lake(TOPOLOGY, _frame(spark, parts), lake)
+    assert not lake.has(spark, "statistics")
+    assert not list(tmp_path.rglob("*.parquet"))
+    assert fill_lake(TOPOLOGY, _frame(spark, parts[:1]), lake)["statistics"] > 0
+    publishing = replace(TOPOLOGY, name="whole", statistics=(Count(),), publish="partition")
+    whole = Lake(str(tmp_path), publishing.name)
+    assert fill_lake(publishing, _frame(spark, parts), whole, partitions=2)["synopses"] > 0
+
+
 @pytest.mark.parametrize("name", ["flights.parquet", "flights.csv"])
 def test_rows_of_files_become_the_events_that_would_have_been_sent(
     spark: SparkSession, tmp_path: Path, name: str

@@ -30,10 +30,10 @@ def test_a_hot_key_is_answered_for_by_the_referee_alone() -> None:
     driver = RefereeDriver(Referee(of=SPREAD, patience="10m"), partitions=3)
     for second in range(30):
         driver.send(order("hot", second * 1_000), partition=second % 3)
-    driver.send(order("cold", 59_000), partition=2)
+    driver.send(order("cold2", 59_000), partition=2)
     for partition in range(3):
-        driver.send(order("cold", 61_000), partition=partition)
-    assert {emission.key for emission in driver.parties.emissions} == {"cold"}
+        driver.send(order(f"cold{partition}", 61_000), partition=partition)
+    assert {emission.key for emission in driver.parties.emissions} == {"cold2"}
     (emission,) = driver.emissions
     assert (emission.topology, emission.key) == ("shop-global", "hot")
     assert emission.window_end_ms == NOON + MINUTE

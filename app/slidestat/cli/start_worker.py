@@ -11,8 +11,10 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.extent import WHOLE, Extent
 from slidestat.faust.data_folder import data_folder
+from slidestat.faust.source.key_watch import KeyWatch
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.letter_record import LETTER_BYTES
+from slidestat.kafka.source_sample import check_source, unread_source
 from slidestat.log import LogForm, tell
 from slidestat.options import LOOPBACK
 from slidestat.referee.referee_answers import RefereeAnswers
@@ -37,12 +39,20 @@ def start_worker(
     `data_dir` None takes a folder of the user's that no other worker holds; `registry` is the
     schema registry of an output in Avro; `web_port` None the first port that is free from 6066 on.
     With an `extent` that ends, the worker ends there by itself.
-    Raises SlidestatError for what the user can mend.
+    Raises SlidestatError for what the user can mend, such as a source that is not partitioned by
+    the key.
     """
     require_one_worker(topologies)
     address = listen(web_host, web_port)
     for topology in topologies:
         partitions = prepare_topics(bootstrap, topology)
+    looks = [
+        unread_source(bootstrap, topology, partitions, extent.end_offsets)
+        for topology in topologies
+        if isinstance(topology, Topology) and not topology.publishes_partitions and partitions > 1
+    ]
+    seen = max(map(check_source, looks), default=0)
+    key_watch = KeyWatch(looks, seen) if looks else None
     cluster_id = str(require_broker(bootstrap).cluster_id)
 
     letter_bytes = LETTER_BYTES
@@ -80,4 +90,5 @@ def start_worker(
                 extent,
                 log,
                 letter_bytes,
+                key_watch,
             )

@@ -41,6 +41,7 @@ from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
 from slidestat.engine.events import Events, ReorderBuffer
 from slidestat.engine.keys.key_cache import KeyCache, PartitionStore
 from slidestat.engine.keys.key_runs import KeyRuns, cut, gaps_of
+from slidestat.engine.keys.key_sample import KeySample
 from slidestat.engine.keys.key_state import KeyState, encode_key_state, read_clock
 from slidestat.engine.keys.key_timers import DueSlice, KeyTimers, Place, due_slices
 from slidestat.engine.ledger import COUNTED, DEAD, LATE, Ledger
@@ -173,6 +174,11 @@ class PartitionProcessor:
     def checkpoint(self) -> Checkpoint:
         """The newest checkpoint taken."""
         return self._checkpoint
+
+    @property
+    def key_sample(self) -> KeySample:
+        """Some of its keys, those of least hash: to be compared with other partitions' keys."""
+        return self._cache.sample
 
     def process(self, batch: RecordBatch) -> Effects:
         """Take in a batch; what it leads to is returned or kept for the next snapshot."""
@@ -342,6 +348,7 @@ class PartitionProcessor:
         keys = 0
         for key, state in store.scan():
             keys += 1
+            self._cache.sample.add(key)
             clock = read_clock(state)
             passed = max(self.watermark, clock.watermark)
             tick = (clock.last_time // self._every + 1) * self._every

@@ -20,6 +20,8 @@ from typing import Any, NamedTuple, cast
 import faust
 import numpy as np
 from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import OffsetMetadataTooLargeError
+from aiokafka.structs import OffsetAndMetadata
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, Transport
 from faust.types import TP
 from faust.types.tuples import ConsumerMessage
@@ -33,6 +35,10 @@ _RECENT_FETCH_MS = 2_000
 
 
 async def _nothing_durable() -> Mapping[TP, int]:
+    return {}
+
+
+def _no_notes() -> Mapping[TP, str]:
     return {}
 
 
@@ -57,6 +63,27 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         consumer = super()._create_worker_consumer(transport)
         # Faust reads what a producer has taken back, unless it works in transactions itself.
         consumer._isolation_level = "read_committed"
+        plain_commit = consumer.commit
+
+        async def commit(offsets: Mapping[Any, OffsetAndMetadata]) -> None:
+            notes = self.consumer.notes
+            await plain_commit(
+                {
+                    tp: OffsetAndMetadata(offset.offset, notes.get(TP(*tp), ""))
+                    for tp, offset in offsets.items()
+                }
+            )
+
+        async def commit_with_notes(offsets: Mapping[Any, OffsetAndMetadata]) -> None:
+            try:
+                await commit(offsets)
+            except OffsetMetadataTooLargeError:
+                # Of a broker that takes less than Kafka's own default.
+                self.consumer.takes_notes = False
+                self.consumer.notes = {}
+                await commit(offsets)
+
+        consumer.commit = commit_with_notes
         return consumer
 
     def verify_event_path(self, now: float, tp: TP) -> None:
@@ -135,6 +162,9 @@ class BatchConsumer(Consumer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._durable: dict[TP, int] = {}
+        # What is kept beside the offsets of the next commit, if the broker takes it.
+        self.notes: Mapping[TP, str] = {}
+        self.takes_notes = True
         # The end of the last batch that was handed on.
         self._delivered: dict[TP, int] = {}
 
@@ -227,6 +257,8 @@ class BatchConsumer(Consumer):
             # Its thread has ended: a commit would wait for it for ever.
             return False
         self._durable.update(await self.app.before_commit())
+        if self.takes_notes:
+            self.notes = self.app.commit_notes()
         return bool(await super().force_commit(topics, start_new_transaction))
 
     def _filter_tps_with_pending_acks(self, topics: Any = None) -> Iterator[TP]:
@@ -262,12 +294,14 @@ class BatchApp(faust.App):
 
     `before_commit` is awaited before offsets are committed: it makes what it can durable and
     returns, for each partition of the batch topics, the offset from which reading may start again.
+    `commit_notes` gives a text to be kept beside the offset of each partition.
     `needed_offset` tells from where a partition must be read at the latest, whatever is committed.
     `make_web` makes its web server.
     """
 
     batch_topics: frozenset[str] = frozenset()
     before_commit: Callable[[], Awaitable[Mapping[TP, int]]] = staticmethod(_nothing_durable)
+    commit_notes: Callable[[], Mapping[TP, str]] = staticmethod(_no_notes)
     needed_offset: Callable[[TP], int] = staticmethod(_nothing_needed)
     make_web: Callable[[], Web]
 

@@ -19,11 +19,14 @@ from slidestat.engine.checkpoint import NO_TIME, Checkpoint, Counters, decode_ch
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
+from slidestat.engine.keys.key_sample import Identity
+from slidestat.engine.keys.shared_keys import SharedKeys
 from slidestat.engine.partition import Letter, PartitionProcessor, Snapshot
 from slidestat.engine.publishing import SynopsisRecord, SynopsisTopic
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.faust.progress import Progress
+from slidestat.faust.source.commit_notes import NOTED_KEYS, read_note
 from slidestat.faust.table import StateTable, TablePartition
 from slidestat.kafka.letter_record import LETTER_BYTES, letter_record
 from slidestat.kafka.producer import BulkProducer
@@ -75,6 +78,7 @@ class Pipeline:
         if isinstance(topology, Topology):
             self._decoder = EventDecoder(topology)
             self._synopses = SynopsisTopic(topology, partitions)
+            self._shared_keys = SharedKeys(topology)
         self._processors: dict[int, PartitionProcessor | RefereeProcessor] = {}
         self._stores: dict[int, TablePartition] = {}
         self._arrived: dict[int, float] = {}
@@ -139,6 +143,7 @@ class Pipeline:
         letters: list[Letter] = []
         try:
             for effects in processor.steps(batch):
+                self._compare_keys(partition, processor)
                 self._emit(effects.emissions, partition, started)
                 if effects.published:
                     self._publish(self._synopses.records(effects.published, partition))
@@ -163,11 +168,33 @@ class Pipeline:
         """Take up partitions that this worker holds, though they may bring nothing: also a key that
         is silent already has its last emission, provisional ones and deletion to come.
 
-        Raises SlidestatError for a state of another topology.
+        Raises SlidestatError for a state of another topology, and for a key of two partitions.
         """
         for partition in partitions:
             if partition not in self._processors:
                 self._open(partition)
+
+    def sampled_keys(self, partition: int) -> tuple[str, list[Identity]] | None:
+        """The field of the key, and those of a partition's keys that other workers compare with
+        theirs; None where keys may lie in several partitions, or the partition is not open.
+        """
+        processor, topology = self._processors.get(partition), self._topology
+        if not isinstance(processor, PartitionProcessor) or isinstance(topology, Referee):
+            return None
+        if topology.publishes_partitions:
+            return None
+        return topology.key_name, processor.key_sample.least(NOTED_KEYS)
+
+    def learn_keys(self, notes: Mapping[int, str]) -> None:
+        """Take in what other workers have noted of their partitions.
+
+        Raises SlidestatError for a key of one of them and of one that is held here.
+        """
+        if isinstance(self._topology, Topology):
+            name = self._topology.key_name
+            self._shared_keys.learn(
+                {partition: read_note(note, name) for partition, note in notes.items()}
+            )
 
     async def look_ahead(self) -> None:
         """Emit provisionally for the partitions that have brought nothing for the topology's
@@ -269,6 +296,8 @@ class Pipeline:
     def forget(self) -> None:
         """Drop what is in memory: partitions may move, and will be read again where they go."""
         self._processors, self._stores = {}, {}
+        if isinstance(self._topology, Topology):
+            self._shared_keys.forget()
 
     def _stored(self, table: TablePartition) -> Checkpoint:
         return decode_checkpoint(table.checkpoint(), self._topology.state_meaning)
@@ -299,6 +328,7 @@ class Pipeline:
         self._processors[partition] = processor
         self._stores[partition] = store
         self._arrived[partition] = time.monotonic()
+        self._compare_keys(partition, processor)
         tell(
             "partition opened",
             topology=self._topology.name,
@@ -306,6 +336,12 @@ class Pipeline:
             partition=partition,
             offset=processor.next_offset,
         )
+
+    def _compare_keys(
+        self, partition: int, processor: PartitionProcessor | RefereeProcessor
+    ) -> None:
+        if isinstance(processor, PartitionProcessor):
+            self._shared_keys.look(partition, processor.key_sample)
 
     def _emit(
         self, emissions: Sequence[OutputRecord], partition: int, started: float | None

@@ -31,6 +31,8 @@ from slidestat.faust.graceful_shutdown import LeavingWorker
 from slidestat.faust.pipeline import Pipeline, flush_all
 from slidestat.faust.progress import Progress
 from slidestat.faust.restore import BulkRecovery
+from slidestat.faust.source.commit_notes import encode_note
+from slidestat.faust.source.key_watch import KeyWatch
 from slidestat.faust.table import StateTable
 from slidestat.kafka.faust_credentials import faust_credentials
 from slidestat.kafka.letter_record import LETTER_BYTES
@@ -46,6 +48,7 @@ _BATCH_RECORDS = 50_000
 _COMMIT_INTERVAL_S = 1.0
 _IDLE_CHECK_S = 1.0
 _END_CHECK_S = 0.5
+_KEY_CHECK_S = 1.0
 # A killed worker's partitions stand still for as long, also when it is started again at once;
 # Faust would have them wait for a minute.
 _SESSION_TIMEOUT_S = 10.0
@@ -82,12 +85,14 @@ def create_app(
     registry: str = "",
     extent: Extent = WHOLE,
     letter_bytes: int = LETTER_BYTES,
+    key_watch: KeyWatch | None = None,
 ) -> BatchApp:
     """The Faust app of topologies that share a group and a source of `partitions` partitions.
 
     The source is consumed once. What is committed is what all of them have made durable; one that
     is further on passes over what it has seen. `extent` limits what is read and emitted,
-    `letter_bytes` what a letter has of a record.
+    `letter_bytes` what a letter has of a record. A `key_watch` looks for keys that lie in several
+    partitions.
     """
     require_one_worker(topologies)
     source_topic = topologies[0].source
@@ -193,6 +198,21 @@ def create_app(
 
     app.before_commit = flush
 
+    def held_partitions() -> set[int]:
+        return {tp.partition for tp in app.consumer.assignment() if tp.topic == source_topic}
+
+    def commit_notes() -> dict[TP, str]:
+        notes = {}
+        for partition in held_partitions():
+            samples = [pipeline.sampled_keys(partition) for pipeline in pipelines]
+            if any(samples):
+                note = encode_note(dict(sample for sample in samples if sample is not None))
+                notes[TP(source_topic, partition)] = note
+        return notes
+
+    if key_watch is not None:
+        app.commit_notes = commit_notes
+
     def needed_offset(tp: TP) -> int:
         try:
             return min(pipeline.needed_offset(tp.partition) for pipeline in pipelines)
@@ -212,6 +232,8 @@ def create_app(
                 if within is None:
                     continue
                 async with sending:
+                    if key_watch is not None:
+                        await key_watch.before(len(within))
                     if app.rebalancing or app.rebalancing_count != rebalances:
                         continue  # It is read again, here or by another worker.
                     for pipeline in pipelines:
@@ -238,6 +260,20 @@ def create_app(
     @app.timer(LOOK_EVERY_S)  # type: ignore[untyped-decorator]  # Faust's own
     async def look_for_brokers() -> None:
         await contact.look()
+
+    if key_watch is not None:
+
+        @app.timer(_KEY_CHECK_S)  # type: ignore[untyped-decorator]  # Faust's own
+        async def compare_keys() -> None:
+            rebalances = app.rebalancing_count
+            notes = await key_watch.notes(held_partitions())
+            if notes is None or app.rebalancing or app.rebalancing_count != rebalances:
+                return  # They may be here by now.
+            try:
+                for pipeline in pipelines:
+                    pipeline.learn_keys(notes)
+            except SlidestatError as error:
+                await crash(error)
 
     if any(topology.idle_ms for topology in topologies):
 
@@ -323,6 +359,7 @@ def run_worker(
     extent: Extent = WHOLE,
     log: LogForm = LogForm.TEXT,
     letter_bytes: int = LETTER_BYTES,
+    key_watch: KeyWatch | None = None,
 ) -> None:
     """Run a worker until SIGINT or SIGTERM, or to the end of `extent`; then flush, commit and leave
     the group.
@@ -332,7 +369,15 @@ def run_worker(
     Avro needs. Raises SlidestatError for what the user can mend, other exceptions as they are.
     """
     app = create_app(
-        topologies, bootstrap_servers, data_dir, partitions, web, registry, extent, letter_bytes
+        topologies,
+        bootstrap_servers,
+        data_dir,
+        partitions,
+        web,
+        registry,
+        extent,
+        letter_bytes,
+        key_watch,
     )
     # The terminal shows what we tell; what Faust has to say is for whoever looks into it.
     is_json = log is LogForm.JSON

@@ -42,14 +42,22 @@ def scan(consumer: Consumer, topic: str, starts: Mapping[int, int]) -> Iterator[
 
     Each partition's in order. Raises KafkaException if the broker fails or is silent for 30 s.
     """
-    ends = {}
+    ranges = {}
     for partition, start in starts.items():
         first, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), _SILENCE_S)
-        if first < end and start < end:
-            ends[partition] = end
+        if first < end:
+            ranges[partition] = (start, end)
+    yield from scan_ranges(consumer, topic, ranges)
+
+
+def scan_ranges(
+    consumer: Consumer, topic: str, ranges: Mapping[int, tuple[int, int]]
+) -> Iterator[Message]:
+    """The records of a topic from one offset to before another, by partition; as `scan`."""
+    ends = {partition: end for partition, (start, end) in ranges.items() if start < end}
     if not ends:
         return
-    consumer.assign([TopicPartition(topic, partition, starts[partition]) for partition in ends])
+    consumer.assign([TopicPartition(topic, partition, ranges[partition][0]) for partition in ends])
     deadline = time.monotonic() + _SILENCE_S
     while ends:
         messages = consumer.consume(_FETCH_RECORDS, _WAIT_S)

@@ -17,6 +17,7 @@ from slidestat.engine.checkpoint import NO_TIME
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.emissions.output_codec import emission_codec
+from slidestat.engine.keys.shared_keys import SharedKeys
 from slidestat.engine.partition import Letter, PartitionProcessor
 from slidestat.engine.publishing import SynopsisRecord, SynopsisTopic
 from slidestat.engine.records import RecordBatch
@@ -57,7 +58,8 @@ class TopologyDriver:
     A record is read in the call that sends it, and what it leads to is there when the call returns.
     Event time is that of the events: windows are emitted when events after their end come, or by
     `advance_to` and `close_windows`. `partitions` is the source's number of partitions; a record
-    goes where Kafka's clients would send its key, or where it is told to. `published` has what the
+    goes where Kafka's clients would send its key, or where it is told to: a key that comes to two
+    partitions stops it with a SlidestatError, as it does a worker. `published` has what the
     partitions publish for a referee, again after a restart.
     """
 
@@ -219,7 +221,7 @@ class TopologyDriver:
         return found[0]
 
     def _start(self) -> list[PartitionProcessor]:
-        return [
+        processors = [
             PartitionProcessor(
                 self.topology,
                 self.topology.source,
@@ -230,6 +232,10 @@ class TopologyDriver:
             )
             for number, partition in enumerate(self._partitions)
         ]
+        self._shared_keys = SharedKeys(self.topology, also_shared=[_CLOCK_KEY])
+        for number, processor in enumerate(processors):
+            self._shared_keys.look(number, processor.key_sample)
+        return processors
 
     def _send(self, records: Iterable[_Record], partition: int | None) -> None:
         count = len(self._partitions)
@@ -256,7 +262,9 @@ class TopologyDriver:
             offsets = np.arange(first, first + len(records), dtype=np.int64)
             source = self.topology.source
             batch = RecordBatch(source, number, offsets, keys, values, timestamps, first)
-            effects = self._processors[number].process(batch)
+            processor = self._processors[number]
+            effects = processor.process(batch)
+            self._shared_keys.look(number, processor.key_sample)
             self._take(effects.emissions)
             self.published += self._synopses.records(effects.published, number)
             for letters, kept in (

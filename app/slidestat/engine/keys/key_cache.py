@@ -7,6 +7,7 @@ from typing import Protocol
 
 from slidestat.engine.checkpoint import NO_TIME
 from slidestat.engine.keys.first_keys import first_keys
+from slidestat.engine.keys.key_sample import KeySample
 from slidestat.engine.keys.key_state import KeyState, decode_key_state
 from slidestat.engine.partition_work import PartitionWork
 
@@ -37,6 +38,8 @@ class KeyCache:
         self._work = work or PartitionWork()
         # How many keys have a state, here or in the store; None until somebody has counted them.
         self.keys_held: int | None = None
+        # Some of them, once somebody has named those of the store.
+        self.sample = KeySample()
         # None for a key that is deleted here and may still be in the store.
         self._states: dict[str, bytes | None] = {}
         self._dirty: set[str] = set()
@@ -93,6 +96,7 @@ class KeyCache:
                 states[key] = state
             if state is None:
                 self._new.add(key)
+                self.sample.add(key)
                 new += 1
             loaded.append(NEW_KEY if state is None else decode_key_state(state))
         self._count(new)
@@ -118,6 +122,7 @@ class KeyCache:
         for key in keys:
             self._states[key] = None
             self._dirty.add(key)
+            self.sample.discard(key)
 
     def _count(self, more: int) -> None:
         if self.keys_held is not None:

@@ -11,7 +11,7 @@ from itertools import islice, pairwise
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, functions as f
+from pyspark.sql import DataFrame, SparkSession, functions as f
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
@@ -19,6 +19,7 @@ from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.event_time import closing_tick
 from slidestat.engine.garbage_collector import calm_garbage_collector
 from slidestat.engine.keys.key_state import decode_key_state
+from slidestat.engine.keys.shared_keys import shared_key
 from slidestat.engine.partition import Letter, PartitionProcessor
 from slidestat.engine.publishing import SynopsisTopic, published_statistics
 from slidestat.engine.records import RecordBatch
@@ -39,6 +40,8 @@ _ROWS_OUT = 10_000
 _LAST_DAY_MS = 253_402_214_400_000
 # A folder beside the datasets; readers of Parquet pass over it.
 _STAGING = "_backfill"
+# Not a topic of anybody: the keys that each partition has counted, to be compared.
+_KEYS = "_keys"
 
 RECORD_SCHEMA = (
     "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary,"
@@ -67,8 +70,14 @@ def backfill(topology: Topology, records: DataFrame, partitions: int = 1) -> Dat
     """What the topology writes for records of `history`: emissions, letters and synopses, under
     the topics that they would be on.
 
-    A topology that publishes its synopses says with them how many `partitions` its source has.
+    A topology that publishes its synopses says with them how many `partitions` its source has. Keys
+    of several partitions are not looked for, as `fill_lake` does: each would come out of each.
     """
+    return _with_keys(topology, records, partitions).where(f.col("topic") != _KEYS)
+
+
+def _with_keys(topology: Topology, records: DataFrame, partitions: int) -> DataFrame:
+    """What the topology writes, and as of a topic `_KEYS` the keys of each partition."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         with calm_garbage_collector():
@@ -82,7 +91,8 @@ def fill_lake(
 ) -> dict[str, int]:
     """Write what `backfill` gives into the folders of a topology in a lake, as an ingest of its
     topics does; how many records each has got. Raises SlidestatError for folders that are not
-    empty, and for history that cannot be read or counted.
+    empty, for history that cannot be read or counted, and for a key that lies in two partitions:
+    then nothing is written.
     """
     spark = records.sparkSession
     topics = {
@@ -103,10 +113,12 @@ def fill_lake(
     files = LakeFiles(spark)
     files.remove(staging)
     with in_words(f"The backfill of {topology.name}", "Spark's log says more."):
-        rows = rows_of(Dataset.STATISTICS, backfill(topology, records, partitions))
-        kinds = (text for dataset, topic in topics.items() for text in (topic, str(dataset)))
+        rows = rows_of(Dataset.STATISTICS, _with_keys(topology, records, partitions))
+        kinds = [text for dataset, topic in topics.items() for text in (topic, str(dataset))]
+        kinds += [_KEYS, _KEYS]
         kind_of = f.create_map(*map(f.lit, kinds))
         _write(rows.withColumn("dataset", kind_of[f.col("record_topic")]), staging, "dataset")
+        _check_keys(topology, spark, staging)
         counts = {}
         for dataset in topics:
             folder = f"{staging}/dataset={dataset}"
@@ -121,6 +133,22 @@ def fill_lake(
         files.rename(f"{staging}/dataset={Dataset.STATISTICS}", lake.data(Dataset.STATISTICS))
     files.remove(staging)
     return counts
+
+
+def _check_keys(topology: Topology, spark: SparkSession, staging: str) -> None:
+    """Raise SlidestatError, and remove what is staged, for a key that lies in two partitions."""
+    folder, files = f"{staging}/dataset={_KEYS}", LakeFiles(spark)
+    if not files.exists(folder):
+        return
+    places = (
+        spark.read.parquet(folder)
+        .groupBy("key")
+        .agg(f.min("record_partition").alias("first"), f.max("record_partition").alias("last"))
+    )
+    shared = places.where("first < last").orderBy("key").first()
+    if shared is not None:
+        files.remove(staging)
+        raise shared_key(topology, shared["key"].decode(), shared["first"], shared["last"])
 
 
 def _write(rows: DataFrame, folder: str, *by: str) -> None:
@@ -190,13 +218,13 @@ class _Partition:
             )
         self._unflushed += len(batch)
         if self._unflushed >= FLUSH_RECORDS:
-            self._flush()
+            yield from _arrow(self._flush())
 
     def close(self) -> Iterator[pa.RecordBatch]:
         """The synopses of the keys that a window still sees, as the end of history leaves them: of
         a topology that does not publish them itself, tick by tick.
         """
-        self._flush()
+        yield from _arrow(self._flush())
         if not self._topology.publish:
             yield from _arrow(self._synopses())
         self._states.close()
@@ -217,12 +245,17 @@ class _Partition:
                 place = encode_key(SynopsisKey(topology.name, name, key, party))
                 yield topology.synopsis_topic, self.number, tick, place, synopsis, header
 
-    def _flush(self) -> None:
+    def _flush(self) -> Iterator[Out]:
+        """Put the states away; their keys, of a topology that wants each in one partition."""
         snapshot = self._processor.snapshot()
-        if snapshot is not None:
-            self._states.write(snapshot)
-            self._processor.written()
         self._unflushed = 0
+        if snapshot is None:
+            return
+        self._states.write(snapshot)
+        self._processor.written()
+        if not self._topology.publishes_partitions:
+            for key in snapshot.states.keys() - set(self._topology.publish):
+                yield _KEYS, self.number, 0, key.encode(), None, []
 
     def _record_batch(self, part: pa.RecordBatch) -> RecordBatch:
         if _is_of_files(part):

@@ -1,0 +1,50 @@
+"""What a worker lets others of its group know of its partitions' keys: a note at each commit.
+
+Kafka keeps a text beside each offset of a group. So a note is as durable as the offset, comes with
+the commit that is made anyway, and anyone in the group reads those of all partitions in one
+request.
+
+    slidestat-keys-1 FIELD:KEYS FIELD:KEYS ...
+
+one pair for each field that is a key to one of the worker's topologies: the first 8 hexadecimal
+digits of its name's hash, and in base64 the identities of the keys of least hash.
+"""
+
+from base64 import b64decode, b64encode
+from binascii import Error
+from collections.abc import Mapping, Sequence
+
+from slidestat.engine.keys.key_sample import IDENTITY_BYTES, Identity, identity
+
+# A broker takes 4,096 characters by default (offset.metadata.max.bytes).
+NOTED_KEYS = 256
+_HEAD = "slidestat-keys-1"
+
+
+def encode_note(samples: Mapping[str, Sequence[Identity]]) -> str:
+    """The note of the keys of least hash, by the name of the key's field."""
+    room = NOTED_KEYS // max(1, len(samples))
+    pairs = [
+        f"{_of_field(name)}:{b64encode(b''.join(keys[:room])).decode()}"
+        for name, keys in samples.items()
+    ]
+    return " ".join([_HEAD, *pairs])
+
+
+def read_note(note: str, key_name: str) -> list[Identity]:
+    """The keys of a field; none of a note that has none, or is another's."""
+    head, *pairs = note.split(" ")
+    for pair in pairs if head == _HEAD else ():
+        name, _, keys = pair.partition(":")
+        if name == _of_field(key_name):
+            try:
+                joined = b64decode(keys, validate=True)
+            except Error:
+                return []
+            ends = range(IDENTITY_BYTES, len(joined) + 1, IDENTITY_BYTES)
+            return [joined[end - IDENTITY_BYTES : end] for end in ends]
+    return []
+
+
+def _of_field(name: str) -> str:
+    return identity(name).hex()[:8]

@@ -1,0 +1,125 @@
+"""A look at what a source has: whether any key of it lies in several partitions.
+
+Some records of each partition are read, at places spread evenly over its offsets, without joining a
+group: about 20,000 in all, in a few tenths of a second.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.decoder import EventDecoder, refuse_future
+from slidestat.engine.keys.shared_keys import shared_key
+from slidestat.errors import SlidestatError
+from slidestat.kafka.group_offsets import group_offsets
+from slidestat.kafka.scan import open_scanner, scan_ranges
+
+SAMPLE_RECORDS = 20_000
+_LEAST_OF_A_PARTITION = 64
+_PLACES = 8
+_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True)
+class SourceLook:
+    """What of a topology's source to look at: from `starts` on, by partition (from its first record
+    where there is none), to before `ends` (to its last record).
+    """
+
+    bootstrap: str
+    topology: Topology
+    partitions: int
+    starts: Mapping[int, int]
+    ends: Mapping[int, int] | None = None
+
+    def look(self) -> int:
+        """How many records there are; some of them are looked at.
+
+        Records that are no events are passed over. Raises SlidestatError for a key that lies in two
+        partitions, KafkaException for a broker's fault.
+        """
+        topology = self.topology
+        if topology.publishes_partitions or self.partitions == 1:
+            return 0
+        consumer = open_scanner(self.bootstrap)
+        try:
+            ranges = {}
+            for number in range(self.partitions):
+                tp = TopicPartition(topology.source, number)
+                first, last = consumer.get_watermark_offsets(tp, timeout=_TIMEOUT_S)
+                end = last if self.ends is None else min(last, self.ends.get(number, 0))
+                ranges[number] = (max(first, self.starts.get(number, first)), end)
+            _compare(topology, _spread(consumer, topology.source, ranges))
+        finally:
+            consumer.close()
+        return sum(max(0, end - start) for start, end in ranges.values())
+
+
+def unread_source(
+    bootstrap: str, topology: Topology, partitions: int, ends: Mapping[int, int] | None = None
+) -> SourceLook:
+    """What the topology's group has not read yet; raises SlidestatError if a broker refuses it."""
+    with _in_words(topology.source):
+        committed = group_offsets(bootstrap, topology.application_id, topology.source, partitions)
+    starts = {number: found.offset for number, found in committed.items()}
+    return SourceLook(bootstrap, topology, partitions, starts, ends)
+
+
+def check_source(look: SourceLook) -> int:
+    """Look before a worker starts; how many records are there. Raises SlidestatError for a key that
+    lies in two partitions, and if a broker refuses.
+    """
+    with _in_words(look.topology.source):
+        return look.look()
+
+
+@contextmanager
+def _in_words(source: str) -> Iterator[None]:
+    try:
+        yield
+    except KafkaException as error:
+        raise SlidestatError(
+            f"The topic {source!r} cannot be read: {error.args[0].str().rstrip('.')}.",
+            "Check that the broker is up and what this user may read, and try again.",
+        ) from error
+
+
+def _spread(
+    consumer: Consumer, topic: str, ranges: Mapping[int, tuple[int, int]]
+) -> Iterator[Message]:
+    """About SAMPLE_RECORDS records, as many of each partition, at places spread over its range."""
+    of_each = max(_LEAST_OF_A_PARTITION, SAMPLE_RECORDS // len(ranges))
+    whole = {p: (start, end) for p, (start, end) in ranges.items() if end - start <= of_each}
+    yield from scan_ranges(consumer, topic, whole)
+    rest = {p: bounds for p, bounds in ranges.items() if p not in whole}
+    length = of_each // _PLACES
+    for place in range(_PLACES if rest else 0):
+        starts = {
+            p: start + place * (end - start - length) // (_PLACES - 1)
+            for p, (start, end) in rest.items()
+        }
+        pieces = {p: (start, start + length) for p, start in starts.items()}
+        yield from scan_ranges(consumer, topic, pieces)
+
+
+def _compare(topology: Topology, messages: Iterator[Message]) -> None:
+    decoder = EventDecoder(topology)
+    may_be_shared = set(topology.publish)
+    places: dict[str, int] = {}
+    by_partition: dict[int, list[Message]] = {}
+    for message in messages:
+        by_partition.setdefault(message.partition() or 0, []).append(message)
+    for partition, found in by_partition.items():
+        values = [message.value() for message in found]
+        keys = [message.key() for message in found]
+        times = [message.timestamp()[1] for message in found]
+        columns = decoder.decode(values, keys, times)
+        if not topology.is_sequence:
+            columns = refuse_future(columns, times, topology.ahead_ms)
+        for key in set(columns.keys) - may_be_shared:
+            first = places.setdefault(key, partition)
+            if first != partition:
+                raise shared_key(topology, key, first, partition)
