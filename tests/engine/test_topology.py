@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from slidestat import TopologyDriver
-from slidestat.declare.lengths import duration_ms
+from slidestat.declare.lengths import duration_ms, window_length
 from slidestat.declare.statistics import (
     KINDS,
     Above,
@@ -160,6 +160,19 @@ def test_what_is_no_duration_is_refused(text: Any) -> None:
     with pytest.raises(SlidestatError, match=r"lateness is .* not a duration") as caught:
         duration_ms(text, "lateness")
     assert '"5m"' in caught.value.advice
+
+
+@pytest.mark.parametrize("unit", ["ms", "d", " events"])
+def test_a_length_of_thousands_of_digits_is_told_in_few(unit: str) -> None:
+    """Python reads no such number; leading zeros are none of its digits."""
+    with pytest.raises(SlidestatError, match=r"^window is '99999") as caught:
+        window_length("9" * 5_000 + unit, "window")
+    assert len(caught.value.message) < 100
+    assert window_length("0" * 5_000 + "7" + unit, "window") == window_length(f"7{unit}", "window")
+    with pytest.raises(SlidestatError, match="is 0"):
+        window_length("0" * 5_000 + unit, "window")
+    with pytest.raises(SlidestatError, match=r"^windows is '99999"):
+        declare(windows=["9" * 5_000 + unit])
 
 
 def test_every_topology_that_is_taken_has_synopses() -> None:

@@ -1,6 +1,7 @@
 """The report's page in a real browser: what a person sees, does, and must never be told."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -203,6 +204,50 @@ def test_it_is_read_on_a_narrow_screen(opened: Open, browser: Browser) -> None:
     reader = opened(data)
     reader.check_width()
     reader.check_bands()
+
+
+# Which texts are drawn on each canvas since it was last cleared: the row, and from where to where.
+_NOTE_TEXTS = """
+const drawn = (window.drawn = new Map());
+const { fillText, clearRect } = CanvasRenderingContext2D.prototype;
+CanvasRenderingContext2D.prototype.clearRect = function (...box) {
+  drawn.set(this.canvas, []);
+  return clearRect.apply(this, box);
+};
+CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...rest) {
+  const width = this.measureText(text).width;
+  if (this.textAlign === "center") {
+    drawn.get(this.canvas)?.push([y, x - width / 2, x + width / 2, text]);
+  }
+  return fillText.call(this, text, x, y, ...rest);
+};
+"""
+
+
+@pytest.mark.parametrize("every_s", [1, 600, 86_400])
+@pytest.mark.parametrize("width", [420, 1280])
+def test_labels_of_time_stand_apart(
+    opened: Open, browser: Browser, width: int, every_s: int
+) -> None:
+    """No two touch, whatever the axis shows: seconds, hours, days."""
+    browser.size(width)
+    command = "Page.addScriptToEvaluateOnNewDocument"
+    noting = browser.driver.execute_cdp_cmd(command, {"source": _NOTE_TEXTS})
+    try:
+        key = _key("a", "/home")
+        for series in key.series:
+            series.times[:] = [NOON_S + every_s * tick for tick in range(TICKS)]
+        opened(_data([key])).check_bands()
+    finally:
+        browser.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", noting)
+    charts = browser.script("return [...drawn.values()]")
+    labels = [text for texts in charts for *_, text in texts]
+    assert len(labels) >= 4
+    for texts in charts:
+        for y in {y for y, *_ in texts}:
+            row = sorted((left, right) for at, left, right, _ in texts if at == y)
+            gaps = [after - before for (_, before), (after, _) in pairwise(row)]
+            assert min(gaps, default=9) > 4, labels
 
 
 def test_it_is_dark_when_the_system_is(opened: Open, browser: Browser) -> None:

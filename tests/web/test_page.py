@@ -85,6 +85,34 @@ def test_a_key_shows_its_figures_with_bounds(browser: Browser, worker: Shop) -> 
     assert len(browser.all("#key canvas")) == 3
 
 
+@pytest.mark.parametrize("key", ["..", ".", "a/b"])
+def test_a_key_that_looks_like_a_folder_is_opened(browser: Browser, worker: Shop, key: str) -> None:
+    """Its figures, and what was emitted of it, as of any key."""
+    worker.sell([key] * 95)
+    browser.open(page(worker))
+    browser.until(lambda: browser.texts("#keys button") == [key], "the key")
+    browser.find("#keys button").click()
+    browser.until(lambda: "count" in figures(browser), "figures")
+    assert 59 <= float(figures(browser)["count"][0]) <= 61
+    browser.until(lambda: "as written out" in browser.text("#over-time-hint"), "its history")
+
+
+def test_bounds_are_in_sight_on_a_narrow_screen(browser: Browser, worker: Shop) -> None:
+    """At 420 pixels estimate, lower and upper of each statistic lie within the page."""
+    worker.sell(["a"] * 20)
+    browser.size(420)
+    browser.open(page(worker, "a"))
+    browser.until(lambda: "count" in figures(browser), "figures")
+    right = browser.script(
+        "return [...document.querySelectorAll('.figures td, .figures th')]"
+        ".map((cell) => cell.getBoundingClientRect().right)"
+    )
+    assert len(right) > 20
+    assert max(right) <= 420
+    region = "document.querySelector('.table:has(.figures)')"
+    assert browser.script(f"return {region}.scrollWidth <= {region}.clientWidth")
+
+
 def test_what_was_emitted_before_is_drawn(browser: Browser, worker: Shop) -> None:
     """A window that is written out begins with its emissions, and goes on with what is asked;
     another one begins when it is chosen.

@@ -100,6 +100,23 @@ async def test_keys_of_any_characters() -> None:
                 assert found == sorted(k for k in AWKWARD if k.startswith(key))
 
 
+async def test_a_key_may_be_in_the_query() -> None:
+    """Browsers take "." and ".." in a path for folders; here as there, any key will do."""
+    keys = [*AWKWARD, ".", ".."]
+    async with serving({0: keys[::2]}, {1: keys[1::2]}) as workers:
+        for worker in workers:
+            for key in keys:
+                asked = f"{KEYS.removesuffix('s')}?key={quote(key, safe='')}"
+                answer = await get(worker.url, f"{asked}&window=5m")
+                assert answer.status == 200, key
+                assert answer.json["key"] == key
+                assert {figure["window_ms"] for figure in answer.json["figures"]} == {300_000}
+        plus = await get(workers[0].url, f"{KEYS.removesuffix('s')}?key=not+there")
+        assert "'not there'" in plus.json["error"]
+        for query in ("", "?key=", "?key", "?key=a&key=b", "?key=%ff", "?key=%", "?key=a&k=b"):
+            assert is_fault(await get(workers[0].url, f"{KEYS.removesuffix('s')}{query}"), 400)
+
+
 async def test_one_worker_asks_another_only_once() -> None:
     """A request that names the worker is answered from what it has; one that names another worker
     is not answered at all.

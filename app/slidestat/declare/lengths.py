@@ -11,6 +11,9 @@ _EVENTS = re.compile(r"([0-9][0-9_]*)\s*events?")
 # A century, as in the times that an event may have; far from the limits of what is computed.
 _LONGEST_DAYS = 36_525
 _MOST_EVENTS = 10**12
+# Python reads no number of thousands of digits; no length has so many.
+_MOST_DIGITS = 20
+_SHOWN = 40
 
 
 def duration_ms(text: str, field: str) -> int:
@@ -18,15 +21,16 @@ def duration_ms(text: str, field: str) -> int:
     match = _matched(_DURATION, text)
     if match is None:
         raise SlidestatError(
-            f"{field} is {text!r}, which is not a duration.",
+            f"{field} is {_shown(text)}, which is not a duration.",
             'Write a whole number and a unit: "250ms", "90s", "5m", "1h" or "7d".',
         )
-    milliseconds = int(match[1]) * _UNIT_MS[match[2]]
-    if milliseconds > _LONGEST_DAYS * _UNIT_MS["d"]:
+    number = _whole(match[1])
+    if number is None or number * _UNIT_MS[match[2]] > _LONGEST_DAYS * _UNIT_MS["d"]:
         raise SlidestatError(
-            f"{field} is {text!r}, more than a century.", f'Give at most "{_LONGEST_DAYS}d".'
+            f"{field} is {_shown(text)}, more than a century.",
+            f'Give at most "{_LONGEST_DAYS}d".',
         )
-    return milliseconds
+    return number * _UNIT_MS[match[2]]
 
 
 def sequence_length(text: str, field: str) -> int:
@@ -35,10 +39,10 @@ def sequence_length(text: str, field: str) -> int:
     if match is not None:
         return _events(match, text, field)
     duration = _matched(_DURATION, text)
-    if duration is not None and int(duration[1]) == 0:
+    if duration is not None and _whole(duration[1]) == 0:
         return 0
     raise SlidestatError(
-        f"{field} is {text!r}, but event times are numbers of a sequence.",
+        f"{field} is {_shown(text)}, but event times are numbers of a sequence.",
         'Give a number of events, such as "1000 events".',
     )
 
@@ -49,10 +53,24 @@ def _matched(form: re.Pattern[str], text: object) -> re.Match[str] | None:
 
 
 def _events(match: re.Match[str], text: str, field: str) -> int:
-    length = int(match[1])
-    if length > _MOST_EVENTS:
-        raise SlidestatError(f"{field} is {text!r}.", f'Give at most "{_MOST_EVENTS:_} events".')
+    length = _whole(match[1].replace("_", ""))
+    if length is None or length > _MOST_EVENTS:
+        raise SlidestatError(
+            f"{field} is {_shown(text)}.", f'Give at most "{_MOST_EVENTS:_} events".'
+        )
     return length
+
+
+def _whole(digits: str) -> int | None:
+    """The number, None for one beyond every limit."""
+    digits = digits.lstrip("0") or "0"
+    return int(digits) if len(digits) <= _MOST_DIGITS else None
+
+
+def _shown(text: object) -> str:
+    """What was given, or how it begins."""
+    shown = repr(text)
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
 
 
 @dataclass(frozen=True, order=True)

@@ -53,5 +53,12 @@ def _asked(consumer: Consumer, topic: str, partitions: int) -> dict[int, Committ
         if found.error is not None:
             raise KafkaException(found.error)
         if found.offset >= 0:
-            committed[found.partition] = Committed(found.offset, found.metadata or "")
+            committed[found.partition] = Committed(found.offset, _note(found))
     return committed
+
+
+def _note(found: TopicPartition) -> str:
+    try:
+        return found.metadata or ""
+    except UnicodeDecodeError:  # Somebody else's: ours are ASCII.
+        return ""

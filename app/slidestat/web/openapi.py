@@ -59,6 +59,7 @@ def openapi_document() -> dict[str, Any]:
         "The key, percent-encoded: a slash is %2F.",
         {"type": "string", "minLength": 1, "maxLength": MAX_KEY_LENGTH},
     )
+    any_key = key | {"in": "query"}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -118,6 +119,23 @@ def openapi_document() -> dict[str, Any]:
                 _OF_KEYS,
                 name,
                 *_page_parameters(),
+            ),
+            "/topologies/{name}/key": _get(
+                "showAnyKey",
+                "The figures of a key, now; also of one that no path can have, such as ..",
+                KeyAnswer,
+                (*_OF_KEYS, 409),
+                name,
+                any_key,
+                *_key_parameters(),
+            ),
+            "/topologies/{name}/key/history": _get(
+                "showAnyHistory",
+                "What was emitted of a key lately; also of one that no path can have",
+                KeyHistory,
+                (*_OF_KEYS, 409),
+                name,
+                any_key,
             ),
             "/topologies/{name}/keys/{key}": _get(
                 "showKey",

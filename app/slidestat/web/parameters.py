@@ -36,6 +36,21 @@ def key_of(segment: str) -> str:
         ) from error
 
 
+def key_in_query(query: str) -> tuple[str, str]:
+    """The key of ?key=, and the query without it: for keys that no path can have, as who follows
+    URLs takes "." and ".." for folders, however they are encoded.
+    """
+    pairs = query.split("&")
+    given = [pair for pair in pairs if pair.partition("=")[0] == "key"]
+    if len(given) != 1 or given[0] in ("key", "key="):
+        raise SlidestatError(
+            f"key is given {len(given)} times." if len(given) != 1 else "The key is empty.",
+            "Give it once: ?key=JFK.",
+        )
+    key = key_of(given[0].removeprefix("key=").replace("+", "%20"))
+    return key, "&".join(pair for pair in pairs if pair is not given[0])
+
+
 def key_query(topology: Topology | Referee, query: str) -> Question:
     """The question of ?window=&statistic=&quantile=, each any number of times, and one &where=."""
     parameters = _parameters(query, ("window", "statistic", "quantile", "where"))

@@ -33,7 +33,7 @@ from slidestat.web.faults import HttpError, bad_request, json_response, unavaila
 from slidestat.web.history import History
 from slidestat.web.metrics import worker_registry
 from slidestat.web.openapi import openapi_document
-from slidestat.web.parameters import key_of, key_query, no_query, page_query
+from slidestat.web.parameters import key_in_query, key_of, key_query, no_query, page_query
 from slidestat.web.peers import WORKER_HEADER, Peers, Reply
 
 Parsed = TypeVar("Parsed")
@@ -74,6 +74,8 @@ class Routes:
                 web.get("/topologies/{name:[^/]+}", self.show_topology),
                 web.get("/topologies/{name:[^/]+}/status", self.show_status),
                 web.get("/topologies/{name:[^/]+}/keys", self.list_keys),
+                web.get("/topologies/{name:[^/]+}/key", self.show_key),
+                web.get("/topologies/{name:[^/]+}/key/history", self.show_history),
                 web.get("/topologies/{name:[^/]+}/keys/{key:[^/]+}", self.show_key),
                 web.get("/topologies/{name:[^/]+}/keys/{key:[^/]+}/history", self.show_history),
             ]
@@ -149,9 +151,8 @@ class Routes:
         """The figures of a key, wherever in the group it is."""
         live = self._topology(request)
         try:
-            # As it was sent: aiohttp leaves escapes that are no UTF-8 as they are.
-            key = key_of(request.rel_url.raw_path.rpartition("/")[2])
-            question = key_query(live.topology, request.rel_url.raw_query_string)
+            key, query = _key_of(request, place=-1)
+            question = key_query(live.topology, query)
         except SlidestatError as error:
             raise bad_request(error) from error
         is_for_here = self._is_for_here(request)
@@ -168,10 +169,10 @@ class Routes:
         """What was emitted of a key, as far as the end of the output topic has it."""
         live = self._topology(request)
         try:
-            key = key_of(request.rel_url.raw_path.split("/")[-2])
+            key, query = _key_of(request, place=-2)
+            no_query(query)
         except SlidestatError as error:
             raise bad_request(error) from error
-        _checked(no_query, request)
         is_for_here = self._is_for_here(request)
         _require_ready(live)
         held = [view.partition for view in live.views() if view.has(key)]
@@ -304,6 +305,17 @@ def _no_answer(reply: Reply) -> HttpError:
         f"The worker at {url} answered with status {reply.status}.",
         "Give all workers of the group the same token and the same version.",
     )
+
+
+def _key_of(request: web.Request, place: int) -> tuple[str, str]:
+    """The key that is asked for, in the path at a place or in the query, and the rest of the query.
+
+    As it was sent: aiohttp leaves escapes that are no UTF-8 as they are.
+    """
+    query = request.rel_url.raw_query_string
+    if "key" not in request.match_info:
+        return key_in_query(query)
+    return key_of(request.rel_url.raw_path.split("/")[place]), query
 
 
 def _in_two_places(key: str, places: list[str]) -> HttpError:

@@ -19,6 +19,9 @@ from slidestat.engine.keys.key_sample import IDENTITY_BYTES, Identity, identity
 # A broker takes 4,096 characters by default (offset.metadata.max.bytes).
 NOTED_KEYS = 256
 _HEAD = "slidestat-keys-1"
+# Clients in C take a note for a text that ends so, and read on where it does not: confluent-kafka
+# 2.16 hands it to Python without its length.
+_END = "\0"
 
 
 def encode_note(samples: Mapping[str, Sequence[Identity]]) -> str:
@@ -28,12 +31,12 @@ def encode_note(samples: Mapping[str, Sequence[Identity]]) -> str:
         f"{_of_field(name)}:{b64encode(b''.join(keys[:room])).decode()}"
         for name, keys in samples.items()
     ]
-    return " ".join([_HEAD, *pairs])
+    return " ".join([_HEAD, *pairs]) + _END
 
 
 def read_note(note: str, key_name: str) -> list[Identity]:
     """The keys of a field; none of a note that has none, or is another's."""
-    head, *pairs = note.split(" ")
+    head, *pairs = note.removesuffix(_END).split(" ")
     for pair in pairs if head == _HEAD else ():
         name, _, keys = pair.partition(":")
         if name == _of_field(key_name):

@@ -48,7 +48,15 @@ function query(parameters) {
 export const topologies = async () => (await get("/topologies")).topologies;
 export const status = (topology) => get(`${of(topology)}/status`);
 export const keys = (topology, parameters) => get(`${of(topology)}/keys${query(parameters)}`);
+
+// A path cannot have these, however they are encoded: to a browser they are folders.
+const isFolder = (key) => key === "." || key === "..";
+
 export const history = async (topology, key) =>
-  (await get(`${of(topology)}/keys/${encodeURIComponent(key)}/history`)).emissions;
+  (await get(isFolder(key)
+    ? `${of(topology)}/key/history${query({ key })}`
+    : `${of(topology)}/keys/${encodeURIComponent(key)}/history`)).emissions;
 export const figures = (topology, key, parameters) =>
-  get(`${of(topology)}/keys/${encodeURIComponent(key)}${query(parameters)}`);
+  get(isFolder(key)
+    ? `${of(topology)}/key${query({ key, ...parameters })}`
+    : `${of(topology)}/keys/${encodeURIComponent(key)}${query(parameters)}`);

@@ -170,8 +170,10 @@ export class Key {
       this.refresh();
     };
     const radio = h("input", { type: "radio", name: "series", change: choose });
-    const header = h("th", { scope: "row" }, h("label", {}, radio, h("span")));
-    return h("tr", {}, header, h("td"), h("td"), h("td"), h("td", { class: "promised" }));
+    const header = h("th", { scope: "row", role: "rowheader" }, h("label", {}, radio, h("span")));
+    const cell = (more = {}) => h("td", { role: "cell", ...more });
+    // Roles, as a narrow page lays rows out in another way, which takes them from a table.
+    return h("tr", { role: "row" }, header, cell(), cell(), cell(), cell({ class: "promised" }));
   }
 
   showOverTime() {

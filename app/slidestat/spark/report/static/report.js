@@ -148,7 +148,8 @@ function plot(place, columns, height, isShare) {
       height,
       cursor: { sync: { key: sync.key } },
       tzDate: (seconds) => uPlot.tzDate(new Date(1000 * seconds), "Etc/UTC"),
-      axes: [{ ...axis, values: (_, ticks) => timeTicks(ticks) }, { ...axis, size: 74, values: (_, ticks) => ticks.map((tick) => number(tick) + (isShare ? " %" : "")) }],
+      // A label such as 12:00:00 or 30 Sept takes up to 60 pixels.
+      axes: [{ ...axis, space: 84, values: (_, ticks) => timeTicks(ticks) }, { ...axis, size: 74, values: (_, ticks) => ticks.map((tick) => number(tick) + (isShare ? " %" : "")) }],
       series: [
         { label: "window's end", value: (_, seconds) => (seconds === null ? "–" : `${at(seconds)} UTC`) },
         { ...edge, label: "lower" },
