@@ -44,7 +44,7 @@ def epoch_ms(column: pa.Array, unit: TimeUnit) -> pa.Array:
     Integers, and text of digits only, count `unit`s. Timestamps and dates know their own unit;
     without a zone they are UTC, and so is ISO 8601 text. A time between two milliseconds is that
     of the earlier one, texts and fractions being read to the nearest microsecond: as a worker has
-    it (app/slidestat/declare/time_format.py), so that both ways to a topic give the same events. A leap
+    it (declare/time_format.py), so that both ways to a topic give the same events. A leap
     second is the second after it, as POSIX has it.
     """
     kind = column.type
