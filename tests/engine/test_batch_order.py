@@ -36,6 +36,11 @@ class Offsets:
     def is_end(self, _partition: int, _offset: int) -> bool:
         return True
 
+    topic_id = ""
+
+    async def confirm_source(self) -> None:
+        return None
+
     async def earliest(self, _partition: int) -> int:
         self.on_earliest()
         return self._earliest

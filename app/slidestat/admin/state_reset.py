@@ -24,6 +24,7 @@ from slidestat.kafka.connection import admin_client
 from slidestat.kafka.groups import count_workers
 from slidestat.kafka.reading import reading
 from slidestat.kafka.scan import scan
+from slidestat.kafka.topic_identity import topic_id
 
 _TIMEOUT_S = 30.0
 # What a worker writes that sleeps through a reset is older than it, in whatever generation.
@@ -48,6 +49,7 @@ def reset_state(bootstrap: str, topology: Topology, starts: Mapping[int, int]) -
     The changelog must exist and no worker run. Time goes with the changelog's length. A reset that
     was broken off is taken up by the next one. Raises SlidestatError if the broker fails.
     """
+    identity = topic_id(bootstrap, topology.source)
     sender = ChangelogWriter(bootstrap, topology.changelog_topic)
     under_way = encode_checkpoint(Checkpoint(0), BEING_RESET)
     for partition in starts:
@@ -63,7 +65,8 @@ def reset_state(bootstrap: str, topology: Topology, starts: Mapping[int, int]) -
             keys += 1
     sender.flush()
     for partition, start in starts.items():
-        checkpoint = encode_checkpoint(Checkpoint(start), topology.state_label)
+        begun = Checkpoint(start, topic_id=identity)
+        checkpoint = encode_checkpoint(begun, topology.state_label)
         sender.send(partition, CHECKPOINT_KEY, checkpoint, epochs[partition])
     sender.flush()
     _set_offsets(bootstrap, topology, starts)

@@ -5,13 +5,18 @@ a crash fell. So beside the key states the table keeps, for each partition, the 
 at the position from which it goes on. It is written after the states and records of all that lies
 before that position: when reading starts further back, because the commit that should have followed
 did not happen, what lies between is settled and is passed over.
+
+An offset is one of a topic, which its id tells from another of the same name (version 2; a
+checkpoint without an id is written as version 1, and read).
 """
 
 import msgspec
+from msgspec.structs import replace
 
 from slidestat.errors import SlidestatError
 
-_VERSION = 1
+_VERSION = 2
+_WITHOUT_ID = 1
 
 # Of a partition's checkpoint, in its table and its changelog.
 CHECKPOINT_KEY = b"p"
@@ -35,12 +40,24 @@ class Counters(msgspec.Struct, frozen=True, array_like=True):
 class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
     """A partition just before the record at `next_offset`.
 
-    Every record before it is settled: in its key's state, a dead letter, or late.
+    Every record before it is settled: in its key's state, a dead letter, or late. `topic_id` is
+    that of the source, "" where it is not known.
     """
 
     next_offset: int
     max_time: int = NO_TIME
     counters: Counters = Counters()
+    topic_id: str = ""
+
+
+def claims(checkpoint: Checkpoint, topic_id: str) -> bool:
+    """Whether a checkpoint that names no topic would come to name the one with this id."""
+    return bool(topic_id) and not checkpoint.topic_id
+
+
+def of_topic(checkpoint: Checkpoint, topic_id: str) -> Checkpoint:
+    """The checkpoint, of the topic with this id if it names none."""
+    return replace(checkpoint, topic_id=topic_id) if claims(checkpoint, topic_id) else checkpoint
 
 
 class _Versioned(msgspec.Struct, array_like=True):
@@ -59,7 +76,10 @@ _decoder = msgspec.msgpack.Decoder(_Stored)
 
 def encode_checkpoint(checkpoint: Checkpoint, meaning: dict[str, str]) -> bytes:
     """The bytes that the table and the changelog keep; `meaning` is a topology's `state_label`."""
-    return msgspec.msgpack.encode(_Stored(_VERSION, checkpoint, meaning))
+    if checkpoint.topic_id:
+        return msgspec.msgpack.encode(_Stored(_VERSION, checkpoint, meaning))
+    position = (checkpoint.next_offset, checkpoint.max_time, checkpoint.counters)
+    return msgspec.msgpack.encode((_WITHOUT_ID, position, meaning))
 
 
 def stored_meaning(stored: bytes) -> dict[str, str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from slidestat.engine.checkpoint import Checkpoint, Counters
 
@@ -52,17 +53,17 @@ class Ledger:
                 )
                 break
             self._entries.popleft()
-        last = self._checkpoint
-        self._checkpoint = Checkpoint(next_offset, last.max_time, last.counters)
+        self._checkpoint = replace(self._checkpoint, next_offset=next_offset)
         return self._checkpoint
 
     def _fold(self, entry: _Entry, settled: int) -> None:
         counted, dead, late = np.bincount(entry.outcomes[:settled], minlength=3).tolist()
         before = self._checkpoint.counters
-        self._checkpoint = Checkpoint(
-            int(entry.offsets[settled - 1]) + 1,
-            int(entry.max_times[settled - 1]),
-            Counters(
+        self._checkpoint = replace(
+            self._checkpoint,
+            next_offset=int(entry.offsets[settled - 1]) + 1,
+            max_time=int(entry.max_times[settled - 1]),
+            counters=Counters(
                 before.read + settled,
                 before.counted + counted,
                 before.dead + dead,

@@ -34,7 +34,14 @@ import pyarrow as pa
 from slidestat.declare.runners import Answered, ItemColumn, Runner, Work
 from slidestat.declare.topology import Topology
 from slidestat.engine import event_time
-from slidestat.engine.checkpoint import NO_TIME, Checkpoint, decode_checkpoint, encode_checkpoint
+from slidestat.engine.checkpoint import (
+    NO_TIME,
+    Checkpoint,
+    claims,
+    decode_checkpoint,
+    encode_checkpoint,
+    of_topic,
+)
 from slidestat.engine.decoding.decoder import EventColumns, EventDecoder, Refusal, refuse_future
 from slidestat.engine.emissions.emission import EmissionEncoder, OutputRecord
 from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
@@ -77,6 +84,11 @@ class Effects:
     late: list[Letter] = field(default_factory=list)
     published: list[Publication | Clock] = field(default_factory=list)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is to be sent."""
+        return not (self.emissions or self.dead_letters or self.late or self.published)
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -114,7 +126,9 @@ class PartitionProcessor:
         decoder: EventDecoder | None = None,
         codec: EmissionCodec | None = None,
         work: PartitionWork | None = None,
+        topic_id: str = "",
     ) -> None:
+        """`topic_id` is that of the source, which a checkpoint without one takes for its own."""
         self._partition = partition
         self._observed = work or PartitionWork()
         self._every = topology.every_ms
@@ -137,6 +151,9 @@ class PartitionProcessor:
         stored = store.checkpoint()
         self._has_checkpoint = stored is not None
         self._checkpoint = decode_checkpoint(stored, topology.state_meaning)
+        # Stored at once: until it is, the topic could be made anew unnoticed.
+        self._claims_source = self._has_checkpoint and claims(self._checkpoint, topic_id)
+        self._checkpoint = of_topic(self._checkpoint, topic_id)
         self._next_offset = self._checkpoint.next_offset
         self._max_time = self._checkpoint.max_time
         self._ledger = Ledger(self._checkpoint)
@@ -321,9 +338,9 @@ class PartitionProcessor:
         self._delete_closed()
         is_known = self._has_checkpoint or not self._next_offset
         is_known = is_known and next_offset <= self._checkpoint.next_offset
-        if is_known and not self._cache.is_dirty:
+        if is_known and not self._cache.is_dirty and not self._claims_source:
             return None
-        self._has_checkpoint = True
+        self._has_checkpoint, self._claims_source = True, False
         self._checkpoint = self._ledger.settle(next_offset)
         self._snapshot = Snapshot(
             self._cache.take_changes(),

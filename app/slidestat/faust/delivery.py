@@ -296,7 +296,8 @@ class BatchApp(faust.App):
     returns, for each partition of the batch topics, the offset from which reading may start again.
     `commit_notes` gives a text to be kept beside the offset of each partition.
     `needed_offset` tells from where a partition must be read at the latest, whatever is committed.
-    `make_web` makes its web server.
+    `make_web` makes its web server. `topics_fault` tells what has happened to its topics, if
+    anything.
     """
 
     batch_topics: frozenset[str] = frozenset()
@@ -304,6 +305,7 @@ class BatchApp(faust.App):
     commit_notes: Callable[[], Mapping[TP, str]] = staticmethod(_no_notes)
     needed_offset: Callable[[TP], int] = staticmethod(_nothing_needed)
     make_web: Callable[[], Web]
+    topics_fault: Callable[[], Exception | None]
 
     def _new_web(self) -> Web:
         return self.make_web()

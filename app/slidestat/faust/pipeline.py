@@ -15,7 +15,7 @@ from msgspec.structs import astuple
 
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoint import NO_TIME, Checkpoint, Counters, decode_checkpoint
+from slidestat.engine.checkpoint import NO_TIME, Checkpoint, Counters, claims, decode_checkpoint
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
@@ -27,6 +27,7 @@ from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.faust.progress import Progress
 from slidestat.faust.source.commit_notes import NOTED_KEYS, read_note
+from slidestat.faust.source.topic_watch import another_source, require_same_source
 from slidestat.faust.table import StateTable, TablePartition
 from slidestat.kafka.letter_record import LETTER_BYTES, letter_record
 from slidestat.kafka.producer import BulkProducer
@@ -39,7 +40,16 @@ from slidestat.schemas.query import PartitionStatus
 
 
 class SourceOffsets(Protocol):
-    """What the consumer knows of a partition of the source topic."""
+    """What the worker knows of the source topic and of its partitions."""
+
+    @property
+    def topic_id(self) -> str:
+        """Which topic it is, "" where that is not known."""
+
+    async def confirm_source(self) -> None:
+        """Return when it is sure that what was fetched before is of that topic; raises
+        SlidestatError if it is of another one.
+        """
 
     def end(self, partition: int) -> int | None:
         """The offset after its last record, as of the last fetch."""
@@ -86,7 +96,7 @@ class Pipeline:
     def needed_offset(self, partition: int) -> int:
         """From where a partition must be read for the state that is stored here.
 
-        Raises SlidestatError for a state of another topology.
+        Raises SlidestatError for a state of another topology, or of another source topic.
         """
         return self._stored(self._table.partition(partition)).next_offset
 
@@ -99,9 +109,9 @@ class Pipeline:
         """Whether `batch` is to be processed; False if its partition was given up meanwhile.
 
         Raises SlidestatError if records before it were not delivered, or it is of a topic that was
-        made anew. Faust drops what it has
-        fetched when a rebalance comes, and reads it again; should that ever go wrong, a worker that
-        stops goes on from where its state ends, and one that did not notice would lose events.
+        made anew. Faust drops what it has fetched when a rebalance comes, and reads it again;
+        should that ever go wrong, a worker that stops goes on from where its state ends, and one
+        that did not notice would lose events.
         """
         processor = self._processors.get(batch.partition)
         if processor is not None:
@@ -110,11 +120,11 @@ class Pipeline:
             expected = self.needed_offset(batch.partition)
         end = self._offsets.end(batch.partition)
         if end is not None and expected > end:
+            # Brokers that tell topics apart by ids have said so before.
             raise SlidestatError(
                 f"Topic {batch.topic!r} partition {batch.partition} ends at offset {end}, but the"
                 f" stored state has read up to {expected}: the topic was made anew.",
-                "Give the topology another name, or delete the data folder and the topic"
-                f" {self._table.changelog_topic!r}.",
+                another_source(self._topology.name),
             )
         if batch.start_offset <= expected:
             return True
@@ -141,9 +151,15 @@ class Pipeline:
         started = time.monotonic()
         new_records = len(batch.since(processor.next_offset))
         letters: list[Letter] = []
+        is_confirmed = False
         try:
             for effects in processor.steps(batch):
                 self._compare_keys(partition, processor)
+                if not is_confirmed and not effects.is_empty:
+                    await self._offsets.confirm_source()
+                    is_confirmed = True
+                    if processors is not self._processors:
+                        return False
                 self._emit(effects.emissions, partition, started)
                 if effects.published:
                     self._publish(self._synopses.records(effects.published, partition))
@@ -213,6 +229,10 @@ class Pipeline:
                 continue
             now = int(time.time() * 1000)  # Event times are those of the real world.
             for emissions in processor.provisional(now):
+                if not has_emitted:
+                    await self._offsets.confirm_source()
+                    if processors is not self._processors:
+                        break
                 has_emitted = True
                 self._emit(emissions, partition, None)
                 await self._outputs.room()
@@ -221,6 +241,9 @@ class Pipeline:
             if processors is self._processors and isinstance(processor, PartitionProcessor):
                 ahead = processor.published_ahead(now)
                 if ahead:
+                    await self._offsets.confirm_source()
+                    if processors is not self._processors:
+                        break
                     has_emitted = True
                     self._publish(self._synopses.records(ahead, partition, provisional=True))
         if has_emitted:
@@ -234,6 +257,10 @@ class Pipeline:
             if snapshot is not None:
                 found[self._stores[partition]] = snapshot
         return found
+
+    async def confirm_source(self) -> None:
+        """Return when it is sure that all that was taken in is of the source that was asked for."""
+        await self._offsets.confirm_source()
 
     async def write(self, snapshots: Mapping[TablePartition, Snapshot]) -> None:
         """Make snapshots durable, also of partitions that were given up since they were taken."""
@@ -300,7 +327,10 @@ class Pipeline:
             self._shared_keys.forget()
 
     def _stored(self, table: TablePartition) -> Checkpoint:
-        return decode_checkpoint(table.checkpoint(), self._topology.state_meaning)
+        checkpoint = decode_checkpoint(table.checkpoint(), self._topology.state_meaning)
+        topology, topic_id = self._topology, self._offsets.topic_id
+        require_same_source(topology.source, checkpoint.topic_id, topic_id, topology.name)
+        return checkpoint
 
     def _tell(self, processors: Iterable[PartitionProcessor | RefereeProcessor]) -> None:
         checkpoints = [processor.checkpoint for processor in processors]
@@ -312,9 +342,24 @@ class Pipeline:
     def _open(self, partition: int) -> None:
         store = self._table.partition(partition)
         source = self._topology.source
+        topic_id = self._offsets.topic_id
+        stored = self._stored(store)
+        if stored.next_offset and claims(stored, topic_id):
+            tell(
+                "source known by its id",
+                f"{self._topology.name}: partition {partition} was read by a version that knew"
+                f" topics by name alone; from now on its source is the topic with the id"
+                f" {topic_id}",
+                topology=self._topology.name,
+                topic=source,
+                partition=partition,
+                topic_id=topic_id,
+            )
         processor: PartitionProcessor | RefereeProcessor
         if isinstance(self._topology, Referee):
-            processor = RefereeProcessor(self._topology, source, partition, store, self._codec)
+            processor = RefereeProcessor(
+                self._topology, source, partition, store, self._codec, topic_id
+            )
         else:
             processor = PartitionProcessor(
                 self._topology,
@@ -324,6 +369,7 @@ class Pipeline:
                 self._decoder,
                 self._codec,
                 self.observed.partition(partition),
+                topic_id,
             )
         self._processors[partition] = processor
         self._stores[partition] = store
@@ -383,6 +429,7 @@ async def flush_all(
             for tp, offset in pipeline.durable().items():
                 durable[tp] = min(offset, durable.get(tp, offset))
         if any(snapshots):
+            await pipelines[0].confirm_source()
             await outputs.flush()
             for pipeline in pipelines:
                 pipeline.observed.acknowledged()

@@ -33,6 +33,7 @@ from slidestat.faust.progress import Progress
 from slidestat.faust.restore import BulkRecovery
 from slidestat.faust.source.commit_notes import encode_note
 from slidestat.faust.source.key_watch import KeyWatch
+from slidestat.faust.source.topic_watch import TopicWatch
 from slidestat.faust.table import StateTable
 from slidestat.kafka.faust_credentials import faust_credentials
 from slidestat.kafka.letter_record import LETTER_BYTES
@@ -120,7 +121,9 @@ def create_app(
     app.batch_topics = frozenset({source_topic})
     outputs = BulkProducer(bootstrap_servers)
     changelog = BulkProducer(bootstrap_servers, track_offsets=True)
-    offsets = _ConsumerOffsets(app, source_topic)
+    topics = TopicWatch(bootstrap_servers, topologies, data_dir)
+    app.topics_fault = topics.fault
+    offsets = _ConsumerOffsets(app, source_topic, topics)
     tables = [
         StateTable(app, topology, partitions, changelog, bootstrap_servers)
         for topology in topologies
@@ -260,6 +263,11 @@ def create_app(
     @app.timer(LOOK_EVERY_S)  # type: ignore[untyped-decorator]  # Faust's own
     async def look_for_brokers() -> None:
         await contact.look()
+        try:
+            await topics.confirm()
+        except SlidestatError as error:
+            await crash(error)
+            raise
 
     if key_watch is not None:
 
@@ -331,11 +339,19 @@ def create_app(
 
 
 class _ConsumerOffsets:
-    """What the app's consumer knows of its source topic."""
+    """What the app's consumer knows of its source topic, and the brokers of its id."""
 
-    def __init__(self, app: BatchApp, topic: str) -> None:
+    def __init__(self, app: BatchApp, topic: str, topics: TopicWatch) -> None:
         self._app = app
         self._topic = topic
+        self._topics = topics
+
+    @property
+    def topic_id(self) -> str:
+        return self._topics.source_id
+
+    async def confirm_source(self) -> None:
+        await self._topics.confirm_source()
 
     def end(self, partition: int) -> int | None:
         return self._app.consumer.highwater(TP(self._topic, partition))
@@ -397,8 +413,12 @@ def run_worker(
             worker.execute_from_commandline()
     except SystemExit as stop:
         if stop.code:
-            # The exit only says that there was a fault; the fault is what Faust stopped for.
-            _raise_for_the_user(app.crash_reason or stop.__context__ or stop, data_dir)
+            # The exit only says that there was a fault; the fault is what Faust stopped for, or
+            # what made it so.
+            reason = app.crash_reason or stop.__context__ or stop
+            if (fault := app.topics_fault()) is not None:
+                raise fault from reason
+            _raise_for_the_user(reason, data_dir)
 
 
 def _raise_for_the_user(reason: BaseException, data_dir: Path) -> NoReturn:

@@ -28,7 +28,14 @@ import msgspec
 import numpy as np
 
 from slidestat.declare.referee import Referee
-from slidestat.engine.checkpoint import NO_TIME, Checkpoint, decode_checkpoint, encode_checkpoint
+from slidestat.engine.checkpoint import (
+    NO_TIME,
+    Checkpoint,
+    claims,
+    decode_checkpoint,
+    encode_checkpoint,
+    of_topic,
+)
 from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
 from slidestat.engine.keys.key_cache import PartitionStore
@@ -100,7 +107,9 @@ class RefereeProcessor:
         partition: int,
         store: PartitionStore,
         codec: EmissionCodec | None = None,
+        topic_id: str = "",
     ) -> None:
+        """`topic_id` as of a `PartitionProcessor`."""
         self._topology = referee.of
         self._topic = topic
         self._partition = partition
@@ -111,6 +120,8 @@ class RefereeProcessor:
         stored = store.checkpoint()
         self._has_checkpoint = stored is not None
         self._checkpoint = decode_checkpoint(stored, self._meaning)
+        self._claims_source = self._has_checkpoint and claims(self._checkpoint, topic_id)
+        self._checkpoint = of_topic(self._checkpoint, topic_id)
         self._next_offset = self._checkpoint.next_offset
         self._ledger = Ledger(self._checkpoint)
         self._clocks = _Clocks()
@@ -171,9 +182,10 @@ class RefereeProcessor:
 
     def snapshot(self) -> Snapshot | None:
         """What changed since the last snapshot, or None, as of a `PartitionProcessor`."""
-        if self._has_checkpoint and self._next_offset <= self._checkpoint.next_offset:
+        is_known = self._has_checkpoint and self._next_offset <= self._checkpoint.next_offset
+        if is_known and not self._claims_source:
             return None
-        self._has_checkpoint = True
+        self._has_checkpoint, self._claims_source = True, False
         self._checkpoint = self._ledger.settle(self._next_offset)
         states: dict[str, bytes | None] = {}
         if self._clocks_changed:

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from confluent_kafka import TopicCollection, TopicPartition
+from confluent_kafka import TopicPartition
 
-from slidestat.kafka.connection import admin_client, require_broker, require_topic
+from slidestat.kafka.connection import require_broker, require_topic
 from slidestat.kafka.reading import reading
+from slidestat.kafka.topic_identity import topic_id
 
 _TIMEOUT_S = 30.0
 
@@ -36,9 +37,7 @@ def topic_state(bootstrap: str, topic: str) -> TopicState:
     """Ask the brokers; raises SlidestatError for a topic that is not there."""
     partitions = require_topic(bootstrap, topic)
     with reading(bootstrap, topic) as consumer:
-        admin = admin_client(bootstrap)  # Kept: what it was asked ends with it.
-        asked = admin.describe_topics(TopicCollection([topic]))
-        identity = str(asked[topic].result(_TIMEOUT_S).topic_id)
+        identity = topic_id(bootstrap, topic)
         found = {
             partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), _TIMEOUT_S)
             for partition in range(partitions)

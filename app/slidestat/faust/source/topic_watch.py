@@ -1,0 +1,176 @@
+"""Whether the topics of a worker are still those that it began with.
+
+Clients go by a topic's name. One that is deleted and made anew while they run is read on at the old
+offsets, and written to as if nothing had gone. So a worker asks for the ids of its topics: every
+few seconds, to stop with what has happened and not with what follows from it; and after it has
+fetched records and before anything of them is written, so that none of another topic's is counted.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+from slidestat.kafka.clients import client_config
+from slidestat.kafka.topic_identity import TopicIdentity, identities
+
+_ANSWER_S = 5.0
+_RETRY_S = 1.0
+# A broker may not have heard yet of a topic that was just made: it is asked again for as long.
+_UNKNOWN_S = 10.0
+
+
+class TopicWatch:
+    """The topics of a worker's topologies, which share a source, as they were when it began."""
+
+    def __init__(
+        self, bootstrap: str, topologies: Sequence[Topology | Referee], data_dir: Path
+    ) -> None:
+        """Ask for them; raises SlidestatError for one that is not there, and if no broker
+        answers.
+        """
+        self._admin = AdminClient(client_config(bootstrap))
+        self._data_dir = data_dir
+        self._source = topologies[0].source
+        # By the name of the topology that writes them.
+        self._changelogs = {topology.changelog_topic: topology.name for topology in topologies}
+        self._outputs = {
+            name: topology.name for topology in topologies for name in _outputs(topology)
+        }
+        self._readers = " and ".join(topology.name for topology in topologies)
+        self._names = [self._source, *self._changelogs, *self._outputs]
+        self._began: Mapping[str, TopicIdentity] = {}
+        try:
+            self._began = self._ask(self._names)
+        except KafkaException as error:
+            raise SlidestatError(
+                f"The brokers do not tell of the topics: {error.args[0].str().rstrip('.')}.",
+                "Check that they are up and what this user may read, and start again.",
+            ) from error
+        for name in self._names:
+            if name not in self._began:
+                raise self._other(name, "is not there")
+
+    @property
+    def source_id(self) -> str:
+        """The id of the source, "" where the brokers keep none."""
+        return self._began[self._source].topic_id
+
+    async def confirm_source(self) -> None:
+        """Return when a broker has said, since this was called, that the source is still the same:
+        what was fetched before is then of no other one.
+
+        Costs a millisecond; waits for brokers that do not answer. Raises SlidestatError if the
+        source is another one, or gone.
+        """
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                found = await loop.run_in_executor(None, self._ask, [self._source])
+            except KafkaException:
+                await asyncio.sleep(_RETRY_S)
+                continue
+            fault = self._fault([self._source], found)
+            if fault is not None:
+                raise fault
+            return
+
+    async def confirm(self) -> None:
+        """Raise SlidestatError if one of the topics is another one, or gone, or the source has
+        other partitions; return also if no broker answers.
+        """
+        fault = await asyncio.get_running_loop().run_in_executor(None, self.fault)
+        if fault is not None:
+            raise fault
+
+    def fault(self) -> SlidestatError | None:
+        """What has happened to one of the topics; None for nothing, and if no broker answers."""
+        try:
+            return self._fault(self._names, self._ask(self._names))
+        except KafkaException:
+            return None
+
+    def _ask(self, names: Sequence[str]) -> dict[str, TopicIdentity]:
+        """Which topics go by these names now, without those that are not there for some time."""
+        until = time.monotonic() + _UNKNOWN_S
+        while True:
+            found = identities(self._admin, names, _ANSWER_S)
+            if len(found) == len(names) or time.monotonic() > until:
+                return found
+            time.sleep(_RETRY_S)
+
+    def _fault(
+        self, names: Sequence[str], found: Mapping[str, TopicIdentity]
+    ) -> SlidestatError | None:
+        for name in names:
+            began, now = self._began[name], found.get(name)
+            if now is None:
+                return self._other(name, "was deleted")
+            if now.topic_id != began.topic_id:
+                return self._other(name, "was deleted and made anew")
+            if name == self._source and now.partitions != began.partitions:
+                return more_partitions(name, began.partitions, now.partitions)
+        return None
+
+    def _other(self, name: str, what: str) -> SlidestatError:
+        if name == self._source:
+            return SlidestatError(
+                f"The source {name!r} {what} while this worker read it; of another one nothing was"
+                " counted.",
+                another_source(self._readers),
+            )
+        if name in self._changelogs:
+            return SlidestatError(
+                f"The changelog {name!r} {what} while this worker wrote to it: the states are in"
+                " the workers' own folders alone.",
+                f"Delete these folders ({self._data_dir} is this worker's) and start again: the"
+                " source is read from its first record, and all that it has is counted anew.",
+            )
+        return SlidestatError(
+            f"The topic {name!r} {what} while this worker wrote to it: what it had is gone.",
+            "Start again to go on in a new one; `slidestat replay"
+            f" {self._outputs[name]}` writes again what follows from the source.",
+        )
+
+
+def require_same_source(topic: str, read: str, found: str, topology: str) -> None:
+    """Raise SlidestatError unless the topic of the id `found` is the one, of the id `read`, that a
+    stored state has read; "" is an id that is not known.
+    """
+    if read and found and read != found:
+        raise SlidestatError(
+            f"The source {topic!r} was deleted and made anew since its stored state was written:"
+            f" that is of the topic with the id {read}, and this one has {found}.",
+            another_source(topology),
+        )
+
+
+def more_partitions(topic: str, before: int, now: int) -> SlidestatError:
+    """What to say of a source whose partitions have become more."""
+    return SlidestatError(
+        f"The source {topic!r} had {before} partitions when this worker began, and has {now}: keys"
+        " have moved away from their states.",
+        "Give the topology another name, to count from the start of its source.",
+    )
+
+
+def another_source(topology: str) -> str:
+    """What to do where a state is of another source topic than there is."""
+    return (
+        f"To count the new topic from its start, stop all workers and run `slidestat replay"
+        f" {topology}`, which forgets the states of the old one and writes over what windows of the"
+        " same keys and times came to; to keep both, give the topology another name."
+    )
+
+
+def _outputs(topology: Topology | Referee) -> list[str]:
+    names = [topology.output_topic, topology.dead_letter_topic, topology.late_topic]
+    if isinstance(topology, Topology) and topology.publish:
+        names.append(topology.synopsis_topic)
+    return names

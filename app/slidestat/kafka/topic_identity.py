@@ -1,0 +1,67 @@
+"""Topics by their ids (KIP-516): one that is deleted and made anew has another, under the same
+name.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from slidestat.errors import SlidestatError
+from slidestat.kafka.clients import client_config
+
+# What a broker tells that keeps no ids, as those before Kafka 2.8.
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class TopicIdentity:
+    """Which topic goes by a name. `topic_id` is "" where the brokers keep none."""
+
+    topic_id: str
+    partitions: int
+
+
+def identities(
+    admin: AdminClient, names: Iterable[str], timeout_s: float
+) -> dict[str, TopicIdentity]:
+    """Which topics go by these names; those that are not there are left out.
+
+    A request to one broker, under a millisecond. Raises KafkaException where none answers.
+    """
+    found = {}
+    asked = admin.describe_topics(TopicCollection(list(names)), request_timeout=timeout_s)
+    for name, answer in asked.items():
+        try:
+            topic = answer.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+        else:
+            topic_id = str(topic.topic_id)
+            found[name] = TopicIdentity(
+                "" if topic_id == _NO_ID else topic_id, len(topic.partitions)
+            )
+    return found
+
+
+def topic_id(bootstrap: str, topic: str) -> str:
+    """The id of a topic, "" where the brokers keep none; raises SlidestatError if it is not there,
+    or no broker answers.
+    """
+    admin = AdminClient(client_config(bootstrap))
+    try:
+        found = identities(admin, [topic], _TIMEOUT_S)
+    except KafkaException as error:
+        raise SlidestatError(
+            f"The brokers do not tell which topic {topic!r} is: {error.args[0].str().rstrip('.')}.",
+            "Check that they are up and what this user may read, and try again.",
+        ) from error
+    if topic not in found:
+        raise SlidestatError(
+            f"There is no topic {topic!r} on {bootstrap}.",
+            "It was deleted a moment ago: try again.",
+        )
+    return found[topic].topic_id
