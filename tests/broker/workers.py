@@ -22,6 +22,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
+from msgspec.structs import astuple
 
 from slidestat.declare.forms.files import load_topology
 from slidestat.declare.topology import Topology
@@ -64,7 +65,13 @@ class Worker:
     context is left.
     """
 
-    def __init__(self, topology: Path | Sequence[str], data_dir: Path, bootstrap: str) -> None:
+    def __init__(
+        self,
+        topology: Path | Sequence[str],
+        data_dir: Path,
+        bootstrap: str,
+        options: Sequence[str] = (),
+    ) -> None:
         declared = [str(topology)] if isinstance(topology, Path) else topology
         data_dir.parent.mkdir(parents=True, exist_ok=True)
         self.data_dir = data_dir
@@ -76,6 +83,7 @@ class Worker:
                     *(sys.executable, "-m", "slidestat", "run", *declared),
                     *("--data-dir", str(data_dir)),
                     *("--bootstrap", bootstrap),
+                    *options,
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=said,
@@ -158,9 +166,9 @@ class Stage:
     def data_dir(self, worker: str = "a") -> Path:
         return self._folder / self.name / worker
 
-    def worker(self, name: str = "a", data_dir: Path | None = None) -> Worker:
+    def worker(self, name: str = "a", data_dir: Path | None = None, *options: str) -> Worker:
         """A worker just started; one of the same name goes on in the same folder."""
-        return Worker(self.file, data_dir or self.data_dir(name), self.bootstrap)
+        return Worker(self.file, data_dir or self.data_dir(name), self.bootstrap, options)
 
     def drain(self, name: str = "a") -> Worker:
         """Run a worker until all that can be is committed, then stop it; the worker, ended."""
@@ -217,13 +225,8 @@ class Stage:
 
     def counters(self) -> Counters:
         """Records read and what became of them, over all partitions."""
-        counters = [checkpoint.counters for checkpoint in self.checkpoints().values()]
-        return Counters(
-            sum(c.read for c in counters),
-            sum(c.counted for c in counters),
-            sum(c.dead for c in counters),
-            sum(c.late for c in counters),
-        )
+        counters = [astuple(checkpoint.counters) for checkpoint in self.checkpoints().values()]
+        return Counters(*map(sum, zip(*counters, strict=True)))
 
     def await_settled(self, workers: Sequence[Worker] = (), timeout_s: float = DRAIN_S) -> None:
         """Return once as much is committed as an undisturbed worker would commit: everything but

@@ -4,13 +4,14 @@ A broker cannot be made to show this fault at will, so batches and offsets are m
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
 import pytest
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoint import Checkpoint, encode_checkpoint
+from slidestat.engine.checkpoint import Checkpoint, Counters, decode_checkpoint, encode_checkpoint
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.faust.pipeline import Pipeline, flush_all
@@ -25,8 +26,11 @@ TOPOLOGY = Topology(name="order", source="events", span="1h", every="1h")
 class Offsets:
     """A consumer's knowledge: the first record that the broker has, and where the last one ends."""
 
-    def __init__(self, earliest: int = 0, end: int | None = None) -> None:
-        self._earliest = earliest
+    def __init__(
+        self, earliest: int = 0, end: int | None = None, jumps: Sequence[int] = ()
+    ) -> None:
+        self._jumps = list(jumps)
+        self._earliest = max(earliest, *jumps, 0)
         self._end = end
         self.on_earliest = lambda: None
 
@@ -40,6 +44,9 @@ class Offsets:
 
     async def confirm_source(self) -> None:
         return None
+
+    def jumped_to(self, _partition: int, _offset: int) -> int | None:
+        return self._jumps.pop(0) if self._jumps else None
 
     async def earliest(self, _partition: int) -> int:
         self.on_earliest()
@@ -73,10 +80,13 @@ class Outputs:
         raise KeyboardInterrupt
 
 
-def pipeline(next_offset: int = 0, offsets: Offsets | None = None) -> Pipeline:
+def pipeline(
+    next_offset: int = 0, offsets: Offsets | None = None, *, allow_loss: bool = False
+) -> Pipeline:
     """One whose state has read up to `next_offset`."""
     table, outputs = cast(StateTable, Table(next_offset)), cast(BulkProducer, Outputs())
-    return Pipeline(TOPOLOGY, table, outputs, offsets or Offsets(), Progress("order"))
+    offsets, told = offsets or Offsets(), Progress("order")
+    return Pipeline(TOPOLOGY, table, outputs, offsets, told, allow_loss=allow_loss)
 
 
 def batch(start: int, first: int, last: int) -> RecordBatch:
@@ -126,10 +136,30 @@ def test_a_topic_that_was_made_anew_stops_the_worker() -> None:
         take(one, batch(0, 0, 4))
 
 
-def test_what_the_broker_has_deleted_is_not_waited_for() -> None:
-    """Behind its retention a worker goes on with the first record that there is."""
-    assert take(pipeline(0, Offsets(earliest=40)), batch(40, 40, 44)) == [True]
-    assert take(pipeline(5, Offsets(earliest=40)), batch(40, 41, 44)) == [True]
+def test_a_partition_that_was_never_read_begins_with_what_there_is() -> None:
+    """What the broker had deleted by then is no loss; what it deletes from then on is."""
+    one = pipeline(0, Offsets(earliest=50))
+    assert take(one, batch(40, 40, 44)) == [True]
+    with pytest.raises(SlidestatError, match="Records 45 to 49 of 'events' partition 0 are gone"):
+        take(one, batch(50, 50, 54))
+    waiting = pipeline(0, Offsets(earliest=40, jumps=[40, 60]))
+    waiting.open([0])
+    asyncio.run(waiting.look_for_losses())
+    with pytest.raises(SlidestatError, match="Records 40 to 59"):
+        asyncio.run(waiting.look_for_losses())
+
+
+def test_what_was_deleted_before_it_was_read_stops_a_worker_or_is_counted() -> None:
+    """As the worker was told; with --allow-loss it goes on with the first record that there is."""
+    with pytest.raises(SlidestatError, match="Records 5 to 39") as caught:
+        take(pipeline(5, Offsets(earliest=40)), batch(40, 41, 44))
+    assert "--allow-loss" in caught.value.advice
+    one = pipeline(5, Offsets(earliest=40), allow_loss=True)
+    assert take(one, batch(40, 41, 44)) == [True]
+    (snapshot,) = one.snapshots().values()
+    checkpoint = decode_checkpoint(snapshot.checkpoint, TOPOLOGY.state_meaning)
+    assert checkpoint.counters == Counters(read=4, counted=4, lost=35)
+    assert checkpoint.next_offset == 45
 
 
 def test_a_batch_of_a_partition_given_up_meanwhile_is_left_alone() -> None:

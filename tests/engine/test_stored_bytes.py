@@ -5,6 +5,7 @@ from hypothesis import given, strategies as st
 
 from slidestat.engine.checkpoint import Checkpoint, Counters, decode_checkpoint, encode_checkpoint
 from slidestat.engine.keys.key_state import KeyState, decode_key_state, encode_key_state, read_clock
+from slidestat.engine.loss import Loss
 from slidestat.errors import SlidestatError
 from tests.engine.cases import laws
 
@@ -24,9 +25,10 @@ CHECKPOINTS = st.builds(
     Checkpoint,
     COUNT,
     INT64,
-    st.builds(Counters, COUNT, COUNT, COUNT, COUNT),
+    st.builds(Counters, COUNT, COUNT, COUNT, COUNT, COUNT.filter(bool)),
     st.text(max_size=22),
-)
+    st.none() | st.builds(Loss, COUNT, INT64, INT64, st.booleans()),
+) | st.builds(Checkpoint, COUNT, INT64, st.builds(Counters, COUNT, COUNT, COUNT, COUNT))
 
 
 @laws

@@ -13,6 +13,7 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoint import Checkpoint, Counters, decode_checkpoint, encode_checkpoint
 from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.keys.key_state import KeyState, decode_key_state, encode_key_state
+from slidestat.engine.loss import Loss
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
@@ -54,6 +55,14 @@ MEANING = {"name": "frozen", "span": "600000 ms"}
 CHECKPOINTS = {
     "checkpoint-1/new": Checkpoint(0),
     "checkpoint-1/counted": Checkpoint(2**40, NOON, Counters(10, 7, 2, 1)),
+    "checkpoint-2/of-a-topic": Checkpoint(7, NOON, Counters(7, 7), "k7jLpHrTQXq0N2hs5FvB8g"),
+    "checkpoint-2/lost": Checkpoint(
+        2**40,
+        NOON,
+        Counters(10, 7, 2, 1, 30),
+        "k7jLpHrTQXq0N2hs5FvB8g",
+        Loss(30, NOON - 9, NOON + 9, is_open=False),
+    ),
 }
 
 
@@ -128,7 +137,9 @@ def test_frozen_key_states_are_read_and_written(name: str) -> None:
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
 def test_frozen_checkpoints_are_read_and_written(name: str) -> None:
-    """A partition's position, its largest time and its counters."""
+    """A partition's position, its largest time and its counters; of version 2 also its topic, and
+    what was lost.
+    """
     stored = (FROZEN / f"{name}.bin").read_bytes()
     assert decode_checkpoint(stored, MEANING) == CHECKPOINTS[name]
     assert encode_checkpoint(CHECKPOINTS[name], MEANING) == stored

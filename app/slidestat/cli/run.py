@@ -123,6 +123,14 @@ def run(
         LogForm,
         typer.Option(help="Lines for a person, or an event a line with its topic and offset."),
     ] = LogForm.TEXT,
+    allow_loss: Annotated[
+        bool,
+        typer.Option(
+            "--allow-loss",
+            help="Go on where the source has lost records before they were read: they are counted, "
+            "and statistics that may lack them say so.",
+        ),
+    ] = False,
     registry: Registry = "",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -173,4 +181,13 @@ def run(
     else:
         declared = [load_declaration(topology) for topology in topologies]
     with telling(log):
-        start_worker(declared, bootstrap, data_dir, registry, web_host, web_port, log=log)
+        start_worker(
+            declared,
+            bootstrap,
+            data_dir,
+            registry,
+            web_host,
+            web_port,
+            log=log,
+            allow_loss=allow_loss,
+        )

@@ -32,13 +32,16 @@ def start_worker(
     web_port: int | None = None,
     extent: Extent = WHOLE,
     log: LogForm = LogForm.TEXT,
+    *,
+    allow_loss: bool = False,
 ) -> None:
     """Run a worker of `topologies`, which share a group and a source, until SIGINT or SIGTERM.
 
     The source topic must exist; the topics that are written are made with its partition count.
     `data_dir` None takes a folder of the user's that no other worker holds; `registry` is the
     schema registry of an output in Avro; `web_port` None the first port that is free from 6066 on.
-    With an `extent` that ends, the worker ends there by itself.
+    With an `extent` that ends, the worker ends there by itself; with `allow_loss` it goes on
+    without records that are gone before they were read, and counts them.
     Raises SlidestatError for what the user can mend, such as a source that is not partitioned by
     the key.
     """
@@ -91,4 +94,5 @@ def start_worker(
                 log,
                 letter_bytes,
                 key_watch,
+                allow_loss=allow_loss,
             )

@@ -6,17 +6,18 @@ at the position from which it goes on. It is written after the states and record
 before that position: when reading starts further back, because the commit that should have followed
 did not happen, what lies between is settled and is passed over.
 
-An offset is one of a topic, which its id tells from another of the same name (version 2; a
-checkpoint without an id is written as version 1, and read).
+An offset is one of a topic, which its id tells from another of the same name. Ids and lost records
+came with version 2; what has neither is written as version 1, which is read for ever.
 """
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
+from slidestat.engine.loss import Loss
 from slidestat.errors import SlidestatError
 
 _VERSION = 2
-_WITHOUT_ID = 1
+_WITHOUT_ID_OR_LOSS = 1
 
 # Of a partition's checkpoint, in its table and its changelog.
 CHECKPOINT_KEY = b"p"
@@ -29,25 +30,29 @@ BEING_RESET = {"reset": "under way"}
 
 
 class Counters(msgspec.Struct, frozen=True, array_like=True):
-    """Records read and what became of them; read = counted + dead + late."""
+    """Records read and what became of them, read = counted + dead + late; and those that were gone
+    before they were read.
+    """
 
     read: int = 0
     counted: int = 0
     dead: int = 0
     late: int = 0
+    lost: int = 0
 
 
 class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
     """A partition just before the record at `next_offset`.
 
-    Every record before it is settled: in its key's state, a dead letter, or late. `topic_id` is
-    that of the source, "" where it is not known.
+    Every record before it is settled: in its key's state, a dead letter, late, or lost. `topic_id`
+    is that of the source, "" where it is not known; `loss` the newest that windows may lack.
     """
 
     next_offset: int
     max_time: int = NO_TIME
     counters: Counters = Counters()
     topic_id: str = ""
+    loss: Loss | None = None
 
 
 def claims(checkpoint: Checkpoint, topic_id: str) -> bool:
@@ -76,10 +81,11 @@ _decoder = msgspec.msgpack.Decoder(_Stored)
 
 def encode_checkpoint(checkpoint: Checkpoint, meaning: dict[str, str]) -> bytes:
     """The bytes that the table and the changelog keep; `meaning` is a topology's `state_label`."""
-    if checkpoint.topic_id:
+    if checkpoint.topic_id or checkpoint.counters.lost:
         return msgspec.msgpack.encode(_Stored(_VERSION, checkpoint, meaning))
-    position = (checkpoint.next_offset, checkpoint.max_time, checkpoint.counters)
-    return msgspec.msgpack.encode((_WITHOUT_ID, position, meaning))
+    counters = astuple(checkpoint.counters)[:-1]
+    position = (checkpoint.next_offset, checkpoint.max_time, counters)
+    return msgspec.msgpack.encode((_WITHOUT_ID_OR_LOSS, position, meaning))
 
 
 def stored_meaning(stored: bytes) -> dict[str, str]:

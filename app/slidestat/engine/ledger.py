@@ -13,8 +13,11 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from slidestat.engine.checkpoint import Checkpoint, Counters
+from slidestat.engine.loss import Loss
 
 COUNTED, DEAD, LATE = 0, 1, 2
+# Not a record, but the place of those that are gone.
+_LOST = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,9 @@ class _Entry:
     offsets: npt.NDArray[np.int64]
     max_times: npt.NDArray[np.int64]
     outcomes: npt.NDArray[np.uint8]
+    loss: Loss | None
+    # Of records before the first one here.
+    lost: int = 0
 
 
 class Ledger:
@@ -36,9 +42,17 @@ class Ledger:
         offsets: npt.NDArray[np.int64],
         max_times: npt.NDArray[np.int64],
         outcomes: npt.NDArray[np.uint8],
+        loss: Loss | None = None,
     ) -> None:
-        """Note a batch: each record's offset, the largest time up to it, what became of it."""
-        self._entries.append(_Entry(offsets, max_times, outcomes))
+        """Note a batch: each record's offset, the largest time up to it, what became of it; and the
+        newest loss before it.
+        """
+        self._entries.append(_Entry(offsets, max_times, outcomes, loss))
+
+    def lose(self, next_offset: int, max_time: int, loss: Loss, lost: int) -> None:
+        """Note that the records up to `next_offset`, `lost` of them, are gone."""
+        offsets, max_times = np.array([next_offset - 1]), np.array([max_time])
+        self._entries.append(_Entry(offsets, max_times, np.array([_LOST], np.uint8), loss, lost))
 
     def settle(self, next_offset: int) -> Checkpoint:
         """The checkpoint just before `next_offset`, which may not lie before the last one."""
@@ -49,7 +63,10 @@ class Ledger:
                 self._fold(entry, settled)
             if settled < len(entry.offsets):
                 self._entries[0] = _Entry(
-                    entry.offsets[settled:], entry.max_times[settled:], entry.outcomes[settled:]
+                    entry.offsets[settled:],
+                    entry.max_times[settled:],
+                    entry.outcomes[settled:],
+                    entry.loss,
                 )
                 break
             self._entries.popleft()
@@ -57,16 +74,18 @@ class Ledger:
         return self._checkpoint
 
     def _fold(self, entry: _Entry, settled: int) -> None:
-        counted, dead, late = np.bincount(entry.outcomes[:settled], minlength=3).tolist()
+        counted, dead, late, gone = np.bincount(entry.outcomes[:settled], minlength=4).tolist()
         before = self._checkpoint.counters
         self._checkpoint = replace(
             self._checkpoint,
             next_offset=int(entry.offsets[settled - 1]) + 1,
             max_time=int(entry.max_times[settled - 1]),
             counters=Counters(
-                before.read + settled,
+                before.read + settled - gone,
                 before.counted + counted,
                 before.dead + dead,
                 before.late + late,
+                before.lost + entry.lost,
             ),
+            loss=entry.loss,
         )

@@ -19,7 +19,7 @@ acknowledged before that state was written.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import islice
@@ -52,6 +52,7 @@ from slidestat.engine.keys.key_sample import KeySample
 from slidestat.engine.keys.key_state import KeyState, encode_key_state, read_clock
 from slidestat.engine.keys.key_timers import DueSlice, KeyTimers, Place, due_slices
 from slidestat.engine.ledger import COUNTED, DEAD, LATE, Ledger
+from slidestat.engine.loss import Loss, joined
 from slidestat.engine.partition_work import PartitionWork
 from slidestat.engine.publishing import Clock, Publication, Publisher
 from slidestat.engine.quota import Quota
@@ -157,6 +158,8 @@ class PartitionProcessor:
         self._next_offset = self._checkpoint.next_offset
         self._max_time = self._checkpoint.max_time
         self._ledger = Ledger(self._checkpoint)
+        # The newest records that were gone before they were read.
+        self._loss = self._checkpoint.loss
         self._waiting = ReorderBuffer(self._columns)
         self._quota = Quota(topology)
         # What keys have used of their quotas, where the batch in hand has changed it.
@@ -181,6 +184,11 @@ class PartitionProcessor:
     def next_offset(self) -> int:
         """The first offset not yet read."""
         return self._next_offset
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything was ever read."""
+        return self._has_checkpoint or self._next_offset > 0
 
     @property
     def watermark(self) -> int:
@@ -257,7 +265,8 @@ class PartitionProcessor:
             effects.dead_letters.sort(key=attrgetter("offset"))
             outcomes[full] = DEAD
             events = events.take(np.delete(np.arange(len(events)), refused))
-        self._ledger.append(batch.offsets, max_times, outcomes)
+        self._loss = self._after_loss(times, batch.timestamps)
+        self._ledger.append(batch.offsets, max_times, outcomes, self._loss)
 
         self._looked_ahead = self._published_ahead = NO_TIME
         before = self.watermark
@@ -274,6 +283,28 @@ class PartitionProcessor:
             )
         yield effects
         yield from map(Effects, self._emit_due(touched, batch.offsets, watermarks))
+
+    def lose(self, first_offset: int, next_offset: int) -> None:
+        """Go on at `next_offset`: the records from `first_offset` up to it are gone. Windows that
+        may lack them say so.
+        """
+        records = next_offset - first_offset
+        first = max(self.watermark, self._times.earliest)
+        span = self._span.length if self._forgets_keys else None
+        self._loss = joined(self._loss, records, first, self.watermark, span)
+        self._ledger.lose(next_offset, self._max_time, self._loss, records)
+        self._next_offset = next_offset
+
+    def _after_loss(self, times: Int64s, timestamps: Sequence[int]) -> Loss | None:
+        """The newest loss, closed by the first of the records that is on time, if one is."""
+        if self._loss is None or not self._loss.is_open:
+            return self._loss
+        on_time = np.flatnonzero(times >= max(self.watermark, self._times.earliest))
+        if not len(on_time):
+            return self._loss
+        row = int(on_time[0])
+        latest = 0 if self._times.is_sequence else timestamps[row] + self._ahead
+        return self._loss.closed(max(latest, int(times[row]), self._max_time) + self._lateness)
 
     def _charge(self, events: Events, watermark: int) -> Int64s:
         """Charge new events on time to their keys' quotas; the rows of those that are refused."""
@@ -325,7 +356,9 @@ class PartitionProcessor:
 
     def view(self) -> PartitionView:
         """Its keys, for questions."""
-        return PartitionView(self._partition, self.watermark, self._next_offset, self._cache)
+        return PartitionView(
+            self._partition, self.watermark, self._next_offset, self._cache, self._loss
+        )
 
     def snapshot(self) -> Snapshot | None:
         """What changed since the last snapshot, or None; it must be made durable before the next
@@ -707,7 +740,13 @@ class PartitionProcessor:
         names = [keys[group] for group in groups[order].tolist()]
         ticks = ticks[order]
         records = self._encoder.encode(
-            answered, order, names, ticks, source_offsets[order], provisional=self._is_trial
+            answered,
+            order,
+            names,
+            ticks,
+            source_offsets[order],
+            provisional=self._is_trial,
+            loss=self._loss,
         )
         return list(zip(zip(ticks.tolist(), names, strict=True), records, strict=True))
 

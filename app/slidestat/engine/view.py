@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from slidestat.engine.keys.key_cache import KeyCache
 from slidestat.engine.keys.key_state import KeyState, decode_key_state
+from slidestat.engine.loss import Loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,7 @@ class PartitionView:
     watermark: int
     next_offset: int
     cache: KeyCache
+    loss: Loss | None = None
 
     @property
     def keys_held(self) -> int | None:

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import faust
@@ -58,6 +59,9 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._reached: dict[TP, _Reached] = {}
+        # Where partitions were put by a seek, or for want of what they would have read on with;
+        # until a record comes.
+        self._jumps: dict[TP, int] = {}
 
     def _create_worker_consumer(self, transport: Transport) -> AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)
@@ -109,6 +113,11 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
     ) -> Mapping[TP, list[Any]]:
         batch_topics = self.consumer.app.batch_topics
         before = _positions(consumer)
+        self._note_jumps(consumer)
+        for tp, position in before.items():
+            reached = self._reached.get(tp)
+            if tp.topic in batch_topics and (reached is None or reached.position != position):
+                self._jumps[tp] = position
         for tp, fetched in consumer._fetcher._records.items():
             # What comes while this call waits is not seen here and arrives as ConsumerRecords:
             # the attributes that are read are the same.
@@ -120,21 +129,40 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         )
         after = _positions(consumer)
         delivered = dict(fetched_records)
-        for tp, position in before.items():
+        for tp in before.keys() | delivered.keys():
             if tp.topic not in batch_topics:
                 continue
             # A fetch goes on behind transaction markers and what else holds no records; nothing
-            # lies between there and the end of the last batch.
+            # lies between there and the end of the last batch, unless it jumped.
             reached = self._reached.get(tp)
-            end = reached.end if reached and reached.position == position else position
+            end = reached.end if reached else 0
             if tp in delivered:
-                delivered[tp] = [_as_batch(tp, delivered[tp], end)]
+                start = self._jumps.pop(tp, end)
+                delivered[tp] = [_as_batch(tp, delivered[tp], start)]
                 end = int(delivered[tp][0].offsets[-1]) + 1
-            self._reached[tp] = _Reached(after.get(tp, position), end)
-        for tp, records in delivered.items():
-            if tp.topic in batch_topics and tp not in before:
-                delivered[tp] = [_as_batch(tp, records, 0)]
+            if tp in after:
+                self._reached[tp] = _Reached(after[tp], end)
         return delivered
+
+    def _note_jumps(self, consumer: AIOKafkaConsumer) -> None:
+        """Have the states of partitions tell when they are put elsewhere while a fetch waits."""
+        assignment = consumer._subscription.subscription.assignment
+        for tp in assignment.tps if assignment else ():
+            state = assignment.state_value(tp)
+            if tp.topic in self.consumer.app.batch_topics and "reset_to" not in vars(state):
+                state.reset_to = partial(self._jump, tp, state.reset_to)
+                state.seek = partial(self._jump, tp, state.seek)
+
+    def _jump(self, tp: TP, put: Callable[[int], None], position: int) -> None:
+        self._jumps[tp] = position
+        put(position)
+
+    def jumped_to(self, tp: TP, offset: int) -> int | None:
+        """Where a partition was put, if no record has come from there, and none was fetched from
+        `offset` on.
+        """
+        reached = self._reached.get(tp)
+        return None if reached and reached.end > offset else self._jumps.get(tp)
 
 
 class _Reached(NamedTuple):
@@ -192,6 +220,12 @@ class BatchConsumer(Consumer):
                 await self.perform_seek()  # a rebalance overtook the fetch: read it again
             return others
         return fetched
+
+    def jumped_to(self, tp: TP, offset: int) -> int | None:
+        """Where a partition is read on, if that is not where it was left; None if records from
+        `offset` on are on their way, or some have come since.
+        """
+        return cast(BatchConsumerThread, self._thread).jumped_to(tp, offset)
 
     def is_end(self, tp: TP, offset: int) -> bool:
         """Whether nothing that comes from `offset` on is known or on its way, and a fetch of a

@@ -27,6 +27,7 @@ from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.faust.progress import Progress
 from slidestat.faust.source.commit_notes import NOTED_KEYS, read_note
+from slidestat.faust.source.lost_records import LostRange, refusal, tell_lost
 from slidestat.faust.source.topic_watch import another_source, require_same_source
 from slidestat.faust.table import StateTable, TablePartition
 from slidestat.kafka.letter_record import LETTER_BYTES, letter_record
@@ -57,6 +58,11 @@ class SourceOffsets(Protocol):
     def is_end(self, partition: int, offset: int) -> bool:
         """Whether there is nothing from `offset` on, as a fetch of a moment ago has seen."""
 
+    def jumped_to(self, partition: int, offset: int) -> int | None:
+        """Where the next record will be looked for, if none has come from there, and none from
+        `offset` on is on its way; None if one is, or will be.
+        """
+
     async def earliest(self, partition: int) -> int:
         """The offset of the first record that the broker still has."""
 
@@ -75,8 +81,14 @@ class Pipeline:
         silent_until: Mapping[int, int] | None = None,
         partitions: int = 1,
         letter_bytes: int = LETTER_BYTES,
+        *,
+        allow_loss: bool = False,
     ) -> None:
+        """With `allow_loss`, records that are gone before they were read are counted, and stop
+        nothing.
+        """
         self._topology = topology
+        self._allow_loss = allow_loss
         self._letter_bytes = letter_bytes
         self._codec = codec or JsonCodec()
         self._table = table
@@ -92,6 +104,8 @@ class Pipeline:
         self._processors: dict[int, PartitionProcessor | RefereeProcessor] = {}
         self._stores: dict[int, TablePartition] = {}
         self._arrived: dict[int, float] = {}
+        # Where partitions were taken up of which nothing was ever read.
+        self._begins: dict[int, int] = {}
 
     def needed_offset(self, partition: int) -> int:
         """From where a partition must be read for the state that is stored here.
@@ -108,16 +122,13 @@ class Pipeline:
     async def check_order(self, batch: RecordBatch) -> bool:
         """Whether `batch` is to be processed; False if its partition was given up meanwhile.
 
-        Raises SlidestatError if records before it were not delivered, or it is of a topic that was
-        made anew. Faust drops what it has fetched when a rebalance comes, and reads it again;
-        should that ever go wrong, a worker that stops goes on from where its state ends, and one
-        that did not notice would lose events.
+        Raises SlidestatError if records before it were not delivered or are gone, unless that is
+        allowed, or it is of a topic that was made anew. Faust drops what it has fetched when a
+        rebalance comes, and reads it again; should that ever go wrong, a worker that stops goes on
+        from where its state ends, and one that did not notice would lose events.
         """
-        processor = self._processors.get(batch.partition)
-        if processor is not None:
-            expected = processor.next_offset
-        else:
-            expected = self.needed_offset(batch.partition)
+        self.open([batch.partition])
+        expected = self._expected(batch.partition, batch.start_offset)
         end = self._offsets.end(batch.partition)
         if end is not None and expected > end:
             # Brokers that tell topics apart by ids have said so before.
@@ -132,13 +143,52 @@ class Pipeline:
         earliest = await self._offsets.earliest(batch.partition)
         if processors is not self._processors:
             return False
-        if batch.start_offset > earliest:  # else the broker has deleted what lies between
+        if batch.start_offset > earliest:
             raise SlidestatError(
                 f"Records {expected} to {batch.start_offset - 1} of {batch.topic!r} partition"
                 f" {batch.partition} were not delivered.",
                 "Start the worker again: it reads them from where its state ends.",
             )
+        self._lose(batch.partition, expected, batch.start_offset)
         return True
+
+    async def look_for_losses(self) -> None:
+        """Find what was deleted before it was read where no record has come since.
+
+        Raises SlidestatError for it, unless it is allowed.
+        """
+        processors = self._processors
+        for partition, processor in tuple(processors.items()):
+            jump = self._offsets.jumped_to(partition, processor.next_offset)
+            if jump is None:
+                continue
+            expected = self._expected(partition, jump)
+            if jump <= expected:
+                continue
+            earliest = await self._offsets.earliest(partition)
+            if processors is not self._processors:
+                return
+            # Else it was sought there, and the first batch will say what is missing.
+            if jump <= earliest:
+                self._lose(partition, expected, jump)
+
+    def _expected(self, partition: int, begin: int) -> int:
+        """The first offset not yet read; of a partition of which nothing was, where it was taken
+        up: at `begin`, unless that was said before.
+        """
+        processor = self._processors[partition]
+        if processor.has_begun:
+            return processor.next_offset
+        return self._begins.setdefault(partition, begin)
+
+    def _lose(self, partition: int, first: int, end: int) -> None:
+        lost = LostRange(self._topology.source, partition, first, end)
+        processor = self._processors[partition]
+        can_say_so = isinstance(self._topology, Topology) and not self._topology.publish
+        if not (self._allow_loss and can_say_so and isinstance(processor, PartitionProcessor)):
+            raise refusal(lost, self._topology)
+        tell_lost(lost, self._topology.name)
+        processor.lose(first, end)
 
     async def process(self, batch: RecordBatch) -> bool:
         """Absorb a batch and queue what it leads to, slice by slice; False if the partition was
@@ -311,6 +361,7 @@ class Pipeline:
             counters.counted,
             counters.dead,
             counters.late,
+            counters.lost,
             self.observed.partition(partition).emissions,
             view.keys_held,
             table.size(),
@@ -322,7 +373,7 @@ class Pipeline:
 
     def forget(self) -> None:
         """Drop what is in memory: partitions may move, and will be read again where they go."""
-        self._processors, self._stores = {}, {}
+        self._processors, self._stores, self._begins = {}, {}, {}
         if isinstance(self._topology, Topology):
             self._shared_keys.forget()
 

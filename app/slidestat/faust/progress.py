@@ -57,10 +57,11 @@ class Progress:
         newest = "none"
         if max_time != NO_TIME:
             newest = _moment(max_time)
+        lost = f", {counters.lost:,} lost" if counters.lost else ""
         self._say(
             "progress",
             f"{counters.read:,} records read of its partitions, {rate:,.0f}/s now;"
-            f" {counters.counted:,} counted, {counters.dead:,} dead, {counters.late:,} late;"
+            f" {counters.counted:,} counted, {counters.dead:,} dead, {counters.late:,} late{lost};"
             f" newest event {newest}",
             records_per_second=round(rate),
             newest_event_ms=None if max_time == NO_TIME else max_time,

@@ -50,6 +50,7 @@ _COMMIT_INTERVAL_S = 1.0
 _IDLE_CHECK_S = 1.0
 _END_CHECK_S = 0.5
 _KEY_CHECK_S = 1.0
+_LOSS_CHECK_S = 1.0
 # A killed worker's partitions stand still for as long, also when it is started again at once;
 # Faust would have them wait for a minute.
 _SESSION_TIMEOUT_S = 10.0
@@ -87,13 +88,16 @@ def create_app(
     extent: Extent = WHOLE,
     letter_bytes: int = LETTER_BYTES,
     key_watch: KeyWatch | None = None,
+    *,
+    allow_loss: bool = False,
 ) -> BatchApp:
     """The Faust app of topologies that share a group and a source of `partitions` partitions.
 
     The source is consumed once. What is committed is what all of them have made durable; one that
     is further on passes over what it has seen. `extent` limits what is read and emitted,
     `letter_bytes` what a letter has of a record. A `key_watch` looks for keys that lie in several
-    partitions.
+    partitions. With `allow_loss` records that are gone before they were read are counted as lost;
+    else they stop it.
     """
     require_one_worker(topologies)
     source_topic = topologies[0].source
@@ -139,6 +143,7 @@ def create_app(
             extent.silent_until,
             partitions,
             letter_bytes,
+            allow_loss=allow_loss,
         )
         for topology, table in zip(topologies, tables, strict=True)
     ]
@@ -282,6 +287,15 @@ def create_app(
                     pipeline.learn_keys(notes)
             except SlidestatError as error:
                 await crash(error)
+    @app.timer(_LOSS_CHECK_S)  # type: ignore[untyped-decorator]  # Faust's own
+    async def look_for_losses() -> None:
+        async with sending:
+            try:
+                for pipeline in pipelines:
+                    await pipeline.look_for_losses()
+            except SlidestatError as error:
+                await crash(error)
+                raise
 
     if any(topology.idle_ms for topology in topologies):
 
@@ -360,6 +374,10 @@ class _ConsumerOffsets:
         consumer = cast(BatchConsumer, self._app.consumer)
         return consumer.is_end(TP(self._topic, partition), offset)
 
+    def jumped_to(self, partition: int, offset: int) -> int | None:
+        consumer = cast(BatchConsumer, self._app.consumer)
+        return consumer.jumped_to(TP(self._topic, partition), offset)
+
     async def earliest(self, partition: int) -> int:
         tp = TopicPartition(self._topic, partition)
         return (await self._app.consumer.earliest_offsets(tp))[tp]
@@ -376,6 +394,8 @@ def run_worker(
     log: LogForm = LogForm.TEXT,
     letter_bytes: int = LETTER_BYTES,
     key_watch: KeyWatch | None = None,
+    *,
+    allow_loss: bool = False,
 ) -> None:
     """Run a worker until SIGINT or SIGTERM, or to the end of `extent`; then flush, commit and leave
     the group.
@@ -394,6 +414,7 @@ def run_worker(
         extent,
         letter_bytes,
         key_watch,
+        allow_loss=allow_loss,
     )
     # The terminal shows what we tell; what Faust has to say is for whoever looks into it.
     is_json = log is LogForm.JSON

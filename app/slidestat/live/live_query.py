@@ -22,6 +22,7 @@ from slidestat.engine.emissions.emission import FigureTable
 from slidestat.engine.keys.key_cache import KeyCache, PartitionStore
 from slidestat.engine.view import PartitionView
 from slidestat.errors import SlidestatError
+from slidestat.schemas.emission import LostRecords
 from slidestat.schemas.query import KeyAnswer
 from slidestat.synopses.core.errors import SynopsisError
 
@@ -40,7 +41,8 @@ def stored_view(topology: Topology, partition: int, store: PartitionStore) -> Pa
     """
     checkpoint = decode_checkpoint(store.checkpoint(), topology.state_meaning)
     watermark = checkpoint.max_time - topology.lateness_ms
-    return PartitionView(partition, watermark, checkpoint.next_offset, KeyCache(store, 0))
+    offset, cache = checkpoint.next_offset, KeyCache(store, 0)
+    return PartitionView(partition, watermark, offset, cache, checkpoint.loss)
 
 
 class Asked(NamedTuple):
@@ -151,7 +153,15 @@ class LiveQuery:
             *(topology.name, key, end, figures),
             *(topology.source, view.partition, view.next_offset),
             where=self._where,
+            lost=self._lost(view, end),
         )
+
+    def _lost(self, view: PartitionView, end: int) -> LostRecords | None:
+        if view.loss is None:
+            return None
+        longest = int(max(self._windows)) if self._topology.forgets_keys else None
+        concerned = view.loss.concerns(np.array([end]), longest)
+        return view.loss.told() if concerned[0] else None
 
 
 def _known(names: Sequence[str], labels: Sequence[str]) -> Sequence[str]:

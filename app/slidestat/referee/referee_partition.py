@@ -137,6 +137,11 @@ class RefereeProcessor:
         return self._next_offset
 
     @property
+    def has_begun(self) -> bool:
+        """Whether anything was ever read."""
+        return self._has_checkpoint or self._next_offset > 0
+
+    @property
     def checkpoint(self) -> Checkpoint:
         """The newest checkpoint taken."""
         return self._checkpoint

@@ -64,6 +64,23 @@ class AbsentParty(msgspec.Struct, frozen=True):
     ]
 
 
+class LostRecords(msgspec.Struct, frozen=True):
+    """Records of the source that were gone before they were read: deleted by retention, or by hand.
+
+    The window [end - n, end) may lack events among them if end > from_ms and, unless until_ms is
+    null, end - n <= until_ms; others lack none. A window without such a length always may.
+    """
+
+    records: Annotated[int, Meta(description="how many at most: the offsets between")]
+    from_ms: Annotated[
+        int, Meta(description="earliest time of an event among them that would have been counted")
+    ]
+    until_ms: Annotated[
+        int | None,
+        Meta(description="its latest time; null until a record on time has come behind them"),
+    ]
+
+
 class Emission(msgspec.Struct, frozen=True, omit_defaults=True):
     """The figures of a key over windows that end at window_end_ms, events before it inside.
 
@@ -101,6 +118,10 @@ class Emission(msgspec.Struct, frozen=True, omit_defaults=True):
     absent: Annotated[
         list[AbsentParty] | None,
         Meta(description="parties whose events are not in it; left out if there are none"),
+    ] = None
+    lost: Annotated[
+        LostRecords | None,
+        Meta(description="records that its windows may lack; left out if they lack none"),
     ] = None
 
 

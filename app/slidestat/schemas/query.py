@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from slidestat.schemas.emission import AbsentParty, Emission, Figure
+from slidestat.schemas.emission import AbsentParty, Emission, Figure, LostRecords
 
 
 class KeyAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -37,6 +37,10 @@ class KeyAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     where: Annotated[
         str | None,
         Meta(description="FIELD=TEXT: of the items with this text in this field alone"),
+    ] = None
+    lost: Annotated[
+        LostRecords | None,
+        Meta(description="records that its windows may lack; left out if they lack none"),
     ] = None
 
 
@@ -101,7 +105,7 @@ class PartitionStatus(msgspec.Struct, frozen=True):
     """How far a partition of the source has come in the worker that holds it.
 
     The counters cover the partition's whole life, up to the last flush: read = counted + dead +
-    late. Records that still wait for the watermark are in none of them.
+    late, and lost beside it. Records that still wait for the watermark are in none of them.
     """
 
     partition: Annotated[int, Meta(description="number of the source's partition")]
@@ -116,6 +120,9 @@ class PartitionStatus(msgspec.Struct, frozen=True):
     counted: Annotated[int, Meta(description="in the state of their key")]
     dead: Annotated[int, Meta(description="dead letters")]
     late: Annotated[int, Meta(description="behind the watermark")]
+    lost: Annotated[
+        int, Meta(description="gone before they were read: offsets, so this many at most")
+    ]
     emissions: Annotated[int, Meta(description="records written out since the worker began")]
     keys: Annotated[
         int | None, Meta(description="keys with a state; null until a record has come here")

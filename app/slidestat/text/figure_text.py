@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from slidestat.schemas.emission import Figure
+from slidestat.schemas.emission import Figure, LostRecords
 from slidestat.schemas.event import EARLIEST_TIME_MS
 from slidestat.text.durations import human_duration
 
@@ -18,6 +18,24 @@ class Row:
     window_end_ms: int
     figure: Figure
     provisional: bool = False
+    lost: LostRecords | None = None
+
+    @property
+    def marks(self) -> str:
+        """What is to be said beside the figure, "" for nothing."""
+        marks = ["provisional"] if self.provisional else []
+        if self.lost is not None and self._may_lack(self.lost):
+            marks.append(f"may lack {self.lost.records:,} lost records")
+        return ", ".join(marks)
+
+    def _may_lack(self, lost: LostRecords) -> bool:
+        """Whether the figure's own window may, and not just the emission's longest."""
+        if self.window_end_ms <= lost.from_ms:
+            return False
+        length = self.figure.window_ms
+        if length is None or lost.until_ms is None:
+            return True
+        return self.window_end_ms - length <= lost.until_ms
 
 
 def cells(row: Row) -> tuple[str, ...]:

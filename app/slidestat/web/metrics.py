@@ -180,6 +180,11 @@ class _Topologies:
         )
         keys = _gauge("slidestat_keys", "Keys with a state.")
         state = _gauge("slidestat_state_bytes", "What the states take in RocksDB.")
+        lost = CounterMetricFamily(
+            "slidestat_lost_records",
+            "Gone before they were read, in the partition's whole life; offsets, so at most.",
+            labels=_PARTITION,
+        )
         for labels, status in self._status.items():
             if status.end_offset is not None:
                 lag.add_metric(labels, max(0, status.end_offset - status.next_offset))
@@ -189,7 +194,8 @@ class _Topologies:
             if status.keys is not None:
                 keys.add_metric(labels, status.keys)
             state.add_metric(labels, status.state_bytes)
-        yield from (lag, watermark, delay, keys, state)
+            lost.add_metric(labels, status.lost)
+        yield from (lag, watermark, delay, keys, state, lost)
 
 
 def _gauge(name: str, text: str) -> GaugeMetricFamily:

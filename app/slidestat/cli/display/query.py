@@ -29,7 +29,7 @@ def query(
         sys.stdout.write(body.decode() + "\n")
         return
     rows = [
-        Row(answer.key, answer.window_end_ms, _chosen(figure, answer.where))
+        Row(answer.key, answer.window_end_ms, _chosen(figure, answer.where), lost=answer.lost)
         for figure in answer.figures
     ]
     show_rows(rows, Console(highlight=False))

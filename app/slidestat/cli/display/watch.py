@@ -54,7 +54,7 @@ def watch(reader: EmissionReader, rows: int, statistic: str | None, *, as_json: 
 def rows_of(emission: Emission, statistic: str | None) -> list[Row]:
     """A row for each of the figures, of all statistics or of one."""
     return [
-        Row(emission.key, emission.window_end_ms, figure, emission.provisional)
+        Row(emission.key, emission.window_end_ms, figure, emission.provisional, emission.lost)
         for figure in emission.figures
         if statistic in (None, figure.statistic)
     ]
@@ -170,7 +170,7 @@ def _print_lines(rows: Iterable[Row]) -> int:
 def _line(row: Row, width: int) -> str:
     key, statistic, window, end, estimate, lower, upper, percent = cells(row)
     share = "" if percent == "-" else f" ±{percent}%"
-    mark = " provisional" if row.provisional else ""
+    mark = f" {row.marks}" if row.marks else ""
     return (
         f"{end} {window:>4} {statistic:<{width}} {key:<16} {estimate:>14} in [{lower}, {upper}]"
         f"{share}{mark}"
@@ -181,9 +181,9 @@ def _table(rows: Sequence[Row], caption: str | None = None) -> Table:
     table = Table(caption=caption)
     for heading in _HEADINGS:
         table.add_column(heading, justify="right" if heading in _NUMBERS else "left", no_wrap=True)
-    if any(row.provisional for row in rows):
+    if any(row.marks for row in rows):
         table.add_column("")
     for row in rows:
-        mark = ("provisional",) if row.provisional else ()
+        mark = (row.marks,) if row.marks else ()
         table.add_row(*(Text(cell) for cell in (*cells(row), *mark)))
     return table

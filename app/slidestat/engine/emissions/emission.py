@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from slidestat.declare.statistics.base import ListStatistic, Promise, Series, St
 from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
 from slidestat.engine.emissions.emission_text import EmissionText
-from slidestat.schemas.emission import Emission, Figure, emission_key
+from slidestat.engine.loss import Loss
+from slidestat.schemas.emission import Emission, Figure, LostRecords, emission_key
 
 Float64s = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
@@ -27,6 +28,8 @@ OutputRecord = tuple[bytes, bytes, int]
 _Tail = tuple[Any, ...]
 # Where the item stands in it.
 _ITEM = 3
+# Of final and provisional emissions, without losses and with the newest ones.
+_MOST_TEXTS = 8
 
 
 class FigureTable:
@@ -145,11 +148,11 @@ class EmissionEncoder:
         numbers = self._figures.numbers
         # What is not JSON, or lists items, is written emission by emission.
         self._numbers = numbers if isinstance(codec, JsonCodec) else None
-        model = Emission(
+        self._model = Emission(
             self._topology, "", 0, numbers.models() if numbers else [], *self._source, 0
         )
-        self._text = EmissionText(model)
-        self._provisional_text = EmissionText(replace(model, provisional=True))
+        self._texts: dict[tuple[bool, LostRecords | None], EmissionText] = {}
+        self._longest = int(max(topology.window_lengths)) if topology.forgets_keys else None
 
     def encode(
         self,
@@ -160,32 +163,60 @@ class EmissionEncoder:
         source_offsets: Int64s,
         *,
         provisional: bool = False,
+        loss: Loss | None = None,
     ) -> Iterator[OutputRecord]:
-        """The records of some queries, in the order in which they are given, with the key, tick and
-        source offset of each.
+        """The records of some queries, of which there is one at least, in the order in which they
+        are given, with the key, tick and source offset of each; those whose windows may lack what
+        `loss` tells of say so.
         """
-        if self._numbers is None:
-            return self._each(answered, queries, keys, ticks, source_offsets, provisional)
-        numbers = self._numbers.table(answered)[queries]
-        text = self._provisional_text if provisional else self._text
-        return zip(*text.write(keys, ticks, numbers, source_offsets), ticks.tolist(), strict=True)
+        rows = None if self._numbers else self._figures.rows(answered)
+        numbers = self._numbers.table(answered) if self._numbers else None
+        for part, lost in self._parts(ticks, loss):
+            asked, ends, offsets = queries[part], ticks[part], source_offsets[part]
+            if numbers is not None:
+                text = self._text(provisional, lost)
+                texts = text.write(keys[part], ends, numbers[asked], offsets)
+                yield from zip(*texts, ends.tolist(), strict=True)
+            elif rows is not None:
+                figures = [rows[query] for query in asked.tolist()]
+                yield from self._each(figures, keys[part], ends, offsets, provisional, lost)
+
+    def _parts(
+        self, ticks: Int64s, loss: Loss | None
+    ) -> Iterator[tuple[slice, LostRecords | None]]:
+        """Runs of queries that lack lost records, or lack none."""
+        if loss is None:
+            yield slice(0, len(ticks)), None
+            return
+        concerned = loss.concerns(ticks, self._longest)
+        edges = [0, *(np.flatnonzero(np.diff(concerned)) + 1).tolist(), len(ticks)]
+        for start, end in pairwise(edges):
+            yield slice(start, end), loss.told() if concerned[start] else None
+
+    def _text(self, provisional: bool, lost: LostRecords | None) -> EmissionText:
+        text = self._texts.get((provisional, lost))
+        if text is None:
+            if len(self._texts) >= _MOST_TEXTS:
+                self._texts.clear()
+            text = EmissionText(replace(self._model, provisional=provisional, lost=lost))
+            self._texts[provisional, lost] = text
+        return text
 
     def _each(
         self,
-        answered: Mapping[Runner, Answered],
-        queries: Int64s,
+        rows: Sequence[list[Figure]],
         keys: Sequence[str],
         ticks: Int64s,
         source_offsets: Int64s,
         provisional: bool,
+        lost: LostRecords | None,
     ) -> Iterator[OutputRecord]:
-        rows = self._figures.rows(answered)
         topology = self._topology
-        for query, key, tick, offset in zip(
-            queries.tolist(), keys, ticks.tolist(), source_offsets.tolist(), strict=True
+        for figures, key, tick, offset in zip(
+            rows, keys, ticks.tolist(), source_offsets.tolist(), strict=True
         ):
             emission = Emission(
-                topology, key, tick, rows[query], *self._source, offset, provisional
+                topology, key, tick, figures, *self._source, offset, provisional, lost=lost
             )
             yield emission_key(topology, key, tick), self._codec.encode(emission), tick
 

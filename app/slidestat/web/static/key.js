@@ -231,8 +231,8 @@ export class Key {
 }
 
 /** What the end of an answer's windows is: of a referee, a tick, with who is not in it. */
-function whatEnds({ parties, absent }) {
-  if (!parties) return "the watermark";
+function whatEnds({ parties, absent, lost }) {
+  if (!parties) return `the watermark${lost ? `; windows may lack ${lost.records} lost records` : ""}`;
   const without = (absent ?? []).map(({ party }) => party).join(", ");
   return `a tick of ${parties.length} ${parties.length === 1 ? "party" : "parties"}${without && `, without ${without}`}`;
 }

@@ -38,6 +38,7 @@ export class Status {
         number(p.counted),
         number(p.late),
         number(p.dead),
+        number(p.lost),
         number(p.keys),
         bytes(p.state_bytes),
       ]),
@@ -64,6 +65,7 @@ export class Status {
     say(byId("total-delay"), delay === null ? "–" : howLong(Math.max(0, delay)));
     say(byId("total-late"), number(totals.late));
     say(byId("total-dead"), number(totals.dead));
+    say(byId("total-lost"), number(totals.lost));
     say(byId("total-keys"), keysText(totals));
     say(byId("total-state"), bytes(totals.state));
   }
@@ -84,6 +86,7 @@ function sums(partitions) {
     emitted: all("emissions"),
     late: all("late"),
     dead: all("dead"),
+    lost: all("lost"),
     state: all("state_bytes"),
     lag: some(partitions.map(lagOf)),
     keys: some(partitions.map((p) => p.keys)),

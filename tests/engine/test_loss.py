@@ -1,0 +1,196 @@
+"""Windows that may lack records which were gone before they were read say so."""
+
+from dataclasses import replace
+from random import Random
+
+import msgspec
+import numpy as np
+import pytest
+
+from slidestat.declare.statistics import Count, LandmarkCount, TopItems
+from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoint import decode_checkpoint
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.engine.records import RecordBatch
+from slidestat.schemas.emission import Emission
+from tests.engine.memory import PARTITION, SOURCE, MemoryStore
+
+START = 1_600_000_000_000
+LATENESS, AHEAD = 3_000, 20_000
+TOPOLOGY = Topology(
+    name="lossy",
+    source=SOURCE,
+    span="1m",
+    every="5s",
+    windows=("5s", "30s"),
+    lateness="3s",
+    ahead="20s",
+    statistics=(Count(epsilon=0.1),),
+)
+_decode = msgspec.json.Decoder(Emission).decode
+
+
+class Source:
+    """Events in the order of their records' timestamps: most of them of late, some further back,
+    and a few of a clock that is as far ahead as it may be.
+    """
+
+    def __init__(self, random: Random, count: int) -> None:
+        self.timestamps = [START + 700 * i for i in range(count)]
+        self.times = [
+            time + random.choice([0, 0, 0, -LATENESS // 2, -LATENESS, -2 * LATENESS])
+            for time in self.timestamps
+        ]
+        if random.random() < 0.5:
+            rogue = random.randrange(count)
+            self.times[rogue] = self.timestamps[rogue] + random.randint(0, AHEAD)
+        self.values = [
+            b'{"key":"%s","time":%d,"value":1}' % (random.choice([b"a", b"b"]), time)
+            for time in self.times
+        ]
+
+    def batch(self, first: int, end: int) -> RecordBatch:
+        return RecordBatch(
+            SOURCE,
+            PARTITION,
+            np.arange(first, end),
+            [None] * (end - first),
+            self.values[first:end],
+            self.timestamps[first:end],
+            first,
+        )
+
+
+def processor(
+    topology: Topology = TOPOLOGY, store: MemoryStore | None = None
+) -> PartitionProcessor:
+    return PartitionProcessor(topology, SOURCE, PARTITION, store or MemoryStore())
+
+
+def fed(
+    one: PartitionProcessor, source: Source, first: int, end: int, random: Random
+) -> list[bytes]:
+    """What records [first, end) lead to, in batches of any size."""
+    emissions = []
+    while first < end:
+        part = min(end, first + random.randint(1, 40))
+        emissions += [value for _, value, _ in one.process(source.batch(first, part)).emissions]
+        first = part
+    return emissions
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_no_window_lacks_a_record_without_saying_so(seed: int) -> None:
+    """Whichever event of a lost record would have been counted: each emission whose windows it
+    belongs to is marked. What comes before the loss has the bytes that it always had, and batches
+    do not show.
+    """
+    random = Random(seed)
+    source = Source(random, 200)
+    first = random.randint(1, 150)
+    end = random.randint(first + 1, 180)
+    whole = processor()
+    refused = {
+        letter.offset
+        for effects in whole.steps(source.batch(0, 200))
+        for letter in (*effects.late, *effects.dead_letters)
+    }
+    lost = [source.times[offset] for offset in range(first, end) if offset not in refused]
+
+    runs = []
+    for _ in range(2):
+        one = processor()
+        before = fed(one, source, 0, first, random)
+        one.lose(first, end)
+        runs.append((before, fed(one, source, end, 200, random)))
+    assert runs[0] == runs[1]
+    before, after = runs[0]
+    assert before == [
+        value for _, value, _ in processor().process(source.batch(0, first)).emissions
+    ]
+    for value in after:
+        emission = _decode(value)
+        if emission.lost is not None:
+            assert emission.lost.records == end - first
+            continue
+        window_end = emission.window_end_ms
+        assert not [time for time in lost if window_end - 30_000 <= time < window_end]
+
+
+def test_marks_end_where_the_windows_lack_nothing() -> None:
+    """A loss marks the emissions of a while, and is counted beside what was read."""
+    source = Source(Random(1), 400)
+    one = processor()
+    one.process(source.batch(0, 50))
+    one.lose(50, 80)
+    marks = [
+        _decode(value).lost is not None
+        for _, value, _ in one.process(source.batch(80, 400)).emissions
+    ]
+    assert marks[0]
+    assert not marks[-1]
+    assert marks == sorted(marks, reverse=True)
+    snapshot = one.snapshot()
+    assert snapshot is not None
+    counters = decode_checkpoint(snapshot.checkpoint, TOPOLOGY.state_meaning).counters
+    assert counters.lost == 30
+    assert counters.read == counters.counted + counters.dead + counters.late
+
+
+def test_a_loss_outlives_a_restart() -> None:
+    """Also one behind which nothing has come yet; two of them are one as long as both matter."""
+    source = Source(Random(2), 200)
+    store, one = MemoryStore(), processor()
+    one.process(source.batch(0, 50))
+    one.lose(50, 60)
+    one.process(source.batch(60, 100))
+    one.lose(100, 110)
+    first = one.view().loss
+    assert first is not None
+    assert first.is_open
+    assert first.records == 20
+    snapshot = one.snapshot()
+    assert snapshot is not None
+    # What waits for the watermark is read again: the checkpoint lies before the second loss.
+    checkpoint = decode_checkpoint(snapshot.checkpoint, TOPOLOGY.state_meaning)
+    assert checkpoint.next_offset < 100
+    assert checkpoint.counters.lost == 10
+    store.write([*snapshot.states.items(), (None, snapshot.checkpoint)])
+    again = processor(store=store)
+    again.process(source.batch(again.next_offset, 100))
+    again.lose(100, 110)
+    assert again.view().loss == first
+    assert again.process(source.batch(110, 200)) == one.process(source.batch(110, 200))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"span": "50 events", "windows": ("10 events",)},
+        {"statistics": (Count(epsilon=0.1), LandmarkCount())},
+    ],
+)
+def test_windows_that_reach_back_over_any_time_are_marked_for_ever(changed: dict) -> None:
+    """Those of a key's last events, and totals since its first."""
+    source = Source(Random(1), 400)
+    one = processor(replace(TOPOLOGY, **changed))
+    assert not any(
+        _decode(value).lost for _, value, _ in one.process(source.batch(0, 50)).emissions
+    )
+    one.lose(50, 80)
+    emissions = one.process(source.batch(80, 400)).emissions
+    assert all(_decode(value).lost is not None for _, value, _ in emissions)
+
+
+def test_emissions_that_are_written_one_by_one_say_it_too() -> None:
+    """Those that list items, in the same order as those of numbers."""
+    source = Source(Random(1), 400)
+    found = []
+    for statistics in ((Count(),), (Count(), TopItems(field="key"))):
+        one = processor(replace(TOPOLOGY, statistics=statistics))
+        one.process(source.batch(0, 50))
+        one.lose(50, 80)
+        emissions = one.process(source.batch(80, 400)).emissions
+        found.append([(key, _decode(value).lost) for key, value, _ in emissions])
+    assert found[0] == found[1]
+    assert {lost is None for _, lost in found[0]} == {True, False}
