@@ -123,6 +123,25 @@ def test_a_changelog_that_forgets(
     assert "cleanup.policy=compact" in raised.value.advice
 
 
+def test_an_output_topic_that_was_deleted(
+    bootstrap_servers: str,
+    make_topic: MakeTopic,
+    topology: Topology,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is made anew, and said; not where the states are of another output."""
+    caplog.set_level("INFO", logger="slidestat")
+    make_topic("source", 1)
+    prepare_topics(bootstrap_servers, topology)
+    write_checkpoints(bootstrap_servers, topology, 1)
+    prepare_topics(bootstrap_servers, replace(topology, output=f"{topology.name}-moved"))
+    assert "topic made anew" not in caplog.messages
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin.delete_topics([topology.late_topic])[topology.late_topic].result()
+    prepare_topics(bootstrap_servers, topology)
+    assert caplog.messages.count("topic made anew") == 1
+
+
 def of_group(topology: Topology, group: str) -> Topology:
     """The same topology in another group."""
     return replace(topology, group=group)

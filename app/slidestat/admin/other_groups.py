@@ -31,7 +31,7 @@ def check_no_other_group(
     for topic, found in cluster.topics.items():
         if topic == topology.changelog_topic or not changelog_name.fullmatch(topic):
             continue
-        for meaning in _last_meanings(bootstrap, topic, len(found.partitions)):
+        for meaning in last_meanings(bootstrap, topic, len(found.partitions)):
             group = meaning.get("group")
             if (
                 group is not None
@@ -48,7 +48,7 @@ def check_no_other_group(
                 )
 
 
-def _last_meanings(bootstrap: str, topic: str, partitions: int) -> list[dict[str, str]]:
+def last_meanings(bootstrap: str, topic: str, partitions: int) -> list[dict[str, str]]:
     """What the last checkpoint of each partition of a changelog says that its states mean."""
     with reading(bootstrap, topic) as consumer:
         last = {}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from slidestat.admin.other_groups import check_no_other_group
+from slidestat.admin.other_groups import check_no_other_group, last_meanings
 from slidestat.admin.topics import (
     create_synopsis_topic,
     create_topic,
@@ -14,6 +14,7 @@ from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import admin_client, require_broker, require_topic
 from slidestat.kafka.producer import MAX_MESSAGE_BYTES
+from slidestat.log import tell
 
 _COMPACT = "compact"
 
@@ -57,10 +58,34 @@ def prepare_topics(bootstrap: str, topology: Topology | Referee) -> int:
                 f" --partitions {partitions}`.",
             )
     _check_changelog(bootstrap, topology, partitions, found, cleanup)
-    for name, config in wanted.items():
-        if name not in found:
-            create_topic(bootstrap, name, partitions, config)
+    missing = [name for name in wanted if name not in found]
+    has_written = (
+        bool(missing)
+        and topology.changelog_topic in found
+        and _has_written(bootstrap, topology, partitions)
+    )
+    for name in missing:
+        create_topic(bootstrap, name, partitions, wanted[name])
+        if has_written:
+            tell(
+                "topic made anew",
+                f"{topology.name}: the topic {name!r} was deleted, and is made anew: what it had is"
+                " gone; `slidestat replay` writes again what follows from the source",
+                topology=topology.name,
+                topic=name,
+            )
     return partitions
+
+
+def _has_written(bootstrap: str, topology: Topology | Referee, partitions: int) -> bool:
+    """Whether the states, as their changelog has them, are of a time when the output went where it
+    goes now.
+    """
+    output = topology.output_topic
+    return any(
+        meaning.get("name") == topology.name and meaning.get("output", output) == output
+        for meaning in last_meanings(bootstrap, topology.changelog_topic, partitions)
+    )
 
 
 def require_events(bootstrap: str, source: str) -> int:

@@ -9,6 +9,7 @@ from slidestat.declare.one_worker import require_one_worker
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission_codec import JsonCodec
+from slidestat.engine.emissions.output_codec import emission_codec
 from slidestat.engine.extent import WHOLE, Extent
 from slidestat.faust.data_folder import data_folder
 from slidestat.faust.source.key_watch import KeyWatch
@@ -46,6 +47,8 @@ def start_worker(
     the key.
     """
     require_one_worker(topologies)
+    # Before topics are made and kernels loaded: it may be what is missing.
+    codecs = [emission_codec(topology, registry) for topology in topologies]
     address = listen(web_host, web_port)
     for topology in topologies:
         partitions = prepare_topics(bootstrap, topology)
@@ -89,7 +92,7 @@ def start_worker(
                 folder,
                 partitions,
                 web,
-                registry,
+                codecs,
                 extent,
                 log,
                 letter_bytes,

@@ -19,7 +19,7 @@ from faust.web.base import Web
 from slidestat.declare.one_worker import require_one_worker
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
-from slidestat.engine.emissions.output_codec import emission_codec
+from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
 from slidestat.engine.extent import WHOLE, Extent
 from slidestat.engine.garbage_collector import calm_garbage_collector
 from slidestat.engine.records import RecordBatch
@@ -33,7 +33,7 @@ from slidestat.faust.progress import Progress
 from slidestat.faust.restore import BulkRecovery
 from slidestat.faust.source.commit_notes import encode_note
 from slidestat.faust.source.key_watch import KeyWatch
-from slidestat.faust.source.topic_watch import TopicWatch
+from slidestat.faust.source.topic_watch import TopicWatch, advice_without_changelog
 from slidestat.faust.table import StateTable
 from slidestat.kafka.faust_credentials import faust_credentials
 from slidestat.kafka.letter_record import LETTER_BYTES
@@ -84,7 +84,7 @@ def create_app(
     data_dir: Path,
     partitions: int,
     web: WebSide,
-    registry: str = "",
+    codecs: Sequence[EmissionCodec] | None = None,
     extent: Extent = WHOLE,
     letter_bytes: int = LETTER_BYTES,
     key_watch: KeyWatch | None = None,
@@ -139,13 +139,15 @@ def create_app(
             outputs,
             offsets,
             Progress(topology.name),
-            emission_codec(topology, registry),
+            codec,
             extent.silent_until,
             partitions,
             letter_bytes,
             allow_loss=allow_loss,
         )
-        for topology, table in zip(topologies, tables, strict=True)
+        for topology, table, codec in zip(
+            topologies, tables, codecs or [JsonCodec()] * len(topologies), strict=True
+        )
     ]
 
     def owned(changelog: TP, last_offset: int, generation: int) -> None:
@@ -287,6 +289,7 @@ def create_app(
                     pipeline.learn_keys(notes)
             except SlidestatError as error:
                 await crash(error)
+
     @app.timer(_LOSS_CHECK_S)  # type: ignore[untyped-decorator]  # Faust's own
     async def look_for_losses() -> None:
         async with sending:
@@ -389,7 +392,7 @@ def run_worker(
     data_dir: Path,
     partitions: int,
     web: WebSide,
-    registry: str = "",
+    codecs: Sequence[EmissionCodec] | None = None,
     extent: Extent = WHOLE,
     log: LogForm = LogForm.TEXT,
     letter_bytes: int = LETTER_BYTES,
@@ -401,8 +404,8 @@ def run_worker(
     the group.
 
     The topologies share a group and a source. `data_dir` is this worker's alone; its log is in it,
-    or in JSON on standard error. `registry` is the address of the schema registry that an output in
-    Avro needs. Raises SlidestatError for what the user can mend, other exceptions as they are.
+    or in JSON on standard error. `codecs` write the topologies' emissions, in JSON by default.
+    Raises SlidestatError for what the user can mend, other exceptions as they are.
     """
     app = create_app(
         topologies,
@@ -410,7 +413,7 @@ def run_worker(
         data_dir,
         partitions,
         web,
-        registry,
+        codecs,
         extent,
         letter_bytes,
         key_watch,
@@ -447,8 +450,7 @@ def _raise_for_the_user(reason: BaseException, data_dir: Path) -> NoReturn:
     if isinstance(reason, ConsistencyError):
         raise SlidestatError(
             f"The tables in {data_dir} are ahead of their changelog: it was made anew.",
-            "Give the topology another name to count from the start of its source, or delete the"
-            " folder to go on with empty tables.",
+            advice_without_changelog(data_dir),
         ) from reason
     if isinstance(reason, KafkaConnectionError):
         raise SlidestatError(

@@ -22,6 +22,13 @@ _SETTINGS: dict[str, Any] = {
     "queue.buffering.max.kbytes": 256 * 1024,
 }
 _FLUSH_S = 60.0
+_NO_SUCH_PLACE = frozenset(
+    {
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
 # Of emissions of three windows and five statistics, 40 MB.
 _FEW_RECORDS = 20_000
 _ROOM_CHECK_S = 0.005
@@ -32,7 +39,7 @@ class BulkProducer:
 
     def __init__(self, bootstrap_servers: str, *, track_offsets: bool = False) -> None:
         self._offsets: dict[tuple[str, int], int] = {}
-        self._error: KafkaError | None = None
+        self._error: SlidestatError | None = None
         self._producer = Producer(
             {
                 **client_config(bootstrap_servers),
@@ -64,11 +71,7 @@ class BulkProducer:
                 self._producer.poll(0.1)
                 self._raise_error()
             except KafkaException as error:
-                raise SlidestatError(
-                    f"A record for {topic!r} cannot be sent: {error.args[0].str()}.",
-                    f"It has at most {MAX_MESSAGE_BYTES // 2**20} MiB:"
-                    " give the statistics larger errors.",
-                ) from error
+                raise _not_sent(topic, partition, error.args[0]) from error
             else:
                 return
 
@@ -108,15 +111,34 @@ class BulkProducer:
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._error = self._error or error
+            if self._error is None:
+                place = cast(str, message.topic()), cast(int, message.partition())
+                self._error = _not_sent(*place, error)
             return
         place = cast(tuple[str, int], (message.topic(), message.partition()))
         self._offsets[place] = max(cast(int, message.offset()), self._offsets.get(place, -1))
 
     def _raise_error(self) -> None:
         if self._error is not None:
-            raise SlidestatError(
-                f"The broker refused a record: {self._error.str()}.",
-                "Check the topics with `slidestat topics list`; nothing is lost, a restarted worker"
-                " goes on from the last commit.",
-            )
+            raise self._error
+
+
+def _not_sent(topic: str, partition: int, fault: KafkaError) -> SlidestatError:
+    """Why a record was not taken, and what to do."""
+    reason = fault.str().rstrip(".")
+    if fault.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+        return SlidestatError(
+            f"A record for {topic!r} cannot be sent: {reason}.",
+            f"It has at most {MAX_MESSAGE_BYTES // 2**20} MiB: give the statistics larger errors.",
+        )
+    if fault.code() in _NO_SUCH_PLACE:
+        return SlidestatError(
+            f"There is no partition {partition} of {topic!r} any more: {reason}.",
+            "It was deleted, or made anew with fewer: look with `slidestat topics list`. A worker"
+            " makes a topic that is missing when it starts, and goes on from the last commit.",
+        )
+    return SlidestatError(
+        f"The broker refused a record for {topic!r}: {reason}.",
+        "Check the topics with `slidestat topics list`; nothing is lost, a restarted worker goes on"
+        " from the last commit.",
+    )

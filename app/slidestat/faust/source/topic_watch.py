@@ -115,7 +115,7 @@ class TopicWatch:
             if now.topic_id != began.topic_id:
                 return self._other(name, "was deleted and made anew")
             if name == self._source and now.partitions != began.partitions:
-                return more_partitions(name, began.partitions, now.partitions)
+                return _more_partitions(name, began.partitions, now.partitions)
         return None
 
     def _other(self, name: str, what: str) -> SlidestatError:
@@ -129,8 +129,7 @@ class TopicWatch:
             return SlidestatError(
                 f"The changelog {name!r} {what} while this worker wrote to it: the states are in"
                 " the workers' own folders alone.",
-                f"Delete these folders ({self._data_dir} is this worker's) and start again: the"
-                " source is read from its first record, and all that it has is counted anew.",
+                advice_without_changelog(self._data_dir),
             )
         return SlidestatError(
             f"The topic {name!r} {what} while this worker wrote to it: what it had is gone.",
@@ -151,11 +150,19 @@ def require_same_source(topic: str, read: str, found: str, topology: str) -> Non
         )
 
 
-def more_partitions(topic: str, before: int, now: int) -> SlidestatError:
+def advice_without_changelog(data_dir: Path) -> str:
+    """What to do where states are in the folders of workers, and no longer in their changelog."""
+    return (
+        f"Stop the group's workers, delete their folders ({data_dir} is this one's) and start"
+        " again: the source is read from its first record, and all that it has is counted anew."
+    )
+
+
+def _more_partitions(topic: str, before: int, now: int) -> SlidestatError:
     """What to say of a source whose partitions have become more."""
     return SlidestatError(
-        f"The source {topic!r} had {before} partitions when this worker began, and has {now}: keys"
-        " have moved away from their states.",
+        f"The source {topic!r} had {before} partition{'s' if before != 1 else ''} when this worker"
+        f" began, and has {now}: keys have moved away from their states.",
         "Give the topology another name, to count from the start of its source.",
     )
 
