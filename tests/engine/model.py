@@ -71,6 +71,49 @@ def read(record: bytes | None, topology: Topology) -> Event | None:
     return Event(key, time, decimal(value)) if good_key and good_time and value >= 0 else None
 
 
+class Clock:
+    """How far event time has come, by the words of the document: after each record, from all the
+    records before it.
+    """
+
+    def __init__(self, lateness: int) -> None:
+        self.time = self.front = float("-inf")
+        self._lateness = lateness
+        self._read: list[tuple[int, int]] = []  # offsets and times
+        self._steps: list[float] = []  # of the front
+
+    def read(self, offset: int, time: int) -> tuple[int, int] | None:
+        """Go on by a record; the offset of one that is refused now, and how far it is ahead."""
+        refused = None
+        if len(self._read) >= 16:
+            suspect, suspected = self._read[-16]
+            if suspected > self.time + self._lateness + self._jump():
+                refused = suspect, int(suspected - self.time)
+        self._read.append((offset, time))
+        last = sorted(time for _, time in self._read[-16:])
+        step = 0.0
+        if len(last) >= 2:
+            # More than half of them are there or beyond.
+            reached = max(t for t in last if sum(other >= t for other in last) * 2 > len(last))
+            if reached > self.front:
+                step = reached - self.front if self.front > float("-inf") else 0
+                self.front = reached
+        self._steps.append(step)
+        self.time = max(self.time, self.front)
+        if self.front > float("-inf"):
+            most = min(self.time, self.front + self._lateness)
+            if time <= most + self._jump():
+                self.time = max(self.time, time)
+            small = max(1_000, self._lateness // 8)
+            self.time = max([self.time, *(t for t in last if t <= most + small)])
+        return refused
+
+    def _jump(self) -> float:
+        longest = sorted(self._steps[-16:], reverse=True)
+        pace = longest[len(longest) == 16] if longest else 0
+        return max(1_000, self._lateness // 8, 8 * pace)
+
+
 class Model:
     """Fates, watermarks and emissions of `records`, which are in offset order; those at the offsets
     `refused` move the watermark and are not counted.
@@ -84,16 +127,26 @@ class Model:
         self.fates: list[Fate] = []
         self.late_by: dict[int, int] = {}
         self.watermarks: list[float] = []
-        watermark = float("-inf")
-        for record, event in zip(records, self.events, strict=True):
+        # By how much each suspect that was not confirmed lay ahead of the clock.
+        self.ahead: dict[int, int] = {}
+        clock, watermark = Clock(topology.lateness_ms), float("-inf")
+        place: dict[int, int] = {}
+        for row, (record, event) in enumerate(zip(records, self.events, strict=True)):
             if event is None:
                 self.fates.append(Fate.DEAD)
-            elif event.time < watermark:
+                self.watermarks.append(watermark)
+                continue
+            if event.time < watermark:
                 self.fates.append(Fate.LATE)
                 self.late_by[record.offset] = int(watermark) - event.time
             else:
                 self.fates.append(Fate.DEAD if record.offset in refused else Fate.COUNTED)
-                watermark = max(watermark, event.time - topology.lateness_ms)
+            place[record.offset] = row
+            unconfirmed = clock.read(record.offset, event.time)
+            if unconfirmed and self.fates[place[unconfirmed[0]]] is Fate.COUNTED:
+                self.fates[place[unconfirmed[0]]] = Fate.DEAD
+                self.ahead[unconfirmed[0]] = unconfirmed[1]
+            watermark = clock.time - topology.lateness_ms
             self.watermarks.append(watermark)
         self.emissions = list(self._emissions(topology))
 

@@ -1,23 +1,23 @@
 """What a partition must remember to go on after a restart as if nothing had happened.
 
 Whether a record is late, and at which record the watermark passed a tick, must not depend on where
-a crash fell. So beside the key states the table keeps, for each partition, the largest event time
-at the position from which it goes on. It is written after the states and records of all that lies
+a crash fell. So beside the key states the table keeps, for each partition, its clock at the position
+from which it goes on. It is written after the states and records of all that lies
 before that position: when reading starts further back, because the commit that should have followed
 did not happen, what lies between is settled and is passed over.
 
-An offset is one of a topic, which its id tells from another of the same name. Ids and lost records
-came with version 2; what has neither is written as version 1, which is read for ever.
+An offset is one of a topic, which its id tells from another of the same name. Ids, lost records and
+what decides how the clock goes on came with version 2; version 1 is read for ever.
 """
 
 import msgspec
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from slidestat.engine.loss import Loss
 from slidestat.errors import SlidestatError
 
+# Version 1 has the largest event time, and the counters without `lost`.
 _VERSION = 2
-_WITHOUT_ID_OR_LOSS = 1
 
 # Of a partition's checkpoint, in its table and its changelog.
 CHECKPOINT_KEY = b"p"
@@ -41,11 +41,22 @@ class Counters(msgspec.Struct, frozen=True, array_like=True):
     lost: int = 0
 
 
+class Recent(msgspec.Struct, frozen=True, array_like=True):
+    """What decides how a partition's clock goes on (`event_clock.py`): its front, and of the last
+    readable records, oldest first, their times and how far each brought the front on.
+    """
+
+    front: int = NO_TIME
+    times: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
+
+
 class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
     """A partition just before the record at `next_offset`.
 
-    Every record before it is settled: in its key's state, a dead letter, late, or lost. `topic_id`
-    is that of the source, "" where it is not known; `loss` the newest that windows may lack.
+    Every record before it is settled: in its key's state, a dead letter, late, or lost. `max_time`
+    is how far event time had come; `topic_id` is that of the source, "" where it is not known;
+    `loss` the newest that windows may lack; `recent` decides how the clock goes on.
     """
 
     next_offset: int
@@ -53,6 +64,7 @@ class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
     counters: Counters = Counters()
     topic_id: str = ""
     loss: Loss | None = None
+    recent: Recent = Recent()
 
 
 def claims(checkpoint: Checkpoint, topic_id: str) -> bool:
@@ -81,11 +93,7 @@ _decoder = msgspec.msgpack.Decoder(_Stored)
 
 def encode_checkpoint(checkpoint: Checkpoint, meaning: dict[str, str]) -> bytes:
     """The bytes that the table and the changelog keep; `meaning` is a topology's `state_label`."""
-    if checkpoint.topic_id or checkpoint.counters.lost:
-        return msgspec.msgpack.encode(_Stored(_VERSION, checkpoint, meaning))
-    counters = astuple(checkpoint.counters)[:-1]
-    position = (checkpoint.next_offset, checkpoint.max_time, counters)
-    return msgspec.msgpack.encode((_WITHOUT_ID_OR_LOSS, position, meaning))
+    return msgspec.msgpack.encode(_Stored(_VERSION, checkpoint, meaning))
 
 
 def stored_meaning(stored: bytes) -> dict[str, str]:

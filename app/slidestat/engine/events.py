@@ -1,5 +1,6 @@
 """On-time events as columns, and those that wait for the watermark."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,6 +83,14 @@ class ReorderBuffer:
         """The same events, waiting on their own."""
         other = ReorderBuffer(self._columns)
         other._waiting = self._waiting
+        return other
+
+    def without(self, offsets: Sequence[int]) -> "ReorderBuffer":
+        """What waits, but for the events at these offsets."""
+        other = self.copy()
+        if len(offsets):
+            kept = ~np.isin(self._waiting.offsets, offsets)
+            other._waiting = self._waiting.take(np.flatnonzero(kept))
         return other
 
     def first_offset(self) -> int | None:

@@ -4,13 +4,14 @@ Nothing is known of such records but that they stood between the last record tha
 first one that is there again. An event among them that would have been counted has a time of
 
     first   the watermark before them: an older event would have been late;
-    last    the lateness after the largest of: the times so far, the time of the first record behind
-            them that is on time, and that record's timestamp + `ahead`.
+    last    the lateness, and as far as one record may jump, after the largest of: the clock so far,
+            the time of the first record behind them that is on time, and that record's timestamp +
+            `ahead`.
 
 For a record is refused whose event lies more than `ahead` after its timestamp, and timestamps do
 not run back by more than the lateness: never, where brokers give them; where producers do, as far
-as the declared lateness is right. Without a usable timestamp: an event more than the lateness after
-the first one behind it would have made that one late. Late records tell nothing: they may be old
+as the declared lateness is right. Without a usable timestamp: one event that lies further ahead is
+refused (`event_clock.py`), and most of several would have made the first one behind them late. Late records tell nothing: they may be old
 ones that were sent again. Until one on time comes, `last` is not known, and every window that ends
 behind `first` may lack them.
 

@@ -5,9 +5,10 @@ function of the records' order alone, whatever the batches, the workers or the r
 
 1. records before the next expected offset are passed over (they were seen);
 2. unreadable ones are refused, late ones (behind the watermark) set aside, and what would outgrow
-   its key's windows is refused, all as letters;
-3. the others wait until the watermark reaches them (at once, without a lateness), and are absorbed
-   in order of (time, offset);
+   its key's windows is refused, all as letters; so is, once that is clear, what lies far ahead of
+   the records around it (`event_clock.py`);
+3. the others wait until the watermark reaches them (at once, without a lateness, unless they jump),
+   and are absorbed in order of (time, offset);
 4. a tick is emitted in the batch in which the watermark passes it, for the keys with events since
    the tick before, in order of (tick, key); synopses see exactly the events before the tick;
 5. a key whose last event has left the span is emitted once more, at the first tick that says so,
@@ -30,6 +31,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec.structs import replace
 
 from slidestat.declare.runners import Answered, ItemColumn, Runner, Work
 from slidestat.declare.topology import Topology
@@ -45,6 +47,7 @@ from slidestat.engine.checkpoint import (
 from slidestat.engine.decoding.decoder import EventColumns, EventDecoder, Refusal, refuse_future
 from slidestat.engine.emissions.emission import EmissionEncoder, OutputRecord
 from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
+from slidestat.engine.event_clock import EventClock, Refused
 from slidestat.engine.events import Events, ReorderBuffer
 from slidestat.engine.keys.key_cache import KeyCache, PartitionStore
 from slidestat.engine.keys.key_runs import KeyRuns, cut, gaps_of
@@ -156,7 +159,9 @@ class PartitionProcessor:
         self._claims_source = self._has_checkpoint and claims(self._checkpoint, topic_id)
         self._checkpoint = of_topic(self._checkpoint, topic_id)
         self._next_offset = self._checkpoint.next_offset
-        self._max_time = self._checkpoint.max_time
+        self._clock = EventClock(self._checkpoint, self._lateness)
+        # Waiting records that may yet be refused, whole: a letter would have them.
+        self._suspects: dict[int, Letter] = {}
         self._ledger = Ledger(self._checkpoint)
         # The newest records that were gone before they were read.
         self._loss = self._checkpoint.loss
@@ -192,8 +197,8 @@ class PartitionProcessor:
 
     @property
     def watermark(self) -> int:
-        """The largest event time so far, less the lateness."""
-        return self._max_time - self._lateness
+        """How far event time has come, less the lateness."""
+        return self._clock.time - self._lateness
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -204,6 +209,20 @@ class PartitionProcessor:
     def key_sample(self) -> KeySample:
         """Some of its keys, those of least hash: to be compared with other partitions' keys."""
         return self._cache.sample
+
+    @property
+    def reached(self) -> Checkpoint:
+        """Where reading has come, for those who watch: records that wait for the watermark count,
+        those of which it is not decided what they are do not.
+        """
+        reached, undecided = self._ledger.reached, len(self._suspects)
+        counters = reached.counters
+        return replace(
+            reached,
+            counters=replace(
+                counters, read=counters.read - undecided, counted=counters.counted - undecided
+            ),
+        )
 
     def process(self, batch: RecordBatch) -> Effects:
         """Take in a batch; what it leads to is returned or kept for the next snapshot."""
@@ -241,8 +260,9 @@ class PartitionProcessor:
 
         times = np.full(len(batch), NO_TIME, dtype=np.int64)
         times[rows] = columns.times
-        max_times = event_time.running_max(times, self._max_time)
-        late_by = event_time.late_by(times, max_times, self._max_time, self._lateness)[rows]
+        started_at, before = self._clock.time, self.watermark
+        clocks, unconfirmed = self._clock.read(batch.offsets, times)
+        late_by = event_time.late_by(times, clocks, started_at, self._lateness)[rows]
         on_time = late_by <= 0
         for row, by in zip(rows[~on_time].tolist(), late_by[~on_time].tolist(), strict=True):
             detail = f"{by} {self._times.unit} behind the watermark"
@@ -256,25 +276,26 @@ class PartitionProcessor:
             events = events.take(np.flatnonzero(on_time))
         outcomes = np.full(len(batch), DEAD, dtype=np.uint8)
         outcomes[rows] = np.where(on_time, COUNTED, LATE)
-        refused = self._charge(events, int(max_times[-1]) - self._lateness)
+        watermarks = clocks - self._lateness
+        refused = self._charge(events, int(watermarks[-1]))
         if len(refused):
             full = rows[on_time][refused]
             for row, time in zip(full.tolist(), events.times[refused].tolist(), strict=True):
                 refusal = Refusal(row, Reason.WINDOW_FULL, self._quota.refusal(time))
                 effects.dead_letters.append(_letter(batch, refusal))
-            effects.dead_letters.sort(key=attrgetter("offset"))
             outcomes[full] = DEAD
             events = events.take(np.delete(np.arange(len(events)), refused))
-        self._loss = self._after_loss(times, batch.timestamps)
-        self._ledger.append(batch.offsets, max_times, outcomes, self._loss)
+        self._loss = self._after_loss(times, batch.timestamps, started_at)
+        self._ledger.append(batch.offsets, clocks, outcomes, self._loss)
+        events, letters = self._refuse_suspects(events, batch, unconfirmed)
+        effects.dead_letters += letters
+        effects.dead_letters.sort(key=attrgetter("offset"))
 
         self._looked_ahead = self._published_ahead = NO_TIME
-        before = self.watermark
         self._next_offset = int(batch.offsets[-1]) + 1
-        self._max_time = int(max_times[-1])
-        if self._lateness:
+        own = watermarks[np.searchsorted(batch.offsets, events.offsets)]
+        if len(self._waiting.events) or (events.times > own).any():
             events = self._waiting.release(events, self.watermark)
-        watermarks = max_times - self._lateness
         if self._publisher is None:
             touched = self._insert(events, before, batch.offsets, watermarks)
         else:
@@ -292,19 +313,25 @@ class PartitionProcessor:
         first = max(self.watermark, self._times.earliest)
         span = self._span.length if self._forgets_keys else None
         self._loss = joined(self._loss, records, first, self.watermark, span)
-        self._ledger.lose(next_offset, self._max_time, self._loss, records)
+        self._ledger.lose(next_offset, self._clock.time, self._loss, records)
         self._next_offset = next_offset
 
-    def _after_loss(self, times: Int64s, timestamps: Sequence[int]) -> Loss | None:
-        """The newest loss, closed by the first of the records that is on time, if one is."""
+    def _after_loss(
+        self, times: Int64s, timestamps: Sequence[int], clock: int
+    ) -> Loss | None:
+        """The newest loss, closed by the first of the records that is on time, if one is; `clock`
+        is how far event time had come before them.
+        """
         if self._loss is None or not self._loss.is_open:
             return self._loss
-        on_time = np.flatnonzero(times >= max(self.watermark, self._times.earliest))
+        earliest = max(clock - self._lateness, self._times.earliest)
+        on_time = np.flatnonzero(times >= earliest)
         if not len(on_time):
             return self._loss
         row = int(on_time[0])
         latest = 0 if self._times.is_sequence else timestamps[row] + self._ahead
-        return self._loss.closed(max(latest, int(times[row]), self._max_time) + self._lateness)
+        newest = max(latest, int(times[row]), clock)
+        return self._loss.closed(newest + self._lateness + self._clock.step)
 
     def _charge(self, events: Events, watermark: int) -> Int64s:
         """Charge new events on time to their keys' quotas; the rows of those that are refused."""
@@ -312,13 +339,39 @@ class PartitionProcessor:
         refused, self._used = self._quota.judge(events, waiting, self._cache.read, watermark)
         return refused
 
+    def _refuse_suspects(
+        self, events: Events, batch: RecordBatch, refused: Sequence[Refused]
+    ) -> tuple[Events, list[Letter]]:
+        """What is left of `events`, which are on time, and the letters of the suspects that were
+        refused, if they are among those or wait; what may be refused later is kept whole.
+        """
+        if not refused and not self._suspects and not self._clock.suspects:
+            return events, []
+        known = dict.fromkeys(events.offsets.tolist()) | self._suspects
+        letters = []
+        for suspect in refused:
+            if suspect.offset in known:
+                self._ledger.refuse(suspect.offset)
+                letter = known[suspect.offset] or _suspect(batch, suspect.offset)
+                detail = f"{suspect.ahead} {self._times.unit} ahead of the records around it"
+                letters.append(letter._replace(detail=detail))
+        offsets = np.array([letter.offset for letter in letters], np.int64)
+        self._waiting = self._waiting.without(offsets)
+        self._suspects = {
+            offset: known[offset] or _suspect(batch, offset)
+            for offset in self._clock.suspects
+            if offset in known
+        }
+        return events.take(np.flatnonzero(~np.isin(events.offsets, offsets))), letters
+
     def provisional(self, now: int) -> Iterator[list[OutputRecord]]:
         """Emissions to come, as they would be if nothing else came before the time `now`: for a
         partition that brings nothing new; slice by slice. Each is given once. They leave no trace,
         and those that replace them come all the same: a tick after events is sure to be emitted.
         """
         horizon = now - self._lateness
-        waiting = event_time.tick_after(self._waiting.events.times, self._every).tolist()
+        waiting = self._waiting.without(list(self._suspects)).events.times
+        waiting = event_time.tick_after(waiting, self._every).tolist()
         if not any(
             self._looked_ahead < tick <= horizon for tick in (*self._open.ticks(), *waiting)
         ):
@@ -351,7 +404,8 @@ class PartitionProcessor:
         trial = copy(self)
         trial._is_trial = True
         trial._open, trial._closing = self._open.copy(), KeyTimers()
-        trial._cache, trial._waiting = self._cache.copy(), self._waiting.copy()
+        trial._cache = self._cache.copy()
+        trial._waiting = self._waiting.without(list(self._suspects))
         return trial, trial._waiting.release(Events.none(self._columns), horizon)
 
     def view(self) -> PartitionView:
@@ -374,7 +428,9 @@ class PartitionProcessor:
         if is_known and not self._cache.is_dirty and not self._claims_source:
             return None
         self._has_checkpoint, self._claims_source = True, False
-        self._checkpoint = self._ledger.settle(next_offset)
+        self._checkpoint = replace(
+            self._ledger.settle(next_offset), recent=self._clock.settle(next_offset)
+        )
         self._snapshot = Snapshot(
             self._cache.take_changes(),
             encode_checkpoint(self._checkpoint, self._label),
@@ -749,6 +805,11 @@ class PartitionProcessor:
             loss=self._loss,
         )
         return list(zip(zip(ticks.tolist(), names, strict=True), records, strict=True))
+
+
+def _suspect(batch: RecordBatch, offset: int) -> Letter:
+    row = int(np.searchsorted(batch.offsets, offset))
+    return _letter(batch, Refusal(row, Reason.FROM_THE_FUTURE, ""))
 
 
 def _letter(batch: RecordBatch, refusal: Refusal) -> Letter:

@@ -1,0 +1,253 @@
+"""The clock of a partition: how far event time has come, which no single event can say.
+
+The watermark is this clock less the lateness. A clock that followed the largest time would be moved
+by one event of a wrong clock, and all that follow would be late until the others catch up. So:
+
+- the *front* is the largest time that most of any 16 consecutive records have reached (of the first
+  records: more than half of them, two at least). Eight wrong times among 16 records do not move it;
+- a record moves the clock at once if it jumps no further than a *step* beyond the clock, and lies
+  no further than the lateness and a step beyond the front: in a stream without jumps the clock is
+  the largest time, record by record;
+- one that jumps further is a *suspect*: it waits, and the front follows once most have come as far.
+  Where they have not among the next 15, and it lies further ahead than lateness and step explain,
+  it is refused.
+
+A step is a second or an eighth of the lateness, whichever is longer; or eight times the second
+longest step that the front has made in 16 records, where records are far apart. (The longest may be
+a night without events. There is no second one to take before 16 records have come.)
+
+So the watermark never lies more than a step beyond a time that most of 16 records had reached. All
+is a function of the records' order alone; unreadable records, whose time is not known, take no
+part in it.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.engine.checkpoint import NO_TIME, Checkpoint, Recent
+from slidestat.synopses.core.compile import kernel
+
+Int64s = npt.NDArray[np.int64]
+
+# How many records decide together; more than half of them are most.
+RECORDS = 16
+# As far a record may jump on its own, in ms or numbers of a sequence.
+LEAST_STEP = 1_000
+_SHARE_OF_LATENESS = 8
+_TIMES_THE_PACE = 8
+
+_NO_OFFSET = -1
+
+
+class Refused(NamedTuple):
+    """A suspect that was not confirmed, and how far ahead of the clock it was when that was clear."""
+
+    offset: int
+    ahead: int
+
+
+class Reading(NamedTuple):
+    """`clocks` int64[n]: the clock after each record; and what was refused at one of them."""
+
+    clocks: Int64s
+    refused: Sequence[Refused]
+
+
+class EventClock:
+    """The clock of one partition as records come, and as it was at any of them that a restart may
+    begin with. About 20 ns a record, and 16 bytes for each that is not settled.
+    """
+
+    def __init__(self, start: Checkpoint, lateness: int) -> None:
+        self._lateness = lateness
+        self._now = _State.of(start)
+        self._settled = self._now.copy()
+        self._entries: deque[tuple[Int64s, Int64s]] = deque()
+
+    @property
+    def time(self) -> int:
+        """How far event time has come."""
+        return self._now.clock
+
+    @property
+    def step(self) -> int:
+        """How far a record may jump beyond the others on its own, now."""
+        now, least = self._now, max(LEAST_STEP, self._lateness // _SHARE_OF_LATENESS)
+        return int(_step(now.steps, now.count, least))
+
+    @property
+    def suspects(self) -> list[int]:
+        """Offsets of the suspects that are not decided, as far as they were read here."""
+        now = self._now
+        suspects = now.offsets[: now.count][now.times[: now.count] > now.clock]
+        return sorted(suspects[suspects != _NO_OFFSET].tolist())
+
+    def read(self, offsets: Int64s, times: Int64s) -> Reading:
+        """Take records in: `offsets` int64[n] rising, `times` int64[n], NO_TIME for unreadable."""
+        self._entries.append((offsets, times))
+        return self._now.advance(offsets, times, self._lateness)
+
+    def settle(self, next_offset: int) -> Recent:
+        """What is to be known just before `next_offset`, which may not lie before the last one."""
+        while self._entries:
+            offsets, times = self._entries[0]
+            settled = int(np.searchsorted(offsets, next_offset))
+            self._settled.advance(offsets[:settled], times[:settled], self._lateness)
+            if settled < len(offsets):
+                self._entries[0] = (offsets[settled:], times[settled:])
+                break
+            self._entries.popleft()
+        return self._settled.recent()
+
+
+class _State:
+    """The clock and what decides how it goes on. The last `count` readable records and their steps
+    of the front stand in rings, of which the record after `at` of them all comes next.
+    """
+
+    def __init__(self) -> None:
+        self.clock = self.front = NO_TIME
+        self.count = self.at = 0
+        self.times = np.full(RECORDS, NO_TIME, np.int64)
+        self.offsets = np.full(RECORDS, _NO_OFFSET, np.int64)
+        self.steps = np.zeros(RECORDS, np.int64)
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> "_State":
+        """As it was at a checkpoint; the offsets of records before that are of no use."""
+        state, recent = cls(), checkpoint.recent
+        state.clock = checkpoint.max_time
+        # A checkpoint of version 1 has the largest time alone.
+        state.front = recent.front if recent.times else checkpoint.max_time
+        state.count = len(recent.times)
+        state.at = state.count % RECORDS
+        state.times[: state.count] = recent.times
+        state.steps[: state.count] = recent.steps
+        return state
+
+    def copy(self) -> "_State":
+        other = _State()
+        other.clock, other.front = self.clock, self.front
+        other.count, other.at = self.count, self.at
+        other.times, other.offsets = self.times.copy(), self.offsets.copy()
+        other.steps = self.steps.copy()
+        return other
+
+    def recent(self) -> Recent:
+        """Oldest first."""
+        order = (np.arange(self.count) + self.at) % self.count if self.count else slice(0)
+        return Recent(
+            self.front, tuple(self.times[order].tolist()), tuple(self.steps[order].tolist())
+        )
+
+    def advance(self, offsets: Int64s, times: Int64s, lateness: int) -> Reading:
+        clocks = np.empty(len(times), np.int64)
+        refused = np.empty((len(times), 2), np.int64)
+        self.clock, self.front, self.count, self.at, found = _advance(
+            offsets,
+            times,
+            lateness,
+            max(LEAST_STEP, lateness // _SHARE_OF_LATENESS),
+            (self.clock, self.front, self.count, self.at),
+            self.times,
+            self.offsets,
+            self.steps,
+            clocks,
+            refused,
+        )
+        return Reading(clocks, [Refused(*row) for row in refused[:found].tolist()])
+
+
+@kernel
+def _advance(
+    offsets: Int64s,
+    times: Int64s,
+    lateness: int,
+    least_step: int,
+    before: tuple[int, int, int, int],
+    ring: Int64s,
+    ring_offsets: Int64s,
+    steps: Int64s,
+    clocks: Int64s,
+    refused: Int64s,
+) -> tuple[int, int, int, int, int]:
+    """Fill in `clocks` and `refused`, change the rings; (clock, front, count, at, refusals)."""
+    clock, front, count, at = before
+    found = 0
+    ranked = np.empty(RECORDS, np.int64)
+    ranked[:count] = np.sort(ring[:count])
+    for row in range(len(times)):
+        time = times[row]
+        if time == NO_TIME:
+            clocks[row] = clock
+            continue
+        if count == RECORDS:
+            oldest = ring[at]
+            ahead = oldest - clock
+            if ahead > lateness + least_step:  # the least, as it costs nothing
+                if ahead > lateness + _step(steps, count, least_step):
+                    refused[found, 0] = ring_offsets[at]
+                    refused[found, 1] = ahead
+                    found += 1
+            _replace(ranked, count, oldest, time)
+        else:
+            ranked[count] = NO_TIME
+            count += 1
+            _replace(ranked, count, NO_TIME, time)
+        ring[at] = time
+        ring_offsets[at] = offsets[row]
+        steps[at] = 0
+        if count > 1:
+            reached = ranked[count - 1 - count // 2]
+            if reached > front:
+                if front != NO_TIME:
+                    steps[at] = reached - front
+                front = reached
+        at = (at + 1) % RECORDS
+
+        clock = max(clock, front)
+        if front != NO_TIME and ranked[count - 1] > clock:
+            most = min(clock, front + lateness)
+            near = most + least_step
+            if time > near and time <= most + _step(steps, count, least_step):
+                clock = time
+            else:
+                place = count - 1
+                while place >= 0 and ranked[place] > near and ranked[place] > clock:
+                    place -= 1
+                if place >= 0:
+                    clock = max(clock, ranked[place])
+        clocks[row] = clock
+    return clock, front, count, at, found
+
+
+@kernel
+def _step(steps: Int64s, count: int, least_step: int) -> int:
+    """How far a record may jump at this pace."""
+    longest = second = 0
+    for place in range(count):
+        if steps[place] > longest:
+            longest, second = steps[place], longest
+        elif steps[place] > second:
+            second = steps[place]
+    pace = second if count == RECORDS else longest
+    return max(least_step, _TIMES_THE_PACE * pace)
+
+
+@kernel
+def _replace(ranked: Int64s, count: int, old: int, new: int) -> None:
+    """Put `new` in the place of `old` among rising numbers, which go on rising."""
+    place = count - 1
+    while ranked[place] != old:
+        place -= 1
+    while place + 1 < count and ranked[place + 1] < new:
+        ranked[place] = ranked[place + 1]
+        place += 1
+    while place > 0 and ranked[place - 1] > new:
+        ranked[place] = ranked[place - 1]
+        place -= 1
+    ranked[place] = new
