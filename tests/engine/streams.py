@@ -40,6 +40,14 @@ TIMES: dict[str, Callable[[Random, int], list[int]]] = {
     "a clock ahead": lambda random, size: [
         t + 5_000 * (random.random() < 0.01) for t in _disturbed(random, size, 50)
     ],
+    "clocks far ahead": lambda random, size: [
+        t + random.choice([2_000, 9_000, 10**8]) * (random.random() < 0.1)
+        for t in _disturbed(random, size, 100)
+    ],
+    "nights": lambda random, size: _walk(random, size, [10] * 15 + [100_000]),
+    "every few minutes": lambda random, size: [
+        t * 60_000 + (10**7) * (random.random() < 0.05) for t in _walk(random, size, [0, 1, 1, 2])
+    ],
     "backwards": lambda random, size: _walk(random, size, [0, 1, 40])[::-1],
 }
 

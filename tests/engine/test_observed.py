@@ -2,6 +2,7 @@
 
 from hypothesis import given
 
+from slidestat.engine.event_clock import RECORDS
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.view import PartitionView
 from slidestat.live.observed import Observed
@@ -29,14 +30,17 @@ def test_keys_and_outcomes_add_up(case: Case) -> None:
 
     processor = start()
     assert processor.view().cache.keys_held == 0
-    sent = place = 0
+    sent = place = undecided = 0
     while place < len(case.records):
         begin = max(0, place - random.choice([0, 0, 0, 3]))
         place = min(len(case.records), place + random.randint(1, 40))
         batch = batch_of(case.records[begin:place])
-        new_records = len(batch.since(processor.next_offset))
+        repeated = len(batch) - len(batch.since(processor.next_offset))
+        before = processor.reached.counters
         effects = processor.process(batch)
-        observed.processed(batch, (*effects.dead_letters, *effects.late), new_records, 0.0)
+        letters = (*effects.dead_letters, *effects.late)
+        taken = processor.reached.counters.since(before)
+        observed.processed(batch, letters, taken, repeated, 0.0)
         sent += len(batch)
         assert processor.view().cache.keys_held == held(processor.view())
         if random.random() < 0.5:
@@ -46,9 +50,14 @@ def test_keys_and_outcomes_add_up(case: Case) -> None:
                 processor.written()
                 observed.acknowledged()
             assert processor.view().cache.keys_held == held(processor.view())
+        # Those of which it is not known yet whether they are dead.
+        waiting = place - processor.reached.counters.read
+        assert 0 <= waiting <= RECORDS
         if random.random() < 0.1:
+            undecided += waiting
             processor = start()
             place = processor.next_offset
             assert processor.view().cache.keys_held == held(processor.view()) == len(store.keys())
-    assert work.counted + work.dead + work.late + work.repeated == sent
+    undecided += place - processor.reached.counters.read
+    assert work.counted + work.dead + work.late + work.repeated + undecided == sent
     assert sum(observed.refusals.values()) == work.dead + work.late

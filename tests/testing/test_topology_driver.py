@@ -80,7 +80,7 @@ def test_time_advances_in_the_partitions_that_are_behind() -> None:
     """One that is further on stays there; only where all are, it is an error."""
     driver = TopologyDriver(latency(), partitions=2)
     driver.send(request("/a", START), partition=0)
-    driver.send(request("/b", START), request("/b", START + 9 * MINUTE), partition=1)
+    driver.send(request("/b", START), *[request("/b", START + 9 * MINUTE)] * 2, partition=1)
     before = len(driver.emissions)
     driver.advance_to(START + MINUTE)
     assert [e.key for e in driver.emissions[before:]] == ["/a"]
@@ -168,14 +168,14 @@ def test_an_idle_partition_emits_provisionally_if_the_topology_says_so() -> None
     """As of a time of the wall's clock; the final emission replaces it."""
     silent, driver = TopologyDriver(latency()), TopologyDriver(latency(idle="30s"))
     for each in (silent, driver):
-        each.send(request("/a", START))
+        each.send(request("/a", START), request("/a", START))
         each.idle_until(START + 2 * MINUTE)
     assert silent.emissions == []
     assert [e.provisional for e in driver.emissions] == [True]
     driver.send(request("/a", START + 1))
     driver.advance_to(START + MINUTE)
     assert [e.provisional for e in driver.emissions] == [True, False]
-    assert driver.figure("/a", "count", "1m").estimate == 2
+    assert driver.figure("/a", "count", "1m").estimate == 3
 
 
 @pytest.mark.parametrize(

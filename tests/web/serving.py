@@ -77,9 +77,12 @@ class Held:
         processor = self.processors[partition]
         batch = replace(batch_of(records), topic=self.topology.source, partition=partition)
         started = time.monotonic()
-        new_records = len(batch.since(processor.next_offset))
+        repeated = len(batch) - len(batch.since(processor.next_offset))
+        before = processor.reached.counters
         effects = processor.process(batch)
-        self.observed.processed(batch, (*effects.dead_letters, *effects.late), new_records, started)
+        letters = (*effects.dead_letters, *effects.late)
+        taken = processor.reached.counters.since(before)
+        self.observed.processed(batch, letters, taken, repeated, started)
         self.observed.emitted(partition, effects.emissions, started)
         self.output += [JsonCodec().decode(value) for _, value, _ in effects.emissions]
 

@@ -58,7 +58,7 @@ def run(
         str | None, _flag("--lateness", "5s", "How far a record may lie behind the newest.")
     ] = None,
     ahead: Annotated[
-        str | None, _flag("--ahead", "1h", "How far an event may lie after its record's timestamp.")
+        str | None, _flag("--ahead", "5m", "How far an event may lie after its record's timestamp.")
     ] = None,
     idle: Annotated[
         str | None,

@@ -48,8 +48,10 @@ class Topology(Named):
     windows: the lengths emitted, each n <= N; without any, the span itself. Others, up to the span,
     can be asked for at any time.
     statistics: what is computed over each window, each once; `name` tells two of a kind apart.
-    lateness: how far a record may lie behind the largest event time of its partition. The watermark
-    is that time less the lateness; records behind it are late, and not counted.
+    lateness: how far a record may lie behind the event time that its partition has reached. The
+    watermark is that time less the lateness; records behind it are late, and not counted. An event
+    that jumps ahead of those around it does not move it: it waits until most of 16 records have
+    come as far, and is a dead letter where they do not.
     ahead: how far an event time may lie after the Kafka timestamp of its record. One that lies
     further comes from a clock that is wrong, and makes a dead letter.
     idle: when a partition has brought no record for so long, of real time, what is not yet emitted
@@ -82,7 +84,7 @@ class Topology(Named):
     windows: Sequence[str] = ()
     statistics: Sequence[Statistic] = DEFAULT
     lateness: str = "0s"
-    ahead: str = "1h"
+    ahead: str = "5m"
     idle: str = "0s"
     key_field: Field = "key"
     time_field: Field = "time"

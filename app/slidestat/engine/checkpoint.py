@@ -1,17 +1,19 @@
 """What a partition must remember to go on after a restart as if nothing had happened.
 
 Whether a record is late, and at which record the watermark passed a tick, must not depend on where
-a crash fell. So beside the key states the table keeps, for each partition, its clock at the position
-from which it goes on. It is written after the states and records of all that lies
-before that position: when reading starts further back, because the commit that should have followed
-did not happen, what lies between is settled and is passed over.
+a crash fell. So beside the key states the table keeps, for each partition, its clock at the
+position from which it goes on. It is written after the states and records of all that lies before
+that position: when reading starts further back, because the commit that should have followed did
+not happen, what lies between is settled and is passed over.
 
 An offset is one of a topic, which its id tells from another of the same name. Ids, lost records and
 what decides how the clock goes on came with version 2; version 1 is read for ever.
 """
 
+from operator import sub
+
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from slidestat.engine.loss import Loss
 from slidestat.errors import SlidestatError
@@ -39,6 +41,10 @@ class Counters(msgspec.Struct, frozen=True, array_like=True):
     dead: int = 0
     late: int = 0
     lost: int = 0
+
+    def since(self, before: "Counters") -> "Counters":
+        """What came after `before`."""
+        return Counters(*map(sub, astuple(self), astuple(before)))
 
 
 class Recent(msgspec.Struct, frozen=True, array_like=True):

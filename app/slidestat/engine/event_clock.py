@@ -44,7 +44,7 @@ _NO_OFFSET = -1
 
 
 class Refused(NamedTuple):
-    """A suspect that was not confirmed, and how far ahead of the clock it was when that was clear."""
+    """A suspect that was not confirmed, and how far ahead of the clock it was in the end."""
 
     offset: int
     ahead: int
@@ -188,11 +188,11 @@ def _advance(
         if count == RECORDS:
             oldest = ring[at]
             ahead = oldest - clock
-            if ahead > lateness + least_step:  # the least, as it costs nothing
-                if ahead > lateness + _step(steps, count, least_step):
-                    refused[found, 0] = ring_offsets[at]
-                    refused[found, 1] = ahead
-                    found += 1
+            is_far = ahead > lateness + least_step  # the least step, as it costs nothing
+            if is_far and ahead > lateness + _step(steps, count, least_step):
+                refused[found, 0] = ring_offsets[at]
+                refused[found, 1] = ahead
+                found += 1
             _replace(ranked, count, oldest, time)
         else:
             ranked[count] = NO_TIME
@@ -214,7 +214,7 @@ def _advance(
             most = min(clock, front + lateness)
             near = most + least_step
             if time > near and time <= most + _step(steps, count, least_step):
-                clock = time
+                clock = max(clock, time)
             else:
                 place = count - 1
                 while place >= 0 and ranked[place] > near and ranked[place] > clock:

@@ -201,6 +201,11 @@ class PartitionProcessor:
         return self._clock.time - self._lateness
 
     @property
+    def newest_time(self) -> int:
+        """The largest time of an event that is counted or waits, or how far event time has come."""
+        return int(self._waiting.events.times.max(initial=self._clock.time))
+
+    @property
     def checkpoint(self) -> Checkpoint:
         """The newest checkpoint taken."""
         return self._checkpoint
@@ -355,7 +360,7 @@ class PartitionProcessor:
                 letter = known[suspect.offset] or _suspect(batch, suspect.offset)
                 detail = f"{suspect.ahead} {self._times.unit} ahead of the records around it"
                 letters.append(letter._replace(detail=detail))
-        offsets = np.array([letter.offset for letter in letters], np.int64)
+        offsets = [letter.offset for letter in letters]
         self._waiting = self._waiting.without(offsets)
         self._suspects = {
             offset: known[offset] or _suspect(batch, offset)

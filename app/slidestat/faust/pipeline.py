@@ -200,6 +200,7 @@ class Pipeline:
         processor = processors[partition]
         started = time.monotonic()
         new_records = len(batch.since(processor.next_offset))
+        before = processor.reached.counters
         letters: list[Letter] = []
         is_confirmed = False
         try:
@@ -225,7 +226,8 @@ class Pipeline:
             # Half of a batch must not be written as if it were all.
             processors.pop(partition, None)
             raise
-        self.observed.processed(batch, letters, new_records, started)
+        taken = processor.reached.counters.since(before)
+        self.observed.processed(batch, letters, taken, len(batch) - new_records, started)
         self._arrived[partition] = time.monotonic()
         self.progress.read(len(batch))
         return True
@@ -346,11 +348,11 @@ class Pipeline:
         return stored_view(topology, partition, store)
 
     def status(self, partition: int) -> PartitionStatus:
-        """How far a partition that this worker holds has come; counters as of the last flush."""
+        """How far a partition that this worker holds has come; counters as of the last batch."""
         table = self._table.partition(partition)
         processor = self._processors.get(partition)
-        checkpoint = processor.checkpoint if processor is not None else self._stored(table)
-        counters = checkpoint.counters
+        reached = processor.reached if processor is not None else self._stored(table)
+        counters = reached.counters
         view = self.view(partition)
         return PartitionStatus(
             partition,
@@ -384,11 +386,9 @@ class Pipeline:
         return checkpoint
 
     def _tell(self, processors: Iterable[PartitionProcessor | RefereeProcessor]) -> None:
-        checkpoints = [processor.checkpoint for processor in processors]
-        counters = Counters(
-            *map(sum, zip(*(astuple(c.counters) for c in checkpoints), strict=True))
-        )
-        self.progress.flushed(counters, max(c.max_time for c in checkpoints))
+        reached = [processor.reached for processor in processors]
+        counters = Counters(*map(sum, zip(*(astuple(r.counters) for r in reached), strict=True)))
+        self.progress.flushed(counters, max(r.max_time for r in reached))
 
     def _open(self, partition: int) -> None:
         store = self._table.partition(partition)

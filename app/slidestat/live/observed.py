@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from slidestat.engine.checkpoint import Counters
 from slidestat.engine.partition import Letter
 from slidestat.engine.partition_work import PartitionWork
 from slidestat.engine.records import RecordBatch
@@ -64,19 +65,22 @@ class Observed:
         return self.partitions.setdefault(partition, PartitionWork())
 
     def processed(
-        self, batch: RecordBatch, letters: Sequence[Letter], new_records: int, started: float
+        self,
+        batch: RecordBatch,
+        letters: Sequence[Letter],
+        taken: Counters,
+        repeated: int,
+        started: float,
     ) -> None:
-        """A batch has been taken in, begun at `started` (of time.monotonic); `new_records` of it
-        had not been read before, and `letters` of those were not counted.
+        """A batch has been taken in, begun at `started` (of time.monotonic): what came of it and of
+        what waited, with the letters that it led to; `repeated` records had been read before.
         """
         work = self.partition(batch.partition)
-        late = sum(letter.reason is Reason.LATE for letter in letters)
-        dead = len(letters) - late
         work.batches += 1
-        work.counted += new_records - dead - late
-        work.dead += dead
-        work.late += late
-        work.repeated += len(batch) - new_records
+        work.counted += taken.counted
+        work.dead += taken.dead
+        work.late += taken.late
+        work.repeated += repeated
         work.processing_s += time.monotonic() - started
         if letters:
             offsets = [letter.offset for letter in letters]

@@ -146,6 +146,11 @@ class RefereeProcessor:
         """The newest checkpoint taken."""
         return self._checkpoint
 
+    @property
+    def reached(self) -> Checkpoint:
+        """Where reading has come."""
+        return self._ledger.reached
+
     def process(self, batch: RecordBatch) -> Effects:
         """Take in a batch; what it leads to is returned or kept for the next snapshot."""
         batch = batch.since(self._next_offset)

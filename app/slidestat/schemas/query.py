@@ -104,8 +104,9 @@ class TopologyList(msgspec.Struct, frozen=True):
 class PartitionStatus(msgspec.Struct, frozen=True):
     """How far a partition of the source has come in the worker that holds it.
 
-    The counters cover the partition's whole life, up to the last flush: read = counted + dead +
-    late, and lost beside it. Records that still wait for the watermark are in none of them.
+    The counters cover the partition's whole life, up to the last batch: read = counted + dead +
+    late, and lost beside it. Records that wait for the watermark are counted; a few that lie so far
+    ahead of the others that they may yet be refused are in none of them.
     """
 
     partition: Annotated[int, Meta(description="number of the source's partition")]
@@ -116,8 +117,8 @@ class PartitionStatus(msgspec.Struct, frozen=True):
     watermark_ms: Annotated[
         int | None, Meta(description="event time that it has reached; null before any event")
     ]
-    read: Annotated[int, Meta(description="records settled")]
-    counted: Annotated[int, Meta(description="in the state of their key")]
+    read: Annotated[int, Meta(description="records of which it is known what they are")]
+    counted: Annotated[int, Meta(description="in the state of their key, or waiting to be")]
     dead: Annotated[int, Meta(description="dead letters")]
     late: Annotated[int, Meta(description="behind the watermark")]
     lost: Annotated[

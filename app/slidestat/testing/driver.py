@@ -112,14 +112,15 @@ class TopologyDriver:
         """Let the watermark of every partition reach `time`, in milliseconds: windows that end by
         then are emitted, and events from before then are late from now on.
 
-        Only events move event time. So each partition that is behind is sent one at `time` plus the
-        lateness, under a key of its own whose emissions are left out. Raises SlidestatError if all
-        are further on, and for a time that no event may have.
+        Only events move event time, and no single one. So each partition that is behind is sent
+        some at `time` plus the lateness, until most of its last ones have come as far, under a key
+        of its own whose emissions are left out. Raises SlidestatError if all are further on, and
+        for a time that no event may have.
         """
-        watermarks = [processor.watermark for processor in self._processors]
-        if time < min(watermarks):
+        earliest = min(processor.watermark for processor in self._processors)
+        if time < earliest:
             raise SlidestatError(
-                f"Event time is at {min(watermarks)} already: it cannot go back to {time}.",
+                f"Event time is at {earliest} already: it cannot go back to {time}.",
                 "Advance to a later time.",
             )
         event_time = time + self.topology.lateness_ms
@@ -132,14 +133,14 @@ class TopologyDriver:
                 else "Give milliseconds since 1970; events lie from 1980 to 2100.",
             )
         tick = self._clock_record(event_time)
-        for number, watermark in enumerate(watermarks):
-            if watermark < time:
+        for number, processor in enumerate(self._processors):
+            while processor.watermark < time:
                 self._send([tick], number)
 
     def close_windows(self) -> None:
         """Let so much time pass that nothing is left to emit: every event has left every window."""
         topology = self.topology
-        newest = max(processor.watermark for processor in self._processors) + topology.lateness_ms
+        newest = max(processor.newest_time for processor in self._processors)
         if newest == NO_TIME:
             return
         span = 0 if topology.span_length.of_events else topology.span_length.length

@@ -24,6 +24,9 @@ from slidestat.spark.lake.lake_files import LakeFiles
 from slidestat.spark.lake.wire_columns import struct_type
 
 _FOREVER_MS = 2**62
+_NEVER_MS = -(2**62)
+# Enough to see how far the records before them had come.
+_FIRST_RECORDS = 32
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class Audit:
             counted = raw.where("event_key IS NOT NULL").join(
                 letters, ["source_partition", "source_offset"], "left_anti"
             )
-            figures = self._figures(counted, emissions, reached)
+            figures = self._figures(counted, emissions, self._emitted_until(rows))
             figures.write.mode("overwrite").option("compression", "zstd").parquet(
                 self.lake.data(AUDIT)
             )
@@ -186,22 +189,19 @@ class Audit:
         return Records(row.read, counted, row.late, row.dead, row.lost, row.bytes)
 
     def _figures(
-        self, counted: DataFrame, emissions: DataFrame, reached: dict[int, int]
+        self, counted: DataFrame, emissions: DataFrame, watermarks: dict[int, int]
     ) -> DataFrame:
-        # Of the emissions that the last record gave, a lake may have got the first ones only: what
-        # is due is what the records before it gave.
-        last = f.create_map(*(f.lit(number) for pair in reached.items() for number in pair))
-        before = f.col("source_offset") < last[f.col("source_partition")]
-        times = counted.groupBy("source_partition").agg(
-            f.max(f.when(before, f.col("time_ms"))).alias("newest_ms"),
-            f.min_by("time_ms", "source_offset").alias("first_ms"),
+        starts = topic_state(self.bootstrap, self.declaration.source).first
+        start_of = f.create_map(*(f.lit(number) for pair in starts.items() for number in pair))
+        is_first = f.col("source_offset") < start_of[f.col("source_partition")] + _FIRST_RECORDS
+        firsts = (
+            counted.where(is_first).groupBy("source_partition").agg(f.max("time_ms").alias("ms"))
         )
-        watermarks, complete = {}, {}
-        for row in times.collect():
-            partition = row.source_partition
-            if row.newest_ms is not None:
-                watermarks[partition] = row.newest_ms - self.declaration.lateness_ms
-            complete[partition] = self._complete_from(partition, row.first_ms)
+        newest_of_first = {row.source_partition: row.ms for row in firsts.collect()}
+        complete = {
+            partition: self._complete_from(newest_of_first.get(partition)) if start else _NEVER_MS
+            for partition, start in starts.items()
+        }
         keys = ["source_partition", "event_key"]
         audit = auditor(self.declaration, watermarks, complete)
         return (
@@ -210,11 +210,29 @@ class Audit:
             .applyInArrow(audit, struct_type(FigureRow))
         )
 
-    def _complete_from(self, partition: int, first_ms: int) -> int:
-        """From when on a partition's windows have all their events.
+    def _emitted_until(self, rows: DataFrame) -> dict[int, int]:
+        """Up to when each partition has emitted all that it will.
 
-        What the broker deleted came before the first record left, and was not newer than that one
-        by more than the lateness, else that one would be late.
+        A partition emits in the order of ticks. Of those that its last record gave a lake may have
+        got the first ones only, so what is due is what lies before the first of them. How the
+        partition's clock went does not matter: events may wait, also for others to confirm them.
         """
-        first = topic_state(self.bootstrap, self.declaration.source).first[partition]
-        return first_ms + self.declaration.lateness_ms + 1 if first else -_FOREVER_MS
+        own = f.col("topology") == self.declaration.name
+        place = f.struct("source_offset", -f.col("window_end_ms"))
+        last = (
+            rows.where(own & ~f.coalesce("provisional", f.lit(False)))
+            .groupBy("source_partition")
+            .agg((-f.max(place)["col2"]).alias("tick"))
+        )
+        return {row.source_partition: row.tick - 1 for row in last.collect()}
+
+    def _complete_from(self, newest_of_first: int | None) -> int:
+        """From when on the windows of a partition that has lost records have all their events.
+
+        What was counted and is gone had been reached by most of 16 records in a row, or lay no
+        further ahead of such a time than lateness and step together, and once more while it waited.
+        """
+        if newest_of_first is None:
+            return _FOREVER_MS
+        lateness = self.declaration.lateness_ms
+        return newest_of_first + 2 * (lateness + max(1_000, lateness // 8)) + 1
