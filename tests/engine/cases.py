@@ -122,7 +122,9 @@ class Case:
     random: Random
 
     def __repr__(self) -> str:
-        events = "\n".join(f"  {r.offset}: {(r.value or b'null').decode()}" for r in self.records)
+        events = "\n".join(
+            f"  {r.offset}: {(r.value or b'null').decode()[:80]}" for r in self.records
+        )
         return f"{self.topology}\n{events}\n"
 
 

@@ -84,6 +84,11 @@ def encode(key: str, time: int, value: float) -> bytes:
     return json.dumps({"key": key, "time": time, "value": value}).encode()
 
 
+def confirmed(offset: int, time: int) -> list[Record]:
+    """So many events at `time`, from an offset on, that event time comes there by any jump."""
+    return [Record(offset + i, None, encode("~", time, 0), time) for i in range(16)]
+
+
 def records(
     random: Random, size: int, *, keys: str, values: str, times: str, bad: float, holes: bool
 ) -> list[Record]:

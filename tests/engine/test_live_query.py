@@ -29,7 +29,7 @@ from tests.engine.memory import (
     rows_of,
 )
 from tests.engine.model import ALL, Model, Record, inside
-from tests.engine.streams import START_MS, encode
+from tests.engine.streams import START_MS, confirmed, encode
 
 
 def split(records: Sequence[Record], random: Random) -> list[Sequence[Record]]:
@@ -119,15 +119,15 @@ def test_an_answer_is_the_emission_at_the_same_point(
     answers: dict[tuple[str, int], KeyAnswer] = {}
     compared = 0
     # It passes all ticks that were asked about.
-    last = Record(case.records[-1].offset + 1, None, encode("z", START_MS + 10_000_000, 0), 0)
-    for record in [*case.records, last]:
+    last = confirmed(case.records[-1].offset + 1, START_MS + 10_000_000)
+    for record in [*case.records, *last]:
         effects = processor.process(batch_of([record]))
         for emission in emissions_of(outputs_of(effects)):
             answer = answers.get((emission.key, emission.window_end_ms))
             if answer is not None:
                 compared += 1
                 assert msgspec.json.encode(answer.figures) == msgspec.json.encode(emission.figures)
-        for key in [] if record is last else every_key(processor.view()):
+        for key in [] if record in last else every_key(processor.view()):
             found = question.answer(processor.view(), key)
             assert found is not None
             answers[key, found.window_end_ms] = found

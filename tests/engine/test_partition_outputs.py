@@ -99,10 +99,10 @@ def test_disorder_within_the_lateness_changes_no_figure(
     # Sorted by time + noise, no event comes more than the noise behind a later one.
     noise = [time + random.randint(0, lateness) for time in times]
     disordered = [bodies[i] for i in sorted(range(size), key=lambda i: (noise[i], i))]
-    flush = encode("~", times[-1] + 10_000, 0)
+    flush = [encode("~", times[-1] + 10_000, 0)] * 16
     figures = []
     for stream in (bodies, disordered):
-        records = [Record(i, None, body, 0) for i, body in enumerate([*stream, flush])]
+        records = [Record(i, None, body, 0) for i, body in enumerate([*stream, *flush])]
         sent = outputs(declared, records, random)
         assert not offsets_of("late", sent)
         figures.append(

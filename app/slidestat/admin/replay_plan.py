@@ -6,7 +6,8 @@ time T, reading begins at the first record whose Kafka timestamp is T less span,
 timestamp is a dead letter. And a record that was late to the first run and is not to the replay,
 which has not seen what lies before, is older than the window: it lies behind an event that was not
 read, which itself is older than T - span - lateness. So both runs count the same events in each
-window that is emitted.
+window that is emitted. (What jumps ahead is judged by the 15 records before and after it: the first
+of a replay by those after.)
 """
 
 import re

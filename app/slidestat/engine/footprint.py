@@ -73,14 +73,16 @@ def _measure(topology: Topology, count: int) -> Footprint:
     never = f"{topology.times.latest} events" if topology.is_sequence else "36525d"
     quiet = replace(topology, every=never, lateness="0s", publish=())
     start_ms = min(_START_MS, topology.times.latest - span_ms)
-    times = start_ms + np.arange(count, dtype=np.int64) * span_ms // count
+    # A partition's first event waits for a second one.
+    made = max(count, 2)
+    times = start_ms + np.arange(made, dtype=np.int64) // (made // count) * span_ms // count
     records = _records(quiet, times)
-    offsets = np.arange(count, dtype=np.int64)
+    offsets = np.arange(made, dtype=np.int64)
     batch = RecordBatch(
         topology.source,
         0,
         offsets,
-        [_KEY.encode()] * count,
+        [_KEY.encode()] * made,
         records,
         times.tolist(),
         start_offset=0,

@@ -11,9 +11,9 @@ first one that is there again. An event among them that would have been counted 
 For a record is refused whose event lies more than `ahead` after its timestamp, and timestamps do
 not run back by more than the lateness: never, where brokers give them; where producers do, as far
 as the declared lateness is right. Without a usable timestamp: one event that lies further ahead is
-refused (`event_clock.py`), and most of several would have made the first one behind them late. Late records tell nothing: they may be old
-ones that were sent again. Until one on time comes, `last` is not known, and every window that ends
-behind `first` may lack them.
+refused (`event_clock.py`), and most of several would have made the first one behind them late. Late
+records tell nothing: they may be old ones that were sent again. Until one on time comes, `last` is
+not known, and every window that ends behind `first` may lack them.
 
 So the window [end - n, end) may lack them if end > first and end - n <= last. A window of a key's
 last events, and a total since its first, may reach back over any time: from then on it always may.

@@ -321,9 +321,7 @@ class PartitionProcessor:
         self._ledger.lose(next_offset, self._clock.time, self._loss, records)
         self._next_offset = next_offset
 
-    def _after_loss(
-        self, times: Int64s, timestamps: Sequence[int], clock: int
-    ) -> Loss | None:
+    def _after_loss(self, times: Int64s, timestamps: Sequence[int], clock: int) -> Loss | None:
         """The newest loss, closed by the first of the records that is on time, if one is; `clock`
         is how far event time had come before them.
         """
@@ -372,11 +370,11 @@ class PartitionProcessor:
     def provisional(self, now: int) -> Iterator[list[OutputRecord]]:
         """Emissions to come, as they would be if nothing else came before the time `now`: for a
         partition that brings nothing new; slice by slice. Each is given once. They leave no trace,
-        and those that replace them come all the same: a tick after events is sure to be emitted.
+        and those that replace them come all the same: a tick after events is sure to be emitted,
+        but for an event that lies ahead of the others, not after `now`, and is refused in the end.
         """
         horizon = now - self._lateness
-        waiting = self._waiting.without(list(self._suspects)).events.times
-        waiting = event_time.tick_after(waiting, self._every).tolist()
+        waiting = event_time.tick_after(self._waiting.events.times, self._every).tolist()
         if not any(
             self._looked_ahead < tick <= horizon for tick in (*self._open.ticks(), *waiting)
         ):
@@ -410,7 +408,7 @@ class PartitionProcessor:
         trial._is_trial = True
         trial._open, trial._closing = self._open.copy(), KeyTimers()
         trial._cache = self._cache.copy()
-        trial._waiting = self._waiting.without(list(self._suspects))
+        trial._waiting = self._waiting.copy()
         return trial, trial._waiting.release(Events.none(self._columns), horizon)
 
     def view(self) -> PartitionView:
