@@ -74,10 +74,9 @@ class EventClock:
         return self._now.clock
 
     @property
-    def step(self) -> int:
-        """How far a record may jump beyond the others on its own, now."""
-        now, least = self._now, max(LEAST_STEP, self._lateness // _SHARE_OF_LATENESS)
-        return int(_step(now.steps, now.count, least))
+    def least_step(self) -> int:
+        """How far a record may always jump beyond the others."""
+        return max(LEAST_STEP, self._lateness // _SHARE_OF_LATENESS)
 
     @property
     def suspects(self) -> list[int]:

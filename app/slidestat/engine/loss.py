@@ -4,14 +4,15 @@ Nothing is known of such records but that they stood between the last record tha
 first one that is there again. An event among them that would have been counted has a time of
 
     first   the watermark before them: an older event would have been late;
-    last    the lateness, and as far as one record may jump, after the largest of: the clock so far,
+    last    the lateness, and as far as any record may jump, after the largest of: the clock so far,
             the time of the first record behind them that is on time, and that record's timestamp +
             `ahead`.
 
 For a record is refused whose event lies more than `ahead` after its timestamp, and timestamps do
 not run back by more than the lateness: never, where brokers give them; where producers do, as far
-as the declared lateness is right. Without a usable timestamp: one event that lies further ahead is
-refused (`event_clock.py`), and most of several would have made the first one behind them late. Late
+as the declared lateness is right. Without a usable timestamp: a single event that lies further
+ahead of steady ones is refused (`event_clock.py`), and most of several would have made the first
+one behind them late. Late
 records tell nothing: they may be old ones that were sent again. Until one on time comes, `last` is
 not known, and every window that ends behind `first` may lack them.
 

@@ -334,7 +334,7 @@ class PartitionProcessor:
         row = int(on_time[0])
         latest = 0 if self._times.is_sequence else timestamps[row] + self._ahead
         newest = max(latest, int(times[row]), clock)
-        return self._loss.closed(newest + self._lateness + self._clock.step)
+        return self._loss.closed(newest + self._lateness + self._clock.least_step)
 
     def _charge(self, events: Events, watermark: int) -> Int64s:
         """Charge new events on time to their keys' quotas; the rows of those that are refused."""
