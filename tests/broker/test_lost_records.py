@@ -7,7 +7,10 @@ import numpy as np
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from slidestat.doctor.finding import Finding, Verdict
+from slidestat.doctor.source_records import unread_records
 from slidestat.engine.emissions.emission_codec import JsonCodec
+from slidestat.kafka.connection import require_broker
 from slidestat.schemas.emission import Emission
 from tests.broker.conftest import MakeStage
 from tests.broker.test_observed import get
@@ -70,6 +73,9 @@ def test_records_deleted_while_the_worker_was_stopped(
     assert "--allow-loss" in said
     assert stage.committed() == {0: read_before}
     assert stage.emissions() == before
+    found = examined(stage)
+    assert found.verdict is Verdict.BAD
+    assert f"{read_before:,} to 31,999 of {source!r} partition 0 are gone" in found.found
 
     lost = 32_000 - read_before
     with goes_on(stage).await_ready() as worker:
@@ -107,12 +113,20 @@ def test_records_deleted_while_the_worker_was_stopped(
         assert until <= emission.lost.until_ms <= until + 1_000
         assert emission.lost.from_ms < end <= emission.lost.until_ms + 120_000
     assert min(whole) < first < min(marked) < max(marked) < max(whole)
+    assert examined(stage).verdict is Verdict.GOOD
     # It stays with the state: a worker that is started anew neither stops nor counts it twice.
-    found = stage.emissions()
+    emissions = stage.emissions()
     with stage.worker().await_ready() as worker:
         assert worker.terminate() == 0
     assert stage.counters().lost == lost
-    assert stage.emissions() == found
+    assert stage.emissions() == emissions
+
+
+def examined(stage: Stage) -> Finding:
+    """What `slidestat doctor` says of the source's records."""
+    topology = stage.topology
+    (found,) = unread_records(stage.bootstrap, topology, require_broker(stage.bootstrap))
+    return found
 
 
 def check_counts(emission: Emission, everything: list[tuple[bytes, bytes]]) -> None:

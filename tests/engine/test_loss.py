@@ -12,7 +12,9 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoint import decode_checkpoint
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
+from slidestat.live.live_query import LiveQuery
 from slidestat.schemas.emission import Emission
+from slidestat.text.figure_text import Row
 from tests.engine.memory import PARTITION, SOURCE, MemoryStore
 
 START = 1_600_000_000_000
@@ -194,3 +196,29 @@ def test_emissions_that_are_written_one_by_one_say_it_too() -> None:
         found.append([(key, _decode(value).lost) for key, value, _ in emissions])
     assert found[0] == found[1]
     assert {lost is None for _, lost in found[0]} == {True, False}
+
+
+def test_questions_are_answered_with_what_they_may_lack() -> None:
+    """By the windows that are asked for; and to people, by the window of each figure."""
+    source = Source(Random(1), 400)
+    one = processor()
+    one.process(source.batch(0, 50))
+    query = LiveQuery(TOPOLOGY)
+    before = query.answer(one.view(), "a")
+    assert before is not None
+    assert before.lost is None
+    one.lose(50, 80)
+    one.process(source.batch(80, 100))
+    view = one.view()
+    assert view.loss is not None
+    answer = query.answer(view, "a")
+    assert answer is not None
+    assert answer.lost == view.loss.told()
+    row = Row("a", answer.window_end_ms, answer.figures[0], lost=answer.lost)
+    assert row.marks == "may lack 30 lost records"
+    behind = view.loss.last + 10_000
+    marks = {
+        figure.window_ms: Row("a", behind, figure, lost=answer.lost).marks
+        for figure in answer.figures
+    }
+    assert marks == {5_000: "", 30_000: "may lack 30 lost records"}

@@ -50,6 +50,13 @@ def check_no_other_group(
 
 def last_meanings(bootstrap: str, topic: str, partitions: int) -> list[dict[str, str]]:
     """What the last checkpoint of each partition of a changelog says that its states mean."""
+    return list(map(stored_meaning, last_checkpoints(bootstrap, topic, partitions).values()))
+
+
+def last_checkpoints(bootstrap: str, topic: str, partitions: int) -> dict[int, bytes]:
+    """The last checkpoint of each partition of a changelog, as stored; none of one whose worker was
+    killed in the middle of its last flush.
+    """
     with reading(bootstrap, topic) as consumer:
         last = {}
         for number in range(partitions):
@@ -57,8 +64,8 @@ def last_meanings(bootstrap: str, topic: str, partitions: int) -> list[dict[str,
             low, high = consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)
             if high > low:
                 last[number] = high - 1
-        return [
-            stored_meaning(message.value() or b"")
+        return {
+            message.partition() or 0: message.value() or b""
             for message in scan(consumer, topic, last)
             if message.key() == CHECKPOINT_KEY
-        ]
+        }

@@ -6,6 +6,7 @@ from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.doctor.finding import Finding, Verdict
 from slidestat.doctor.permissions import cluster_permission, creation_permission, worker_permissions
+from slidestat.doctor.source_records import unread_records
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.settings import broker_security
@@ -35,3 +36,4 @@ def brokers(bootstrap: str, topology: Topology | Referee | None) -> Iterator[Fin
         yield creation_permission(bootstrap)
     else:
         yield from worker_permissions(bootstrap, topology)
+        yield from unread_records(bootstrap, topology, cluster)

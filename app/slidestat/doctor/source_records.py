@@ -1,0 +1,57 @@
+"""Whether the source still has what a topology's workers have yet to read."""
+
+from collections.abc import Iterator
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
+    ClusterMetadata,
+)
+
+from slidestat.admin.other_groups import last_checkpoints
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology
+from slidestat.doctor.finding import Finding, Verdict
+from slidestat.engine.checkpoint import Checkpoint, decode_checkpoint
+from slidestat.errors import SlidestatError
+from slidestat.faust.source.lost_records import LostRange, refusal
+from slidestat.faust.source.topic_watch import require_same_source
+from slidestat.kafka.reading import reading
+from slidestat.kafka.topic_identity import topic_id
+
+_CHECK = "source records"
+_TIMEOUT_S = 10.0
+
+
+def unread_records(
+    bootstrap: str, topology: Topology | Referee, cluster: ClusterMetadata
+) -> Iterator[Finding]:
+    """A finding, once workers have stored a state; what would stop them is bad."""
+    source, changelog = topology.source, topology.changelog_topic
+    if source not in cluster.topics or changelog not in cluster.topics:
+        return
+    try:
+        count = len(cluster.topics[changelog].partitions)
+        stored = last_checkpoints(bootstrap, changelog, count)
+        checkpoints = {
+            partition: decode_checkpoint(value, topology.state_meaning)
+            for partition, value in stored.items()
+        }
+        if checkpoints:
+            _require_all(bootstrap, topology, checkpoints)
+            yield Finding(_CHECK, Verdict.GOOD, f"{source} has all that is yet to be read")
+    except SlidestatError as error:
+        yield Finding(_CHECK, Verdict.BAD, error.message, error.advice)
+
+
+def _require_all(
+    bootstrap: str, topology: Topology | Referee, checkpoints: dict[int, Checkpoint]
+) -> None:
+    source, found = topology.source, topic_id(bootstrap, topology.source)
+    with reading(bootstrap, source) as consumer:
+        for partition, checkpoint in checkpoints.items():
+            require_same_source(source, checkpoint.topic_id, found, topology.name)
+            place = TopicPartition(source, partition)
+            first, _ = consumer.get_watermark_offsets(place, timeout=_TIMEOUT_S)
+            if first > checkpoint.next_offset:
+                lost = LostRange(source, partition, checkpoint.next_offset, first)
+                raise refusal(lost, topology)
