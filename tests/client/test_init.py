@@ -1,7 +1,9 @@
 """`slidestat init` looks at a topic and writes a topology that counts its events."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -13,7 +15,7 @@ from slidestat.declare.forms.files import load_topology
 from slidestat.errors import SlidestatError
 from slidestat.infer.proposal import propose
 from slidestat.infer.proposal_toml import toml_text
-from slidestat.infer.sampling import Sample, SampledRecord
+from slidestat.infer.sampling import Sample, SampledRecord, sample_topic
 from slidestat.infer.survey import survey
 from tests.client.conftest import RunCli
 from tests.conftest import MakeTopic
@@ -154,6 +156,138 @@ def test_one_record_in_twenty_may_be_wrong(tmp_path: Path) -> None:
     for key, value in records[:200]:
         driver.send(value, key=(key or b"").decode(), timestamp=START_MS)
     assert len(driver.dead_letters) == 99
+
+
+def shifted(count: int, every_ms: int, behind_ms: list[int]) -> list[Record]:
+    """Events of 20 keys, as far behind the newest one as is told, in turn."""
+    return [
+        (
+            b"/p%d" % (i % 20),
+            {
+                "path": f"/p{i % 20}",
+                "at": START_MS - 900 * DAY_MS + every_ms * i - behind_ms[i % len(behind_ms)],
+            },
+        )
+        for i in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("every_ms", "behind_ms", "lateness", "reason"),
+    [
+        (60_000, [0], "0s", "all sampled events lie in order"),
+        (60_000, [0] * 9 + [400_000], "15m", "refuses nothing of the sampled events, 5m 10 %"),
+        # Twice as far as 0.05 % lie behind would be a day.
+        (60_000, [0] * 3_999 + [40_000_000], "0s", "refuses 0.025 % of the sampled events, 1d"),
+        (60_000, [0, 7_200_000] * 10, "6h", "refuses nothing of the sampled events, 1h 50 %"),
+        # Of 21 minutes a quarter of an hour would let hardly any event be counted.
+        (
+            315,
+            [0] * 9 + [700_000],
+            "5m",
+            "refuses 10 % of the sampled events, 1m 10 %, 15m nothing",
+        ),
+    ],
+)
+def test_the_lateness_is_what_refuses_few(
+    every_ms: int, behind_ms: list[int], lateness: str, reason: str, tmp_path: Path
+) -> None:
+    """By the share of events that it refuses, which is said; a short topic can be counted. An hour
+    was the most that was ever proposed, and of a topic of 21 minutes, too.
+    """
+    one = sample(shifted(4_000, every_ms, behind_ms), partitions=1)
+    given = replace(one, records=tuple(replace(r, partition=0) for r in one.records))
+    proposal, topology = proposed(given, tmp_path)
+    assert topology.lateness == lateness
+    assert reason in proposal.lateness.reason
+    length_ms = every_ms * 4_000
+    assert topology.lateness_ms <= length_ms / 4
+    assert f"# {proposal.lateness.reason}" in (tmp_path / "t.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("every_ms", "windows"),
+    [
+        (10, ("1m", "5m", "1h")),
+        (600, ("1m", "5m", "1h")),
+        # 11 hours: of the windows that would fit the rate, one is a day long.
+        (10_000, ("5m", "1h", "6h")),
+        # A key has an event in 20 hours.
+        (3_600_000, ("1d", "7d", "30d")),
+    ],
+)
+def test_windows_go_by_the_rate_of_a_key(
+    every_ms: int, windows: tuple[str, ...], tmp_path: Path
+) -> None:
+    """The shortest one has some events of a key, and none is longer than the topic."""
+    given = sample(shifted(4_000, every_ms, [0]), partitions=1)
+    proposal, topology = proposed(given, tmp_path)
+    assert proposal.windows.lengths == windows
+    assert topology.span == windows[-1]
+    assert topology.every == windows[0]
+
+
+def test_names_win_over_shapes(tmp_path: Path) -> None:
+    """A field that is called value is it, and a flag of 0 and 1 is not, whatever it is called."""
+    rng = Random(5)
+
+    def records(**fields: Callable[[], object]) -> list[Record]:
+        return [
+            (key, {"at": it["at"], "path": it["path"], **{n: make() for n, make in fields.items()}})
+            for key, it in requests()
+        ]
+
+    number = lambda: round(rng.expovariate(0.1), 2)  # noqa: E731
+    flag = lambda: rng.randrange(2)  # noqa: E731
+    for fields, value in (
+        ({"price": number, "value": number, "a": number}, "value"),
+        ({"is_delayed": flag, "elapsed": number}, "elapsed"),
+        ({"delayed": flag, "x": number}, "x"),
+        ({"delayed": flag}, "delayed"),
+    ):
+        _, topology = proposed(sample(records(**fields)), tmp_path)
+        assert topology.value_field == value
+
+
+def test_times_without_a_zone_are_told(tmp_path: Path) -> None:
+    """No worker guesses their zone; `produce` does, and that is said."""
+    records: list[Record] = [
+        (key, {"path": it["path"], "when": f"2025-11-24 16:{i // 60 % 60:02}:{i % 60:02}"})
+        for i, (key, it) in enumerate(requests())
+    ]
+    proposal, topology = proposed(sample(records), tmp_path)
+    assert topology.time_field == "kafka:timestamp"
+    assert "'when' have no time zone" in proposal.warnings[0]
+    assert "`slidestat produce`" in proposal.warnings[0]
+
+
+def test_all_of_a_topic_is_looked_at(bootstrap_servers: str, make_topic: MakeTopic) -> None:
+    """Runs from the first record to the newest of each partition: what lies in disorder long ago is
+    found, and how long the topic is.
+    """
+    topic = make_topic("long", 2)
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    for i in range(30_000):
+        at = START_MS + 1_000 * i - (40_000 if i < 15_000 and i % 3 == 0 else 0)
+        event = json.dumps({"path": f"/p{i % 20}", "at": at})
+        producer.produce(topic, event, b"/p%d" % (i % 20), i % 2, timestamp=START_MS + 1_000 * i)
+        producer.poll(0)
+    producer.flush()
+    found = sample_topic(bootstrap_servers, topic, 2_000)
+    assert len(found.records) == 2_000
+    assert found.topic_records == 30_000
+    for partition in range(2):
+        stamps = [r.timestamp_ms for r in found.records if r.partition == partition]
+        assert stamps == sorted(set(stamps))
+        assert stamps[0] == START_MS + 1_000 * partition
+        assert stamps[-1] == START_MS + 1_000 * (29_998 + partition)
+        between = [after - before for before, after in pairwise(stamps)]
+        assert 19 <= sum(gap > 2_000 for gap in between) <= 20
+        assert max(between) < 30_000_000 / 15
+    assert found.records_per_second == pytest.approx(1, rel=0.01)
+    assert propose(found, survey(found.records), "x").lateness.value == "5m"
+    whole = sample_topic(bootstrap_servers, topic, 40_000)
+    assert len(whole.records) == 30_000
 
 
 HOSTILE: list[object] = [

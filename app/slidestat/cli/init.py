@@ -21,7 +21,8 @@ def init(
         str | None, typer.Option(help="The topology's name; by default the topic's.")
     ] = None,
     records: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="How many of the newest records to look at.")
+        int,
+        typer.Option(min=1, max=1_000_000, help="How many records to look at, all over it."),
     ] = 10_000,
     as_json: OneObject = False,
     run: Annotated[bool, typer.Option("--run", help="Run the topology at once.")] = False,

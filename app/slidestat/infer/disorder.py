@@ -1,5 +1,7 @@
 """In what disorder the events of a sample lie, judged as a worker judges them."""
 
+from dataclasses import dataclass
+
 import msgspec
 import numpy as np
 
@@ -13,19 +15,40 @@ from slidestat.infer.survey import as_object
 _AHEAD_MS = duration_ms(Topology.ahead, "ahead")
 
 
-def disorder(sample: Sample, path: FieldPath | None, time_format: str) -> tuple[int, int]:
-    """How many ms any sampled event lies behind the newest before it at most, and how many events
-    a worker would refuse as from the future: those say nothing of the others' order.
+@dataclass(frozen=True)
+class Disorder:
+    """How far each sampled event lies behind the newest before it, int64 ms; how many events a
+    worker would refuse as from the future, which say nothing of the others' order; and how many ms
+    lie between the first and the last event.
     """
-    worst = refused = 0
+
+    behind: Int64s
+    refused: int
+    length: int
+
+    def late(self, lateness: int) -> float:
+        """The share of events that a lateness of so many ms would refuse.
+
+        The newest event before another may not be in the sample: it may be more.
+        """
+        return float((self.behind > lateness).mean()) if len(self.behind) else 0.0
+
+
+def disorder(sample: Sample, path: FieldPath | None, time_format: str) -> Disorder:
+    """The disorder of the sample's events, whose times are in the field at `path`."""
+    refused = 0
+    behind, firsts, lasts = [np.zeros(0, np.int64)], [], []
     for partition in range(sample.partitions):
         times, stamps = _times(sample, partition, path, time_format)
         wrong = (times - stamps > _AHEAD_MS) & (stamps > 0)
         times = times[~wrong]
         refused += int(wrong.sum())
-        if len(times) > 1:
-            worst = max(worst, int((np.maximum.accumulate(times) - times).max()))
-    return worst, refused
+        if len(times):
+            behind.append(np.maximum.accumulate(times) - times)
+            firsts.append(int(times.min()))
+            lasts.append(int(times.max()))
+    length = max(lasts) - min(firsts) if firsts else 0
+    return Disorder(np.concatenate(behind), refused, length)
 
 
 def _times(

@@ -9,13 +9,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from slidestat.declare.fields import RECORD_KEY, RECORD_TIMESTAMP, FieldPath, field_text
 from slidestat.declare.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.infer.disorder import disorder
+from slidestat.infer.proposed_lengths import Windows, propose_lateness, propose_windows
 from slidestat.infer.sampling import Sample
 from slidestat.infer.survey import FieldSurvey, Survey, as_object, key_text, leaves
 
@@ -30,8 +29,7 @@ _VALUE_NAMES = re.compile(
 )
 # As text lists them: an enumeration has few values, an identifier many.
 _FEW = 50
-_LATENESS = ("0s", "1s", "5s", "30s", "1m", "5m", "15m", "1h")
-_LATENESS_MS = (0, 1_000, 5_000, 30_000, 60_000, 300_000, 900_000, 3_600_000)
+_FLAGS = {"0", "1", "0.0", "1.0"}
 
 
 @dataclass(frozen=True)
@@ -57,6 +55,7 @@ class Proposal:
     distinct: Guess | None
     top: Guess | None
     lateness: Guess
+    windows: Windows
     keys_seen: int
     sampled: int
     warnings: tuple[str, ...]
@@ -69,8 +68,8 @@ def propose(sample: Sample, found: Survey, name: str) -> Proposal:
     """
     if not found.objects:
         raise SlidestatError(
-            f"None of the {len(sample.records):,} newest records of {sample.topic!r} is a JSON"
-            " object.",
+            f"None of {len(sample.records):,} records of {sample.topic!r} that were looked at is a"
+            " JSON object.",
             "Events are JSON objects: `slidestat schema event` shows one.",
         )
     warnings: list[str] = []
@@ -81,11 +80,11 @@ def propose(sample: Sample, found: Survey, name: str) -> Proposal:
         )
     key, keys_seen = _key(sample, found, warnings)
     time, time_format, written = _time(found, warnings)
-    worst_ms, ahead = disorder(sample, written, time_format)
-    if ahead:
+    order = disorder(sample, written, time_format)
+    if order.refused:
         warnings.append(
-            f"{ahead:,} of {len(sample.records):,} sampled events lie more than {Topology.ahead}"
-            " after the time when they were produced: they will be dead letters."
+            f"{order.refused:,} of {len(sample.records):,} sampled events lie more than"
+            f" {Topology.ahead} after the time when they were produced: they will be dead letters."
         )
     taken = {key.value, time.value}
     numbers = [f for f in _common(found) if _is_measure(f) and _written(f.path) not in taken]
@@ -107,7 +106,8 @@ def propose(sample: Sample, found: Survey, name: str) -> Proposal:
         value_is_signed=bool(chosen.negatives) if chosen is not None else False,
         distinct=distinct,
         top=top,
-        lateness=_lateness(worst_ms),
+        lateness=Guess(*propose_lateness(order)),
+        windows=propose_windows(sample.topic_records, order.length, keys_seen),
         keys_seen=keys_seen,
         sampled=len(sample.records),
         warnings=tuple(warnings),
@@ -171,6 +171,13 @@ def _time(found: Survey, warnings: list[str]) -> tuple[Guess, str, FieldPath | N
         if others := seen.present - seen.formats[name]:
             warnings.append(_some_are_not(seen, others, reason))
         return Guess(_written(path), reason), name, path
+    warnings.extend(
+        f"The times in {field_text(seen.path)!r} have no time zone, and a worker guesses none:"
+        " write them with one (Z is UTC), or send the events with `slidestat produce`, which takes"
+        " such times for UTC."
+        for seen in _common(found)
+        if seen.zoneless >= _ALMOST_ALL * seen.present
+    )
     warnings.append(
         "No field of the records is a time: the timestamps of the Kafka records are taken, which"
         " say when an event was produced, or stored, not when it happened."
@@ -192,10 +199,12 @@ def _is_measure(seen: FieldSurvey) -> bool:
 def _value(numbers: Sequence[FieldSurvey], found: Survey) -> Guess | None:
     """The number that is most likely measured, not an identifier."""
 
-    def likely(seen: FieldSurvey) -> tuple[bool, bool, int, FieldPath]:
-        named = bool(_VALUE_NAMES.fullmatch(seen.path[-1]))
+    def likely(seen: FieldSurvey) -> tuple[bool, bool, bool, bool, int, FieldPath]:
+        name = seen.path[-1]
+        named = bool(_VALUE_NAMES.fullmatch(name))
         is_identifier = len(seen.values) == found.objects and seen.integers == seen.present
-        return not named, is_identifier, len(seen.path), seen.path
+        is_flag = seen.values.keys() <= _FLAGS
+        return name != "value", is_flag, not named, is_identifier, len(seen.path), seen.path
 
     if not numbers:
         return None
@@ -218,15 +227,6 @@ def _items(texts: Sequence[FieldSurvey], found: Survey) -> tuple[Guess | None, G
         if top is not None
         else None,
     )
-
-
-def _lateness(worst: int) -> Guess:
-    """Twice as far as any sampled event lies behind the newest before it, in a round number."""
-    place = int(np.searchsorted(_LATENESS_MS, 2 * worst))
-    if place == len(_LATENESS):
-        return Guess(_LATENESS[-1], f"events lie up to {worst:,} ms behind: some will be late")
-    reason = f"events lie up to {worst:,} ms behind the newest" if worst else "all lie in order"
-    return Guess(_LATENESS[place], reason)
 
 
 def _written(path: FieldPath) -> str | tuple[str, ...]:

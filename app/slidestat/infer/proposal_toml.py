@@ -22,9 +22,12 @@ def _lines(proposal: Proposal) -> Iterator[str]:
         yield f"time_format = {_text(proposal.time_format)}"
     if proposal.value is not None:
         yield _field("value_field", proposal.value)
-    yield 'span = "1h"  # the longest window that can be asked for'
-    yield 'windows = ["1m", "5m", "1h"]  # those that are written out'
-    yield 'every = "1m"'
+    shortest, *_, span = proposal.windows.lengths
+    yield f"# {proposal.windows.reason[0].upper()}{proposal.windows.reason[1:]}."
+    yield f"span = {_text(span)}  # the longest window that can be asked for"
+    windows = ", ".join(map(_text, proposal.windows.lengths))
+    yield f"windows = [{windows}]  # those that are written out"
+    yield f"every = {_text(shortest)}"
     yield _field("lateness", proposal.lateness)
     yield from _statistic("count")
     if proposal.value is not None:

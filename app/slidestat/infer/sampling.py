@@ -1,5 +1,9 @@
-"""A sample of a topic: the newest records of each partition, and what they tell of the whole."""
+"""A sample of a topic: runs of records spread over each partition, from its first to its newest.
 
+Runs, not single records: in a run the disorder of neighbours shows, and between runs that of hours.
+"""
+
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import TopicPartition
@@ -7,9 +11,10 @@ from confluent_kafka import TopicPartition
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import require_topic
 from slidestat.kafka.reading import reading
-from slidestat.kafka.scan import scan
+from slidestat.kafka.scan import scan_ranges
 
 _TIMEOUT_S = 30.0
+_RUNS = 20
 
 
 @dataclass(frozen=True)
@@ -33,30 +38,26 @@ class Sample:
 
     @property
     def records_per_second(self) -> float | None:
-        """The topic's rate while the sample was written, by Kafka's timestamps; None for a sample
-        that tells of none.
-        """
-        rate = 0.0
-        for partition in range(self.partitions):
-            times = [r.timestamp_ms for r in self.records if r.partition == partition]
-            if len(times) > 1 and max(times) > min(times):
-                rate += 1000 * (len(times) - 1) / (max(times) - min(times))
-        return rate or None
+        """The topic's rate on the whole, by Kafka's timestamps; None where they tell of none."""
+        times = [record.timestamp_ms for record in self.records]
+        between = max(times) - min(times)
+        return 1000 * (self.topic_records - 1) / between if between else None
 
 
 def sample_topic(bootstrap: str, topic: str, records: int) -> Sample:
-    """The newest records of a topic, about `records` of them, as many of each partition.
+    """Records of a topic, about `records` of them, as many of each partition, in runs that are
+    spread evenly over its offsets: the first and the newest are among them.
 
     Reads without joining a group. Raises SlidestatError for a topic that is missing or empty.
     """
     partitions = require_topic(bootstrap, topic)
     with reading(bootstrap, topic) as consumer:
-        starts, total = {}, 0
+        bounds, total = {}, 0
         for partition in range(partitions):
             low, high = consumer.get_watermark_offsets(
                 TopicPartition(topic, partition), timeout=_TIMEOUT_S
             )
-            starts[partition] = max(low, high - -(-records // partitions))
+            bounds[partition] = (low, high)
             total += high - low
         found = tuple(
             SampledRecord(
@@ -65,7 +66,8 @@ def sample_topic(bootstrap: str, topic: str, records: int) -> Sample:
                 _bytes(message.value()),
                 message.timestamp()[1],
             )
-            for message in scan(consumer, topic, starts)
+            for runs in _runs(bounds, -(-records // partitions))
+            for message in scan_ranges(consumer, topic, runs)
         )
     if not found:
         raise SlidestatError(
@@ -74,6 +76,24 @@ def sample_topic(bootstrap: str, topic: str, records: int) -> Sample:
             " docs/declare-a-topology.md tells how.",
         )
     return Sample(topic, partitions, total, found)
+
+
+def _runs(
+    bounds: Mapping[int, tuple[int, int]], of_each: int
+) -> Iterator[dict[int, tuple[int, int]]]:
+    """Offsets to read, by partition, one run of each after the other."""
+    runs = max(1, min(_RUNS, of_each))
+    for place in range(runs):
+        found = {}
+        for partition, (low, high) in bounds.items():
+            if high - low <= of_each:
+                found[partition] = (low, high if place == 0 else low)
+                continue
+            # The last one ends at the newest record.
+            length = of_each // runs
+            start = low + (place + (runs == 1)) * (high - low - length) // max(1, runs - 1)
+            found[partition] = (start, start + length)
+        yield found
 
 
 def _bytes(value: str | bytes | None) -> bytes | None:

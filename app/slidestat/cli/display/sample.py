@@ -14,7 +14,7 @@ def sample_lines(sample: Sample, proposal: Proposal) -> Iterator[str]:
         f"topic       {sample.topic}: {sample.topic_records:,} records in {sample.partitions}"
         f" partitions{told}"
     )
-    yield f"looked at   {len(sample.records):,} of the newest"
+    yield f"looked at   {len(sample.records):,}, from the first to the newest"
     for what, guess in (
         ("key", proposal.key),
         ("time", proposal.time),
@@ -25,6 +25,7 @@ def sample_lines(sample: Sample, proposal: Proposal) -> Iterator[str]:
     ):
         if guess is not None:
             yield f"{what:<11} {_shown(guess)}: {guess.reason}"
+    yield f"windows     {', '.join(proposal.windows.lengths)}: {proposal.windows.reason}"
     several = proposal.keys_seen > proposal.sampled / 4
     yield f"keys        {'more than ' if several else ''}{proposal.keys_seen:,} in the sample"
     for warning in proposal.warnings:

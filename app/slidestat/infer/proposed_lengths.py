@@ -1,0 +1,89 @@
+"""How long windows and the lateness of a proposed topology are, by what a topic's events tell."""
+
+from typing import NamedTuple
+
+from slidestat.declare.lengths import duration_ms
+from slidestat.infer.disorder import Disorder
+
+_LATENESS = ("0s", "1s", "5s", "30s", "1m", "5m", "15m", "1h", "6h", "1d", "7d")
+# So many may be late, of what lies twice as far behind as it was seen to.
+_MOST_LATE = 0.001
+# A watermark that far behind the newest event never lets the events of a short topic be counted.
+_LATENESS_OF_LENGTH = 4
+_EVENTS_OF_A_WINDOW = 5
+_MINUTE_MS = 60_000
+
+
+class Windows(NamedTuple):
+    """The windows of a topology, the shortest first; the last one is its span."""
+
+    lengths: tuple[str, str, str]
+    reason: str
+
+
+_WINDOWS = (
+    ("1m", "5m", "1h"),
+    ("5m", "1h", "6h"),
+    ("15m", "1h", "1d"),
+    ("1h", "6h", "7d"),
+    ("6h", "1d", "7d"),
+    ("1d", "7d", "30d"),
+)
+
+
+def propose_lateness(found: Disorder) -> tuple[str, str]:
+    """The lateness, and what share it refuses; of a short topic, a part of its length."""
+    if not found.behind.any():
+        return _LATENESS[0], "all sampled events lie in order"
+    fitting = [text for text in _LATENESS if _ms(text) * _LATENESS_OF_LENGTH <= found.length] or [
+        _LATENESS[0]
+    ]
+    enough = (text for text in fitting if found.late(_ms(text) // 2) <= _MOST_LATE)
+    chosen = next(enough, fitting[-1])
+    told = [f"refuses {_share(found, chosen)} of the sampled events"]
+    place = _LATENESS.index(chosen)
+    told += [f"{shorter} {_share(found, shorter)}" for shorter in _LATENESS[:place][-1:]]
+    if found.late(_ms(chosen)):
+        longer = [text for text in _LATENESS if not found.late(_ms(text))]
+        told += [f"{longest} nothing" for longest in longer[:1]]
+        told.append(f"the topic is {_length(found.length)} long")
+    return chosen, ", ".join(told)
+
+
+def propose_windows(records: int, length: int, keys: int) -> Windows:
+    """Windows in which a key has some events, of `records` in `length` ms; none longer than the
+    topic, if it tells of any.
+    """
+    if length <= 0 or not keys:
+        return Windows(_WINDOWS[0], "the usual ones: the events tell no rate")
+    a_minute = records / keys * _MINUTE_MS / length
+    fitting = [
+        lengths
+        for place, lengths in enumerate(_WINDOWS)
+        if place == 0 or _ms(lengths[-1]) <= length
+    ]
+    wide = (w for w in fitting if a_minute * _ms(w[0]) / _MINUTE_MS >= _EVENTS_OF_A_WINDOW)
+    lengths = next(wide, fitting[-1])
+    in_first = a_minute * _ms(lengths[0]) / _MINUTE_MS
+    return Windows(
+        lengths,
+        f"a key has about {in_first:,.3g} events in {lengths[0]}, and the topic is"
+        f" {_length(length)} long",
+    )
+
+
+def _ms(text: str) -> int:
+    return duration_ms(text, "length")
+
+
+def _share(found: Disorder, lateness: str) -> str:
+    share = found.late(_ms(lateness))
+    return f"{100 * share:.2g} %" if share else "nothing"
+
+
+def _length(ms: int) -> str:
+    """A length in the largest unit of which it has two."""
+    for unit, per_unit in (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000)):
+        if ms >= 2 * per_unit:
+            return f"{ms / per_unit:,.0f} {unit}"
+    return f"{ms / 1_000:,.0f} seconds"
