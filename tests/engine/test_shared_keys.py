@@ -114,6 +114,7 @@ def test_notes_of_other_workers() -> None:
     assert read_note(half, "key") == there.least(NOTED_KEYS)
     assert read_note(note, "other") == [identity("x")]
     assert len(half) < 4_096
+    assert half.endswith("\0")  # C clients read on to one.
     noted = {identity(f"k{i}"): f"k{i}" for i in range(300)}
     key = noted[there.least(1)[0]]
     shared = compared(sampled(["a"]))
