@@ -129,11 +129,14 @@ class Model:
         self.watermarks: list[float] = []
         # By how much each suspect that was not confirmed lay ahead of the clock.
         self.ahead: dict[int, int] = {}
+        # The dead ones, in the order in which that becomes clear.
+        self.dead: list[int] = []
         clock, watermark = Clock(topology.lateness_ms), float("-inf")
         place: dict[int, int] = {}
         for row, (record, event) in enumerate(zip(records, self.events, strict=True)):
             if event is None:
                 self.fates.append(Fate.DEAD)
+                self.dead.append(record.offset)
                 self.watermarks.append(watermark)
                 continue
             if event.time < watermark:
@@ -146,6 +149,9 @@ class Model:
             if unconfirmed and self.fates[place[unconfirmed[0]]] is Fate.COUNTED:
                 self.fates[place[unconfirmed[0]]] = Fate.DEAD
                 self.ahead[unconfirmed[0]] = unconfirmed[1]
+                self.dead.append(unconfirmed[0])
+            if self.fates[row] is Fate.DEAD:
+                self.dead.append(record.offset)
             watermark = clock.time - topology.lateness_ms
             self.watermarks.append(watermark)
         self.emissions = list(self._emissions(topology))

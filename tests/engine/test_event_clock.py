@@ -236,7 +236,7 @@ def test_history_that_is_replayed_behind_itself_is_late() -> None:
 
 
 def test_a_suspect_at_the_end_waits() -> None:
-    """It holds up its own commit alone, and is in no counter; provisional only once it is time."""
+    """It holds up its own commit alone, and is in no counter; it is provisional in its time."""
     times = _steady(100)
     times[99] += HOUR
     processor = taken(clocked("0s"), times, many, 30).processor
@@ -301,8 +301,8 @@ def test_the_clock_is_that_of_the_document(name: str, lateness: int, size: int, 
                 place = settled
     assert clocks == expected
     # One that was read before a crash is refused again, and its offset is not known any more.
-    assert {offset for offset, _ in found} - {-1} <= {offset for offset, _ in refused}
-    assert {ahead for _, ahead in found} == {ahead for _, ahead in refused}
+    assert {offset for offset, *_ in found} - {-1} <= {offset for offset, _ in refused}
+    assert {ahead for _, ahead, _ in found} == {ahead for _, ahead in refused}
 
 
 @laws

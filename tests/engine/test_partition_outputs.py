@@ -35,12 +35,12 @@ def test_statistics_are_those_of_the_model(case: Case) -> None:
 @laws
 @given(cases())
 def test_every_refused_or_late_record_becomes_one_letter(case: Case) -> None:
-    """Dead and late letters are exactly the model's, in offset order, with the original's key,
-    bytes and timestamp; a late one tells by how much.
+    """Dead and late letters are exactly the model's, as soon as that is clear, with the original's
+    key, bytes and timestamp; a late one tells by how much, and so does one that was far ahead.
     """
     model = Model(case.topology, case.records)
     sent = outputs(case.topology, case.records, case.random)
-    assert offsets_of("dead letter", sent) == model.offsets(Fate.DEAD)
+    assert offsets_of("dead letter", sent) == model.dead
     assert offsets_of("late", sent) == model.offsets(Fate.LATE)
     original = {record.offset: record for record in case.records}
     for kind, offset, rest in sent:
@@ -54,6 +54,9 @@ def test_every_refused_or_late_record_becomes_one_letter(case: Case) -> None:
             assert detail == f"{model.late_by[offset]} ms behind the watermark"
         else:
             assert reason is not Reason.LATE
+            if offset in model.ahead:
+                ahead = model.ahead[offset]
+                assert detail == f"{ahead} ms ahead of the records around it"
 
 
 @laws

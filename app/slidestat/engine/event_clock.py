@@ -44,10 +44,13 @@ _NO_OFFSET = -1
 
 
 class Refused(NamedTuple):
-    """A suspect that was not confirmed, and how far ahead of the clock it was in the end."""
+    """A suspect that was not confirmed: its offset, how far ahead of the clock it was in the end, and
+    the record at which that was clear.
+    """
 
     offset: int
     ahead: int
+    decided_at: int
 
 
 class Reading(NamedTuple):
@@ -145,7 +148,7 @@ class _State:
 
     def advance(self, offsets: Int64s, times: Int64s, lateness: int) -> Reading:
         clocks = np.empty(len(times), np.int64)
-        refused = np.empty((len(times), 2), np.int64)
+        refused = np.empty((len(times), 3), np.int64)
         self.clock, self.front, self.count, self.at, found = _advance(
             offsets,
             times,
@@ -191,6 +194,7 @@ def _advance(
             if is_far and ahead > lateness + _step(steps, count, least_step):
                 refused[found, 0] = ring_offsets[at]
                 refused[found, 1] = ahead
+                refused[found, 2] = offsets[row]
                 found += 1
             _replace(ranked, count, oldest, time)
         else:

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import islice
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from time import perf_counter
 from typing import NamedTuple
 
@@ -293,8 +293,7 @@ class PartitionProcessor:
         self._loss = self._after_loss(times, batch.timestamps, started_at)
         self._ledger.append(batch.offsets, clocks, outcomes, self._loss)
         events, letters = self._refuse_suspects(events, batch, unconfirmed)
-        effects.dead_letters += letters
-        effects.dead_letters.sort(key=attrgetter("offset"))
+        effects.dead_letters = _in_order(effects.dead_letters, letters)
 
         self._looked_ahead = self._published_ahead = NO_TIME
         self._next_offset = int(batch.offsets[-1]) + 1
@@ -344,21 +343,22 @@ class PartitionProcessor:
 
     def _refuse_suspects(
         self, events: Events, batch: RecordBatch, refused: Sequence[Refused]
-    ) -> tuple[Events, list[Letter]]:
+    ) -> tuple[Events, list[tuple[int, Letter]]]:
         """What is left of `events`, which are on time, and the letters of the suspects that were
-        refused, if they are among those or wait; what may be refused later is kept whole.
+        refused, if they are among those or wait, each with the offset at which that was decided;
+        what may be refused later is kept whole.
         """
         if not refused and not self._suspects and not self._clock.suspects:
             return events, []
         known = dict.fromkeys(events.offsets.tolist()) | self._suspects
-        letters = []
+        letters: list[tuple[int, Letter]] = []
         for suspect in refused:
             if suspect.offset in known:
                 self._ledger.refuse(suspect.offset)
                 letter = known[suspect.offset] or _suspect(batch, suspect.offset)
                 detail = f"{suspect.ahead} {self._times.unit} ahead of the records around it"
-                letters.append(letter._replace(detail=detail))
-        offsets = [letter.offset for letter in letters]
+                letters.append((suspect.decided_at, letter._replace(detail=detail)))
+        offsets = [letter.offset for _, letter in letters]
         self._waiting = self._waiting.without(offsets)
         self._suspects = {
             offset: known[offset] or _suspect(batch, offset)
@@ -808,6 +808,12 @@ class PartitionProcessor:
             loss=self._loss,
         )
         return list(zip(zip(ticks.tolist(), names, strict=True), records, strict=True))
+
+
+def _in_order(own: list[Letter], decided: list[tuple[int, Letter]]) -> list[Letter]:
+    """Letters in the order of the records at which it was clear that there would be one."""
+    every = [*decided, *((letter.offset, letter) for letter in own)]
+    return [letter for _, letter in sorted(every, key=lambda item: (item[0], item[1].offset))]
 
 
 def _suspect(batch: RecordBatch, offset: int) -> Letter:
