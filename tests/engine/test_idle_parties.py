@@ -65,7 +65,7 @@ def courses(draw: st.DrawFn) -> tuple[int, list[Step]]:
     random = Random(draw(st.integers(0, 2**32)))
     parties, busy = draw(st.integers(1, 5)), draw(st.integers(1, 4))
     # A party's first event says nothing until there is a second.
-    now, steps = 0, [Step(party, 0) for party in range(min(parties, busy)) for _ in range(2)]
+    now, steps = 0, [Step(party, 0, 1.0) for party in range(min(parties, busy)) for _ in range(2)]
     clocks = [0] * parties
     for _ in range(draw(st.integers(1, 60))):
         if random.random() < 0.2:
@@ -201,13 +201,13 @@ def test_what_a_worker_says_that_has_lost_the_party_is_passed_over() -> None:
     """One that froze while its party was idle wakes up when others have published more of it."""
     referee = Referee(of=declared(), patience="1h")
     driver = RefereeDriver(referee, partitions=2)
-    driver.send(sale(10), partition=0)
-    driver.send(sale(20), partition=1)
+    driver.send(sale(10), sale(10), partition=0)
+    driver.send(sale(20), sale(20), partition=1)
     driver.idle_until(START + 5_000)
     idle = [r for r in published(driver) if isinstance(decode_key(r.key or b""), ProvisionalKey)]
     of_one = [record for record in idle if b"events/1" in (record.key or b"")]
-    driver.send(sale(3_000), partition=1)
-    driver.send(sale(3_050), partition=0)
+    driver.send(*[sale(3_000)] * 3, partition=1)
+    driver.send(*[sale(3_050)] * 3, partition=0)
     new = [r for r in published(driver) if r not in idle]
     # Were it believed, there would be an answer at 3,100 without the event at 3,000.
     driver.send(sale(3_150), partition=0)

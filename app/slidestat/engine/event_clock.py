@@ -44,8 +44,8 @@ _NO_OFFSET = -1
 
 
 class Refused(NamedTuple):
-    """A suspect that was not confirmed: its offset, how far ahead of the clock it was in the end, and
-    the record at which that was clear.
+    """A suspect that was not confirmed: its offset, how far ahead of the clock it was in the end,
+    and the record at which that was clear.
     """
 
     offset: int
@@ -95,6 +95,9 @@ class EventClock:
 
     def settle(self, next_offset: int) -> Recent:
         """What is to be known just before `next_offset`, which may not lie before the last one."""
+        if self._entries and self._entries[-1][0][-1] < next_offset:
+            self._settled = self._now.copy()
+            self._entries.clear()
         while self._entries:
             offsets, times = self._entries[0]
             settled = int(np.searchsorted(offsets, next_offset))
@@ -244,9 +247,9 @@ def _step(steps: Int64s, count: int, least_step: int) -> int:
 @kernel
 def _replace(ranked: Int64s, count: int, old: int, new: int) -> None:
     """Put `new` in the place of `old` among rising numbers, which go on rising."""
-    place = count - 1
+    place = 0  # In a stream in order the oldest is the least.
     while ranked[place] != old:
-        place -= 1
+        place += 1
     while place + 1 < count and ranked[place + 1] < new:
         ranked[place] = ranked[place + 1]
         place += 1
