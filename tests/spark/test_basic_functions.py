@@ -161,3 +161,82 @@ def test_what_cannot_be_counted_says_so(sql: SparkSession) -> None:
     """A value that is no bit ends the query with our words."""
     with pytest.raises(PythonException, match=r"neither 0 nor 1\. Use basic_sum"):
         sql.sql("SELECT basic_count(7, t, 2) FROM s").collect()
+
+
+IDS = """
+    SELECT id AS t, CASE WHEN id % 10 > 0 THEN 9223372036854775807 - (id % 4999) END AS far,
+           CASE WHEN id % 10 > 0 THEN id % 4 END AS near,
+           CASE WHEN id % 10 > 0 THEN CAST(id % 4 AS DECIMAL(38, 4)) / 100 END AS price,
+           CASE WHEN id % 10 > 0 THEN id % 4 = 0 END AS flag,
+           CASE WHEN id % 10 > 0 THEN date_add(DATE '2026-01-01', CAST(id % 4 AS INT)) END AS day,
+           CASE WHEN id % 10 > 0 THEN CAST(CHR(id % 4) AS BINARY) END AS bytes,
+           CASE WHEN id % 10 > 0 THEN CAST(id % 4 / 10 AS FLOAT) END AS tenth
+    FROM range(50000)
+"""
+
+
+def test_ids_near_2_to_63_stay_apart_with_nulls_among_them(sql: SparkSession) -> None:
+    """Ids whose doubles would be one are counted and told by all their digits, in a group and over
+    frames, where a tenth of the rows is NULL.
+    """
+    sql.sql(IDS).createOrReplaceTempView("ids")
+    (row,) = _rows(
+        sql, "SELECT basic_distinct(far, t, 10) AS n, basic_sum(near, t, 10) AS total FROM ids"
+    )
+    assert abs(row.n - 4_999) <= 4_999 / 10
+    (exact,) = _rows(sql, "SELECT sum(near) AS total FROM ids")
+    assert abs(row.total - exact.total) <= exact.total / 10
+    frames = _rows(
+        sql,
+        """
+        SELECT basic_distinct(far, t, 10) OVER w AS n, basic_top(far, t, 10) OVER w AS top,
+               basic_sum(price, t, 1000) OVER w AS total, sum(price) OVER w AS exact,
+               collect_list(far) OVER w AS there
+        FROM (SELECT * FROM ids WHERE t < 300)
+        WINDOW w AS (ORDER BY t ROWS BETWEEN 4 PRECEDING AND CURRENT ROW)
+        """,
+    )
+    for row in frames:
+        assert row.n == len(set(row.there))
+        assert {item["item"] for item in row.top} == {str(number) for number in row.there}
+        assert row.total == pytest.approx(float(row.exact or 0), rel=1 / 1_000)
+
+
+def test_items_of_every_kind_have_their_names_with_nulls_among_them(sql: SparkSession) -> None:
+    """Whole numbers, decimals, truth values, dates and floats are called as SQL casts them to text,
+    bytes as hex() has them.
+    """
+    sql.sql(IDS).createOrReplaceTempView("ids")
+    names = {"near": "near", "price": "price", "flag": "flag", "day": "day", "tenth": "tenth"}
+    names["bytes"] = "hex(bytes)"
+    ids = sql.table("ids").where("t < 1000")
+    (found,) = ids.selectExpr(
+        *[f"basic_top({name}, t, 10) AS {name}" for name in names],
+        *[f"basic_distinct({name}, t, 10) AS {name}_n" for name in names],
+    ).collect()
+    (exact,) = ids.selectExpr(
+        *[f"collect_set(CAST({text} AS STRING)) AS {name}" for name, text in names.items()]
+    ).collect()
+    for name in names:
+        assert {item["item"] for item in found[name]} == set(exact[name])
+        assert found[f"{name}_n"] == len(exact[name])
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ("basic_sum(1e10D, t, 2)", "is above 9007199255, the largest value that 6 decimals leave"),
+        ("basic_sum(double('inf'), t, 2)", "infinite"),
+        ("basic_quantile(double('inf'), t, 2, 0.5D)", "infinite, and has no rank"),
+        ("basic_count(1, t, 2, INTERVAL 1 MONTH)", "has no one length"),
+        ("basic_distinct(array(t), t, 2)", "no item. Give it as a text: to_json"),
+        ("basic_top(struct(t), t, 2)", "no item. Give it as a text: to_json"),
+        ("basic_sum('7', t, 2)", r"'7' is no number.*CAST\(v AS DOUBLE\)"),
+        ("basic_count(1, '2026-01-01', 2)", r"t is a text.*CAST\(t AS TIMESTAMP\)"),
+        ("basic_count(1, t, 'many')", "'many', which is no number"),
+    ],
+)
+def test_what_is_not_taken_is_told_with_what_to_do(sql: SparkSession, call: str, told: str) -> None:
+    """One line of ours, not a fault from inside a library."""
+    with pytest.raises(PythonException, match=f"slidestat.errors.SlidestatError: .*{told}"):
+        sql.table("s").selectExpr(call).collect()

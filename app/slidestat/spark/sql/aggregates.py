@@ -12,41 +12,43 @@ before the newest one, its start included, as with RANGE BETWEEN that INTERVAL P
     basic_top(v, t, k)          all v that 1/k of the rows have, with how often at least and at most
 
 Rows where v is NULL (or NaN) do not count, as in SQL's own aggregates; of none, counts and sums are
-0, a quantile is NULL.
+0, a quantile is NULL. What v may be is in `frame_values.py`.
 """
 
 import math
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from slidestat.errors import SlidestatError
-from slidestat.spark.sql.frames import SPAN, Column, FrameSynopsis, Int64s, Run
+from slidestat.spark.sql.frame_values import (
+    decimals_of,
+    item_text,
+    items_of,
+    length_of,
+    named,
+    numbers_of,
+    times_of,
+    without_nulls,
+)
+from slidestat.spark.sql.frames import SPAN, Column, Float64s, FrameSynopsis, Int64s, Run
+from slidestat.spark.sql.whole_numbers import keep_whole_numbers, values_of
 from slidestat.synopses.blocks.parameters import FrequentParameters, QuantileParameters
 from slidestat.synopses.core.batch import run_batch
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.parameters import MAX_DECIMALS, CountParameters, SumParameters
+from slidestat.synopses.core.parameters import CountParameters, SumParameters
 from slidestat.synopses.distinct.distinct_batch import run_distinct_batch
 from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
-from slidestat.synopses.distinct.item_ids import item_ids
+from slidestat.synopses.exponential_histogram.units import MAX_UNITS
 from slidestat.synopses.frequent.named_batch import run_named_items_batch
 from slidestat.synopses.quantiles.quantile_batch import run_quantile_batch
 
 A = TypeVar("A")
-Float64s = npt.NDArray[np.float64]
-
-_NO_TIME = np.iinfo(np.int64).min  # NaT
 
 DISTINCT_DELTA = 0.01
 """How often basic_distinct may be farther off than 1/k."""
-FRACTION_DECIMALS = 6
-"""To how many places basic_sum keeps floating-point values."""
-
-_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _MOST_KEPT = 8  # synopses of one function in one task: calls that differ in k, say
 
 
@@ -59,7 +61,7 @@ def basic_count() -> "FrameAggregate[float]":
         def run(
             state: bytes | None, rows: Int64s, values: Column, now: int, n: int
         ) -> tuple[bytes, float]:
-            bits = _numbers("basic_count", values)
+            bits = numbers_of("basic_count", values)
             if not np.isin(bits, (0.0, 1.0)).all():
                 raise SlidestatError(
                     "basic_count counts bits, and one is neither 0 nor 1.", "Use basic_sum."
@@ -80,11 +82,19 @@ def basic_sum() -> "FrameAggregate[float]":
     """
 
     def make(k: float) -> Any:
+        decimals = 0
+
         def run(
             state: bytes | None, rows: Int64s, values: Column, now: int, n: int
         ) -> tuple[bytes, float]:
-            parameters = SumParameters(1 / k, SPAN, _decimals(values))
-            numbers = _numbers("basic_sum", values)
+            nonlocal decimals
+            if len(values):
+                decimals = decimals_of(values)
+            elif state is None:  # NULLs alone do not say how many decimals there will be.
+                return b"", 0.0
+            parameters = SumParameters(1 / k, SPAN, decimals)
+            numbers = numbers_of("basic_sum", values)
+            _require_summable(numbers, decimals)
             asked = ([0, 1], [now], [n])
             result = run_batch(parameters, [state], [0, len(rows)], rows, numbers, *asked)
             return result.states[0], result.only().estimate
@@ -103,7 +113,12 @@ def basic_quantile() -> "FrameAggregate[float]":
         def run(
             state: bytes | None, rows: Int64s, values: Column, now: int, n: int
         ) -> tuple[bytes, float | None]:
-            numbers = _numbers("basic_quantile", values)
+            numbers = numbers_of("basic_quantile", values)
+            if np.isinf(numbers).any():
+                raise SlidestatError(
+                    "basic_quantile: a value is infinite, and has no rank.",
+                    "Add WHERE abs(v) < double('infinity').",
+                )
             asked = ([0, 1], [now], [n], [p])
             result = run_quantile_batch(parameters, [state], [0, len(rows)], rows, numbers, *asked)
             return result.states[0], _number(result.estimates[0, 0, 0])
@@ -115,6 +130,7 @@ def basic_quantile() -> "FrameAggregate[float]":
 
 def basic_distinct() -> "FrameAggregate[float]":
     """How many different values."""
+    name = "basic_distinct"
 
     def make(k: float) -> Any:
         parameters = DistinctParameters(round(1 / k, 6), DISTINCT_DELTA, SPAN, seed=0)
@@ -124,13 +140,13 @@ def basic_distinct() -> "FrameAggregate[float]":
         ) -> tuple[bytes, float]:
             asked = ([0, 1], [now], [n])
             result = run_distinct_batch(
-                parameters, [state], [0, len(rows)], rows, _items(values), *asked
+                parameters, [state], [0, len(rows)], rows, items_of(name, values), *asked
             )
             return result.states[0], result.only().estimate
 
         return run
 
-    return FrameAggregate("basic_distinct", make, 0.0)
+    return FrameAggregate(name, make, 0.0)
 
 
 Listed = list[dict[str, Any]]
@@ -145,8 +161,8 @@ def basic_top() -> "FrameAggregate[Listed]":
         def run(
             state: bytes | None, rows: Int64s, values: Column, now: int, n: int
         ) -> tuple[bytes, Listed]:
-            codes, distinct = pd.factorize(pd.Series(values))
-            texts = [_text(item) for item in distinct.tolist()]
+            codes, distinct = pd.factorize(named("basic_top", values))
+            texts = [item_text(item) for item in distinct]
             result = run_named_items_batch(
                 parameters,
                 [state],
@@ -181,6 +197,11 @@ class FrameAggregate(Generic[A]):
         self._constants = constants
         self._synopses: dict[tuple[float, ...], FrameSynopsis[A]] = {}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Here a Python worker gets the function, before any rows.
+        keep_whole_numbers()
+        self.__dict__.update(state)
+
     def __call__(self, v: pd.Series, t: pd.Series, *rest: pd.Series) -> A | None:
         """The answer over the rows; raises SlidestatError for what cannot be counted."""
         if len(rest) not in (self._constants, self._constants + 1):
@@ -197,7 +218,7 @@ class FrameAggregate(Generic[A]):
             )
         length = None
         if len(rest) > self._constants:
-            length = _length(self._name, rest[-1], t)
+            length = length_of(self._name, rest[-1], t)
         try:
             return self._answer(v, t, constants, length)
         except SynopsisError as error:
@@ -213,51 +234,37 @@ class FrameAggregate(Generic[A]):
             if len(self._synopses) == _MOST_KEPT:
                 del self._synopses[next(iter(self._synopses))]
             run = self._make(*constants)
-            synopsis = self._synopses[constants] = FrameSynopsis(_without_nulls(run))
-        return synopsis.answer(v.to_numpy(), _times(self._name, t), length)
+            synopsis = self._synopses[constants] = FrameSynopsis(_of_rows_there(run))
+        return synopsis.answer(values_of(v), times_of(self._name, t), length)
 
 
-def _without_nulls(run: Run[A]) -> Run[A]:
+def _of_rows_there(run: Run[A]) -> Run[A]:
     def counted(
         state: bytes | None, rows: Int64s, values: Column, now: int, n: int
     ) -> tuple[bytes, A]:
-        there = ~pd.isna(values)
-        return run(state, rows[there], values[there], now, n)
+        there, values = without_nulls(values)
+        return run(state, rows[there], values, now, n)
 
     return counted
 
 
-def _times(name: str, t: pd.Series) -> Int64s:
-    """Times as whole numbers of their own unit; a view where they are stored so."""
-    column = t.to_numpy()
-    if column.dtype == object:  # Dates.
-        column = pd.to_datetime(t).to_numpy()
-    if column.dtype.kind == "M":
-        times: Int64s = column.view(np.int64)
-    elif column.dtype.kind in "iu":
-        times = column.astype(np.int64, copy=False)
+def _require_summable(numbers: Float64s, decimals: int) -> None:
+    """Raise SlidestatError for a value that a sum with so many decimals cannot take."""
+    most = MAX_UNITS / 10**decimals
+    bad = numbers[~((numbers >= 0) & (numbers <= most))]
+    if not len(bad):
+        return
+    value = float(bad[0])
+    if value < 0:
+        fault, advice = "is negative", "Sum what is above 0 and what is below apart."
+    elif math.isinf(value):
+        fault, advice = "is infinite", "Add WHERE v < double('infinity')."
     else:
-        raise SlidestatError(
-            f"{name}: t is of type {t.dtype}, or NULL in some rows.",
-            "Give a timestamp or a whole number, and add WHERE t IS NOT NULL.",
-        )
-    if len(times) and (times[0] == _NO_TIME or times.min() == _NO_TIME):
-        raise SlidestatError(f"{name}: t is NULL in some rows.", "Add WHERE t IS NOT NULL.")
-    return times
-
-
-def _length(name: str, interval: pd.Series, t: pd.Series) -> int:
-    """The interval in the unit of the times."""
-    first = interval.iloc[0]
-    if isinstance(first, pd.Timedelta) and t.dtype.kind in "MO":
-        unit = np.datetime_data(t.dtype)[0] if t.dtype.kind == "M" else "ns"
-        return int(first.as_unit("ns").value) // _NANOSECONDS[unit]
-    if isinstance(first, int | np.integer) and t.dtype.kind in "iu":
-        return int(first)
-    raise SlidestatError(
-        f"{name}: the interval is {first!r} and t is of type {t.dtype}.",
-        "Give timestamps and an INTERVAL of days to seconds, or whole numbers both.",
-    )
+        fault = f"is above {most:.10g}, the largest value that {decimals} decimals leave room for"
+        advice = "Sum thousands or millions: basic_sum(v / 1000000, ...)."
+        if decimals:
+            advice = "Sum whole numbers, CAST(v AS BIGINT), or thousands, v / 1000."
+    raise SlidestatError(f"basic_sum: {value!r} {fault}.", advice)
 
 
 def _constant(name: str, column: pd.Series) -> float:
@@ -266,39 +273,13 @@ def _constant(name: str, column: pd.Series) -> float:
         raise SlidestatError(
             f"{name}: k (or p) differ from row to row, or are NULL.", "Give them as literals."
         )
-    return float(first)
-
-
-def _decimals(values: Column) -> int:
-    if values.dtype.kind == "f":
-        return FRACTION_DECIMALS
-    if values.dtype == object and len(values) and isinstance(values[0], Decimal):
-        exponent = values[0].as_tuple().exponent
-        return min(MAX_DECIMALS, max(0, -exponent)) if isinstance(exponent, int) else 0
-    return 0
-
-
-def _items(values: Column) -> Int64s:
-    """Values as 64-bit items; numbers are their own, others the hash of their text."""
-    if values.dtype.kind in "iub":
-        return values.astype(np.int64)
-    if values.dtype.kind == "f":
-        return (values.astype(np.float64) + 0.0).view(np.int64)  # -0.0 is 0.0
-    return item_ids([_text(item) for item in values.tolist()])
-
-
-def _text(item: object) -> str:
-    return item if isinstance(item, str) else str(item)
+    try:
+        return float(first)
+    except (TypeError, ValueError) as error:
+        raise SlidestatError(
+            f"{name}: k (or p) is {first!r}, which is no number.", "Give it as a literal."
+        ) from error
 
 
 def _number(figure: float) -> float | None:
     return None if math.isnan(figure) else float(figure)
-
-
-def _numbers(name: str, values: Column) -> Float64s:
-    try:
-        return np.asarray(values, np.float64)
-    except (TypeError, ValueError) as error:
-        raise SlidestatError(
-            f"{name}: {values[0]!r} is no number.", "Give a column of numbers."
-        ) from error

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
 Column = npt.NDArray[Any]
 A = TypeVar("A")
 

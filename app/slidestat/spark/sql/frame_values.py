@@ -1,0 +1,140 @@
+"""What the columns of an aggregate of rows may be, and what is taken of them.
+
+Values are numbers (whole, DECIMAL, floating), truth values, texts, bytes, dates, timestamps and
+intervals of days to seconds; NULL and NaN stand for no value. Lists, maps, structs and variants are
+refused: their texts in Python leave parts out. Texts are never read as numbers or as times.
+"""
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from slidestat.errors import SlidestatError
+from slidestat.spark.sql.frames import Column, Float64s, Int64s
+from slidestat.spark.sql.whole_numbers import NULLABLE
+from slidestat.synopses.core.parameters import MAX_DECIMALS
+from slidestat.synopses.distinct.item_ids import item_ids
+
+FRACTION_DECIMALS = 6
+"""To how many places basic_sum keeps floating-point values."""
+
+_NO_TIME = np.iinfo(np.int64).min  # NaT
+_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+# What pandas calls columns of objects that are items here, and numbers.
+_ITEMS = frozenset({"empty", "string", "bytes", "boolean", "decimal", "date"})
+_NUMBERS = frozenset({"empty", "boolean", "decimal"})
+
+
+def without_nulls(values: Column) -> tuple[npt.NDArray[np.bool_], Column]:
+    """(which rows have a value, the values of those)."""
+    if values.dtype == NULLABLE:
+        there = ~values["is_null"]
+        return there, values["number"][there]
+    there = ~pd.isna(values)
+    return there, values[there]
+
+
+def times_of(name: str, t: pd.Series) -> Int64s:
+    """Times as whole numbers of their own unit, of dates seconds; a view where they are stored so.
+    Raises SlidestatError for other columns, and for NULL among times.
+    """
+    column = t.to_numpy()
+    if column.dtype == object and pd.api.types.infer_dtype(column) == "date":
+        column = column.astype("M8[s]")
+    if column.dtype.kind == "M":
+        times: Int64s = column.view(np.int64)
+    elif column.dtype.kind in "iu":
+        times = column.astype(np.int64, copy=False)
+    elif column.dtype == object and pd.api.types.infer_dtype(column) == "string":
+        raise SlidestatError(
+            f"{name}: t is a text.", "Say how it is a time: CAST(t AS TIMESTAMP), or to_timestamp."
+        )
+    else:
+        raise SlidestatError(
+            f"{name}: t is of type {t.dtype}, or NULL in some rows.",
+            "Give a timestamp or a whole number, and add WHERE t IS NOT NULL.",
+        )
+    if len(times) and (times[0] == _NO_TIME or times.min() == _NO_TIME):
+        raise SlidestatError(f"{name}: t is NULL in some rows.", "Add WHERE t IS NOT NULL.")
+    return times
+
+
+def length_of(name: str, interval: pd.Series, t: pd.Series) -> int:
+    """The interval in the unit of the times; raises SlidestatError for one that is none."""
+    first = interval.iloc[0]
+    if isinstance(first, pd.Timedelta) and t.dtype.kind in "MO":
+        unit = np.datetime_data(t.dtype)[0] if t.dtype.kind == "M" else "s"
+        return int(first.as_unit("ns").value) // _NANOSECONDS[unit]
+    if isinstance(first, int | np.integer) and t.dtype.kind in "iu":
+        return int(first)
+    raise SlidestatError(
+        f"{name}: the interval is {first!r} and t is of type {t.dtype}.",
+        "Give timestamps and an INTERVAL of days to seconds, or whole numbers both.",
+    )
+
+
+def numbers_of(name: str, values: Column) -> Float64s:
+    """Values as doubles, whole numbers beyond 2^53 as the nearest; raises SlidestatError for what
+    is no number.
+    """
+    if values.dtype == object:
+        is_number = pd.api.types.infer_dtype(values) in _NUMBERS
+    else:
+        is_number = values.dtype.kind in "iufb"
+    if not is_number:
+        raise SlidestatError(
+            f"{name}: {values[0]!r} is no number.",
+            "Give a column of numbers; of texts that are some, CAST(v AS DOUBLE).",
+        )
+    return np.asarray(values, np.float64)
+
+
+def decimals_of(values: Column) -> int:
+    """To how many places at least one value is to be kept."""
+    if values.dtype.kind == "f":
+        return FRACTION_DECIMALS
+    if values.dtype == object and isinstance(values[0], Decimal):
+        exponent = values[0].as_tuple().exponent
+        return min(MAX_DECIMALS, max(0, -exponent)) if isinstance(exponent, int) else 0
+    return 0
+
+
+def items_of(name: str, values: Column) -> Int64s:
+    """Values as 64-bit items: numbers are their own, others the hash of their bytes or text.
+    Raises SlidestatError for what is no item.
+    """
+    values = named(name, values)
+    if values.dtype.kind in "iubmM":
+        return values.astype(np.int64)
+    if values.dtype.kind == "f":
+        return (values.astype(np.float64) + 0.0).view(np.int64)  # -0.0 is 0.0
+    items = (item if isinstance(item, bytes) else item_text(item) for item in values.tolist())
+    return item_ids(items)
+
+
+def named(name: str, values: Column) -> Column:
+    """The values, which each have a name; raises SlidestatError for what has none."""
+    if values.dtype == object and (kind := pd.api.types.infer_dtype(values)) not in _ITEMS:
+        what = type(values[0]).__name__ if kind == "mixed" else kind
+        raise SlidestatError(
+            f"{name}: v is a list, a map, a struct or a variant ({what}), which is no item.",
+            "Give it as a text: to_json(v).",
+        )
+    return values
+
+
+def item_text(item: Any) -> str:
+    """What an item is called: as SQL has it, but bytes in hexadecimal, as of hex(v)."""
+    match item:
+        case str():
+            return item
+        case bytes():
+            return item.hex().upper()
+        case bool() | np.bool_():
+            return "true" if item else "false"
+        case Decimal():
+            return f"{item:f}"
+    return str(item)
