@@ -40,7 +40,6 @@ def write_report(file: Path, folder: Path) -> None:
     columns = Columns(key="origin", time="date", value="delay", more=("destination",))
     with LocalBroker() as broker, spark_session("picture") as spark:
         from slidestat.spark.audit.audit import Audit
-        from slidestat.spark.audit.declaration import declaration_of
         from slidestat.spark.backfill.backfill import fill_lake
         from slidestat.spark.backfill.history import read_topic
         from slidestat.spark.lake.lake import Lake
@@ -55,7 +54,7 @@ def write_report(file: Path, folder: Path) -> None:
             produce_file(sent, address, topology.source, columns=columns, limit=EVENTS)
         lake = Lake(str(folder / "lake"), topology.name)
         fill_lake(topology, read_topic(spark, topology, address), lake, PARTITIONS)
-        Audit(spark, address, lake, declaration_of(resolved(topology))).run()
+        Audit(spark, address, lake, resolved(topology)).run()
         write_page(report_data(spark, lake, KEYS), file)
 
 

@@ -19,6 +19,7 @@ from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.schemas.emission import Emission, Figure
 from slidestat.spark.audit import exact_key
+from slidestat.spark.audit.audit_charges import ALWAYS, Charge, Turn, charges_of
 from slidestat.spark.audit.audit_events import RawRecord, UnreadableError, read_event
 from slidestat.spark.audit.audit_key import Finding, audit_key, newest
 from slidestat.spark.audit.declaration import Declaration, declaration_of
@@ -163,12 +164,71 @@ def test_an_error_larger_than_promised(partition: Partition, name: str) -> None:
 def test_figures_that_should_not_be_there_or_are_not(partition: Partition) -> None:
     """No estimate of what exists, a statistic that nobody declared, an item that never came."""
     assert altered(partition, 0, estimate=None, lower=None, upper=None) == ["no figure"]
-    assert altered(partition, 0, statistic="sum") == ["of no declared statistic"]
     number, _ = place(partition, "top")
     assert set(altered(partition, number, item="never")) == {
-        "of no declared statistic",
+        "no figure",
         "more off than promised",
         "a top item not listed",
+    }
+    assert altered(partition, 0, statistic="sum")[:2] == [
+        "emitted without count",
+        "of no declared statistic",
+    ]
+
+
+def test_emissions_that_lack_what_is_declared(partition: Partition) -> None:
+    """A statistic that is in none of its windows, one of several quantiles; what nobody declared is
+    told, too. Of emissions that do not say by which declaration they are, nothing is missed.
+    """
+    tick, emission = list(partition.emissions["a"].items())[-1]
+    quantiles = [figure for figure in emission.figures if figure.statistic == "quantile"]
+    gone = [figure for figure in emission.figures if figure.statistic == "mean"] + quantiles[:1]
+    kept = [figure for figure in emission.figures if figure not in gone]
+    partition.emissions["a"][tick] = msgspec.structs.replace(emission, figures=kept)
+    expected = ["emitted without mean", "emitted without 1 of 3 figures of quantile"]
+    assert partition.faults("a") == expected
+    asked = (partition.declaration, partition.keys["a"], "a", partition.emissions["a"])
+    unmarked = audit_key(*asked, partition.watermark, NEVER_MS, is_marked=False)
+    assert [finding.fault for finding in unmarked if finding.fault] == []
+    other = msgspec.structs.replace(quantiles[0], quantile=0.123)
+    partition.emissions["a"][tick] = msgspec.structs.replace(emission, figures=[*kept, other])
+    assert partition.faults("a") == [*expected, "not declared"]
+
+
+def test_what_a_declaration_was_not_in_charge_of_it_need_not_emit(partition: Partition) -> None:
+    """Ticks outside of its charge, and those that another declaration emitted, are not missed."""
+    ticks = sorted(partition.emissions["a"])
+    missing = ticks[2:5]
+    for tick in missing:
+        del partition.emissions["a"][tick]
+    asked = (partition.declaration, partition.keys["a"], "a", partition.emissions["a"])
+
+    def faults(charges: tuple[Charge, ...], by_others: Sequence[int] = ()) -> list[int]:
+        found = audit_key(*asked, partition.watermark, NEVER_MS, charges, by_others)
+        return [finding.window_end_ms for finding in found if finding.fault == "not emitted"]
+
+    assert faults(ALWAYS) == missing
+    assert faults(ALWAYS, missing[:1]) == missing[1:]
+    assert faults((Charge(-NEVER_MS, missing[1]), Charge(missing[1] + 1, -NEVER_MS))) == missing[2:]
+
+
+def test_charges_go_from_turn_to_turn() -> None:
+    """Until the next declaration's first tick; until the last own one, where the next emits at
+    another interval. One may come again.
+    """
+    turns = [
+        Turn(0, 100, None, "a"),
+        Turn(0, 200, 150, "b"),
+        Turn(0, 300, 250, "a"),
+        Turn(0, 400, 350, "c"),
+        Turn(1, 100, None, "c"),
+    ]
+    forever = ALWAYS[0].until_ms
+    assert charges_of(turns, {"a": 50, "b": 50, "c": 20}) == {
+        (0, "a"): (Charge(-forever, 200), Charge(300, 351)),
+        (0, "b"): (Charge(200, 300),),
+        (0, "c"): (Charge(400, forever),),
+        (1, "c"): ALWAYS,
     }
 
 
@@ -199,8 +259,9 @@ def test_a_provisional_figure_is_of_the_events_before_it(partition: Partition) -
     partition.emissions["a"][tick] = msgspec.structs.replace(
         emission, figures=early, source_offset=5, provisional=True
     )
-    # Its top items were not told.
-    assert set(partition.faults("a")) == {"a top item not listed"}
+    # All else was not told.
+    without = {f"emitted without {name}" for name in ("mean", "quantile", "distinct", "norm")}
+    assert set(partition.faults("a")) == {"a top item not listed", *without}
     partition.emissions["a"][tick] = msgspec.structs.replace(
         emission, figures=early, source_offset=6, provisional=True
     )

@@ -8,6 +8,7 @@ import sys
 import msgspec
 import pytest
 
+from slidestat.declare.forms.fingerprint import fingerprint_of
 from slidestat.engine.emissions.output_codec import AnyFormat
 from slidestat.schemas.emission import Emission
 from tests.broker.conftest import BODY, MakeStage
@@ -19,7 +20,8 @@ def test_a_worker_writes_avro_that_watch_reads(
     make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The emissions are those that a worker writes in JSON, under the same keys; watching shows
-    them as JSON, and without the registry says what is missing.
+    them as JSON, and without the registry says what is missing. In both formats a header has the
+    fingerprint of the declaration.
     """
     plain = make_stage(body=BODY)
     produce(plain.bootstrap, plain.topology.source, events(10_000))
@@ -36,6 +38,13 @@ def test_a_worker_writes_avro_that_watch_reads(
         renamed = [msgspec.structs.replace(e, topology=plain.name) for e in emissions]
         assert sorted(renamed, key=_place) == sorted(expected.values(), key=_place)
         assert len(renamed) > 10
+        for one in (plain, stage):
+            marks = {
+                record.headers["declaration"]
+                for records in one.read(one.topology.output_topic).values()
+                for record in records
+            }
+            assert marks == {fingerprint_of(one.topology).encode()}
 
         watch = [sys.executable, "-m", "slidestat", "watch", "--topic", stage.topology.output_topic]
         watch += ["--bootstrap", stage.bootstrap, "--once", "--from-beginning", "--json"]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from slidestat.admin.replay_plan import plan_replay
-from slidestat.declare.forms.resolved import resolved
+from slidestat.declare.forms.resolved import require_audited
 from slidestat.declare.runners import Work
 from slidestat.declare.statistics import Count, LandmarkCount, Mean, Norm, Sum, Variance
 from slidestat.declare.topology import Topology
@@ -208,6 +208,6 @@ def test_what_reads_figures_of_keys_refuses_one_that_publishes(
     """An audit, and a replay whose first windows lack events, before anything is read."""
     declared = topology(publish=publish)
     with pytest.raises(SlidestatError, match="cannot be recomputed key by key"):
-        resolved(declared)
+        require_audited(declared)
     with pytest.raises(SlidestatError, match="publishes its synopses"):
         plan_replay("127.0.0.1:1", declared, "2026-05-01T12:00:00Z", "latest", "again")

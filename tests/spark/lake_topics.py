@@ -27,8 +27,9 @@ class Topics:
     name: str
     source: str
 
-    def emit(self, emissions: Sequence[Emission | bytes]) -> None:
-        """Emissions, or records that are none."""
+    def emit(self, emissions: Sequence[Emission | bytes], declared_by: str = "") -> None:
+        """Emissions, or records that are none; the fingerprint of their declaration, or none."""
+        headers = [("declaration", declared_by.encode())] if declared_by else []
         self._send(
             f"{self.name}-statistics",
             [
@@ -38,7 +39,7 @@ class Topics:
                     emission_key(e.topology, e.key, e.window_end_ms),
                     msgspec.json.encode(e),
                     e.window_end_ms,
-                    [],
+                    headers,
                 )
                 for e in emissions
             ],

@@ -163,6 +163,8 @@ def _check_clean(audited: Audited, said: str) -> None:
         sum(offset <= reached for offset in offsets) for offsets in (audited.late, audited.dead)
     )
     figures = sum(len(emission.figures) for emission in audited.emissions)
+    old = f"{len(audited.emissions) + 50:,} emissions without a declaration's fingerprint"
+    assert said.splitlines()[-2].startswith(old)
     assert said.splitlines()[-1] == (
         f"{figures:,} figures in {len(audited.emissions):,} emissions audited: every promise kept"
     )

@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession, functions as f
 
 from slidestat import TopologyDriver
+from slidestat.declare.forms.fingerprint import fingerprint_of
 from slidestat.declare.statistics import Count, Distinct, Mean, Quantiles, Statistic, Sum, TopItems
 from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission import OutputRecord
@@ -120,6 +121,8 @@ def test_emissions_letters_and_synopses_are_those_of_a_worker(spark: SparkSessio
         assert _bytes(written) == [(key, value) for key, value, _ in emissions]
         stamps = [round(row.timestamp.timestamp() * 1000) for row in written]
         assert stamps == [timestamp for _, _, timestamp in emissions]
+        marks = {(h.key, bytes(h["value"])) for row in written for h in row.headers}
+        assert marks == {("declaration", fingerprint_of(TOPOLOGY).encode())}
 
         driver = TopologyDriver(TOPOLOGY, partitions=3)
         for key, value, timestamp in records:

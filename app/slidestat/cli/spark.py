@@ -58,13 +58,16 @@ def ingest(
     if is_avro:  # What is missing is told before Spark starts.
         avro_codec(declared.output_topic, schema_registry)
     with spark_session("ingest", master) as spark:
+        from slidestat.spark.lake.declarations import keep_declaration
         from slidestat.spark.lake.ingest import Ingest
         from slidestat.spark.lake.lake import Dataset, Lake
 
+        place = Lake(lake, declared.name)
+        keep_declaration(spark, place, declared)
         job = Ingest(
             spark,
             bootstrap,
-            Lake(lake, declared.name),
+            place,
             {
                 Dataset.STATISTICS: declared.output_topic,
                 Dataset.LATE: declared.late_topic,
@@ -93,22 +96,23 @@ def audit(
     """Recompute every window of a lake's figures from the raw topic, and compare each one.
 
     Ends with exit code 1 if a promise is broken: a figure outside its bounds or more off than it
-    says, one that is missing, a record that was neither counted nor refused.
+    says, one that is missing, a record that was neither counted nor refused. Each emission is
+    judged by the declaration that it was computed by, which ingests have put into the lake.
 
     Example: slidestat spark audit flights --lake lake
     """
-    from slidestat.declare.forms.resolved import resolved
+    from slidestat.declare.forms.resolved import require_audited, resolved
     from slidestat.spark.session import spark_session
 
-    declared = resolved(lake_topology(topology))
+    declared = lake_topology(topology)
+    require_audited(declared)
     with spark_session("audit", master) as spark:
         from slidestat.spark.audit.audit import Audit
         from slidestat.spark.audit.audit_display import show
-        from slidestat.spark.audit.declaration import declaration_of
         from slidestat.spark.lake.lake import Lake
 
-        declaration = declaration_of(declared)
-        job = Audit(spark, bootstrap, Lake(lake, declaration.name), declaration, allow_loss)
+        place = Lake(lake, declared.name)
+        job = Audit(spark, bootstrap, place, resolved(declared), allow_loss)
         report = job.run()
     show(report)
     if not report.is_clean:

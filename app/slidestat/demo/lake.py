@@ -26,7 +26,7 @@ def show_lake(topology: Topology, bootstrap: str, folder: Path, console: Console
     with spark_session("demo") as spark:
         from slidestat.spark.audit.audit import Audit
         from slidestat.spark.audit.audit_display import show
-        from slidestat.spark.audit.declaration import declaration_of
+        from slidestat.spark.lake.declarations import keep_declaration
         from slidestat.spark.lake.ingest import Ingest
         from slidestat.spark.lake.lake import Dataset, Lake
         from slidestat.spark.report.report_data import report_data
@@ -38,8 +38,9 @@ def show_lake(topology: Topology, bootstrap: str, folder: Path, console: Console
             Dataset.LATE: topology.late_topic,
             Dataset.DEAD_LETTERS: topology.dead_letter_topic,
         }
+        keep_declaration(spark, lake, topology)
         Ingest(spark, bootstrap, lake, topics).take_what_is_there()
-        report = Audit(spark, bootstrap, lake, declaration_of(resolved(topology))).run()
+        report = Audit(spark, bootstrap, lake, resolved(topology)).run()
         write_page(report_data(spark, lake, []), PAGE)
     show(report)
     if not report.is_clean:

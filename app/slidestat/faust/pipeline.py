@@ -13,6 +13,7 @@ from typing import Protocol
 from faust.types import TP
 from msgspec.structs import astuple
 
+from slidestat.declare.forms.fingerprint import fingerprint_of
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoint import NO_TIME, Checkpoint, Counters, claims, decode_checkpoint
@@ -37,6 +38,7 @@ from slidestat.live.live_topology import View
 from slidestat.live.observed import Observed
 from slidestat.log import tell
 from slidestat.referee.referee_partition import RefereeProcessor
+from slidestat.schemas.emission import DECLARATION_HEADER
 from slidestat.schemas.query import PartitionStatus
 
 
@@ -89,6 +91,7 @@ class Pipeline:
         """
         self._topology = topology
         self._allow_loss = allow_loss
+        self._declared_by = [(DECLARATION_HEADER, fingerprint_of(topology).encode())]
         self._letter_bytes = letter_bytes
         self._codec = codec or JsonCodec()
         self._table = table
@@ -450,7 +453,7 @@ class Pipeline:
         # To Kafka a number of a sequence is a time long ago, at which retention deletes.
         has_times = not self._topology.is_sequence
         for key, value, timestamp in emissions:
-            produce(topic, partition, key, value, timestamp if has_times else 0)
+            produce(topic, partition, key, value, timestamp if has_times else 0, self._declared_by)
         self.observed.emitted(partition, emissions, started)
 
     def _publish(self, records: Iterable[SynopsisRecord]) -> None:

@@ -3,13 +3,16 @@
 One Kafka record for each (topology, key, window end), with all of the topology's statistics and
 windows in it. The Kafka key is those three, so a record that is sent again replaces itself under
 compaction or an upsert sink; the Kafka timestamp is the windows' end, or of a
-sequence the time of writing.
+sequence the time of writing. A header, `declaration`, says by which declaration it was computed.
 """
 
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
+
+DECLARATION_HEADER = "declaration"
+"""The header of an emission's record with the fingerprint of its declaration, UTF-8."""
 
 
 class Figure(msgspec.Struct, frozen=True, omit_defaults=True):

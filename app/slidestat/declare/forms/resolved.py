@@ -1,18 +1,16 @@
 """A topology as plain tables, all resolved: for what must not depend on the streaming side."""
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 
+from slidestat.declare.statistics.base import ListStatistic, Statistic
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 
 _BASE = {"name", "field", "by"}
 
 
-def resolved(topology: Topology) -> dict[str, object]:
-    """Numbers, texts and lists: topics, paths, lengths in ms or events, and of each statistic its
-    label, kind, paths and parameters.
-
-    Raises SlidestatError for a topology that publishes: its figures are not of one key in one
+def require_audited(topology: Topology) -> None:
+    """Raise SlidestatError for a topology that publishes: its figures are not of one key in one
     partition each.
     """
     if topology.publish:
@@ -21,8 +19,14 @@ def resolved(topology: Topology) -> dict[str, object]:
             " referee, cannot be recomputed key by key.",
             "Audit a topology of the same statistics that does not publish.",
         )
+
+
+def resolved(topology: Topology) -> dict[str, object]:
+    """Numbers, texts and lists: topics, paths, lengths in ms or events, and of each statistic its
+    label, kind, paths, parameters and figures.
+    """
     span = topology.span_length
-    return {
+    table: dict[str, object] = {
         "name": topology.name,
         "source": topology.source,
         "key_path": topology.key_path,
@@ -35,18 +39,29 @@ def resolved(topology: Topology) -> dict[str, object]:
         "lateness_ms": topology.lateness_ms,
         "forgets_keys": topology.forgets_keys,
         "statistics": [
-            {
-                "label": label,
-                "kind": statistic.kind,
-                "paths": [column.path for column in columns],
-                "is_item": any(not column.is_number for column in columns),
-                "parameters": {
-                    field.name: getattr(statistic, field.name)
-                    for field in fields(statistic)
-                    if field.name not in _BASE
-                },
-            }
+            _statistic(topology, statistic, label)
             for statistic, label in zip(topology.statistics, topology.labels, strict=True)
-            for columns in [statistic.columns(topology.value_path)]
         ],
+    }
+    if topology.publish:
+        table["publish"] = topology.publish
+    return table
+
+
+def _statistic(topology: Topology, statistic: Statistic, label: str) -> dict[str, object]:
+    columns = statistic.columns(topology.value_path)
+    is_list = isinstance(statistic, ListStatistic)
+    return {
+        "label": label,
+        "kind": statistic.kind,
+        "paths": [column.path for column in columns],
+        "is_item": any(not column.is_number for column in columns),
+        "is_landmark": statistic.is_landmark,
+        # Of a list, what its items are decides.
+        "series": None if is_list else [asdict(series) for series in statistic.series()],
+        "parameters": {
+            field.name: getattr(statistic, field.name)
+            for field in fields(statistic)
+            if field.name not in _BASE
+        },
     }

@@ -21,7 +21,7 @@ Float64s = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
 
 # Key, value and timestamp (the windows' end) of a record for the output topic. A plain tuple: there
-# may be as many of them as events.
+# may be as many of them as events. Its header is the same for all.
 OutputRecord = tuple[bytes, bytes, int]
 
 # What comes after a figure's three numbers.

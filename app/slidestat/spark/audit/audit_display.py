@@ -1,9 +1,11 @@
 """An audit's outcome on the terminal."""
 
+from collections.abc import Iterator, Sequence
+
 from rich.console import Console
 from rich.table import Table
 
-from slidestat.spark.audit.audit_report import AuditReport, StatisticSummary
+from slidestat.spark.audit.audit_report import AuditReport, Judged, StatisticSummary
 
 _WIDTH = 110
 
@@ -28,12 +30,29 @@ def show(report: AuditReport) -> None:
     console.print(table)
     for line in report.broken:
         console.print(f"broken: {line}", highlight=False, markup=False, soft_wrap=True)
+    for line in _judged(report.judged):
+        console.print(line, highlight=False, soft_wrap=True)
     figures = sum(statistic.figures for statistic in report.statistics)
     verdict = "every promise kept" if report.is_clean else "PROMISES BROKEN"
     console.print(
         f"{figures:,} figures in {report.emissions:,} emissions audited: {verdict}",
         highlight=False,
     )
+
+
+def _judged(judged: Sequence[Judged]) -> Iterator[str]:
+    """By what emissions were judged, where that is not the given declaration alone."""
+    if all(one.declaration and one.is_given for one in judged):
+        return
+    for one in judged:
+        if not one.declaration:
+            yield (
+                f"{one.emissions:,} emissions without a declaration's fingerprint, of an older"
+                " version: judged by the topology given, and not for what they lack"
+            )
+        else:
+            which = "the topology given" if one.is_given else "as the lake keeps it"
+            yield f"{one.emissions:,} emissions by declaration {one.declaration}, {which}"
 
 
 def _cells(s: StatisticSummary) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """The audit of one key: all that was emitted of it beside all that it should have been."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -8,6 +9,7 @@ import msgspec
 import numpy as np
 
 from slidestat.schemas.emission import Emission, Figure
+from slidestat.spark.audit.audit_charges import ALWAYS, Charge
 from slidestat.spark.audit.declaration import Declaration, DeclaredStatistic
 from slidestat.spark.audit.exact_key import ExactKey
 from slidestat.spark.audit.verdict import Verdict, judge
@@ -52,28 +54,43 @@ def audit_key(
     emissions: dict[int, Emission],
     watermark_ms: int,
     complete_from_ms: int,
+    charges: Sequence[Charge] = ALWAYS,
+    by_others: Collection[int] = (),
+    *,
+    is_marked: bool = True,
 ) -> Iterator[Finding]:
     """Findings of one key, by tick. `watermark_ms` is as far as its partition was emitted; windows
     that begin before `complete_from_ms` are left out: their events are gone.
+
+    `emissions` are those of this declaration, which was in charge in `charges`; other declarations
+    emitted `by_others`. Unless it is sure to be the declaration of these emissions (`is_marked`),
+    figures that are missing are not looked for.
     """
     statistics = {s.label: s for s in declaration.statistics}
-    for tick in sorted(due(declaration, key, watermark_ms) - emissions.keys()):
+    expected = expected_figures(declaration)
+    wanted = due(declaration, key, watermark_ms) - emissions.keys() - set(by_others)
+    for tick in sorted(tick for tick in wanted if any(charge.has(tick) for charge in charges)):
         if tick - declaration.span >= complete_from_ms:
             yield Finding(name, tick, fault="not emitted")
     for tick, emission in sorted(emissions.items()):
+        if is_marked:
+            for fault in _without(expected, emission):
+                yield Finding(name, tick, emission.provisional, fault=fault)
         seen = key.until(emission.source_offset) if emission.provisional else key
         listed: dict[tuple[str, int | None, int | None], list[Figure]] = {
             (s.label, *length): []
             for s in declaration.statistics
             if s.kind == "top"
-            for length in _lengths(declaration)
+            for length in declaration.lengths
         }
         for figure in emission.figures:
             begins_ms = tick - figure.window_ms if figure.window_ms is not None else 0
             if begins_ms < complete_from_ms:
                 continue
-            if (statistic := statistics.get(figure.statistic)) is None:
-                fault = "of no declared statistic"
+            statistic = statistics.get(figure.statistic)
+            is_other = is_marked and figure.item is None and _place(figure) not in expected
+            if statistic is None or is_other:
+                fault = "of no declared statistic" if statistic is None else "not declared"
                 yield Finding(name, tick, emission.provisional, figure, fault=fault)
                 continue
             window = seen.window(tick, figure.window_ms, figure.window_events)
@@ -107,10 +124,36 @@ def due(declaration: Declaration, key: ExactKey, watermark_ms: int) -> set[int]:
     return wanted
 
 
-def _lengths(declaration: Declaration) -> Sequence[tuple[int | None, int | None]]:
-    if declaration.of_events:
-        return [(None, length) for length in declaration.windows]
-    return [(length, None) for length in declaration.windows]
+FigurePlace = tuple[str, int | None, int | None, float | None, float | None, float | None]
+"""What tells a figure from the others of its emission, items aside."""
+
+
+def expected_figures(declaration: Declaration) -> frozenset[FigurePlace]:
+    """The figures that each emission has; what items have is left out."""
+    return frozenset(
+        (s.label, *length, series.quantile, series.at_least, series.below)
+        for s in declaration.statistics
+        for length in (((None, None),) if s.is_landmark else declaration.lengths)
+        for series in s.series or ()
+    )
+
+
+def _place(figure: Figure) -> FigurePlace:
+    return (
+        *(figure.statistic, figure.window_ms, figure.window_events),
+        *(figure.quantile, figure.at_least, figure.below),
+    )
+
+
+def _without(expected: frozenset[FigurePlace], emission: Emission) -> Iterator[str]:
+    """What an emission lacks, a text for each statistic."""
+    lacking = expected - {_place(figure) for figure in emission.figures}
+    if not lacking:
+        return
+    all_of = Counter(place[0] for place in expected)
+    for label, count in sorted(Counter(place[0] for place in lacking).items()):
+        of = "" if count == all_of[label] else f" {count} of {all_of[label]} figures of"
+        yield f"emitted without{of} {label}"
 
 
 def _missing(

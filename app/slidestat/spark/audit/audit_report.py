@@ -1,10 +1,12 @@
 """What an audit found, summed up for a person."""
 
+from collections.abc import Iterable
+
 import msgspec
 from pyspark.sql import Row, SparkSession, functions as f
 
 from slidestat.spark.audit.audit_workers import FigureRow
-from slidestat.spark.audit.declaration import Declaration
+from slidestat.spark.audit.declaration import Declaration, labels_of
 from slidestat.spark.lake.lake import AUDIT, Lake
 from slidestat.spark.lake.wire_columns import struct_type
 
@@ -43,8 +45,20 @@ class StatisticSummary(msgspec.Struct, frozen=True):
         return self.faults <= (1 - self.confidence) * self.figures
 
 
+class Judged(msgspec.Struct, frozen=True):
+    """How many emissions a declaration had, by its fingerprint, "" of those without one; and
+    whether it is the one that was given.
+    """
+
+    declaration: str
+    emissions: int
+    is_given: bool
+
+
 class AuditReport(msgspec.Struct, frozen=True):
-    """The outcome of an audit. `broken` are samples of faults, one line each."""
+    """The outcome of an audit. `broken` are samples of faults, one line each; `judged` tells by
+    which declarations emissions were judged, the newest last.
+    """
 
     records: Records
     emissions: int
@@ -52,6 +66,7 @@ class AuditReport(msgspec.Struct, frozen=True):
     statistics: list[StatisticSummary]
     other_faults: int
     broken: list[str]
+    judged: list[Judged] = []
 
     @property
     def is_clean(self) -> bool:
@@ -61,7 +76,12 @@ class AuditReport(msgspec.Struct, frozen=True):
 
 
 def report_of(
-    spark: SparkSession, lake: Lake, declaration: Declaration, records: Records, emission_bytes: int
+    spark: SparkSession,
+    lake: Lake,
+    declarations: Iterable[Declaration],
+    records: Records,
+    emission_bytes: int,
+    judged: list[Judged],
 ) -> AuditReport:
     """The report of the audit that a lake has."""
     rows = spark.read.schema(struct_type(FigureRow)).parquet(lake.data(AUDIT))
@@ -80,7 +100,7 @@ def report_of(
         )
         .collect()
     )
-    order = {s.label: place for place, s in enumerate(declaration.statistics)}
+    order = {label: place for place, label in enumerate(labels_of(declarations))}
     summaries = [
         StatisticSummary(
             row.statistic,
@@ -110,6 +130,7 @@ def report_of(
         summaries,
         others,
         [_line(row) for row in sample],
+        judged,
     )
 
 

@@ -1,16 +1,17 @@
 """What an audit does inside Spark's Python workers: read events, and judge the figures of a key."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from slidestat.schemas.emission import Figure
+from slidestat.spark.audit.audit_charges import ALWAYS, Charge
 from slidestat.spark.audit.audit_events import RawRecord, UnreadableError, read_event
 from slidestat.spark.audit.audit_key import Finding, audit_key, newest
-from slidestat.spark.audit.declaration import Declaration
+from slidestat.spark.audit.declaration import UNMARKED, Declaration
 from slidestat.spark.audit.exact_key import ExactKey
 from slidestat.spark.lake.wire_columns import struct_type
 
@@ -78,26 +79,55 @@ def event_reader(
     return read_batches
 
 
+class Bounds(NamedTuple):
+    """Of a declaration in a partition: how far it was emitted, from where on windows have all of
+    their events, and where the declaration was in charge.
+    """
+
+    watermark_ms: int
+    complete_from_ms: int
+    charges: tuple[Charge, ...] = ALWAYS
+
+
+# A partition without a counted event has no watermark: nothing is due, all is audited.
+_UNBOUNDED = Bounds(_NEVER_MS, _NEVER_MS)
+
+
 def auditor(
-    declaration: Declaration, watermarks: dict[int, int], complete_from: dict[int, int]
+    declarations: Mapping[str, Declaration], bounds: Mapping[tuple[int, str], Bounds]
 ) -> Callable[[pa.Table, pa.Table], pa.Table]:
+    """The audit of a key by declarations that read the same of events, each under its fingerprint;
+    emissions of others are let be. `bounds` are by partition and fingerprint.
+    """
+
     def audit(events: pa.Table, emitted: pa.Table) -> pa.Table:
         side = events if events.num_rows else emitted
         partition, name = (side[c][0].as_py() for c in ("source_partition", "event_key"))
-        key = _key(declaration, events)
-        # What a backfill wrote was on no topic; it is in the order of the records that gave it.
-        places = pc.coalesce(emitted["record_offset"], emitted["source_offset"])
-        emissions, faults = newest(
-            zip(places.to_pylist(), emitted["value"].to_pylist(), strict=True)
-        )
-        # A partition without a counted event has no watermark: nothing is due, all is audited.
-        watermark, complete = (
-            known.get(partition, _NEVER_MS) for known in (watermarks, complete_from)
-        )
-        found = audit_key(declaration, key, name, emissions, watermark, complete)
-        return _table([*faults, *found])
+        key = _key(next(iter(declarations.values())), events)
+        marks = emitted["declaration"].to_numpy(zero_copy_only=False)
+        ticks = emitted["window_end_ms"].to_numpy()
+        findings: list[Finding] = []
+        for mark, declaration in declarations.items():
+            is_own = marks == mark
+            emissions, faults = newest(_placed(emitted.filter(pa.array(is_own))))
+            of_it = bounds.get((partition, mark), _UNBOUNDED)
+            found = audit_key(
+                declaration,
+                key,
+                name,
+                emissions,
+                *of_it,
+                ticks[~is_own].tolist(),
+                is_marked=mark != UNMARKED,
+            )
+            findings += (*faults, *found)
+        return _table(findings)
 
     return audit
+
+
+def _placed(emitted: pa.Table) -> Iterable[tuple[int, bytes]]:
+    return zip(emitted["place"].to_pylist(), emitted["value"].to_pylist(), strict=True)
 
 
 def _key(declaration: Declaration, events: pa.Table) -> ExactKey:

@@ -3,7 +3,7 @@
 An audit recomputes what a worker said; so it takes the declaration, and shares no code with it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -13,14 +13,30 @@ Path = tuple[str, ...]
 # as one item, of what each has.
 ColumnName = tuple[tuple[Path, ...], bool]
 
+UNMARKED = ""
+"""In place of a fingerprint, of emissions from before there were any."""
+
+
+class DeclaredSeries(msgspec.Struct, frozen=True):
+    """What tells one of a statistic's figures in a window from the others."""
+
+    quantile: float | None
+    at_least: float | None
+    below: float | None
+
 
 class DeclaredStatistic(msgspec.Struct, frozen=True):
-    """A statistic by the label of its figures; `paths` is empty if it reads times alone."""
+    """A statistic by the label of its figures; `paths` is empty if it reads times alone. It has a
+    figure for each of `series` in each window, a landmark in none; `series` is None if items have
+    figures.
+    """
 
     label: str
     kind: str
     paths: tuple[Path, ...]
     is_item: bool
+    is_landmark: bool
+    series: tuple[DeclaredSeries, ...] | None
     parameters: dict[str, Any]
 
     @property
@@ -52,7 +68,24 @@ class Declaration(msgspec.Struct, frozen=True):
         """What is read of each event beside key and time, each once."""
         return tuple(dict.fromkeys(s.column for s in self.statistics if s.paths))
 
+    @property
+    def reading(self) -> tuple[object, ...]:
+        """How events are read: declarations that agree in it have the same events."""
+        return self.source, self.key_path, self.time_path, self.time_format, self.columns
+
+    @property
+    def lengths(self) -> tuple[tuple[int | None, int | None], ...]:
+        """(window_ms, window_events) of each window."""
+        if self.of_events:
+            return tuple((None, length) for length in self.windows)
+        return tuple((length, None) for length in self.windows)
+
 
 def declaration_of(table: Mapping[str, object]) -> Declaration:
     """The declaration in plain tables; raises msgspec.ValidationError for others."""
     return msgspec.convert(table, Declaration)
+
+
+def labels_of(declarations: Iterable[Declaration]) -> list[str]:
+    """The labels of all statistics, each once."""
+    return list(dict.fromkeys(s.label for d in declarations for s in d.statistics))

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as f
 
+from slidestat.declare.forms.fingerprint import fingerprint_of
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.emissions.emission import OutputRecord
@@ -25,10 +26,12 @@ from slidestat.engine.publishing import SynopsisTopic, published_statistics
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.kafka.letter_record import letter_record
+from slidestat.schemas.emission import DECLARATION_HEADER
 from slidestat.schemas.synopsis import SynopsisHeaders, SynopsisKey, encode_key, party_name
 from slidestat.spark.backfill.key_states import KeyStates
 from slidestat.spark.backfill.plain_events import PlainEvents
 from slidestat.spark.faults import in_words
+from slidestat.spark.lake.declarations import keep_declaration
 from slidestat.spark.lake.lake import Dataset, Lake, records_of, rows_of
 from slidestat.spark.lake.lake_files import LakeFiles
 
@@ -107,6 +110,7 @@ def fill_lake(
                 f"{lake.data(dataset)} has records already.",
                 "Give another --lake: history and what a worker wrote would be there twice.",
             )
+    keep_declaration(spark, lake, topology)
     # All comes out of one run, so it is written in one go as what nearly all of it is, and only the
     # rest is read again.
     staging = f"{lake.folder}/{_STAGING}"
@@ -200,6 +204,7 @@ class _Partition:
             topology, topology.source, number, self._states, decoder
         )
         self._unflushed = 0
+        self._declared_by = [(DECLARATION_HEADER, fingerprint_of(topology).encode())]
 
     def take(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take a batch in."""
@@ -208,7 +213,9 @@ class _Partition:
         events = self._plain.columns(part, batch) if _is_of_files(part) else None
         for effects in self._processor.steps(batch, events):
             if effects.emissions:
-                yield _emitted(topology.output_topic, self.number, effects.emissions)
+                yield _emitted(
+                    topology.output_topic, self.number, self._declared_by, effects.emissions
+                )
             letters = [self._letter(it, topology.dead_letter_topic) for it in effects.dead_letters]
             letters += [self._letter(it, topology.late_topic) for it in effects.late]
             yield from _arrow(letters)
@@ -319,14 +326,15 @@ def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(held)
 
 
-def _emitted(topic: str, partition: int, emissions: Sequence[OutputRecord]) -> pa.RecordBatch:
+def _emitted(
+    topic: str,
+    partition: int,
+    headers: list[tuple[str, bytes]],
+    emissions: Sequence[OutputRecord],
+) -> pa.RecordBatch:
     """Emissions as rows: they are most of what comes out, and go by columns."""
     keys, values, stamps = zip(*emissions, strict=True)
     count = len(emissions)
-    no_headers = pa.ListArray.from_arrays(
-        pa.array(np.zeros(count + 1, np.int32)),
-        pa.nulls(0, _ARROW.field("headers").type.value_type),
-    )
     return pa.record_batch(
         [
             pa.repeat(pa.scalar(topic, pa.string()), count),
@@ -335,7 +343,7 @@ def _emitted(topic: str, partition: int, emissions: Sequence[OutputRecord]) -> p
             pa.array(np.array(stamps, np.int64) * 1_000).cast(_ARROW.field("timestamp").type),
             pa.array(keys, pa.binary()),
             pa.array(values, pa.binary()),
-            no_headers,
+            pa.repeat(pa.scalar(headers, _ARROW.field("headers").type), count),
         ],
         schema=_ARROW,
     )

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as f
 
 from slidestat.errors import SlidestatError
 from slidestat.schemas.dead_letter import DeadLetterHeaders
-from slidestat.schemas.emission import Emission
+from slidestat.schemas.emission import DECLARATION_HEADER, Emission
 from slidestat.spark.lake.lake_files import LakeFiles
 from slidestat.spark.lake.wire_columns import struct_type
 
@@ -72,6 +72,21 @@ class Lake:
         return f"{self.folder}/_checkpoints/{dataset}"
 
     @property
+    def declarations(self) -> str:
+        """Where the declarations are that emissions were computed by."""
+        return f"{self.folder}/declarations"
+
+    @property
+    def lock(self) -> str:
+        """The file that says who is writing to it."""
+        return f"{self.folder}/_lock.json"
+
+    @property
+    def backfilled(self) -> str:
+        """What a backfill has left, as JSON."""
+        return f"{self.folder}/_backfill.json"
+
+    @property
     def summary(self) -> str:
         """What the last audit found, as JSON."""
         return f"{self.folder}/_audit.json"
@@ -117,6 +132,11 @@ def is_unreadable(dataset: Dataset) -> Column:
     return reduce(or_, missing)
 
 
+def declaration_mark() -> Column:
+    """The fingerprint of the declaration that an emission's row was computed by; "" without one."""
+    return f.coalesce(_header(DECLARATION_HEADER), f.lit(""))
+
+
 def _header(name: str) -> Column:
     """The first header of that name as a text; null without one. A foreign record may have any."""
     named = f.filter("headers", lambda header: header["key"] == name)
@@ -131,6 +151,7 @@ def _read_columns(dataset: Dataset) -> list[Column]:
     if dataset is Dataset.STATISTICS:
         emission = f.from_json(f.col("value").cast("string"), types)
         columns = {name: emission[name] for name in types.names}
+        columns[DECLARATION_HEADER] = _header(DECLARATION_HEADER)
     else:
         columns = {field.name: _header(field.name).try_cast(field.dataType) for field in types}
     return [column.alias(_COLUMNS.get((dataset, name), name)) for name, column in columns.items()]

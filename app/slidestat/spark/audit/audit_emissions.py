@@ -1,0 +1,111 @@
+"""The emissions of a topology in a lake, as an audit looks at them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from pyspark.sql import DataFrame, SparkSession, functions as f
+from pyspark.sql.window import Window
+
+from slidestat.errors import SlidestatError
+from slidestat.spark.audit.audit_charges import Turn
+from slidestat.spark.lake.lake import Dataset, Lake, declaration_mark, is_unreadable
+
+
+@dataclass(frozen=True)
+class AuditedEmissions:
+    """What a lake has of a topology's emissions; each question is a pass over them."""
+
+    spark: SparkSession
+    lake: Lake
+
+    @cached_property
+    def rows(self) -> DataFrame:
+        """source_partition, source_offset, event_key, window_end_ms, place on the topic, value, and
+        the fingerprint of the declaration, "" without one.
+        """
+        return self._all.where(f.col("topology") == self.lake.topology).select(
+            "event_key",
+            # As of the raw records: keys of another width would not meet.
+            f.col("source_partition").cast("int").alias("source_partition"),
+            "source_offset",
+            "window_end_ms",
+            # What a backfill wrote was on no topic; it is in the order of the records.
+            f.coalesce("record_offset", "source_offset").alias("place"),
+            declaration_mark().alias("declaration"),
+            "value",
+        )
+
+    @cached_property
+    def _all(self) -> DataFrame:
+        return self.lake.read(self.spark, Dataset.STATISTICS)
+
+    def reached(self) -> tuple[dict[int, int], int]:
+        """The last offset that emissions rest on, of each partition, and the emissions' bytes.
+
+        Raises SlidestatError for rows that are no emissions, and if there are none of the topology.
+        """
+        own = f.col("topology") == self.lake.topology
+        groups = (
+            self._all.groupBy(
+                is_unreadable(Dataset.STATISTICS).alias("unreadable"),
+                own.alias("own"),
+                "source_partition",
+            )
+            .agg(
+                f.count(f.lit(1)).alias("rows"),
+                f.max("source_offset").alias("reached"),
+                f.sum(f.length("value")).alias("bytes"),
+            )
+            .collect()
+        )
+        folder = self.lake.data(Dataset.STATISTICS)
+        if unreadable := sum(group.rows for group in groups if group.unreadable):
+            raise SlidestatError(
+                f"{unreadable:,} records of {folder} are no emissions.",
+                "Look at their `value`; something else writes to the topic of the statistics.",
+            )
+        found = [group for group in groups if group.own]
+        if not found:
+            raise SlidestatError(
+                f"{folder} has no emission of {self.lake.topology!r}.",
+                "Check --lake; emissions of other topologies are not its.",
+            )
+        reached = {group.source_partition: group.reached for group in found}
+        return reached, sum(group.bytes for group in found)
+
+    def emitted_until(self) -> dict[int, int]:
+        """Up to when each partition has emitted all that it will.
+
+        A partition emits in the order of ticks. Of those that its last record gave a lake may have
+        got the first ones only, so what is due is what lies before the first of them. How the
+        partition's clock went does not matter: events may wait, also for others to confirm them.
+        """
+        own = f.col("topology") == self.lake.topology
+        place = f.struct("source_offset", -f.col("window_end_ms"))
+        last = (
+            self._all.where(own & ~f.coalesce("provisional", f.lit(False)))
+            .groupBy("source_partition")
+            .agg((-f.max(place)["col2"]).alias("tick"))
+        )
+        return {row.source_partition: row.tick - 1 for row in last.collect()}
+
+    def marks(self) -> dict[str, int]:
+        """How many emissions there are by each declaration, those of the newest last."""
+        found = self.rows.groupBy("declaration").agg(
+            f.count(f.lit(1)).alias("rows"), f.max("window_end_ms").alias("last")
+        )
+        return {row.declaration: row.rows for row in found.orderBy("last").collect()}
+
+    def turns(self) -> list[Turn]:
+        """Where another declaration takes over, in each partition."""
+        ticks = self.rows.groupBy("source_partition", "window_end_ms").agg(
+            f.max_by("declaration", "place").alias("mark")
+        )
+        in_order = Window.partitionBy("source_partition").orderBy("window_end_ms")
+        found = (
+            ticks.withColumn("before_ms", f.lag("window_end_ms").over(in_order))
+            .withColumn("before", f.lag("mark").over(in_order))
+            .where("before IS NULL OR before != mark")
+            .select("source_partition", "window_end_ms", "before_ms", "mark")
+        )
+        return [Turn(*row) for row in found.collect()]
