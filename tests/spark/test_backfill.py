@@ -168,7 +168,15 @@ def test_what_partitions_publish_is_that_of_a_worker(
         for key, value, timestamp in records:
             driver.send_bytes(value, key=key, partition=number, timestamp=timestamp)
     rows = backfill(topology, _frame(spark, parts), partitions=2).collect()
-    written = [
+    written = _synopses(rows)
+    assert len(written) > 30
+    assert sorted(written) == sorted(tuple(record) for record in driver.published)
+    emissions = [bytes(row.value) for row in rows if row.topic == topology.output_topic]
+    assert sorted(emissions) == sorted(map(JsonCodec().encode, driver.emissions))
+
+
+def _synopses(rows: Sequence[Row]) -> list[tuple[object, ...]]:
+    return [
         (
             *(row.partition, bytes(row.key), bytes(row.value)),
             round(row.timestamp.timestamp() * 1000),
@@ -177,10 +185,33 @@ def test_what_partitions_publish_is_that_of_a_worker(
         for row in rows
         if row.topic == "filled-synopses"
     ]
-    assert len(written) > 30
-    assert sorted(written) == sorted(tuple(record) for record in driver.published)
-    emissions = [bytes(row.value) for row in rows if row.topic == topology.output_topic]
-    assert sorted(emissions) == sorted(map(JsonCodec().encode, driver.emissions))
+
+
+def test_synopses_at_an_interval_are_those_that_would_be_published(spark: SparkSession) -> None:
+    """At the interval `every` each key has, tick by tick, the bytes that the topology would publish
+    of it, and at the end one more; emissions are what they are without.
+    """
+    topology = replace(TOPOLOGY, statistics=(Count(epsilon=0.05), Mean(epsilon=0.1)))
+    keys = ("k1", "k7")
+    parts = [_requests(1_200, seed) for seed in range(2)]
+    driver = TopologyDriver(replace(topology, publish=keys), partitions=2)
+    for number, records in enumerate(parts):
+        for key, value, timestamp in records:
+            driver.send_bytes(value, key=key, partition=number, timestamp=timestamp)
+    published = sorted(
+        tuple(it) for it in driver.published if len(msgspec.json.decode(it.key)) == 4
+    )
+    assert len(published) > 30
+    frame = _frame(spark, parts)
+    rows = backfill(topology, frame, 2, topology.every_ms).collect()
+    written = [it for it in _synopses(rows) if msgspec.json.decode(it[1])[2] in keys]
+    ticks = [it for it in written if it[3] % topology.every_ms == 0]
+    assert sorted(ticks) == published
+    assert 0 < len(written) - len(ticks) <= 2 * 2 * len(keys)
+    plain = backfill(topology, frame, 2).where("topic = 'filled-statistics'").collect()
+    emitted = [row for row in rows if row.topic == "filled-statistics"]
+    assert sorted(_bytes(emitted)) == sorted(_bytes(plain))
+    assert len({bytes(row.key) for row in rows if row.topic == "filled-synopses"}) > 2 * len(keys)
 
 
 def _write(file: Path, rows: int) -> tuple[pa.Table, Path]:
@@ -392,7 +423,7 @@ def test_a_lake_is_filled_once(spark: SparkSession, tmp_path: Path) -> None:
     """What a backfill writes is read as a lake that was ingested; a second one is refused."""
     parts = [_requests(1_500, 1)]
     lake = Lake(str(tmp_path / "lake"), TOPOLOGY.name)
-    counts = fill_lake(TOPOLOGY, _frame(spark, parts), lake)
+    counts = fill_lake(TOPOLOGY, _frame(spark, parts), lake).counts
     emissions, _ = _streamed(parts[0], 0)
     assert counts["statistics"] == len(emissions)
     assert min(counts.values()) > 0

@@ -143,6 +143,85 @@ def _check_table(said: str, table: pa.Table) -> None:
             assert lower <= float(f"{exact[name]:.6g}") <= upper, name
 
 
+def test_history_that_keeps_synopses_by_the_day_is_rolled_up_by_the_week(
+    typed: Type, tmp_path: Path
+) -> None:
+    """Of 37 days each week has its window, whose bounds hold, up to the last watermark. Without
+    --synopses the last week alone is there, and the rollup says so.
+    """
+    hours = np.arange(37 * 24) + 20_000 * 24
+    table = pa.table(
+        {
+            "key": [f"k{hour % 3}" for hour in hours],
+            "time": [(int(hour) * 60 + 7) * 60_000 for hour in hours],
+            "value": [int(hour) % 10 for hour in hours],
+        }
+    )
+    pq.write_table(table, tmp_path / "events.parquet")
+    topology = tmp_path / "weekly.toml"
+    topology.write_text(
+        'name = "weekly"\nsource = "events"\nspan = "7d"\nevery = "6h"\nlateness = "5h"\n'
+        '[[statistics]]\nkind = "count"\nepsilon = 0.02\n[[statistics]]\nkind = "maximum"\n'
+    )
+    fill = f"slidestat spark backfill {topology} --files {tmp_path / 'events.parquet'} "
+    fill += "--partitions 1 --lake "
+    roll = f"slidestat spark rollup {topology} --by 7d --group \"'all'\" --lake "
+    exact = Counter(int(hour) // (7 * 24) for hour in hours[:-5])
+    code, said, _ = typed(f"{fill}{tmp_path / 'daily'} --synopses 1d")
+    assert code == 0
+    assert _counts(said)["synopses"] == 3 * 2 * 37
+    code, said, _ = typed(f"{roll}{tmp_path / 'daily'}")
+    counts = [
+        [float(number.replace(",", "")) for number in re.split(r"  +", line.strip())[-3:]]
+        for line in said.splitlines()
+        if "  count  " in line
+    ]
+    assert (code, len(counts)) == (0, len(exact))
+    for (lower, estimate, upper), (_, count) in zip(counts, sorted(exact.items()), strict=True):
+        assert lower <= count <= upper
+        assert abs(estimate - count) <= 0.02 * count
+
+    code, _, complaint = typed(f"{roll.replace('7d', '12h')}{tmp_path / 'daily'}")
+    assert (code, "86400000 ms apart" in complaint) == (2, True)
+    for wrong in ("8d", "4h"):
+        code, _, complaint = typed(f"{fill}{tmp_path / 'wrong'} --synopses {wrong}")
+        assert code == 2
+        assert "Give a multiple of `every`, '6h', up to the span." in complaint
+
+    assert typed(f"{fill}{tmp_path / 'end'}")[0] == 0
+    code, said, _ = typed(f"{roll}{tmp_path / 'end'}")
+    assert said.startswith("This lake has synopses of the end of its history alone")
+
+
+def test_a_history_of_which_nothing_could_be_counted_is_an_error(
+    typed: Type, flights: tuple[pa.Table, Path], tmp_path: Path
+) -> None:
+    """The exit code is 2, the reasons are told, nothing is written: the mended command goes on in
+    the same lake. What is refused of a history that could be read is told by its reason, texts of
+    time that are no moments among it.
+    """
+    table, file = flights
+    lake = tmp_path / "lake"
+    fill = f"slidestat spark backfill flights --files {file} --lake {lake} --key origin"
+    code, said, complaint = typed(f"{fill} --time delay --value delay")
+    assert (code, said) == (2, "")
+    assert (
+        f"All {EVENTS:,} records of the history were refused: bad-time ({EVENTS:,});" in complaint
+    )
+    assert "what to do: Say which columns are 'key', 'time' and the values" in complaint
+
+    texts = [str(moment) for moment in table["date"].to_pylist()]
+    texts[5:9] = ["2001", "10:30", "yesterday", "2001-01-01T10:00:00+01:00"]
+    mixed = table.set_column(table.column_names.index("date"), "date", pa.array(texts))
+    pq.write_table(mixed, file)
+    code, said, _ = typed(f"{fill} --time date --value delay")
+    assert code == 0
+    first, *_, last = said.splitlines()
+    assert first.startswith("date has texts: they are read as ISO 8601, in UTC")
+    assert "dead-letters: 3 records" in said
+    assert last == "refused as missing-field: 3"
+
+
 def test_a_topic_is_filled_in_once_it_has_records(
     typed: Type,
     flights: tuple[pa.Table, Path],

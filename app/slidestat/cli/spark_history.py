@@ -42,18 +42,32 @@ def backfill(
     partitions: Annotated[
         int, typer.Option(min=1, help="How many partitions the topic would have had.")
     ] = 4,
+    synopses: Annotated[
+        str | None,
+        typer.Option(
+            metavar="1d",
+            help="Keep each key's synopses at this interval, for rollups of all of history; without"
+            " it, at its end alone.",
+        ),
+    ] = None,
     master: MasterOption = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Compute a topology's statistics and synopses of history, as a worker would have.
 
     Example: slidestat spark backfill flights --lake lake --files flights.parquet --key origin
-    --time date --value delay
+    --time date --value delay --synopses 1d
     """
     from slidestat.declare.fields import field_text
+    from slidestat.declare.lengths import duration_ms
+    from slidestat.spark.backfill.interval_synopses import require_interval
     from slidestat.spark.session import spark_session
 
     declared = lake_topology(topology)
+    synopses_ms = None
+    if synopses is not None:  # What is wrong is told before Spark starts.
+        synopses_ms = duration_ms(synopses, "--synopses")
+        require_interval(declared, synopses_ms, synopses)
     fields = (declared.key_name, declared.time_name, field_text(declared.value_path))
     named = {
         field: column
@@ -72,9 +86,12 @@ def backfill(
         else:
             where = Files(files, file_format, named, time_unit, partitions)
             records = read_files(spark, declared, where)
-        counts = fill_lake(declared, records, Lake(lake, declared.name), partitions)
-        for dataset, count in counts.items():
+        place = Lake(lake, declared.name)
+        filled = fill_lake(declared, records, place, partitions, synopses_ms)
+        for dataset, count in filled.counts.items():
             print(f"{dataset}: {count:,} records")
+        for reason, count in filled.refusals.counts.items():
+            print(f"refused as {reason}: {count:,}")
 
 
 def rollup(
@@ -110,11 +127,14 @@ def rollup(
     declared = lake_topology(topology)
     with spark_session("rollup", master) as spark:
         from slidestat.spark.lake.lake import Dataset, Lake
-        from slidestat.spark.rollup.rollup import Rollup, roll_up
+        from slidestat.spark.rollup.rollup import Rollup, require_interval_of, roll_up
         from slidestat.spark.rollup.rollup_display import show, write
 
         job = Rollup(declared.span_length.length, declared.every_ms, duration_ms(by, "--by"), group)
-        records = Lake(lake, declared.name).read(spark, Dataset.SYNOPSES)
+        place = Lake(lake, declared.name)
+        records = place.read(spark, Dataset.SYNOPSES)
+        if told := require_interval_of(place, spark, job.by_ms):
+            print(told)
         found, foreign = roll_up(records, job, fail_on_foreign)
         if into is None:
             show(found)

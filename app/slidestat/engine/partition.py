@@ -57,7 +57,7 @@ from slidestat.engine.keys.key_timers import DueSlice, KeyTimers, Place, due_sli
 from slidestat.engine.ledger import COUNTED, DEAD, LATE, Ledger
 from slidestat.engine.loss import Loss, joined
 from slidestat.engine.partition_work import PartitionWork
-from slidestat.engine.publishing import Clock, Publication, Publisher
+from slidestat.engine.publishing import Clock, Publication, Publisher, TickPublisher
 from slidestat.engine.quota import Quota
 from slidestat.engine.records import RecordBatch
 from slidestat.engine.view import PartitionView
@@ -131,8 +131,11 @@ class PartitionProcessor:
         codec: EmissionCodec | None = None,
         work: PartitionWork | None = None,
         topic_id: str = "",
+        publisher: TickPublisher | None = None,
     ) -> None:
-        """`topic_id` is that of the source, which a checkpoint without one takes for its own."""
+        """`topic_id` is that of the source, which a checkpoint without one takes for its own;
+        `publisher` says what is published tick by tick, by default what the topology does.
+        """
         self._partition = partition
         self._observed = work or PartitionWork()
         self._every = topology.every_ms
@@ -147,7 +150,9 @@ class PartitionProcessor:
         self._label = topology.state_label
         self._decoder = decoder or EventDecoder(topology)
         self._encoder = EmissionEncoder(topology, topic, partition, codec or JsonCodec())
-        self._publisher = Publisher(topology, topic, partition) if topology.publish else None
+        self._publisher = publisher
+        if topology.publish:
+            self._publisher = Publisher(topology, topic, partition)
         # They may be spread over partitions: what one of them knows is no answer.
         self._answered_by_referee = frozenset(
             () if topology.publishes_partitions else topology.publish
@@ -570,7 +575,7 @@ class PartitionProcessor:
 
     def _insert_and_publish(
         self,
-        publisher: Publisher,
+        publisher: TickPublisher,
         events: Events,
         before: int,
         offsets: Int64s,

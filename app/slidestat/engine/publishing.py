@@ -12,7 +12,7 @@ trace, as provisional emissions do not.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from zlib import crc32
 
 import msgspec
@@ -69,6 +69,23 @@ def published_by(topology: Topology) -> list[str]:
         first.setdefault(runner, label)
         for label, runner in zip(topology.labels, topology.runners, strict=True)
     ]
+
+
+class TickPublisher(Protocol):
+    """What a partition is asked for while it absorbs a batch tick by tick."""
+
+    @property
+    def whole_key(self) -> str | None:
+        """The key of all events, where a state is of the whole partition."""
+
+    def ticks(self, events: Events, cache: KeyCache, before: int, watermark: int) -> list[int]:
+        """The ticks after `before` and up to `watermark` to stop at; `events` come next."""
+
+    def at(self, tick: int, cache: KeyCache, source_offset: int) -> Iterator[Publication]:
+        """What is published at a tick."""
+
+    def clocks(self, before: int, offsets: Int64s, watermarks: Int64s) -> Iterator[Clock]:
+        """How far the partition has come."""
 
 
 class Publisher:

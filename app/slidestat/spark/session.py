@@ -16,6 +16,7 @@ import slidestat as package
 from slidestat.errors import SlidestatError
 from slidestat.local.folders import log_folder
 from slidestat.local.jars import fetched_jars
+from slidestat.spark.executors import is_on_this_machine, require_executors
 from slidestat.spark.spark_java import find_spark_java
 
 if TYPE_CHECKING:
@@ -46,9 +47,8 @@ _ON_THIS_MACHINE = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "2g",
     "spark.log.level": "WARN",
-    # A task costs more than a small partition: two for each core, not the 200 of a cluster.
-    "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
 }
+_SHUFFLE = "spark.sql.shuffle.partitions"
 
 
 @contextmanager
@@ -57,14 +57,31 @@ def spark_session(job: str, master: str | None = None) -> Iterator["SparkSession
 
     `master` is where to run, `local[*]` by default; under spark-submit it is not asked. Costs 3 to
     5 s for the JVM on this machine. Raises SlidestatError without PySpark, without a Java that
-    Spark runs on, or if Spark does not start.
+    Spark runs on, if Spark does not start, or if executors elsewhere lack what a job needs.
     """
     _require_pyspark()
     session = _submitted(job) if _SUBMITTED in os.environ else _started(job, master or LOCAL)
     try:
+        _set_shuffle_partitions(session)
+        require_executors(session)
         yield session
     finally:
         session.stop()
+
+
+def write_tasks(spark: "SparkSession") -> int:
+    """In how many tasks at most a job writes its files: two for each core that there is."""
+    return 2 * spark.sparkContext.defaultParallelism
+
+
+def _set_shuffle_partitions(session: "SparkSession") -> None:
+    """Two tasks for each core, where nobody has said otherwise, not Spark's 200: a task costs more
+    than a small partition. How many cores there will be is not known where executors come and go.
+    """
+    conf = session.sparkContext.getConf()
+    comes_and_goes = conf.get("spark.dynamicAllocation.enabled", "false") == "true"
+    if not conf.contains(_SHUFFLE) and not comes_and_goes:
+        session.conf.set(_SHUFFLE, str(write_tasks(session)))
 
 
 def require_spark() -> None:
@@ -101,7 +118,7 @@ def _started(job: str, master: str) -> "SparkSession":
     conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(f"slidestat {job}")
     conf.setAll(list(_ALWAYS.items()))
     conf.set("spark.jars", ",".join(map(str, jars)))
-    if master.startswith("local"):
+    if is_on_this_machine(master):
         # Workers elsewhere have a Python and a slidestat of their own.
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         conf.setAll(list(_ON_THIS_MACHINE.items()))

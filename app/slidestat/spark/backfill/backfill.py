@@ -6,12 +6,13 @@ the same records in the same order. One task takes one partition after another, 
 what it holds is the states of the partition's keys, and one batch.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession, functions as f
+from pyspark.sql import DataFrame, Observation, SparkSession, functions as f
 
 from slidestat.declare.forms.fingerprint import fingerprint_of
 from slidestat.declare.topology import Topology
@@ -22,18 +23,21 @@ from slidestat.engine.garbage_collector import calm_garbage_collector
 from slidestat.engine.keys.key_state import decode_key_state
 from slidestat.engine.keys.shared_keys import shared_key
 from slidestat.engine.partition import Letter, PartitionProcessor
-from slidestat.engine.publishing import SynopsisTopic, published_statistics
+from slidestat.engine.publishing import Clock, Publication, SynopsisTopic, published_statistics
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.kafka.letter_record import letter_record
 from slidestat.schemas.emission import DECLARATION_HEADER
 from slidestat.schemas.synopsis import SynopsisHeaders, SynopsisKey, encode_key, party_name
+from slidestat.spark.backfill.interval_synopses import IntervalSynopses
 from slidestat.spark.backfill.key_states import KeyStates
 from slidestat.spark.backfill.plain_events import PlainEvents
+from slidestat.spark.backfill.refusals import Filled, nothing_counted, refusals_of
 from slidestat.spark.faults import in_words
 from slidestat.spark.lake.declarations import keep_declaration
 from slidestat.spark.lake.lake import Dataset, Lake, records_of, rows_of
 from slidestat.spark.lake.lake_files import LakeFiles
+from slidestat.spark.lake.lake_lock import locked
 
 # How many records are given to the kernels at once; and after how many states are put away.
 BATCH_RECORDS = 50_000
@@ -69,34 +73,52 @@ Out = tuple[str, int, int, bytes | None, bytes | None, list[tuple[str, bytes]]]
 """topic, partition, timestamp in milliseconds, key, value, headers."""
 
 
-def backfill(topology: Topology, records: DataFrame, partitions: int = 1) -> DataFrame:
+def backfill(
+    topology: Topology, records: DataFrame, partitions: int = 1, synopses_ms: int | None = None
+) -> DataFrame:
     """What the topology writes for records of `history`: emissions, letters and synopses, under
     the topics that they would be on.
 
-    A topology that publishes its synopses says with them how many `partitions` its source has. Keys
-    of several partitions are not looked for, as `fill_lake` does: each would come out of each.
+    Synopses are those at the end of history; with `synopses_ms`, those at the ticks of that
+    interval. A topology that publishes its synopses says with them how many `partitions` its source
+    has. Keys of several partitions are not looked for, as `fill_lake` does: each would come out of
+    each.
     """
-    return _with_keys(topology, records, partitions).where(f.col("topic") != _KEYS)
+    written = _with_keys(topology, records, partitions, synopses_ms)
+    return written.where(f.col("topic") != _KEYS)
 
 
-def _with_keys(topology: Topology, records: DataFrame, partitions: int) -> DataFrame:
+def _with_keys(
+    topology: Topology, records: DataFrame, partitions: int, synopses_ms: int | None
+) -> DataFrame:
     """What the topology writes, and as of a topic `_KEYS` the keys of each partition."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         with calm_garbage_collector():
-            yield from Backfill(topology, partitions).run(batches)
+            yield from Backfill(topology, partitions, synopses_ms).run(batches)
 
     return records.mapInArrow(run, RECORD_SCHEMA)
 
 
 def fill_lake(
-    topology: Topology, records: DataFrame, lake: Lake, partitions: int = 1
-) -> dict[str, int]:
+    topology: Topology,
+    records: DataFrame,
+    lake: Lake,
+    partitions: int = 1,
+    synopses_ms: int | None = None,
+) -> Filled:
     """Write what `backfill` gives into the folders of a topology in a lake, as an ingest of its
-    topics does; how many records each has got. Raises SlidestatError for folders that are not
-    empty, for history that cannot be read or counted, and for a key that lies in two partitions:
-    then nothing is written.
+    topics does. Raises SlidestatError for folders that are not empty, while another job writes to
+    them, for history that cannot be read or counted, if no record could be counted, and for a key
+    that lies in two partitions: then nothing is written.
     """
+    with locked(records.sparkSession, lake, "backfill"):
+        return _fill(topology, records, lake, partitions, synopses_ms)
+
+
+def _fill(
+    topology: Topology, records: DataFrame, lake: Lake, partitions: int, synopses_ms: int | None
+) -> Filled:
     spark = records.sparkSession
     topics = {
         Dataset.STATISTICS: topology.output_topic,
@@ -110,33 +132,41 @@ def fill_lake(
                 f"{lake.data(dataset)} has records already.",
                 "Give another --lake: history and what a worker wrote would be there twice.",
             )
-    keep_declaration(spark, lake, topology)
     # All comes out of one run, so it is written in one go as what nearly all of it is, and only the
     # rest is read again.
     staging = f"{lake.folder}/{_STAGING}"
     files = LakeFiles(spark)
     files.remove(staging)
+    read = Observation()
     with in_words(f"The backfill of {topology.name}", "Spark's log says more."):
-        rows = rows_of(Dataset.STATISTICS, _with_keys(topology, records, partitions))
+        counted = records.observe(read, f.count(f.lit(1)).alias("records"))
+        written = _with_keys(topology, counted, partitions, synopses_ms)
+        rows = rows_of(Dataset.STATISTICS, written)
         kinds = [text for dataset, topic in topics.items() for text in (topic, str(dataset))]
         kinds += [_KEYS, _KEYS]
         kind_of = f.create_map(*map(f.lit, kinds))
         _write(rows.withColumn("dataset", kind_of[f.col("record_topic")]), staging, "dataset")
         _check_keys(topology, spark, staging)
-        counts = {}
-        for dataset in topics:
-            folder = f"{staging}/dataset={dataset}"
-            if not files.exists(folder):
-                counts[str(dataset)] = 0
-                continue
-            found = spark.read.parquet(folder)
-            counts[str(dataset)] = found.count()
+        found = {
+            dataset: spark.read.parquet(folder)
+            for dataset in topics
+            if files.exists(folder := f"{staging}/dataset={dataset}")
+        }
+        counts = {str(d): found[d].count() if d in found else 0 for d in topics}
+        refusals = refusals_of(found)
+        if refusals.total >= read.get["records"]:
+            files.remove(staging)
+            raise nothing_counted(topology, read.get["records"], refusals)
+        keep_declaration(spark, lake, topology)
+        for dataset, records_of_it in found.items():
             if dataset is not Dataset.STATISTICS:
-                _write(rows_of(dataset, records_of(found)), lake.data(dataset))
+                _write(rows_of(dataset, records_of(records_of_it)), lake.data(dataset))
     if counts[Dataset.STATISTICS]:
         files.rename(f"{staging}/dataset={Dataset.STATISTICS}", lake.data(Dataset.STATISTICS))
+    kept_ms = topology.every_ms if topology.publish else synopses_ms
+    files.write(lake.backfilled, json.dumps({"synopses_ms": kept_ms}) + "\n")
     files.remove(staging)
-    return counts
+    return Filled(counts, refusals)
 
 
 def _check_keys(topology: Topology, spark: SparkSession, staging: str) -> None:
@@ -167,8 +197,9 @@ def _write(rows: DataFrame, folder: str, *by: str) -> None:
 class Backfill:
     """One task's part: the records of whole partitions, one partition after another."""
 
-    def __init__(self, topology: Topology, partitions: int) -> None:
+    def __init__(self, topology: Topology, partitions: int, synopses_ms: int | None = None) -> None:
         self._topology = topology
+        self._synopses_ms = synopses_ms
         self._decoder = EventDecoder(topology)
         self._published = SynopsisTopic(topology, partitions)
 
@@ -182,7 +213,7 @@ class Backfill:
                 if open_partition is not None:
                     yield from open_partition.close()
                 open_partition = _Partition(
-                    self._topology, partition, self._decoder, self._published
+                    self._topology, partition, self._decoder, self._published, self._synopses_ms
                 )
             yield from open_partition.take(part)
         if open_partition is not None:
@@ -193,15 +224,21 @@ class _Partition:
     """A partition of history while it is read."""
 
     def __init__(
-        self, topology: Topology, number: int, decoder: EventDecoder, published: SynopsisTopic
+        self,
+        topology: Topology,
+        number: int,
+        decoder: EventDecoder,
+        published: SynopsisTopic,
+        synopses_ms: int | None,
     ) -> None:
         self.number = number
         self._published = published
         self._plain = PlainEvents(topology, decoder)
         self._topology = topology
         self._states = KeyStates()
+        self._interval = IntervalSynopses(topology, synopses_ms) if synopses_ms else None
         self._processor = PartitionProcessor(
-            topology, topology.source, number, self._states, decoder
+            *(topology, topology.source, number, self._states, decoder), publisher=self._interval
         )
         self._unflushed = 0
         self._declared_by = [(DECLARATION_HEADER, fingerprint_of(topology).encode())]
@@ -219,22 +256,29 @@ class _Partition:
             letters = [self._letter(it, topology.dead_letter_topic) for it in effects.dead_letters]
             letters += [self._letter(it, topology.late_topic) for it in effects.late]
             yield from _arrow(letters)
-            yield from _arrow(
-                (self._published.name, it.partition, it.timestamp, it.key, it.value, it.headers)
-                for it in self._published.records(effects.published, self.number)
-            )
+            yield from self._publish(effects.published)
         self._unflushed += len(batch)
         if self._unflushed >= FLUSH_RECORDS:
             yield from _arrow(self._flush())
 
     def close(self) -> Iterator[pa.RecordBatch]:
-        """The synopses of the keys that a window still sees, as the end of history leaves them: of
-        a topology that does not publish them itself, tick by tick.
+        """The synopses of the keys that a window still sees, as the end of history leaves them; of
+        those at an interval, the ones since its last tick; nothing more of a topology that
+        publishes them itself.
         """
         yield from _arrow(self._flush())
-        if not self._topology.publish:
+        if self._interval is not None:
+            tick, last = self._processor.watermark + 1, self._processor.next_offset - 1
+            yield from self._publish(self._interval.rest(tick, self._states, last))
+        elif not self._topology.publish:
             yield from _arrow(self._synopses())
         self._states.close()
+
+    def _publish(self, published: Iterable[Publication | Clock]) -> Iterator[pa.RecordBatch]:
+        return _arrow(
+            (self._published.name, it.partition, it.timestamp, it.key, it.value, it.headers)
+            for it in self._published.records(published, self.number)
+        )
 
     def _synopses(self) -> Iterator[Out]:
         topology, tick = self._topology, self._processor.watermark + 1

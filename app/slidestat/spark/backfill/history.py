@@ -6,7 +6,7 @@ files have no offsets yet; and a value only where they are not plain, for number
 columns of their own (`plain_events.py`): JSON would be made only to be read again.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -14,7 +14,14 @@ from typing import Any
 import pandas as pd
 from aiokafka.partitioner import DefaultPartitioner
 from pyspark.sql import Column, DataFrame, SparkSession, functions as f
-from pyspark.sql.types import DateType, IntegralType, NumericType, TimestampNTZType, TimestampType
+from pyspark.sql.types import (
+    DateType,
+    IntegralType,
+    NumericType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.topology import Topology
@@ -28,6 +35,8 @@ from slidestat.spark.sql.column_functions import column_function
 FORMATS = ("parquet", "csv", "json")
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _KEYS_KNOWN = 1 << 16
+# A day or a moment, whole. Spark would take '2001' for its first moment, '10:30' for today's.
+_ISO_8601 = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2})?)?$"
 
 
 @dataclass(frozen=True)
@@ -35,9 +44,10 @@ class Files:
     """Files of events, a row each: where they lie, of which format, in which columns.
 
     `columns` names the column of a topology's field where it is not that field's own name;
-    `time_unit` is what whole numbers of time count ("s", "ms", "us", "ns"). A row is an event under
-    its key, in the partition where Kafka's clients would send it; events of a partition come in
-    order of time, those of one time as they are in the files.
+    `time_unit` is what whole numbers of time count ("s", "ms", "us", "ns"); texts of time are ISO
+    8601, a day or a moment, in UTC where they have no offset. A row is an event under its key, in
+    the partition where Kafka's clients would send it; events of a partition come in order of time,
+    those of one time as they are in the files.
     """
 
     path: str
@@ -62,8 +72,11 @@ class Files:
             )
 
 
-def read_files(spark: SparkSession, topology: Topology, files: Files) -> DataFrame:
-    """The records that the rows of files would have made on the topology's source.
+def read_files(
+    spark: SparkSession, topology: Topology, files: Files, say: Callable[[str], None] = print
+) -> DataFrame:
+    """The records that the rows of files would have made on the topology's source. `say` takes what
+    a person should know of how they are read.
 
     Raises SlidestatError for files that cannot be read or lack a column.
     """
@@ -76,6 +89,11 @@ def read_files(spark: SparkSession, topology: Topology, files: Files) -> DataFra
         raise SlidestatError(
             f"{files.path} has no column {missing[0]!r}; it has {', '.join(rows.columns)}.",
             f"Say which column holds each of {', '.join(names)}.",
+        )
+    if isinstance(rows.schema[names[topology.time_name]].dataType, StringType):
+        say(
+            f"{names[topology.time_name]} has texts: they are read as ISO 8601, in UTC where they"
+            " have no offset; others are refused."
         )
     time = _milliseconds(rows, names[topology.time_name], files.time_unit)
     columns: dict[FieldPath, Column] = {
@@ -184,7 +202,8 @@ def _milliseconds(rows: DataFrame, name: str, unit: str) -> Column:
         finer = column * (1_000_000 // per_second) if per_second <= 1_000_000 else column
         whole = (f.round(finer) if per_second <= 1_000_000 else f.floor(finer)).try_cast("bigint")
         return _floor_divided(whole, max(per_second, 1_000_000) // 1_000)
-    return f.unix_millis(column.cast("string").try_cast("timestamp"))
+    text = column.cast("string")
+    return f.unix_millis(f.when(text.rlike(_ISO_8601), text.try_cast("timestamp")))
 
 
 def _floor_divided(whole: Column, by: int) -> Column:

@@ -20,6 +20,8 @@ from slidestat.spark.lake.kafka_options import kafka_options
 from slidestat.spark.lake.kafka_topic import TopicState, has_topic, topic_state
 from slidestat.spark.lake.lake import Dataset, Lake, is_unreadable, rows_of
 from slidestat.spark.lake.lake_files import LakeFiles
+from slidestat.spark.lake.lake_lock import LakeLock, locked
+from slidestat.spark.session import write_tasks
 
 _STAGING = ".spark-staging-"
 _ADVICE = "Run it again: it goes on where it ended, and nothing comes twice."
@@ -58,12 +60,17 @@ class Ingest:
         """Bring all that the topics have now, one topic after another, and end.
 
         Statistics first: the letters of the records that they rest on are on their topics by then.
+        Raises SlidestatError while another job writes to this part of the lake.
         """
+        with locked(self.spark, self.lake, "ingest", self.say) as lock:
+            return self._take(lock)
+
+    def _take(self, lock: LakeLock) -> list[Ingested]:
         found = []
         for dataset, topic in self._existing():
             ingested = Ingested(dataset, topic.name)
             with in_words(f"The ingest of {topic.name}", _ADVICE):
-                query = self._start(dataset, topic, ingested)
+                query = self._start(lock, dataset, topic, ingested)
                 try:
                     query.awaitTermination()
                 finally:
@@ -72,12 +79,16 @@ class Ingest:
         return found
 
     def follow(self, every_ms: int) -> None:
-        """Bring what comes, a batch each `every_ms`, until interrupted."""
+        """Bring what comes, a batch each `every_ms`, until interrupted; raises SlidestatError while
+        another job writes to this part of the lake.
+        """
         # Queries of this session that ended before are none of these.
         self.spark.streams.resetTerminated()
         with ExitStack() as stack:
+            lock = stack.enter_context(locked(self.spark, self.lake, "ingest", self.say))
             for dataset, topic in self._existing():
-                query = self._start(dataset, topic, Ingested(dataset, topic.name), every_ms)
+                ingested = Ingested(dataset, topic.name)
+                query = self._start(lock, dataset, topic, ingested, every_ms)
                 stack.callback(query.stop)
             with in_words(f"The ingest of {self.lake.topology}", _ADVICE):
                 self.spark.streams.awaitAnyTermination()
@@ -92,7 +103,12 @@ class Ingest:
         return found
 
     def _start(
-        self, dataset: Dataset, topic: TopicState, ingested: Ingested, every_ms: int | None = None
+        self,
+        lock: LakeLock,
+        dataset: Dataset,
+        topic: TopicState,
+        ingested: Ingested,
+        every_ms: int | None = None,
     ) -> StreamingQuery:
         self._require_kept(topic, claim(self.spark, self.lake, dataset, topic))
         self._tidy(dataset)
@@ -112,7 +128,7 @@ class Ingest:
             rows_of(dataset, records)
             .writeStream.queryName(f"{self.lake.topology} {dataset}")
             .option("checkpointLocation", self.lake.checkpoint(dataset))
-            .foreachBatch(self._writer(dataset, ingested))
+            .foreachBatch(self._writer(lock, dataset, ingested))
         )
         if every_ms is None:
             query: StreamingQuery = written.trigger(availableNow=True).start()
@@ -120,10 +136,16 @@ class Ingest:
             query = written.trigger(processingTime=f"{every_ms} milliseconds").start()
         return query
 
-    def _writer(self, dataset: Dataset, ingested: Ingested) -> Callable[[DataFrame, int], None]:
+    def _writer(
+        self, lock: LakeLock, dataset: Dataset, ingested: Ingested
+    ) -> Callable[[DataFrame, int], None]:
         folder = self.lake.data(dataset)
 
         def write(rows: DataFrame, batch: int) -> None:
+            lock.require()
+            tasks = rows.rdd.getNumPartitions()
+            if not tasks:  # There is nothing new: no partition is read.
+                return
             counts = Observation()
             (
                 rows.observe(
@@ -132,7 +154,7 @@ class Ingest:
                     f.count_if(is_unreadable(dataset)).alias("unreadable"),
                 )
                 # One file a date, not one for each partition of the topic and date.
-                .repartition("date")
+                .repartition(min(tasks, write_tasks(self.spark)), "date")
                 .withColumn("batch", f.lit(batch))
                 .write.mode("overwrite")
                 .option("partitionOverwriteMode", "dynamic")
@@ -160,7 +182,7 @@ class Ingest:
         self.say(f"{told}: {'left out' if read else 'deleted before this lake began'}.")
 
     def _tidy(self, dataset: Dataset) -> None:
-        """Remove what a killed run had half written."""
+        """Remove what a killed run had half written; nobody else writes now."""
         files = LakeFiles(self.spark)
         folder = self.lake.data(dataset)
         for name in files.names(folder):

@@ -12,6 +12,8 @@ from pyspark.sql import SparkSession
 
 from slidestat.errors import SlidestatError
 
+_EXISTS = "FileAlreadyExistsException"
+
 
 class LakeFiles:
     """Reads and writes whole small files by their paths; each raises SlidestatError for a path that
@@ -41,13 +43,32 @@ class LakeFiles:
         """Make or replace a file; half of it is never seen under its name."""
         with _told(path):
             system, target, half = self._system(path), self._path(path), self._path(f"{path}.half")
-            stream = system.create(half, True)
-            try:
-                stream.write(bytearray(text.encode()))
-            finally:
-                stream.close()
+            self._put(f"{path}.half", text, over=True)
             system.delete(target, False)
             system.rename(half, target)
+
+    def create(self, path: str, text: str) -> bool:
+        """Make a file where there is none; False if there is one."""
+        with _told(path):
+            try:
+                self._put(path, text, over=False)
+            except Py4JJavaError as error:
+                if error.java_exception.getClass().getSimpleName() == _EXISTS:
+                    return False
+                raise
+            return True
+
+    def write_over(self, path: str, text: str) -> None:
+        """Make or replace a file, which is there all the time, for a moment with half of it."""
+        with _told(path):
+            self._put(path, text, over=True)
+
+    def _put(self, path: str, text: str, *, over: bool) -> None:
+        stream = self._system(path).create(self._path(path), over)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
 
     def names(self, path: str) -> list[str]:
         """The names in a folder; none if it is not there."""

@@ -12,18 +12,21 @@ A state answers for its span: where two records lie farther apart than that, the
 in between, or their records are gone (a compacted topic keeps the newest alone).
 """
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
-from pyspark.sql import Column, DataFrame, functions as f
+from pyspark.sql import Column, DataFrame, SparkSession, functions as f
 from pyspark.sql.window import Window
 
 from slidestat.errors import SlidestatError
 from slidestat.schemas.synopsis import SynopsisKey
 from slidestat.spark.faults import in_words
+from slidestat.spark.lake.lake import Lake
+from slidestat.spark.lake.lake_files import LakeFiles
 from slidestat.spark.sql.column_functions import column_function
 from slidestat.spark.sql.foreign import Foreign
 from slidestat.spark.sql.functions import register_functions
@@ -73,6 +76,29 @@ class Rollup:
                 f"Windows of {self.by_ms} ms cut through ticks that are {self.every_ms} ms apart.",
                 "Take a multiple of the topology's `every`.",
             )
+
+
+def require_interval_of(lake: Lake, spark: SparkSession, by_ms: int) -> str:
+    """What a person should know of the synopses of a backfilled lake; "" if nothing.
+
+    Raises SlidestatError for windows shorter than the interval at which they were kept, or across
+    it.
+    """
+    files = LakeFiles(spark)
+    if not files.exists(lake.backfilled):
+        return ""
+    kept_ms = json.loads(files.read(lake.backfilled)).get("synopses_ms")
+    if kept_ms is None:
+        return (
+            "This lake has synopses of the end of its history alone, so windows before the last"
+            " span are not here: backfill it with --synopses 1d to have them all."
+        )
+    if by_ms % kept_ms:
+        raise SlidestatError(
+            f"Windows of {by_ms} ms cut through synopses that are {kept_ms} ms apart.",
+            "Take a multiple of what the backfill was given as --synopses.",
+        )
+    return ""
 
 
 def roll_up(records: DataFrame, rollup: Rollup, fails: bool) -> tuple[DataFrame, Foreign]:

@@ -1,0 +1,85 @@
+"""The synopses of all keys at each end of an interval, for rollups of history.
+
+A synopsis of a tick has exactly the events before it, as what a topology publishes has; here all
+keys have one where they had events since the tick before, and are emitted as well.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.declare.topology import Topology
+from slidestat.engine.event_time import tick_after
+from slidestat.engine.events import Events
+from slidestat.engine.keys.key_cache import KeyCache, PartitionStore
+from slidestat.engine.publishing import Clock, Publication, published_statistics
+from slidestat.errors import SlidestatError
+
+Int64s = npt.NDArray[np.int64]
+
+
+class IntervalSynopses:
+    """What one partition keeps at the ticks of an interval, in place of a `Publisher`."""
+
+    whole_key = None
+
+    def __init__(self, topology: Topology, interval_ms: int) -> None:
+        self._interval = interval_ms
+        meanings = dict.fromkeys(runner.meaning for runner in topology.runners)
+        self._kept = list(zip(published_statistics(topology), meanings, strict=True))
+        # The keys with events before a tick that has not passed, by tick.
+        self._open: dict[int, set[str]] = {}
+
+    def ticks(self, events: Events, _cache: KeyCache, before: int, watermark: int) -> list[int]:
+        """The ticks after `before` and up to `watermark` that have events, rising; `events` are
+        about to be absorbed, by time.
+        """
+        ticks = tick_after(events.times, self._interval)
+        found, starts = np.unique(ticks, return_index=True)
+        ends = [*starts[1:].tolist(), len(ticks)]
+        for tick, start, end in zip(found.tolist(), starts.tolist(), ends, strict=True):
+            self._open.setdefault(tick, set()).update(events.keys[start:end])
+        return sorted(tick for tick in self._open if before < tick <= watermark)
+
+    def at(self, tick: int, cache: KeyCache, source_offset: int) -> Iterator[Publication]:
+        """The synopses of a tick, when exactly the events before it have been absorbed."""
+        return self._of(self._open.pop(tick), tick, cache, source_offset)
+
+    def rest(self, tick: int, states: PartitionStore, source_offset: int) -> Iterator[Publication]:
+        """The synopses at the end of history, `tick`, of the keys with events since their last."""
+        keys = set().union(*self._open.values())
+        self._open = {}
+        return self._of(keys, tick, KeyCache(states, 0), source_offset)
+
+    def clocks(self, _before: int, _offsets: Int64s, _watermarks: Int64s) -> Iterator[Clock]:
+        """None: nobody waits for them."""
+        return iter(())
+
+    def _of(
+        self, keys: set[str], tick: int, cache: KeyCache, source_offset: int
+    ) -> Iterator[Publication]:
+        names = sorted(keys)
+        for key, state in zip(names, cache.read(names), strict=True):
+            for (statistic, meaning), synopsis in zip(self._kept, state.synopses, strict=True):
+                yield Publication(tick, source_offset, key, statistic, meaning, synopsis)
+
+
+def require_interval(topology: Topology, interval_ms: int, text: str) -> None:
+    """Raise SlidestatError for an interval at which synopses would not hold all of history."""
+    if topology.publish:
+        raise SlidestatError(
+            f"--synopses is {text!r}, but {topology.name} publishes its synopses at each tick.",
+            "Leave it out.",
+        )
+    if topology.windows_of_events:
+        raise SlidestatError(
+            f"--synopses is {text!r}, but windows are of {topology.span!r}, not of time.",
+            "Give the topology a span of time.",
+        )
+    span = topology.span_length.length
+    if not 0 < interval_ms <= span or interval_ms % topology.every_ms:
+        raise SlidestatError(
+            f"--synopses is {text!r}: a synopsis knows the events of the span, {topology.span!r}.",
+            f"Give a multiple of `every`, {topology.every!r}, up to the span.",
+        )
