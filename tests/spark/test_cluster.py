@@ -77,6 +77,6 @@ def test_kernels_inside_a_wheel_are_compiled_once_for_each_version(tmp_path: Pat
     assert _python(tmp_path, KERNEL, **environment).split() == [place, folder]
     assert {file: file.stat().st_mtime_ns for file in Path(folder).rglob("*.nb*")} == compiled
     with ZipFile(archive, "a") as zipped:
-        zipped.writestr("app/synopses/newer.py", "")
+        zipped.writestr("app/synopses/newer.py", "NEWER = True\n")
     asked = "from slidestat.synopses.core.compile import _CACHE_FOLDER\nprint(_CACHE_FOLDER)"
     assert _python(tmp_path, asked, **environment).split() != [folder]
