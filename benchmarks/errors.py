@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
-from math import ceil, inf, sqrt
+from math import ceil, floor, inf, sqrt
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -36,6 +36,7 @@ from slidestat.declare.statistics import (
     Minimum,
     Norm,
     Quantiles,
+    RankQuantiles,
     Rate,
     Statistic,
     Sum,
@@ -62,6 +63,7 @@ STATISTICS: tuple[Statistic, ...] = (
     Minimum(),
     Maximum(),
     Quantiles(),
+    RankQuantiles(),
     TopItems(),
     Distinct(),
     Histogram(),
@@ -126,7 +128,7 @@ class Window:
                 exact = int(values[0])
             case "maximum":
                 exact = int(values[-1])
-            case "quantile":
+            case "quantile" | "rank_quantile":
                 exact = int(values[_rank(figure, len(values)) - 1])
             case "top":
                 item = int(float(figure.item or ""))
@@ -163,6 +165,8 @@ def share_of_promise(figure: Figure, window: Window) -> float:
     exact, square = window.figure(figure)
     wanted, events = Fraction(sqrt(exact)) if square else exact, len(window.values)
     error = abs(Fraction(figure.estimate) - wanted)
+    if figure.quantile is not None and figure.relative_error:
+        return _share_by_value(figure, window)
     if figure.quantile is not None:
         rank = _rank(figure, events)
         first, last = (
@@ -179,6 +183,18 @@ def share_of_promise(figure: Figure, window: Window) -> float:
     if figure.deviation_error:
         allowed += Fraction(figure.deviation_error) * Fraction(sqrt(window.variance))
     return float(error / allowed) if allowed else inf
+
+
+def _share_by_value(figure: Figure, window: Window) -> float:
+    """The error of a quantile by value: that of the nearest quantile that its share allows."""
+    p, share = Fraction(repr(figure.quantile)), Fraction(repr(figure.share_error))
+    events = len(window.values)
+    low = float(window.values[max(1, ceil((p - share) * events)) - 1])
+    high = float(window.values[min(events, floor((p + share) * events) + 1) - 1])
+    nearest = min(max(figure.estimate or 0.0, low), high)
+    error = abs(Fraction(figure.estimate or 0.0) - Fraction(nearest))
+    allowed = Fraction(figure.relative_error) * abs(Fraction(nearest))
+    return float(error / (allowed + Fraction(figure.absolute_error)))
 
 
 def skewed(events: int) -> Workload:

@@ -1,7 +1,7 @@
 """A figure on the output topic, and whether the values of its window bear it out."""
 
 from fractions import Fraction
-from math import ceil
+from math import ceil, floor
 
 import msgspec
 import numpy as np
@@ -35,7 +35,8 @@ def fault_of(figure: Figure, cents: Int64s) -> str:
         return "the window is empty"
     if figure.quantile is not None:
         answer = (figure.estimate, figure.lower, figure.upper)
-        return _fault_of_quantile(answer, figure.quantile, figure.share_error, cents)
+        errors = (figure.share_error, figure.relative_error, figure.absolute_error)
+        return _fault_of_quantile(answer, figure.quantile, errors, cents)
     spread = variance(cents)
     deviation = float(spread) ** 0.5
     if figure.statistic == "deviation":
@@ -55,7 +56,10 @@ def fault_of(figure: Figure, cents: Int64s) -> str:
 
 
 def _fault_of_quantile(
-    answer: tuple[float, float, float], quantile: float, share_error: float, cents: Int64s
+    answer: tuple[float, float, float],
+    quantile: float,
+    errors: tuple[float, float, float],
+    cents: Int64s,
 ) -> str:
     estimate, lower, upper = answer
     values = cents / 100  # As the events have them: the nearest doubles.
@@ -65,6 +69,16 @@ def _fault_of_quantile(
     exact = float(values[rank - 1])
     if not lower <= exact <= upper:
         return f"exactly {exact}, outside of its bounds"
+    share_error, relative_error, absolute_error = errors
+    if relative_error:
+        p, share = Fraction(repr(quantile)), Fraction(repr(share_error))
+        low = float(values[max(1, ceil((p - share) * count)) - 1])
+        high = float(values[min(count, floor((p + share) * count) + 1) - 1])
+        nearest = min(max(estimate, low), high)
+        beyond = abs(Fraction(estimate) - Fraction(nearest))
+        if beyond > Fraction(relative_error) * abs(Fraction(nearest)) + Fraction(absolute_error):
+            return f"off by more than promised of what lies between {low} and {high}"
+        return ""
     # The ranks that the estimate has, or stands between.
     first = int(np.searchsorted(values, estimate, "left"))
     last = int(np.searchsorted(values, estimate, "right"))

@@ -5,7 +5,7 @@ import pytest
 from slidestat.admin.size_limits import check_sizes
 from slidestat.admin.topics import create_topic
 from slidestat.admin.worker_topics import prepare_topics
-from slidestat.declare.statistics import Count, Quantiles, Sum
+from slidestat.declare.statistics import Count, RankQuantiles, Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine.footprint import largest_state, measure
 from slidestat.errors import SlidestatError
@@ -67,7 +67,7 @@ def test_a_state_larger_than_any_record(
         span="1h",
         every="1m",
         statistics=tuple(
-            Quantiles(field=f"f{i}", quantiles=(0.5,), epsilon=0.002) for i in range(8)
+            RankQuantiles(field=f"f{i}", quantiles=(0.5,), epsilon=0.002) for i in range(8)
         ),
     )
     make_topic("source")

@@ -17,6 +17,7 @@ from slidestat.declare.statistics import (
     Mean,
     Minimum,
     Quantiles,
+    RankQuantiles,
     Rate,
     Statistic,
     Sum,
@@ -74,7 +75,8 @@ EVERY_STATISTIC = (
     Deviation(epsilon=0.2, decimals=1),
     Minimum(epsilon=0),
     Maximum(epsilon=0.3),
-    Quantiles(epsilon=0.4, quantiles=(0, 0.25, 0.5, 1)),
+    Quantiles(relative_error=0.1, epsilon=0.4, quantiles=(0, 0.25, 0.5, 1)),
+    RankQuantiles(epsilon=0.4, quantiles=(0, 0.25, 0.5, 1)),
     Histogram(epsilon=0.3, edges=(0.5, 3.25, 1e6)),
     Above(epsilon=0.3, thresholds=(1, 50)),
     # Such windows are counted exactly.

@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from math import ceil
+from math import ceil, floor
 
 import msgspec
 
@@ -96,6 +96,17 @@ def _check_top(statistic: TopItems, listed: Sequence[Figure], values: Values) ->
         assert {item for item, count in counts.items() if count >= share} <= set(items)
 
 
+def _check_by_value(figure: Figure, ordered: Sequence[Fraction]) -> None:
+    """The estimate is within its relative error of a quantile as near as promised."""
+    estimate = Fraction(figure.estimate)
+    p, share = Fraction(repr(figure.quantile)), Fraction(repr(figure.share_error))
+    first = max(1, ceil((p - share) * len(ordered)))
+    last = min(len(ordered), floor((p + share) * len(ordered)) + 1)
+    nearest = min(max(estimate, ordered[first - 1]), ordered[last - 1])
+    allowed = Fraction(figure.relative_error) * abs(nearest) + Fraction(figure.absolute_error)
+    assert abs(estimate - nearest) <= allowed, figure
+
+
 def check_figure(
     statistic: Statistic, figure: Figure, right: Fraction | None, values: Values
 ) -> None:
@@ -112,6 +123,9 @@ def check_figure(
     estimate = Fraction(figure.estimate)
     if figure.quantile is not None:
         ordered = sorted(map(double, values))
+        if statistic.kind == "quantile":
+            _check_by_value(figure, ordered)
+            return
         rank = max(1, ceil(Fraction(repr(figure.quantile)) * len(ordered)))
         below, above = bisect_left(ordered, estimate), bisect_right(ordered, estimate)
         off = max(0, below + 1 - rank, rank - above)

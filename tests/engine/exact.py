@@ -6,7 +6,8 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from math import ceil
 
-from slidestat.declare.statistics import Above, Histogram, Quantiles, Rate, Statistic
+from slidestat.declare.statistics import Above, Histogram, Rate, Statistic
+from slidestat.declare.statistics.quantiles import QuantileStatistic
 
 Values = Sequence[Fraction]
 
@@ -51,7 +52,7 @@ def exact(statistic: Statistic, values: Values, window: int) -> list[Fraction | 
     """The exact figure of each series, in the order of `statistic.series()`; None where there is
     none.
     """
-    if isinstance(statistic, Quantiles):
+    if isinstance(statistic, QuantileStatistic):
         ordered = sorted(map(double, values))
         if not ordered:
             return [None] * len(statistic.quantiles)

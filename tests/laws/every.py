@@ -5,7 +5,7 @@ synopsis is one more entry of `EVERY`; tests/laws/test_every_synopsis.py does th
 """
 
 from fractions import Fraction
-from math import ceil, inf, log, log2
+from math import ceil, floor, inf, log, log2
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ from slidestat.synopses import (
     SpreadParameters,
     SumParameters,
     SumWave,
+    ValueQuantileParameters,
+    ValueQuantiles,
     WaveParameters,
     run_batch,
     run_extreme_batch,
@@ -45,6 +47,7 @@ from slidestat.synopses import (
     run_random_frequent_batch,
     run_sample_batch,
     run_spread_batch,
+    run_value_quantile_batch,
     run_wave_batch,
 )
 from tests.laws.entries_of_items import ENTRIES
@@ -334,6 +337,60 @@ def _quantiles(epsilon: float) -> Entry:
     )
 
 
+def _by_value(p: float) -> Question:
+    asked = Fraction(repr(p))
+
+    def exact(window: Window) -> Fraction | None:
+        if len(window.units) == 0:
+            return None
+        rank = max(1, ceil(asked * len(window.units)))
+        return Fraction(float(np.sort(window.units)[rank - 1] / 100))
+
+    def kept(parameters: Any, estimate: Exact, _: Exact, window: Window) -> bool:
+        values = np.sort(window.units / 100)
+        share = Fraction(repr(parameters.epsilon)) * min(asked, 1 - asked)
+        first = max(1, ceil((asked - share) * len(values)))
+        last = min(len(values), floor((asked + share) * len(values)) + 1)
+        nearest = min(max(estimate, Fraction(values[first - 1])), Fraction(values[last - 1]))
+        return abs(estimate - nearest) <= Fraction(parameters.value_error) * abs(nearest)
+
+    return Question(lambda s, n, now: s.query(n, p, now), exact, kept)
+
+
+def _share_below(value: float) -> Question:
+    def exact(window: Window) -> Fraction | None:
+        events = len(window.units)
+        return Fraction(int((window.units / 100 < value).sum()), events) if events else None
+
+    def ask(synopsis: ValueQuantiles, n: int, now: int) -> Figures:
+        found = synopsis.rank(n, value, now)
+        # The share itself is a fraction that a double rounds.
+        return found[0], found[1] * (1 - 2**-52), min(found[2] * (1 + 2**-52), 1.0)
+
+    return Question(ask, exact, lambda *_: True)
+
+
+def _value_quantiles(relative_error: float, epsilon: float) -> Entry:
+    def states(parameters, states, starts, times, values, advances):  # type: ignore[no-untyped-def]
+        asked = queries_of_none(len(states))
+        return run_value_quantile_batch(
+            parameters, states, starts, times, values, *asked, advances=advances
+        ).states
+
+    def most(events: int, _: int) -> float:
+        cells = 64 + 30 / epsilon * (1 + log(1 + 2 * epsilon * events))
+        bands = 2 + 20 * ValueQuantileParameters(relative_error, epsilon, 1).bins_per_octave
+        return 70 + 16 * min(events, bands * cells)
+
+    return Entry(
+        lambda span: ValueQuantiles.create(ValueQuantileParameters(relative_error, epsilon, span)),
+        cents,
+        [_by_value(0.01), _by_value(0.5), _by_value(0.99), _share_below(0.0), _share_below(3.25)],
+        most,
+        states,
+    )
+
+
 def _frequent(epsilon: float) -> Entry:
     def states(parameters, states, starts, times, items, advances):  # type: ignore[no-untyped-def]
         asked = queries_of_none(len(states))
@@ -382,6 +439,8 @@ EVERY: dict[str, Entry] = {
     "3 draws": _sample(3, replacement=True),
     "quantiles, 0.5": _quantiles(0.5),
     "quantiles, 0.1": _quantiles(0.1),
+    "quantiles by value, 0.5": _value_quantiles(0.5, 0.5),
+    "quantiles by value, 0.01": _value_quantiles(0.01, 0.1),
     "frequent items, 0.5": _frequent(0.5),
     "frequent items, 0.1": _frequent(0.1),
     **ENTRIES,

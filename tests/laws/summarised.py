@@ -24,6 +24,8 @@ from slidestat.synopses import (
     SpreadParameters,
     SumParameters,
     SumWave,
+    ValueQuantileParameters,
+    ValueQuantiles,
     WaveParameters,
     merge_summaries,
     take_summary,
@@ -74,6 +76,9 @@ FAMILIES: dict[str, Family] = {
     ),
     "spread": Family(lambda: Spread.create(SpreadParameters(0.3, SPAN, 2)), _signed),
     "quantiles": Family(lambda: Quantiles.create(QuantileParameters(0.2, SPAN)), _signed),
+    "quantiles by value": Family(
+        lambda: ValueQuantiles.create(ValueQuantileParameters(0.05, 0.2, SPAN)), _signed
+    ),
     "items": Family(lambda: FrequentItems.create(FrequentParameters(0.2, SPAN)), _items),
     "named items": Family(lambda: NamedItems.create(FrequentParameters(0.2, SPAN)), _texts),
     "distinct": Family(lambda: DistinctWave.create(DistinctParameters(0.5, 1e-6, SPAN, 7)), _items),

@@ -1,11 +1,11 @@
 """The shipped topology of landings on the real flights, every figure beside the exact one."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
-from math import ceil
+from math import ceil, floor
 from pathlib import Path
 
 import pyarrow as pa
@@ -114,9 +114,12 @@ class Exact:
         assert figure.quantile is not None
         rank = max(1, ceil(Fraction(repr(figure.quantile)) * len(ordered)))
         assert lower <= ordered[rank - 1] <= upper, figure
-        below, upto = bisect_left(ordered, estimate), bisect_right(ordered, estimate)
-        off = max(0, below + 1 - rank, rank - upto)
-        assert off <= Fraction(figure.share_error) * len(ordered), figure
+        p, share = Fraction(repr(figure.quantile)), Fraction(repr(figure.share_error))
+        first = max(1, ceil((p - share) * len(ordered)))
+        last = min(len(ordered), floor((p + share) * len(ordered)) + 1)
+        nearest = min(max(estimate, ordered[first - 1]), ordered[last - 1])
+        allowed = Fraction(figure.relative_error) * abs(nearest) + Fraction(figure.absolute_error)
+        assert abs(estimate - nearest) <= allowed, figure
 
 
 def numbers(figure: Figure) -> tuple[Fraction, Fraction, Fraction]:

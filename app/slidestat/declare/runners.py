@@ -32,6 +32,8 @@ from slidestat.synopses.value_histogram.value_histogram import (
     ValueHistogramParameters,
     run_value_histogram_batch,
 )
+from slidestat.synopses.value_quantiles.batch import run_value_quantile_batch
+from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
@@ -189,7 +191,7 @@ class ExtremeRunner:
 
 @dataclass(frozen=True)
 class QuantileRunner:
-    """Quantiles of a field; an answer has one more axis, a place for each of `quantiles`."""
+    """Quantiles of a field, by rank; an answer has one more axis, a place for each quantile."""
 
     parameters: QuantileParameters
     field: FieldPath
@@ -205,6 +207,33 @@ class QuantileRunner:
         )
         figures = np.stack((result.estimates, result.lowers, result.uppers))
         # Which is which: statistics that share a state may ask for others.
+        asked = np.array(self.quantiles, np.float64)
+        return Answered(result.states, {"quantile": figures, "quantiles": asked})
+
+
+@dataclass(frozen=True)
+class ValueQuantileRunner:
+    """Quantiles of a field, by value; an answer is one as of a `QuantileRunner`."""
+
+    parameters: ValueQuantileParameters
+    field: FieldPath
+    quantiles: tuple[float, ...]
+
+    @property
+    def meaning(self) -> str:
+        # Told to whoever has a state of the quantiles that this kind once stood for.
+        p = self.parameters
+        return _of(
+            self.field,
+            "quantiles by value (by rank: kind rank_quantile), relative error"
+            f" {float(p.relative_error)}, epsilon {float(p.epsilon)}",
+        )
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        result = run_value_quantile_batch(
+            self.parameters, states, *work.values(self.field), *work.queries, self.quantiles
+        )
+        figures = np.stack((result.estimates, result.lowers, result.uppers))
         asked = np.array(self.quantiles, np.float64)
         return Answered(result.states, {"quantile": figures, "quantiles": asked})
 
@@ -389,12 +418,15 @@ class LandmarkRunner:
         )
 
 
+_WithQuantiles = QuantileRunner | ValueQuantileRunner
+
+
 def shared(runners: Sequence[Runner]) -> tuple[Runner, ...]:
     """The runners, those of one meaning made one: it answers for all of them."""
     found: dict[str, Runner] = {}
     for runner in runners:
         known = found.setdefault(runner.meaning, runner)
-        if isinstance(known, QuantileRunner) and isinstance(runner, QuantileRunner):
+        if isinstance(known, _WithQuantiles) and isinstance(runner, _WithQuantiles):
             both = tuple(sorted({*known.quantiles, *runner.quantiles}))
             found[runner.meaning] = replace(known, quantiles=both)
     return tuple(found[runner.meaning] for runner in runners)

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.declare.runners import ItemColumn, Work
-from slidestat.declare.statistics import Quantiles, Statistic
+from slidestat.declare.statistics import Statistic
+from slidestat.declare.statistics.quantiles import QuantileStatistic
 from slidestat.declare.statistics.where import asked_where
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoint import decode_checkpoint
@@ -79,11 +80,11 @@ def asked_of(
     for label in named:
         place = topology.labels.index(label)
         statistic = declared[label]
-        if quantiles and isinstance(statistic, Quantiles):
+        if quantiles and isinstance(statistic, QuantileStatistic):
             statistic = replace(statistic, quantiles=tuple(quantiles))
         asked.append(statistic)
         places.append(kept.index(topology.runners[place]))
-    if quantiles and not any(isinstance(statistic, Quantiles) for statistic in asked):
+    if quantiles and not any(isinstance(statistic, QuantileStatistic) for statistic in asked):
         raise SlidestatError(
             "quantile is given, but no statistic that is asked for has quantiles.",
             "Leave quantile out, or ask for a statistic of the kind quantile.",

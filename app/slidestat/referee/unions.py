@@ -20,6 +20,7 @@ from slidestat.declare.runners import (
     SpreadRunner,
     SumRunner,
     TopRunner,
+    ValueQuantileRunner,
     Work,
 )
 from slidestat.declare.topology import Topology
@@ -32,6 +33,7 @@ from slidestat.synopses.merge.named_union import union_named_items
 from slidestat.synopses.merge.quantile_union import union_quantiles
 from slidestat.synopses.merge.spreads import union_spreads
 from slidestat.synopses.merge.totals import union_totals
+from slidestat.synopses.merge.value_quantile_union import union_value_quantiles
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
@@ -107,6 +109,15 @@ def _(
             "quantiles": np.array(runner.quantiles, np.float64),
         },
     )
+
+
+@unite.register
+def _(
+    runner: ValueQuantileRunner, bundles: Sequence[Bundle], times: Sequence[int], windows: Int64s
+) -> Answered:
+    union = union_value_quantiles(bundles, times, windows, runner.quantiles)
+    asked = np.array(runner.quantiles, np.float64)
+    return Answered([], {"quantile": _stack(union), "quantiles": asked})
 
 
 @unite.register

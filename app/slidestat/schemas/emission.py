@@ -20,8 +20,11 @@ class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
 
     |estimate - exact| <= relative_error * |exact| + absolute_error
     + share_error * (the window's events) + deviation_error * (their standard deviation); a term
-    that is left out is 0. Of a quantile, share_error is that of its rank. Estimate and bounds are
-    null where the exact figure does not exist: the mean of no events.
+    that is left out is 0. A quantile's share_error is of its rank, and what else it has is of its
+    value: |estimate - y| <= relative_error * |y| + absolute_error for a y of which at least a share
+    q of the window's events are up to it, and at most that share below, |q - quantile| being at
+    most share_error. Estimate and bounds are null where the exact figure does not exist: the mean
+    of no events.
     """
 
     statistic: Annotated[str, Meta(description="name of the statistic, such as count")]

@@ -127,6 +127,9 @@ if TYPE_CHECKING:
         union_averages as union_averages,
         union_totals as union_totals,
     )
+    from slidestat.synopses.merge.value_quantile_union import (
+        union_value_quantiles as union_value_quantiles,
+    )
     from slidestat.synopses.moments.spread import (
         Spread as Spread,
         SpreadParameters as SpreadParameters,
@@ -179,6 +182,9 @@ if TYPE_CHECKING:
     from slidestat.synopses.summaries.window_totals import (
         WindowTotals as WindowTotals,
     )
+    from slidestat.synopses.summaries.window_value_quantiles import (
+        WindowValueQuantiles as WindowValueQuantiles,
+    )
     from slidestat.synopses.value_histogram.counter_table import (
         CounterTable as CounterTable,
         CounterTableParameters as CounterTableParameters,
@@ -188,6 +194,16 @@ if TYPE_CHECKING:
         ValueHistogram as ValueHistogram,
         ValueHistogramParameters as ValueHistogramParameters,
         run_value_histogram_batch as run_value_histogram_batch,
+    )
+    from slidestat.synopses.value_quantiles.batch import (
+        ValueQuantileBatch as ValueQuantileBatch,
+        run_value_quantile_batch as run_value_quantile_batch,
+    )
+    from slidestat.synopses.value_quantiles.parameters import (
+        ValueQuantileParameters as ValueQuantileParameters,
+    )
+    from slidestat.synopses.value_quantiles.sketch import (
+        ValueQuantiles as ValueQuantiles,
     )
     from slidestat.synopses.waves.approximate_count import (
         ApproximateCount as ApproximateCount,
@@ -214,6 +230,14 @@ if TYPE_CHECKING:
     )
 
 _MODULES = {
+    "slidestat.synopses.summaries.window_value_quantiles": ("WindowValueQuantiles",),
+    "slidestat.synopses.merge.value_quantile_union": ("union_value_quantiles",),
+    "slidestat.synopses.value_quantiles.sketch": ("ValueQuantiles",),
+    "slidestat.synopses.value_quantiles.parameters": ("ValueQuantileParameters",),
+    "slidestat.synopses.value_quantiles.batch": (
+        "ValueQuantileBatch",
+        "run_value_quantile_batch",
+    ),
     "slidestat.synopses.blocks.parameters": (
         "FrequentParameters",
         "QuantileParameters",

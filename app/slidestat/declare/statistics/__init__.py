@@ -5,8 +5,9 @@ from slidestat.declare.statistics.counts import Count, Rate
 from slidestat.declare.statistics.histograms import Above, Histogram
 from slidestat.declare.statistics.items import Distinct, Norm, TopItems
 from slidestat.declare.statistics.landmarks import LandmarkCount, LandmarkSum
+from slidestat.declare.statistics.quantiles import Quantiles, RankQuantiles
 from slidestat.declare.statistics.spreads import Deviation, Mean, Variance
-from slidestat.declare.statistics.values import Maximum, Minimum, Quantiles, Sum
+from slidestat.declare.statistics.values import Maximum, Minimum, Sum
 
 # What most people want of a number: how many, how it lies, how it spreads, how its tail looks.
 DEFAULT = (Count(), Mean(), Deviation(), Minimum(), Maximum(), Quantiles())
@@ -23,6 +24,7 @@ KINDS: dict[str, type[Statistic]] = {
         Minimum,
         Maximum,
         Quantiles,
+        RankQuantiles,
         Histogram,
         Above,
         TopItems,
@@ -48,6 +50,7 @@ __all__ = [
     "Minimum",
     "Norm",
     "Quantiles",
+    "RankQuantiles",
     "Rate",
     "Statistic",
     "Sum",

@@ -37,11 +37,14 @@ class Promise:
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """One of a statistic's figures in each window: what tells it from the others."""
+    """One of a statistic's figures in each window: what tells it from the others, and its own
+    `share_error` where each has another.
+    """
 
     quantile: float | None = None
     at_least: float | None = None
     below: float | None = None
+    share_error: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,12 +164,14 @@ def labelled(kind: str, path: FieldPath | None) -> str:
     return f"{kind}_" + re.sub(r"[^A-Za-z0-9_.-]", "_", field_text(path))
 
 
-def check_epsilon(kind: str, epsilon: float, least: float, most: float) -> None:
-    """Raise SlidestatError for an epsilon outside of what its synopsis can do."""
+def check_epsilon(
+    kind: str, epsilon: float, least: float, most: float, name: str = "epsilon"
+) -> None:
+    """Raise SlidestatError for an error outside of what its synopsis can do."""
     number = isinstance(epsilon, int | float) and not isinstance(epsilon, bool)
     if not number or not least <= epsilon <= most:
         raise SlidestatError(
-            f"the epsilon of {kind} is {epsilon!r}.",
+            f"the {name} of {kind} is {epsilon!r}.",
             f"Give an error from {least} to {most}; 0.01 is one per cent.",
         )
 

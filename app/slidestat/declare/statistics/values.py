@@ -1,30 +1,25 @@
-"""Sums, extremes and quantiles of a field's numbers."""
+"""Sums and extremes of a field's numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
-
-import numpy as np
 
 from slidestat.declare.columns import Limits
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics.base import (
     Float64s,
     Promise,
-    Series,
     ValueStatistic,
     check_decimals,
     check_epsilon,
     plain,
 )
-from slidestat.errors import SlidestatError
 from slidestat.synopses.core.parameters import SumParameters
 
 if TYPE_CHECKING:
     from slidestat.declare.runners import Runner
-    from slidestat.synopses.blocks.parameters import QuantileParameters
     from slidestat.synopses.extremes.extreme import ExtremeParameters
 
 
@@ -116,64 +111,3 @@ class Maximum(_Extreme):
     """The largest value."""
 
     kind: ClassVar[str] = "maximum"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Quantiles(ValueStatistic):
-    """The values of rank ceil(p m) of the window's m, for each p of `quantiles`.
-
-    quantiles: which ones, numbers from 0 to 1; the median is 0.5.
-    epsilon: the largest error of the rank, as a share of the window's events, 0.001 to 0.5.
-    promise: the rank of an estimate is off by at most epsilon m; lower and upper are values between
-    which the quantile lies.
-    """
-
-    kind: ClassVar[str] = "quantile"
-    quantiles: Sequence[float] = (0.5, 0.9, 0.99)
-    epsilon: float = 0.01
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_epsilon(self.kind, self.epsilon, 0.001, 0.5)
-        listed = isinstance(self.quantiles, Sequence) and not isinstance(self.quantiles, str)
-        if not listed or not self.quantiles or not all(map(_is_share, self.quantiles)):
-            raise SlidestatError(
-                f"the quantiles are {_listed(self.quantiles)}.",
-                "Give a list of numbers from 0 to 1, such as (0.5, 0.99); the median is 0.5.",
-            )
-        object.__setattr__(self, "quantiles", tuple(map(float, self.quantiles)))
-        if len(set(self.quantiles)) != len(self.quantiles):
-            raise SlidestatError(
-                f"the quantiles are {_listed(self.quantiles)}.", "Give each of them once."
-            )
-
-    def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners import QuantileRunner
-
-        return QuantileRunner(self._parameters(span), field, tuple(sorted(self.quantiles)))
-
-    def promise(self, span: int) -> Promise:
-        return Promise(share_error=self._parameters(span).rank_error)
-
-    def series(self) -> Sequence[Series]:
-        return [Series(quantile=float(quantile)) for quantile in self.quantiles]
-
-    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
-        places = np.searchsorted(answers["quantiles"], self.quantiles)
-        return answers["quantile"][..., places]
-
-    def _parameters(self, span: int) -> QuantileParameters:
-        from slidestat.synopses.blocks.parameters import QuantileParameters
-
-        return QuantileParameters(epsilon=self.epsilon, span=span)
-
-
-def _listed(quantiles: object) -> str:
-    """Those given, as a person would write them."""
-    if isinstance(quantiles, tuple | list) and quantiles:
-        return ", ".join(map(repr, quantiles))
-    return repr(quantiles)
-
-
-def _is_share(number: object) -> bool:
-    return isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number <= 1

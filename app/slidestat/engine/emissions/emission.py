@@ -232,7 +232,7 @@ def _tail(
         series.below,
         promise.relative_error,
         promise.absolute_error,
-        promise.share_error,
+        promise.share_error if series.share_error is None else series.share_error,
         promise.deviation_error,
         promise.confidence,
     )

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cached_property
-from math import ceil
+from math import ceil, floor
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,8 @@ Exact = int | Fraction | float | None
 KINDS = frozenset(
     {
         *("count", "rate", "sum", "landmark_count", "landmark_sum"),
-        *("mean", "variance", "deviation", "minimum", "maximum", "quantile"),
+        *("mean", "variance", "deviation", "minimum", "maximum"),
+        *("quantile", "rank_quantile"),
         *("histogram", "above", "top", "distinct", "norm"),
     }
 )
@@ -144,7 +145,7 @@ class ExactKey:
                 return float(column.doubles[window].min())
             case "maximum":
                 return float(column.doubles[window].max())
-            case "quantile":
+            case "quantile" | "rank_quantile":
                 rank = rank_of(figure.quantile or 0.0, n)
                 return float(np.partition(column.doubles[window], rank - 1)[rank - 1])
         raise NotImplementedError(statistic.kind)  # An audit asks for KINDS alone.
@@ -156,6 +157,16 @@ class ExactKey:
         below = int(np.count_nonzero(values < estimate))
         not_above = int(np.count_nonzero(values <= estimate))
         return max(0, below + 1 - rank, rank - not_above)
+
+    def quantiles_near(
+        self, name: ColumnName, quantile: float, share: float, window: slice
+    ) -> tuple[float, float]:
+        """The least and the largest number that is a quantile within `share` of this one."""
+        values = np.sort(self._columns[name].doubles[window])
+        p, share_error = Fraction(repr(float(quantile))), Fraction(repr(float(share)))
+        first = max(1, ceil((p - share_error) * len(values)))
+        last = min(len(values), floor((p + share_error) * len(values)) + 1)
+        return float(values[first - 1]), float(values[last - 1])
 
     def deviation(self, name: ColumnName, window: slice) -> Fraction:
         """The standard deviation of a window's values; 0 of none."""

@@ -39,7 +39,15 @@ def judge(key: ExactKey, statistic: DeclaredStatistic, figure: Figure, window: s
     right = Fraction(exact)
     slack = abs(right) * _ROUNDING.get(statistic.kind, 0)
     inside = figure.lower <= right + slack and right - slack <= figure.upper
-    if figure.quantile is not None:
+    if statistic.kind == "quantile":
+        estimate = Fraction(figure.estimate)
+        low, high = key.quantiles_near(
+            statistic.column, figure.quantile or 0.0, figure.share_error, window
+        )
+        nearest = min(max(estimate, Fraction(low)), Fraction(high))
+        off = abs(estimate - nearest)
+        allowed = Fraction(figure.relative_error) * abs(nearest) + Fraction(figure.absolute_error)
+    elif figure.quantile is not None:
         off = Fraction(key.rank_error(statistic.column, figure.quantile, figure.estimate, window))
         allowed = Fraction(figure.share_error) * events
     else:
@@ -61,6 +69,8 @@ def judge(key: ExactKey, statistic: DeclaredStatistic, figure: Figure, window: s
 
 def _main_term(figure: Figure) -> tuple[str, float]:
     if figure.quantile is not None:
+        if figure.relative_error:
+            return "of value", figure.relative_error
         return "of rank", figure.share_error
     if figure.share_error:
         return "of events", figure.share_error

@@ -38,6 +38,7 @@ from slidestat.synopses.summaries.window_quantiles import WindowQuantiles
 from slidestat.synopses.summaries.window_spreads import WindowSpread
 from slidestat.synopses.summaries.window_summary import read_summary
 from slidestat.synopses.summaries.window_totals import WindowTotals
+from slidestat.synopses.summaries.window_value_quantiles import WindowValueQuantiles
 
 _OF = ("topology", "statistic", "key", "party")
 _OF_ONE = ("statistic", "group", "start_ms", "end_ms")
@@ -51,6 +52,7 @@ _FORMS = (
     WindowQuantiles,
     WindowItems,
     WindowDistinct,
+    WindowValueQuantiles,
 )
 
 
@@ -186,7 +188,7 @@ def _figures(data: bytes, quantiles: Sequence[float], share: float) -> list[dict
                 "deviation": summary.deviation(),
             }
             return [_row(name, answer) for name, answer in moments.items()]
-        case WindowQuantiles():
+        case WindowQuantiles() | WindowValueQuantiles():
             return [_row("quantile", summary.quantile(p), quantile=p) for p in quantiles]
         case WindowItems():
             return [

@@ -21,6 +21,8 @@ NOT_FINITE = 30
 OTHER_SETTINGS = 31
 TOO_MANY_UNITS = 32
 MOMENTS_TOO_LARGE = 33
+VALUE_TOO_LARGE = 34
+TOO_MANY_EVENTS = 35
 
 _SENTENCES = {
     NOT_A_SYNOPSIS: "these bytes are no synopsis: they do not start as one",
@@ -41,11 +43,15 @@ _SENTENCES = {
     "10^-decimals",
     MOMENTS_TOO_LARGE: "the magnitudes in the window come to more than 2^60 units, or its events "
     "to more than 2^50, which is more than can be kept",
+    VALUE_TOO_LARGE: "value {value!r} cannot be taken: its magnitude must be below 2^50, which is "
+    "about 10^15",
+    TOO_MANY_EVENTS: "the window holds more than 2^40 events, which is more than can be kept",
 }
+_OF_WINDOWS = (TOTAL_TOO_LARGE, MOMENTS_TOO_LARGE, TOO_MANY_EVENTS)
 
 
 def synopsis_error(fault: int, a: int, b: int, group: int, value: float = 0.0) -> SynopsisError:
     """Return the error for `fault`; `group` is its place in the batch, or -1 for no batch."""
     sentence = _SENTENCES[fault].format(a=a, b=b, value=value)
-    kind = WindowTooLargeError if fault in (TOTAL_TOO_LARGE, MOMENTS_TOO_LARGE) else SynopsisError
+    kind = WindowTooLargeError if fault in _OF_WINDOWS else SynopsisError
     return kind(sentence if group < 0 else f"group {group}: {sentence}")

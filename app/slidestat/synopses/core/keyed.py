@@ -66,7 +66,7 @@ class KeyedBatch:
         )
 
 
-_OF_VALUES = (faults.NOT_FINITE, faults.TOO_MANY_UNITS)
+_OF_VALUES = (faults.NOT_FINITE, faults.TOO_MANY_UNITS, faults.VALUE_TOO_LARGE)
 
 
 def keyed_batch(

@@ -15,6 +15,7 @@ from slidestat.synopses.moments.spread import Spread
 from slidestat.synopses.quantiles.quantiles import Quantiles
 from slidestat.synopses.sampling.sample import SampleParameters, SlidingSample
 from slidestat.synopses.value_histogram.value_histogram import ValueHistogram
+from slidestat.synopses.value_quantiles.sketch import ValueQuantiles
 from slidestat.synopses.waves.average_wave import AverageWave
 from slidestat.synopses.waves.count_wave import CountWave
 from slidestat.synopses.waves.sum_wave import SumWave
@@ -22,7 +23,7 @@ from slidestat.synopses.waves.sum_wave import SumWave
 COUNT_HISTOGRAM, SUM_HISTOGRAM, COUNT_WAVE, SUM_WAVE, AVERAGE_WAVE = 1, 2, 3, 4, 6
 EXACT_EXTREME, APPROXIMATE_EXTREME, SPREAD = 8, 9, 10
 DRAWS, SAMPLE, QUANTILES, FREQUENT = 11, 12, 13, 14
-VALUE_HISTOGRAM, RANDOMISED_WAVE, NAMED = 16, 19, 24
+VALUE_HISTOGRAM, RANDOMISED_WAVE, NAMED, BY_VALUE = 16, 19, 24, 27
 
 
 class Mergeable(Protocol):
@@ -56,6 +57,7 @@ READERS: dict[int, Callable[[bytes], Mergeable]] = {
     VALUE_HISTOGRAM: ValueHistogram.from_bytes,
     RANDOMISED_WAVE: DistinctWave.from_bytes,
     NAMED: NamedItems.from_bytes,
+    BY_VALUE: ValueQuantiles.from_bytes,
 }
 """A family that comes to be mergeable is a line here, and a module that answers over a union."""
 

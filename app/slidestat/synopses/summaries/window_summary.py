@@ -28,9 +28,16 @@ from slidestat.synopses.summaries.window_items import WindowItems
 from slidestat.synopses.summaries.window_quantiles import WindowQuantiles
 from slidestat.synopses.summaries.window_spreads import WindowSpread
 from slidestat.synopses.summaries.window_totals import WindowTotals
+from slidestat.synopses.summaries.window_value_quantiles import WindowValueQuantiles
 
 AnySummary = (
-    WindowTotals | WindowExtreme | WindowSpread | WindowQuantiles | WindowItems | WindowDistinct
+    WindowTotals
+    | WindowExtreme
+    | WindowSpread
+    | WindowQuantiles
+    | WindowItems
+    | WindowDistinct
+    | WindowValueQuantiles
 )
 
 _FORMS: tuple[type[WindowSummary], ...] = (
@@ -40,6 +47,7 @@ _FORMS: tuple[type[WindowSummary], ...] = (
     WindowQuantiles,
     WindowItems,
     WindowDistinct,
+    WindowValueQuantiles,
 )
 _OF_FORM = {form.form: form for form in _FORMS}
 _OF_KIND = {kind: form for form in _FORMS for kind in form.kinds}
@@ -48,9 +56,10 @@ _OF_KIND = {kind: form for form in _FORMS for kind in form.kinds}
 def take_summary(state: bytes, n: int, now: int | None = None) -> bytes:
     """Return the summary of the window [now - n, now) of a stored synopsis.
 
-    state: exponential histogram, count or sum wave, extreme, spread, quantiles, frequent items with
-    or without names, randomised wave. 1 <= n <= its span; `now` is the synopsis's own if None, and
-    never before it. Raises SynopsisError for anything else. Cost: O(bytes).
+    state: exponential histogram, count or sum wave, extreme, spread, quantiles by value or by rank,
+    frequent items with or without names, randomised wave. 1 <= n <= its span; `now` is the
+    synopsis's own if None, and never before it. Raises SynopsisError for anything else.
+    Cost: O(bytes).
     """
     if len(state) < wire.BODY or state[0] != wire.MAGIC_0 or state[1] != wire.MAGIC_1:
         raise faults.synopsis_error(faults.NOT_A_SYNOPSIS, 0, 0, -1)

@@ -1,0 +1,159 @@
+"""Quantiles of a field's numbers: by value, and by rank."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from slidestat.declare.columns import Limits
+from slidestat.declare.fields import FieldPath
+from slidestat.declare.statistics.base import (
+    Float64s,
+    Promise,
+    Series,
+    ValueStatistic,
+    check_epsilon,
+)
+from slidestat.errors import SlidestatError
+
+if TYPE_CHECKING:
+    from slidestat.declare.runners import Runner
+    from slidestat.synopses.blocks.parameters import QuantileParameters
+    from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
+
+_LARGEST = 1e15
+_LEAST = 2.0**-30
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantileStatistic(ValueStatistic):
+    """What all quantiles have: which ones are asked for.
+
+    quantiles: which ones, numbers from 0 to 1; the median is 0.5.
+    """
+
+    quantiles: Sequence[float] = (0.5, 0.9, 0.99)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        listed = isinstance(self.quantiles, Sequence) and not isinstance(self.quantiles, str)
+        if not listed or not self.quantiles or not all(map(_is_share, self.quantiles)):
+            raise SlidestatError(
+                f"the quantiles are {_listed(self.quantiles)}.",
+                "Give a list of numbers from 0 to 1, such as (0.5, 0.99); the median is 0.5.",
+            )
+        object.__setattr__(self, "quantiles", tuple(map(float, self.quantiles)))
+        if len(set(self.quantiles)) != len(self.quantiles):
+            raise SlidestatError(
+                f"the quantiles are {_listed(self.quantiles)}.", "Give each of them once."
+            )
+
+    @abstractmethod
+    def series(self) -> Sequence[Series]:
+        """One for each of `quantiles`."""
+
+    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+        places = np.searchsorted(answers["quantiles"], self.quantiles)
+        return answers["quantile"][..., places]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantiles(QuantileStatistic):
+    """The values below which shares of the window's events lie, such as the p99.
+
+    relative_error: how far a value may be off, as a share of it, 0.001 to 0.5.
+    epsilon: how far the number of events beyond a value may be off, as a share of that number,
+    0.001 to 0.5. A value may be up to 10^15, of either sign; others make dead letters. What is
+    nearer to zero than 10^-9 may be taken for zero.
+    promise: an estimate of p is within relative_error of a q-quantile, q within epsilon of p, or of
+    1 - p if that is less: of p99 with 0.1, from p98.9 to p99.1; lower and upper are values between
+    which the p-quantile lies.
+    """
+
+    kind: ClassVar[str] = "quantile"
+    relative_error: float = 0.01
+    epsilon: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_epsilon(self.kind, self.relative_error, 0.001, 0.5, "relative_error")
+        check_epsilon(self.kind, self.epsilon, 0.001, 0.5)
+
+    @property
+    def limits(self) -> Limits:
+        """Magnitudes that have a bin."""
+        return Limits(-_LARGEST, _LARGEST)
+
+    def runner(self, span: int, field: FieldPath) -> Runner:
+        from slidestat.declare.runners import ValueQuantileRunner
+
+        return ValueQuantileRunner(self._parameters(span), field, tuple(sorted(self.quantiles)))
+
+    def promise(self, span: int) -> Promise:
+        """The share is that of the median, the largest that there can be."""
+        return Promise(
+            relative_error=self._parameters(span).value_error,
+            absolute_error=_LEAST,
+            share_error=self.epsilon / 2,
+        )
+
+    def series(self) -> Sequence[Series]:
+        return [Series(quantile=p, share_error=self._share_error(p)) for p in self.quantiles]
+
+    def _share_error(self, p: float) -> float:
+        exact = Fraction(repr(p))
+        return float(Fraction(repr(float(self.epsilon))) * min(exact, 1 - exact))
+
+    def _parameters(self, span: int) -> ValueQuantileParameters:
+        from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
+
+        return ValueQuantileParameters(self.relative_error, self.epsilon, span)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankQuantiles(QuantileStatistic):
+    """The values of rank ceil(p m) of the window's m, for each p of `quantiles`, whatever they are.
+
+    epsilon: the largest error of the rank, as a share of the window's events, 0.001 to 0.5.
+    promise: the rank of an estimate is off by at most epsilon m; lower and upper are values between
+    which the quantile lies.
+    """
+
+    kind: ClassVar[str] = "rank_quantile"
+    epsilon: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_epsilon(self.kind, self.epsilon, 0.001, 0.5)
+
+    def runner(self, span: int, field: FieldPath) -> Runner:
+        from slidestat.declare.runners import QuantileRunner
+
+        return QuantileRunner(self._parameters(span), field, tuple(sorted(self.quantiles)))
+
+    def promise(self, span: int) -> Promise:
+        return Promise(share_error=self._parameters(span).rank_error)
+
+    def series(self) -> Sequence[Series]:
+        return [Series(quantile=p) for p in self.quantiles]
+
+    def _parameters(self, span: int) -> QuantileParameters:
+        from slidestat.synopses.blocks.parameters import QuantileParameters
+
+        return QuantileParameters(epsilon=self.epsilon, span=span)
+
+
+def _listed(quantiles: object) -> str:
+    """Those given, as a person would write them."""
+    if isinstance(quantiles, tuple | list) and quantiles:
+        return ", ".join(map(repr, quantiles))
+    return repr(quantiles)
+
+
+def _is_share(number: object) -> bool:
+    return isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number <= 1

@@ -1,0 +1,75 @@
+"""Quantiles by value over the union of a bundle's parts.
+
+Contract: as of one part (value_quantiles/sketch.py), with m the events of the union: both errors
+stay. Cost: O(bytes), and of a window O(bins).
+Proof: bins of parts with equal parameters are the same bins. Of each part, L <= N <= U for the
+events beyond a bin's edge, and (U - L) / (U + L) is at most d; so it is for the sums of L, N and U
+over the parts, and for those of all events with d^2 (bounds.py). Nothing else is used there.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.synopses.core.batch import windows
+from slidestat.synopses.exponential_histogram.codec import Integers
+from slidestat.synopses.merge.asked import UnionAnswers, ask
+from slidestat.synopses.merge.bundle import Bundle
+from slidestat.synopses.merge.families import BY_VALUE
+from slidestat.synopses.value_quantiles.batch import figures_of, parts_of
+from slidestat.synopses.value_quantiles.bounds import answer
+from slidestat.synopses.value_quantiles.known import Known, known_of
+from slidestat.synopses.value_quantiles.mapping import NOT_FINITE, mapping_of
+from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
+
+
+def united(parts: Sequence[Known]) -> Known:
+    """Return what is known of the events of all parts together, over the same windows."""
+    bins = np.unique(np.concatenate([part.bins for part in parts]))
+    totals = np.sum([part.totals for part in parts], axis=0)
+    counts = np.zeros((2, totals.shape[1], len(bins)), np.int64)
+    for part in parts:
+        counts[:, :, np.searchsorted(bins, part.bins)] += part.counts
+    return Known(bins, counts, totals)
+
+
+def union_value_quantiles(
+    bundles: Sequence[Bundle],
+    times: npt.ArrayLike,
+    spans: npt.ArrayLike,
+    quantiles: npt.ArrayLike,
+) -> UnionAnswers:
+    """Answer for the windows [time - span, time): float64[bundles, spans, quantiles].
+
+    times: int64[B]; spans: int64[K], 1 to the span kept; quantiles: numbers from 0 to 1, taken to
+    the millionth. NaN for no events. Raises SynopsisError as `ask` does.
+    """
+    asked = ask(ValueQuantileParameters, (BY_VALUE,), bundles, times, spans)
+    parameters = asked.parameters
+    lengths = windows(asked.spans, parameters.span)
+    parts = parts_of(quantiles)
+    found = np.empty((3, len(bundles), len(lengths), len(parts)), np.int64)
+    for b, (first, last) in enumerate(pairwise(asked.starts.tolist())):
+        known = united(
+            [
+                known_of(parameters, asked.states[part], int(asked.times[part]), lengths)
+                for part in range(first, last)
+            ]
+        )
+        for k in range(len(lengths)):
+            found[:, b, k] = bins_of(known, k, parts)
+    return UnionAnswers(*figures_of(found, mapping_of(parameters.bins_per_octave)))
+
+
+def bins_of(known: Known, window: int, parts: Integers) -> Integers:
+    """Return the bins of (estimate, lower, upper) of each quantile, int64[3, parts]."""
+    lows, highs = np.cumsum(known.counts[:, window], axis=1)
+    least, most = known.totals[:, window].tolist()
+    places = np.empty((3, len(parts)), np.int64)
+    none, no_shares = np.empty((2, 0), np.int64), np.empty((3, 0), np.float64)
+    answer(lows, highs, least, most, parts, none, places, no_shares)
+    if not len(known.bins):
+        return np.full(places.shape, NOT_FINITE)
+    return np.where(places < 0, NOT_FINITE, known.bins[np.maximum(places, 0)])

@@ -1,0 +1,1 @@
+"""Quantiles by value: a relative error of the value, over any window."""

@@ -1,0 +1,184 @@
+"""Bands: eight neighbouring bins that share their times, and when two of their cells may be one.
+
+Datar, Gionis, Indyk, Motwani 2002, section 6.3 puts an exponential histogram in each bin. Most of
+its bytes are times, and neighbouring bins keep much the same ones. Here a band of bins keeps one
+list of cells. A cell is a stretch of the band's events in a row, with the time of its newest and
+how many it has of each bin. A window's start cuts at most one cell of a band: all newer ones are
+inside, all older ones outside, and of that one nothing more is known than that its newest event is
+inside.
+
+Rule: two neighbouring cells may become one if, for each bin i of the band, they have together at
+most 2 epsilon times as many events in the bins from i on as all newer cells have there, and the
+same for the bins up to i. An event alone is a cell; so are events of one time, whatever the rule
+says, as no window cuts them.
+
+Why that is enough: let a window cut a cell with c events from bin i on, and let the newer ones have
+x there. Then the true number N is from L = x to U = x + c <= (1 + 2 epsilon) x, or L = U. With the
+middle M = (L + U) / 2, N is within (U - L) / (U + L) <= epsilon / (1 + epsilon) of M, as a share of
+M. Newer events only make x larger, so the rule goes on to hold; cells that expire are older than
+all that it speaks of. Bands above add the same share of their own, since the rule holds for i = the
+first bin: so it holds for the events of any number of bins beyond an edge, on either side.
+
+When: a band counts its events. After each 64th one, cells are joined from new to old, each with as
+many older ones as the rule lets it; down to the depth of 4 d events if the count is a multiple of d
+= 64, 128, 256, ..., and to the end if it is one of 65,536. So a cell with x newer events has been
+looked at within the last x / 2 or 64 of them. All of it depends on the band's events and their
+times alone, never on where a batch ends: what has expired by an event's time is left out before its
+joining, and what a state drops between has expired by then.
+
+Space: after a joining down to some depth, of each two cells in a row there is a bin and a side for
+which they have more than 2 epsilon x events. For a bin and a side that happens at most k(1 +
+ln(1 + N / k)) times, k = 1 / (2 epsilon), since x grows by a factor of 1 + 2 epsilon, or by an
+event, each time; a band has 15 of them. Values that come in any order have them all at once, and
+then a band of eight bins takes about the cells that one or two of its bins would take alone.
+"""
+
+import numpy as np
+
+from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.exponential_histogram.codec import Integers
+
+WIDTH = 8
+"""Bins of a band."""
+
+SHIFT = 3
+"""A bin's band is its number shifted by this."""
+
+# Columns of a cell: how many events in the bins up to each one, the time, whether it has just one.
+LAST, TIME, ONE_TIME = WIDTH - 1, WIDTH, WIDTH + 1
+COLUMNS = WIDTH + 2
+
+# Rows of a table of bands, by rising id: a band's cells are START..END - 1, from old to new, in the
+# place BASE..ROOM - 1 that is its own. COUNTED is its number of events, modulo COUNTS.
+ID, COUNTED, BASE, START, END, ROOM = 0, 1, 2, 3, 4, 5
+ROWS = 6
+
+COUNTS = 1 << 16
+_EVERY = 64
+_DEPTH = 4
+
+
+@kernel
+def may_be_one(
+    cells: Integers, newer: int, older: int, beyond: Integers, epsilon: int, parts: int
+) -> bool:
+    """Tell whether two cells may be one: `beyond` has the events of the cells newer than both.
+
+    `epsilon` is in units of 1 / `parts`. Cost: O(1), and mostly one comparison.
+    """
+    total = cells[newer, LAST] + cells[older, LAST]
+    if total * parts > 2 * epsilon * beyond[LAST]:
+        return False
+    wrong = 0
+    for i in range(LAST):
+        below = cells[newer, i] + cells[older, i]
+        wrong |= below * parts > 2 * epsilon * beyond[i]
+        wrong |= (total - below) * parts > 2 * epsilon * (beyond[LAST] - beyond[i])
+    return wrong == 0
+
+
+@kernel
+def _join(cells: Integers, start: int, end: int, epsilon: int, parts: int, depth: int) -> int:
+    """Join the cells start..end - 1 from new to old, down to `depth` events; return the new end."""
+    beyond = np.zeros(WIDTH, np.int64)
+    written = end
+    newer = end - 1
+    older = end - 2
+    while True:
+        if older >= start and may_be_one(cells, newer, older, beyond, epsilon, parts):
+            for i in range(WIDTH):
+                cells[newer, i] += cells[older, i]
+            cells[newer, ONE_TIME] = 0
+            older -= 1
+            continue
+        written -= 1
+        if written != newer:
+            for i in range(COLUMNS):
+                cells[written, i] = cells[newer, i]
+        for i in range(WIDTH):
+            beyond[i] += cells[written, i]
+        if older < start or beyond[LAST] > depth:
+            break
+        newer = older
+        older -= 1
+    at = older + 1
+    if at == written:
+        return end
+    for cell in range(written, end):
+        for i in range(COLUMNS):
+            cells[at, i] = cells[cell, i]
+        at += 1
+    return at
+
+
+@kernel
+def _with_room(cells: Integers, table: Integers, band: int, used: int) -> tuple[Integers, int]:
+    """Make room for one more cell of a band; return (the cells, how many places are in use)."""
+    size = table[END, band] - table[START, band]
+    base = table[BASE, band]
+    if table[ROOM, band] - base < 2 * size + 2:
+        base = used
+        used += 2 * size + 2 * _EVERY
+        if used > len(cells):
+            longer = np.empty((2 * used, COLUMNS), np.int64)
+            longer[:base] = cells[:base]
+            cells = longer
+        table[ROOM, band] = used
+    for i in range(size):
+        for k in range(COLUMNS):
+            cells[base + i, k] = cells[table[START, band] + i, k]
+    table[BASE, band] = base
+    table[START, band] = base
+    table[END, band] = base + size
+    return cells, used
+
+
+@kernel
+def take_in(
+    cells: Integers,
+    used: int,
+    table: Integers,
+    band: int,
+    span: int,
+    epsilon: int,
+    parts: int,
+    times: Integers,
+    bins: Integers,
+    order: Integers,
+    first: int,
+    last: int,
+) -> tuple[Integers, int]:
+    """Take in the events order[first..last - 1] of one band, in their order.
+
+    Returns (the cells, how many places are in use). Cost: O(1) an event, amortised.
+    """
+    start, end, room = table[START, band], table[END, band], table[ROOM, band]
+    counted = table[COUNTED, band]
+    for at in range(first, last):
+        time = times[order[at]]
+        place = bins[order[at]] & (WIDTH - 1)
+        if end > start and time - cells[end - 1, TIME] >= span:
+            start = end = table[BASE, band]
+            counted = 0
+        if end > start and cells[end - 1, TIME] == time and cells[end - 1, ONE_TIME] == 1:
+            for i in range(place, WIDTH):
+                cells[end - 1, i] += 1
+        else:
+            if end == room:
+                table[START, band], table[END, band] = start, end
+                cells, used = _with_room(cells, table, band, used)
+                start, end, room = table[START, band], table[END, band], table[ROOM, band]
+            for i in range(WIDTH):
+                cells[end, i] = 1 if i >= place else 0
+            cells[end, TIME] = time
+            cells[end, ONE_TIME] = 1
+            end += 1
+        counted = (counted + 1) & (COUNTS - 1)
+        if counted & (_EVERY - 1) == 0:
+            while cells[start, TIME] < time + 1 - span:
+                start += 1
+            depth = _DEPTH * (counted & -counted) if counted > 0 else 1 << 60
+            end = _join(cells, start, end, epsilon, parts, depth)
+    table[START, band], table[END, band] = start, end
+    table[COUNTED, band] = counted
+    return cells, used

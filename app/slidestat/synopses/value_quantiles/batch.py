@@ -1,0 +1,161 @@
+"""Quantiles by value for all keys of a batch in one call: states and events in, answers out.
+
+`ValueQuantiles` is the same for a single key.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.synopses.core import faults
+from slidestat.synopses.core.batch import split
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.keyed import keyed_batch
+from slidestat.synopses.exponential_histogram.codec import Integers
+from slidestat.synopses.exponential_histogram.kernel import Floats
+from slidestat.synopses.value_quantiles.bounds import PARTS
+from slidestat.synopses.value_quantiles.kernel import run
+from slidestat.synopses.value_quantiles.mapping import (
+    NOT_FINITE,
+    Mapping,
+    bin_of,
+    mapping_of,
+    most_bins,
+    outlines,
+)
+from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
+
+
+@dataclass(frozen=True)
+class ValueQuantileBatch:
+    """What a batch left: the new state of each group, and an answer for each query.
+
+    estimates, lowers and uppers are float64[queries, spans, quantiles], NaN for a window without
+    events; shares float64[3, queries, spans, values], (estimate, lower, upper) of the share of the
+    window's events that are below each value asked about, alike.
+    """
+
+    states: list[bytes]
+    estimates: Floats
+    lowers: Floats
+    uppers: Floats
+    shares: Floats
+
+
+def head_of(parameters: ValueQuantileParameters) -> Integers:
+    """Return `parameters` as kernels take them."""
+    head = [
+        parameters.span,
+        parameters.bins_per_octave,
+        parameters.epsilon_parts,
+        parameters.total_buckets_per_level,
+    ]
+    return np.array(head, np.int64)
+
+
+def parts_of(quantiles: npt.ArrayLike) -> Integers:
+    """Return quantiles from 0 to 1 in millionths; raises SynopsisError for any other number."""
+    array = np.atleast_1d(np.asarray(quantiles, np.float64))
+    if array.ndim != 1 or not np.all((array >= 0) & (array <= 1)):
+        raise SynopsisError(f"a quantile must be a number from 0 to 1, not {quantiles!r}")
+    return np.ascontiguousarray(np.rint(array * PARTS), np.int64)
+
+
+def cuts_of(values: npt.ArrayLike, mapping: Mapping) -> Integers:
+    """Return between which bins each of `values` lies, int64[2, values]: what is below the value is
+    all below the first, and of what is from the second on, nothing is. SynopsisError for NaN.
+    """
+    array = np.atleast_1d(np.asarray(values, np.float64))
+    if array.ndim != 1 or np.isnan(array).any():
+        raise SynopsisError(f"a share is asked for below a number, not {values!r}")
+    beyond = most_bins(len(mapping.edges) - 1) + 1
+    cuts = np.empty((2, len(array)), np.int64)
+    for j, bits in enumerate((array + 0.0).view(np.int64).tolist()):
+        place = int(bin_of(bits, *mapping))
+        if place >= NOT_FINITE:
+            place = beyond if bits >= 0 else -beyond
+        _, low, _ = outlines(np.array([place]), mapping)
+        begins = place == 0 or (2 <= place < beyond and float(low[0]) == array[j])
+        cuts[:, j] = place, place if begins else place + 1
+    return cuts
+
+
+def run_value_quantile_batch(
+    parameters: ValueQuantileParameters,
+    states: Sequence[bytes | None],
+    starts: npt.ArrayLike,
+    times: npt.ArrayLike,
+    values: npt.ArrayLike,
+    query_starts: npt.ArrayLike,
+    query_times: npt.ArrayLike,
+    spans: npt.ArrayLike,
+    quantiles: npt.ArrayLike = (),
+    below: npt.ArrayLike = (),
+    advances: npt.ArrayLike | None = None,
+) -> ValueQuantileBatch:
+    """Feed and ask many summaries of values at once, one a group (key).
+
+    states, starts, times, query_starts, query_times, spans, advances: as `keyed_batch` has them.
+    values: float64, one a time, of a magnitude below 2^50. quantiles: numbers from 0 to 1, taken to
+    the millionth. below: values whose share of smaller events is asked for. A query leaves no trace
+    in the state.
+
+    However the events are split into batches, the states end in the same bytes.
+
+    Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
+    parameters, for times or queries that go back, for values that are not finite or too large, and
+    (WindowTooLargeError) for windows of more than 2^40 events. Cost: O(bytes in + events + bytes
+    out), and of a query O(cells) for all windows and quantiles.
+    """
+    mapping = mapping_of(parameters.bins_per_octave)
+    columns = keyed_batch(
+        parameters.span,
+        states,
+        starts,
+        times,
+        values,
+        query_starts,
+        query_times,
+        spans,
+        advances,
+    )
+    parts, cuts = parts_of(quantiles), cuts_of(below, mapping)
+    order = np.argsort(columns.spans, kind="stable")
+    queries, windows = len(columns.query_times), len(columns.spans)
+    found = np.empty((3, queries, windows, len(parts)), np.int64)
+    shares = np.empty((3, queries, windows, cuts.shape[1]), np.float64)
+    fault, group, a, b, out, ends = run(
+        head_of(parameters),
+        *mapping,
+        columns.arena,
+        columns.offsets,
+        columns.starts,
+        columns.times,
+        columns.values.view(np.int64),
+        columns.query_starts,
+        columns.query_times,
+        columns.spans[order],
+        columns.advances,
+        parts,
+        cuts,
+        found,
+        shares,
+    )
+    if fault != faults.OK:
+        raise columns.fault(fault, group, a, b)
+    back = np.argsort(order, kind="stable")
+    figures = figures_of(found[:, :, back], mapping)
+    return ValueQuantileBatch(
+        split(out, ends), figures[0], figures[1], figures[2], shares[:, :, back]
+    )
+
+
+def figures_of(found: Integers, mapping: Mapping) -> Floats:
+    """Return float64[3, ...], estimates, lowers and uppers, of the bins found for each."""
+    figures = np.empty(found.shape, np.float64)
+    for i in range(3):
+        exists = found[i] != NOT_FINITE
+        figures[i] = np.where(exists, outlines(np.where(exists, found[i], 0), mapping)[i], np.nan)
+    return figures

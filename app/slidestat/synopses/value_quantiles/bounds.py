@@ -1,0 +1,205 @@
+"""What is known of a window: how many events are in each bin and below, from which its quantiles.
+
+Let the window have m events, N(<= i) of them in the bins up to i. Cells (bands.py) give L <= N <= U
+for the bins up to i and for those from i on, and an exponential histogram of all events gives m;
+sums of bounds are bounds. The p-quantile is the event of rank max(1, ceil(p m)): it is in the bin
+i with N(<= i) >= p m and N(<= i) > 0, and N(< i) < p m or N(< i) = 0.
+
+Bounds: so only such bins are possible for which, with the largest N(<= i) and the smallest m that
+fit, U(<= i) >= p max(U(<= i) + L(> i), L_m); and, with the smallest N(< i) and the largest m,
+L(< i) < p min(L(< i) + U(>= i), U_m), or L(< i) = 0. Both sides of the first one rise with i as
+long as it fails, and so on: they are some bins in a row. `lower` is the lower edge of the first,
+`upper` the upper edge of the last.
+
+Estimate: let e be epsilon, d = e / (1 + e), and M the middle of L and U: of any tail, N is within
+d M of M (bands.py); of all events, m is within d^2 M_m of M_m (parameters.py). For p >= 1/2, the
+estimate's bin is the last with M(>= i) > (1 - p) M_m. Then M(> i) <= (1 - p) M_m, and so
+
+    N(> i)  <=  (1 + d) (1 - p) M_m  <=  (1 + d) / (1 - d^2) (1 - p) m  =  (1 + e) (1 - p) m
+    N(>= i) >  (1 - d) (1 - p) M_m  >=  (1 - d) / (1 + d^2) (1 - p) m  >=  (1 - e) (1 - p) m
+
+as 1 / (1 - d) = 1 + e, and (1 - d) / (1 + d^2) = (1 + e) / ((1 + e)^2 + e^2) >= 1 - e. So some
+share q with abs(q - p) <= e (1 - p) has a quantile in that bin: any number y with at least q m
+events up to it and at most q m below. The estimate, the bin's middle, is within the relative error
+of y. For p < 1/2 the same holds from below, with p for 1 - p. If L = U, it is the exact one's bin.
+"""
+
+import numpy as np
+
+from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.exponential_histogram.canonical import bucket_at
+from slidestat.synopses.exponential_histogram.codec import Integers
+from slidestat.synopses.exponential_histogram.kernel import Floats
+from slidestat.synopses.value_quantiles.bands import END, LAST, ONE_TIME, START, TIME, WIDTH
+from slidestat.synopses.value_quantiles.codec import BANDS, PER_LEVEL, RUNS, TOTAL
+
+PARTS = 1_000_000
+"""A quantile is asked for in whole millionths."""
+
+
+@kernel
+def total_at(head: Integers, state: Integers, runs: Integers, start: int) -> tuple[int, int]:
+    """Return bounds on how many events have time >= `start`. Cost: O(log)."""
+    low = 0
+    high = state[RUNS]
+    while low < high:
+        middle = (low + high) >> 1
+        if runs[0, middle] >= start:
+            low = middle + 1
+        else:
+            high = middle
+    if low == 0:
+        return 0, 0
+    newer, size = bucket_at(state[TOTAL], head[PER_LEVEL], runs[1, low - 1] - 1)
+    return newer + 1, newer + size
+
+
+@kernel
+def bins_at(
+    state: Integers,
+    table: Integers,
+    cells: Integers,
+    now: int,
+    spans: Integers,
+    lows: Integers,
+    highs: Integers,
+) -> None:
+    """Fill lows and highs, int64[spans, 8 bands], with bounds on the events up to each bin.
+
+    `spans` rise. Cost: O(cells + spans * bands).
+    """
+    beyond = np.empty(WIDTH, np.int64)
+    for band in range(state[BANDS]):
+        at = WIDTH * band
+        beyond[:] = 0
+        cell = table[END, band] - 1
+        for k in range(len(spans)):
+            start = now - spans[k]
+            while cell >= table[START, band] and cells[cell, TIME] >= start:
+                for i in range(WIDTH):
+                    beyond[i] += cells[cell, i]
+                cell -= 1
+            low_before = lows[k, at - 1] if band > 0 else 0
+            high_before = highs[k, at - 1] if band > 0 else 0
+            cut = cell + 1
+            if beyond[LAST] == 0 or cells[cut, ONE_TIME] == 1:
+                for i in range(WIDTH):
+                    lows[k, at + i] = low_before + beyond[i]
+                    highs[k, at + i] = high_before + beyond[i]
+            else:
+                for i in range(WIDTH):
+                    lows[k, at + i] = low_before + beyond[i] - cells[cut, i]
+                    highs[k, at + i] = high_before + beyond[i]
+
+
+@kernel
+def find_quantile(
+    lows: Integers, highs: Integers, least: int, most: int, part: int
+) -> tuple[int, int, int]:
+    """Return the places of the bins of (estimate, lower, upper) of the part/PARTS quantile.
+
+    lows, highs: bounds on the events up to each bin, at least one bin having one. least, most:
+    bounds on all events. Cost: O(log bins).
+    """
+    bins = len(lows)
+    all_low, all_high = lows[bins - 1], highs[bins - 1]
+    first, stop = 0, bins - 1
+    while first < stop:
+        i = (first + stop) >> 1
+        events = max(highs[i] + all_low - lows[i], least)
+        if highs[i] >= 1 and highs[i] * PARTS >= part * events:
+            stop = i
+        else:
+            first = i + 1
+    last, stop = 0, bins - 1
+    while last < stop:
+        i = (last + stop + 1) >> 1
+        below = lows[i - 1]
+        if below == 0 or below * PARTS < part * min(below + all_high - highs[i - 1], most):
+            last = i
+        else:
+            stop = i - 1
+    while last > 0 and highs[last] == highs[last - 1]:
+        last -= 1
+    twice = least + most
+    found, stop = 0, bins - 1
+    while found < stop:
+        if 2 * part >= PARTS:
+            i = (found + stop + 1) >> 1
+            from_it = all_low + all_high - lows[i - 1] - highs[i - 1]
+            if from_it * PARTS > (PARTS - part) * twice:
+                found = i
+            else:
+                stop = i - 1
+        else:
+            i = (found + stop) >> 1
+            up_to_it = lows[i] + highs[i]
+            if up_to_it > 0 and up_to_it * PARTS >= part * twice:
+                stop = i
+            else:
+                found = i + 1
+    last = max(first, last)
+    return min(max(found, first), last), first, last
+
+
+@kernel
+def _share(part: int, other: int, least: int, most: int, is_upper: bool) -> float:
+    """Return part / all, all being part + other, or what of least..most makes it sharper."""
+    events = max(part + other, least) if is_upper else min(part + other, most)
+    return min(1.0, part / events) if events > 0 else 0.0
+
+
+@kernel
+def find_share(
+    lows: Integers, highs: Integers, least: int, most: int, from_place: int, to_place: int
+) -> tuple[float, float, float]:
+    """Return (estimate, lower, upper) of the share of events below a value.
+
+    It is below all events from `to_place` on, and above those of the places up to `from_place`,
+    that one not included. Arrays as `find_quantile` has them. Cost: O(1).
+    """
+    bins = len(lows)
+    low_a = lows[from_place - 1] if from_place > 0 else 0
+    high_a = highs[from_place - 1] if from_place > 0 else 0
+    low_b = lows[to_place - 1] if to_place > 0 else 0
+    high_b = highs[to_place - 1] if to_place > 0 else 0
+    lower = _share(low_a, highs[bins - 1] - high_a, least, most, False)
+    upper = _share(high_b, lows[bins - 1] - low_b, least, most, True)
+    below = (low_a + high_a + low_b + high_b) / 2.0
+    above = (lows[bins - 1] + highs[bins - 1]) - below
+    events = float(least + most)
+    estimate = below / events if below <= above else 1.0 - above / events
+    return min(max(estimate, lower), upper), lower, upper
+
+
+@kernel
+def answer(
+    lows: Integers,
+    highs: Integers,
+    least: int,
+    most: int,
+    parts: Integers,
+    cuts: Integers,
+    places: Integers,
+    shares: Floats,
+) -> None:
+    """Answer one window: fill places[3, parts] and shares[3, cuts], each (estimate, lower, upper).
+
+    places are those of bins, -1 where there is no event. cuts: int64[2, ...], the places that
+    `find_share` takes.
+    """
+    bins = len(lows)
+    sure = max(least, lows[bins - 1]) if bins > 0 else 0
+    possible = min(most, highs[bins - 1]) if bins > 0 else 0
+    if possible == 0:
+        places[:] = -1
+        shares[:] = np.nan
+        return
+    for j in range(len(parts)):
+        found = find_quantile(lows, highs, sure, possible, parts[j])
+        for i in range(3):
+            places[i, j] = found[i]
+    for j in range(cuts.shape[1]):
+        share = find_share(lows, highs, sure, possible, cuts[0, j], cuts[1, j])
+        for i in range(3):
+            shares[i, j] = share[i]

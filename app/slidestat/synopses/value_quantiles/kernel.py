@@ -1,0 +1,305 @@
+"""Running a batch of quantiles by value: each group's events and queries, in time order."""
+
+import numpy as np
+
+from slidestat.synopses.core import faults
+from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.keyed import stretch, with_room
+from slidestat.synopses.core.wire import Bytes
+from slidestat.synopses.exponential_histogram.canonical import bucket_at, bucket_count, rebased
+from slidestat.synopses.exponential_histogram.codec import (
+    COUNT,
+    RUNS as OLD_RUNS,
+    STATE_SIZE as OLD_SIZE,
+    TIME_MAX,
+    TIME_MIN,
+    TOTAL as OLD_TOTAL,
+    Integers,
+)
+from slidestat.synopses.exponential_histogram.kernel import Floats, extend
+from slidestat.synopses.value_quantiles.bands import COLUMNS, ID, ROWS, SHIFT, WIDTH, take_in
+from slidestat.synopses.value_quantiles.bounds import PARTS, answer, bins_at, total_at
+from slidestat.synopses.value_quantiles.codec import (
+    BANDS,
+    EPSILON,
+    MAX_EVENTS,
+    NOW,
+    PER_LEVEL,
+    RUNS,
+    SPAN,
+    STATE_SIZE,
+    TOTAL,
+    USED,
+    expire,
+    read,
+    room_for,
+    write,
+)
+from slidestat.synopses.value_quantiles.mapping import NOT_FINITE, TOO_LARGE, bin_of
+
+_AFTER_ALL = (1 << 63) - 1
+_FEW = 16
+"""Up to so many events are sorted by insertion."""
+_CHUNK = 1 << 14
+"""So many are taken in at once: their columns stay near the processor."""
+
+
+@kernel
+def _by_band(bins: Integers, first: int, last: int) -> Integers:
+    """Return the events first..last - 1 by band, those of one band in their order.
+
+    Cost: O(events + bands between the lowest and the highest).
+    """
+    size = last - first
+    order = np.empty(size, np.int64)
+    if size <= _FEW:
+        for i in range(size):
+            at = i
+            while at > 0 and bins[order[at - 1]] >> SHIFT > bins[first + i] >> SHIFT:
+                order[at] = order[at - 1]
+                at -= 1
+            order[at] = first + i
+        return order
+    lowest = highest = bins[first]
+    for event in range(first, last):
+        lowest = min(lowest, bins[event])
+        highest = max(highest, bins[event])
+    lowest >>= SHIFT
+    place = np.zeros((highest >> SHIFT) - lowest + 2, np.int64)
+    for event in range(first, last):
+        place[(bins[event] >> SHIFT) - lowest + 1] += 1
+    for i in range(len(place) - 1):
+        place[i + 1] += place[i]
+    for event in range(first, last):
+        band = (bins[event] >> SHIFT) - lowest
+        order[place[band]] = event
+        place[band] += 1
+    return order
+
+
+@kernel
+def _with_band(state: Integers, table: Integers, at: int, band: int) -> Integers:
+    """Return the table with a new, empty band at place `at`."""
+    bands = state[BANDS]
+    if bands == table.shape[1]:
+        longer = np.empty((ROWS, 2 * bands + 8), np.int64)
+        longer[:, :bands] = table[:, :bands]
+        table = longer
+    for row in range(ROWS):
+        for i in range(bands, at, -1):
+            table[row, i] = table[row, i - 1]
+        table[row, at] = 0
+    table[ID, at] = band
+    state[BANDS] = bands + 1
+    return table
+
+
+@kernel
+def _absorb(
+    head: Integers,
+    state: Integers,
+    runs: Integers,
+    table: Integers,
+    cells: Integers,
+    times: Integers,
+    bins: Integers,
+    first: int,
+    last: int,
+) -> tuple[int, Integers, Integers, Integers]:
+    """Take in the events first..last - 1, whose times and bins have been checked.
+
+    Returns (fault, the runs, the table, the cells). Cost: O(events + bands + runs).
+    """
+    histogram = np.zeros(OLD_SIZE, np.int64)
+    histogram[OLD_TOTAL] = state[TOTAL]
+    histogram[OLD_RUNS] = state[RUNS]
+    added = last - first
+    total = state[TOTAL] + added
+    room = min(bucket_count(total, head[PER_LEVEL]), state[RUNS] + added)
+    new_runs = np.empty((2, 2 * room), np.int64)
+    oldest = times[last - 1] + 1 - head[SPAN]
+    none = times[:0]
+    state[RUNS] = extend(
+        histogram, head[PER_LEVEL], runs, new_runs, added, COUNT, times, none, first, last, oldest
+    )
+    edges = new_runs[1, state[RUNS] - 1]
+    if bucket_at(total, head[PER_LEVEL], edges - 1)[0] >= MAX_EVENTS:
+        return faults.TOO_MANY_EVENTS, new_runs, table, cells
+    state[TOTAL] = rebased(total)
+    order = _by_band(bins, first, last)
+    at = 0
+    place = 0
+    used = state[USED]
+    while at < added:
+        band = bins[order[at]] >> SHIFT
+        stop = at + 1
+        while stop < added and bins[order[stop]] >> SHIFT == band:
+            stop += 1
+        while place < state[BANDS] and table[ID, place] < band:
+            place += 1
+        if place == state[BANDS] or table[ID, place] > band:
+            table = _with_band(state, table, place, band)
+        cells, used = take_in(
+            cells,
+            used,
+            table,
+            place,
+            head[SPAN],
+            head[EPSILON],
+            PARTS,
+            times,
+            bins,
+            order,
+            at,
+            stop,
+        )
+        at = stop
+    state[USED] = used
+    return faults.OK, new_runs, table, cells
+
+
+@kernel
+def _places(state: Integers, table: Integers, cuts: Integers, places: Integers) -> None:
+    """Fill places with where each of the bins `cuts`, rising or not, would stand in a row of all
+    bins of all bands: how many are below it."""
+    for row in range(2):
+        for j in range(cuts.shape[1]):
+            band = cuts[row, j] >> SHIFT
+            at = 0
+            while at < state[BANDS] and table[ID, at] < band:
+                at += 1
+            within = at < state[BANDS] and table[ID, at] == band
+            places[row, j] = WIDTH * at + (cuts[row, j] & (WIDTH - 1) if within else 0)
+
+
+@kernel
+def _ask(
+    head: Integers,
+    state: Integers,
+    runs: Integers,
+    table: Integers,
+    cells: Integers,
+    now: int,
+    spans: Integers,
+    parts: Integers,
+    cuts: Integers,
+    found: Integers,
+    shares: Floats,
+) -> None:
+    """Answer for all windows at `now`: found[3, spans, parts] are bins, NOT_FINITE for none."""
+    lows = np.empty((len(spans), WIDTH * state[BANDS]), np.int64)
+    highs = np.empty((len(spans), WIDTH * state[BANDS]), np.int64)
+    bins_at(state, table, cells, now, spans, lows, highs)
+    at = np.empty(cuts.shape, np.int64)
+    _places(state, table, cuts, at)
+    for k in range(len(spans)):
+        least, most = total_at(head, state, runs, now - spans[k])
+        answer(lows[k], highs[k], least, most, parts, at, found[:, k], shares[:, k])
+        for i in range(3):
+            for j in range(len(parts)):
+                place = found[i, k, j]
+                found[i, k, j] = NOT_FINITE
+                if place >= 0:
+                    band = table[ID, place >> SHIFT]
+                    found[i, k, j] = (band << SHIFT) + (place & (WIDTH - 1))
+
+
+@kernel
+def run(
+    head: Integers,
+    edges: Integers,
+    slots: Integers,
+    arena: Bytes,
+    offsets: Integers,
+    starts: Integers,
+    times: Integers,
+    values: Integers,
+    query_starts: Integers,
+    query_times: Integers,
+    spans: Integers,
+    advances: Integers,
+    parts: Integers,
+    cuts: Integers,
+    found: Integers,
+    shares: Floats,
+) -> tuple[int, int, int, int, Bytes, Integers]:
+    """Run each group's events and queries; `run_value_quantile_batch` says what the arrays hold.
+
+    values: the 64 bits of each value. spans rise. found: int64[3, queries, spans, parts], shares:
+    float64[3, queries, spans, cuts]. Returns (fault, group, its two numbers, new arena, its
+    offsets).
+    """
+    groups = len(starts) - 1
+    state = np.empty(STATE_SIZE, np.int64)
+    runs = np.empty((2, 64), np.int64)
+    table = np.empty((ROWS, 16), np.int64)
+    cells = np.empty((64, COLUMNS), np.int64)
+    words = np.empty(64, np.uint32)
+    bins = np.empty(len(times), np.int64)
+    out = np.empty(len(arena) + 64 * groups + 64, np.uint8)
+    ends = np.zeros(groups + 1, np.int64)
+    end = 0
+    for event in range(len(times)):
+        bins[event] = bin_of(values[event], edges, slots)
+        if bins[event] >= NOT_FINITE:
+            group = 0
+            while starts[group + 1] <= event:
+                group += 1
+            is_large = bins[event] == TOO_LARGE
+            fault = faults.VALUE_TOO_LARGE if is_large else faults.NOT_FINITE
+            return fault, group, event, 0, out, ends
+    for group in range(groups):
+        state[:] = 0
+        state[NOW] = TIME_MIN
+        if offsets[group] < offsets[group + 1]:
+            fault, a, b, runs, table, cells = read(
+                arena, offsets[group], offsets[group + 1], head, state, runs, table, cells
+            )
+            if fault != faults.OK:
+                return fault, group, a, b, out, ends
+        event = starts[group]
+        asked = state[NOW]
+        for query in range(query_starts[group], query_starts[group + 1] + 1):
+            is_query = query < query_starts[group + 1]
+            until = query_times[query] if is_query else _AFTER_ALL
+            if until < asked or (is_query and until > TIME_MAX + 1):
+                return faults.QUERY_WENT_BACK, group, until, asked, out, ends
+            fault, number, now = stretch(times, event, starts[group + 1], until, state[NOW])
+            if fault != faults.OK:
+                return fault, group, number, now, out, ends
+            while event < number:
+                stop = min(number, event + _CHUNK)
+                fault, runs, table, cells = _absorb(
+                    head, state, runs, table, cells, times, bins, event, stop
+                )
+                if fault != faults.OK:
+                    return fault, group, 0, 0, out, ends
+                event = stop
+            state[NOW] = now
+            if is_query:
+                asked = until
+                _ask(
+                    head,
+                    state,
+                    runs,
+                    table,
+                    cells,
+                    until,
+                    spans,
+                    parts,
+                    cuts,
+                    found[:, query],
+                    shares[:, query],
+                )
+        if advances[group] > TIME_MIN:
+            if advances[group] < state[NOW]:
+                return faults.TIME_WENT_BACK, group, advances[group], state[NOW], out, ends
+            state[NOW] = advances[group]
+        expire(head, state, runs, table, cells)
+        room = room_for(state, table)
+        if room > 4 * len(words) - 16:
+            words = np.empty((room >> 1) + 16, np.uint32)
+        out = with_room(out, end, room)
+        end = write(out, end, head, state, runs, table, cells, words)
+        ends[group + 1] = end
+    return faults.OK, 0, 0, 0, out, ends

@@ -1,0 +1,193 @@
+"""Quantiles of one key over any window, by value: a p99 that is right, small and quick.
+
+Source: Datar, Gionis, Indyk, Motwani 2002, section 6.3 (histograms over sliding windows), with the
+bins of DDSketch (Masson, Rim, Lee 2019, section 2), and times that neighbouring bins share
+(bands.py).
+
+Contract, always: let the window [now - n, now), n <= N, have m events, of which the p-quantile is
+the one of rank max(1, ceil(p m)). lower <= p-quantile <= upper. The estimate is within
+relative_error of a q-quantile, as a share of it, with abs(q - p) <= epsilon min(p, 1 - p): of p99
+with an epsilon of 0.1, of something from p98.9 to p99.1, and of p99.9 from p99.89 to p99.91. (A
+q-quantile is any number with at least q m events up to it and at most q m below it.) What is nearer
+to zero than 2^-30 may be taken for zero. As long as no cell has events of several times, it is
+within relative_error of the p-quantile itself. Proofs: bands.py, bounds.py.
+
+Values are of a magnitude below 2^50, about 10^15, of either sign. Space: bands.py. Cost: an event
+O(1) amortised; a query O(cells) for all quantiles and windows at once. Order: times must not fall.
+Windows of the last n events: number the events and give the numbers as times.
+
+>>> from slidestat.synopses import ValueQuantileParameters, ValueQuantiles
+>>> latencies = ValueQuantiles.create(ValueQuantileParameters(0.01, 0.1, 60_000))
+>>> latencies.insert([1_000, 2_000, 2_000, 59_000], [12.5, 8.0, 31.0, 9.5])
+>>> [round(figure, 2) for figure in latencies.query(60_000, 0.5)]
+[9.55, 9.46, 9.65]
+>>> latencies.rank(60_000, 10.0)
+Estimate(estimate=0.5, lower=0.5, upper=0.5)
+"""
+
+from math import exp2
+from typing import Any
+
+import numpy as np
+
+from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core.envelope import numbers, opened, synopsis_error
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.estimate import Estimate
+from slidestat.synopses.core.parameters import MAX_SPAN
+from slidestat.synopses.core.stored_values import NO_VALUES, StoredSynopsis
+from slidestat.synopses.core.wire import VERSION
+from slidestat.synopses.exponential_histogram.canonical import bucket_at
+from slidestat.synopses.exponential_histogram.codec import Integers
+from slidestat.synopses.value_quantiles.bands import (
+    COLUMNS,
+    END,
+    LAST,
+    ONE_TIME,
+    ROWS,
+    START,
+    TIME,
+    WIDTH,
+    may_be_one,
+)
+from slidestat.synopses.value_quantiles.batch import head_of, run_value_quantile_batch
+from slidestat.synopses.value_quantiles.bounds import PARTS
+from slidestat.synopses.value_quantiles.codec import (
+    BANDS,
+    EPSILON,
+    NOW,
+    PER_LEVEL,
+    RUNS,
+    STATE_SIZE,
+    TOTAL,
+    VALUE_QUANTILES,
+    read,
+)
+from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
+
+Decoded = tuple[Integers, Integers, Integers, Integers]
+
+
+class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
+    """Quantiles of the values of one stream, over any window up to the span."""
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "ValueQuantiles":
+        """Read what `to_bytes` wrote; raises SynopsisError for anything else.
+
+        The parameters' relative_error is then the promised one, which may be below the one once
+        asked for. Cost: O(len(data)).
+        """
+        data = bytes(data)
+        array = opened(data, VALUE_QUANTILES)
+        (span, per_octave, epsilon), _ = numbers(array, wire.BODY, 3)
+        parameters = _parameters_of(span, per_octave, epsilon)
+        state, *_ = decoded(parameters, data)
+        return cls(parameters, data, int(state[NOW]))
+
+    def query(self, n: int, quantile: float, now: int | None = None) -> Estimate:
+        """Answer for the window [now - n, now), 1 <= n <= span; `now` is the summary's if None.
+
+        `quantile`, from 0 to 1, is taken to the millionth; NaN, three times, for a window without
+        events. A later `now` is a look ahead that changes nothing; an earlier one raises
+        SynopsisError. Cost: O(bytes).
+        """
+        result = run_value_quantile_batch(
+            self._parameters,
+            [self._data],
+            [0, 0],
+            [],
+            [],
+            [0, 1],
+            [self._at(now)],
+            [n],
+            [quantile],
+        )
+        figures = (result.estimates, result.lowers, result.uppers)
+        return Estimate(*(float(figure[0, 0, 0]) for figure in figures))
+
+    def rank(self, n: int, value: float, now: int | None = None) -> Estimate:
+        """Return the share, from 0 to 1, of the window's events that are below `value`.
+
+        lower <= exact <= upper, always. The estimate, or what is left to 1 if that is smaller, is
+        off by at most epsilon of what it would be for some value that is in the same bin: within
+        twice relative_error. NaN without events.
+        """
+        at = self._at(now)
+        result = run_value_quantile_batch(
+            self._parameters, [self._data], [0, 0], [], [], [0, 1], [at], [n], [], [value]
+        )
+        return Estimate(*map(float, result.shares[:, 0, 0, 0]))
+
+    def check(self) -> None:
+        """Raise SynopsisError unless the stored state keeps its invariants: each cell that a window
+        may cut is one that the rule of bands.py lets be; times are in order and inside the span;
+        edges of the total keep invariant 2.1 of an exponential histogram. Cost: O(cells).
+        """
+        state, runs, table, cells = decoded(self._parameters, self._data)
+        head = head_of(self._parameters)
+        oldest = int(state[NOW]) - self._parameters.span
+        nothing = np.zeros(COLUMNS, np.int64)
+        for band in range(int(state[BANDS])):
+            beyond = np.zeros(WIDTH, np.int64)
+            later = int(state[NOW]) - 1
+            for cell in range(int(table[END, band]) - 1, int(table[START, band]) - 1, -1):
+                pair = np.stack([cells[cell], nothing])
+                alone = cells[cell, ONE_TIME] == 1
+                if not alone and not may_be_one(pair, 0, 1, beyond, int(head[EPSILON]), PARTS):
+                    raise SynopsisError(f"a cell of {cells[cell, LAST]} events is too large")
+                if not (oldest <= cells[cell, TIME] <= later):
+                    raise SynopsisError(f"time {cells[cell, TIME]} is out of order or expired")
+                later = int(cells[cell, TIME])
+                beyond += cells[cell, :WIDTH]
+        per_level = int(head[PER_LEVEL])
+        for run in range(int(state[RUNS])):
+            newer, size = bucket_at(int(state[TOTAL]), per_level, int(runs[1, run]) - 1)
+            if newer < per_level * (size - 1):
+                raise SynopsisError(f"invariant 2.1 fails: size {size} behind {newer} events")
+
+    def _moved(self, times: Integers, values: Any, to: Integers | None) -> bytes:
+        return run_value_quantile_batch(
+            self._parameters,
+            [self._data],
+            [0, len(times)],
+            times,
+            values,
+            [0, 0],
+            NO_VALUES,
+            [],
+            advances=to,
+        ).states[0]
+
+
+def _parameters_of(span: int, per_octave: int, epsilon: int) -> ValueQuantileParameters:
+    """Return the parameters of stored bytes, or raise SynopsisError for none that can be."""
+    if 1 <= span <= MAX_SPAN and 1 <= per_octave <= 1_000:
+        ratio = exp2(1.0 / per_octave)
+        try:
+            found = ValueQuantileParameters((ratio - 1) / (ratio + 1), epsilon / PARTS, span)
+        except SynopsisError:
+            found = None
+        if found and (found.bins_per_octave, found.epsilon_parts) == (per_octave, epsilon):
+            return found
+    raise faults.synopsis_error(faults.CORRUPTED, 0, VERSION, -1)
+
+
+def decoded(parameters: ValueQuantileParameters, data: bytes) -> Decoded:
+    """Return the numbers, the runs of the total's edges, the table of bands and the cells of a
+    stored state; SynopsisError for other bytes."""
+    state = np.zeros(STATE_SIZE, np.int64)
+    array = np.frombuffer(bytearray(data), np.uint8)
+    fault, number, _, runs, table, cells = read(
+        array,
+        0,
+        len(array),
+        head_of(parameters),
+        state,
+        np.empty((2, 64), np.int64),
+        np.empty((ROWS, 16), np.int64),
+        np.empty((64, COLUMNS), np.int64),
+    )
+    if fault != faults.OK:
+        raise synopsis_error(fault, int(number), VALUE_QUANTILES)
+    return state, runs, table, cells
