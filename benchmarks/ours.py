@@ -72,4 +72,12 @@ if __name__ == "__main__":
     note_events_taken_up(Progress(Path(_file)))
     _web = QueryServer(listen(LOOPBACK, 0), OutputHistory(_bootstrap, ""))
     prepare_topics(_bootstrap, _topology)
-    run_worker([_topology], _bootstrap, Path(_data_dir), int(_partitions), _web)
+    # Timed up to the last commit, which must not wait for its turn.
+    run_worker(
+        [_topology],
+        _bootstrap,
+        Path(_data_dir),
+        int(_partitions),
+        _web,
+        checkpoint_interval_s=1.0,
+    )

@@ -36,6 +36,7 @@ from slidestat.schemas.dead_letter import dead_letter_key
 START_S = 180.0
 DRAIN_S = 60.0
 STOP_S = 30.0
+CHECKPOINT_INTERVAL = "3s"
 
 Records = dict[int, list["Record"]]
 # By partition and key: the time of its newest event, how many it took in, its synopses' bytes.
@@ -62,7 +63,7 @@ def wait_until(condition: Callable[[], object], what: str, timeout_s: float) -> 
 
 class Worker:
     """A worker process of a topology's file or flags; ended, by SIGKILL if need be, when its
-    context is left.
+    context is left. Not all of its states are durable after each flush, but all are soon.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Worker:
         data_dir: Path,
         bootstrap: str,
         options: Sequence[str] = (),
+        checkpoint_interval: str = CHECKPOINT_INTERVAL,
     ) -> None:
         declared = [str(topology)] if isinstance(topology, Path) else topology
         data_dir.parent.mkdir(parents=True, exist_ok=True)
@@ -83,6 +85,7 @@ class Worker:
                     *(sys.executable, "-m", "slidestat", "run", *declared),
                     *("--data-dir", str(data_dir)),
                     *("--bootstrap", bootstrap),
+                    *("--checkpoint-interval", checkpoint_interval),
                     *options,
                 ],
                 stdin=subprocess.DEVNULL,

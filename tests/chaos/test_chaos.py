@@ -32,7 +32,8 @@ CHUNK = 4_000
 FEED_S = 120.0
 BODY = (
     'span="10m", every="20s", windows=("1m", "10m"), lateness="5s", '
-    "statistics=(Count(epsilon=0.1), Sum(epsilon=0.1, decimals=1))"
+    "statistics=(Count(epsilon=0.1), Sum(epsilon=0.1, decimals=1), Quantiles(epsilon=0.1), "
+    "Distinct(epsilon=0.2), TopItems(epsilon=0.1))"
 )
 
 

@@ -17,6 +17,7 @@ from slidestat.declare.topology import Topology
 from slidestat.engine import event_time
 from slidestat.engine.checkpoint import Checkpoint, decode_checkpoint
 from slidestat.engine.keys.key_state import decode_key_state
+from slidestat.engine.keys.unwritten import SLOTS
 from slidestat.engine.partition import Effects, PartitionProcessor, Snapshot
 from slidestat.engine.records import RecordBatch
 from slidestat.referee.referee_partition import RefereeProcessor
@@ -86,11 +87,14 @@ class WorkerDiedError(Exception):
 
 
 class SmallMemoryProcessor(PartitionProcessor):
-    """Keeps hardly a state in memory, and emits and deletes hardly a key at a time."""
+    """Keeps hardly a state and hardly an event in memory, and emits and deletes hardly a key at a
+    time.
+    """
 
     CACHED_KEYS = 1
     SLICE_KEYS = 2
     DELETED_KEYS = 1
+    WAITING_EVENTS = 3
 
 
 class Partition:
@@ -111,6 +115,10 @@ class Partition:
         self.committed: int | None = None
         self.changelog: list[Row] = []
         self.outputs: list[Output] = []
+        # Those of its own life that the last whole flush has seen, now and at the start of each
+        # life; and how many outputs there were then.
+        self.flushed = slice(0)
+        self.starts: list[tuple[slice, int]] = []
         self.commits: list[Checkpoint] = []
 
     def store(self) -> MemoryStore:
@@ -121,6 +129,7 @@ class Partition:
         """Run a worker from the committed offset to the end, or until it crashes after `steps`."""
         if forget_offsets:
             self.committed = None
+        self.starts.append((self.flushed, len(self.outputs)))
         life = _Life(self, steps)
         try:
             life.run()
@@ -153,7 +162,7 @@ class _Life:
             self._process()
             if self._random.random() < 0.4:
                 self._flush()
-        self._flush()
+        self._flush(is_last=True)
         # Nothing to write does not mean nothing sent: the producer delivers by itself.
         self._partition.outputs += self.queued
 
@@ -175,13 +184,16 @@ class _Life:
             self.queued += outputs_of(effects)
             self._step()
 
-    def _flush(self) -> None:
+    def _flush(self, *, is_last: bool = False) -> None:
         partition, processor = self._partition, self._processor
         if processor is None:
             return
-        snapshot = processor.snapshot()
+        # Some of the keys have their turn, with the last flush all have.
+        slots = SLOTS if is_last else self._random.choice([0, 1, SLOTS // 2, SLOTS])
+        snapshot = processor.snapshot(self._random.sample(range(SLOTS), slots))
         if snapshot is None:
             return
+        flushed = slice(partition.starts[-1][1], len(partition.outputs) + len(self.queued))
         # Batches go on coming in while a flush waits for the broker.
         self._sometimes_process()
         while self.queued:
@@ -191,6 +203,7 @@ class _Life:
         for row in rows:
             partition.changelog.append(row)
             self._step()
+        partition.flushed = flushed
         self._sometimes_process()
         self._store.write(rows)
         processor.written()

@@ -10,6 +10,7 @@ from slidestat import TopologyDriver
 from slidestat.declare.statistics import Count, LandmarkSum, Maximum, Mean, Statistic, Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine import quota
+from slidestat.engine.checkpoint import Counters
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.schemas.dead_letter import Reason
 from tests.engine.cases import laws, topology
@@ -117,7 +118,7 @@ def test_the_quota_is_a_function_of_the_records() -> None:
 @pytest.mark.usefixtures("small_quota")
 def test_what_was_refused_before_the_watermark_is_refused_again() -> None:
     """Read again because an older record still waits, a record is refused by a state that has left
-    its stretch behind.
+    its stretch behind; its letter was sent.
     """
     declared = topology(lateness="1s")
     start = START_MS // 1_000 * 1_000
@@ -128,14 +129,16 @@ def test_what_was_refused_before_the_watermark_is_refused_again() -> None:
         for offset, (key, time, value) in enumerate(events)
     ]
     store = MemoryStore()
-    for batches in ([records], [records[:3], records[3:]]):
+    for batches, offsets in (([records], [4]), ([records[:3], records[3:]], [])):
         processor = PartitionProcessor(declared, SOURCE, PARTITION, store)
         letters = [
             letter
             for batch in batches
             for letter in processor.process(batch_of(batch)).dead_letters
         ]
-        assert [(letter.offset, letter.reason) for letter in letters] == [(4, Reason.WINDOW_FULL)]
+        expected = [(offset, Reason.WINDOW_FULL) for offset in offsets]
+        assert [(letter.offset, letter.reason) for letter in letters] == expected
+        assert processor._ledger.end.counters == Counters(6, 5, 1, 0)
         snapshot = processor.snapshot()
         if snapshot is not None:
             assert snapshot.next_offset == 0

@@ -119,6 +119,13 @@ def run(
             min=0, max=65_535, help="At which port; by default the first free one from 6066 on."
         ),
     ] = None,
+    checkpoint_interval: Annotated[
+        str,
+        typer.Option(
+            metavar="30s",
+            help="How often a changed state becomes durable; after a crash as much is read again.",
+        ),
+    ] = "30s",
     log: Annotated[
         LogForm,
         typer.Option(help="Lines for a person, or an event a line with its topic and offset."),
@@ -169,6 +176,7 @@ def run(
     from slidestat.cli.start_worker import start_worker
     from slidestat.declare.forms.files import load_declaration
     from slidestat.declare.forms.flags import flag_of, topology_of_flags
+    from slidestat.declare.lengths import duration_ms
 
     declared: list[Topology | Referee]
     if not topologies:
@@ -190,4 +198,5 @@ def run(
             web_port,
             log=log,
             allow_loss=allow_loss,
+            checkpoint_interval_s=duration_ms(checkpoint_interval, "--checkpoint-interval") / 1000,
         )

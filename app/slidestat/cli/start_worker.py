@@ -11,6 +11,7 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.emissions.output_codec import emission_codec
 from slidestat.engine.extent import WHOLE, Extent
+from slidestat.faust.checkpoint_turns import CHECKPOINT_INTERVAL_S
 from slidestat.faust.data_folder import data_folder
 from slidestat.faust.source.key_watch import KeyWatch
 from slidestat.kafka.connection import require_broker
@@ -33,6 +34,7 @@ def start_worker(
     web_port: int | None = None,
     extent: Extent = WHOLE,
     log: LogForm = LogForm.TEXT,
+    checkpoint_interval_s: float = CHECKPOINT_INTERVAL_S,
     *,
     allow_loss: bool = False,
 ) -> None:
@@ -42,7 +44,8 @@ def start_worker(
     `data_dir` None takes a folder of the user's that no other worker holds; `registry` is the
     schema registry of an output in Avro; `web_port` None the first port that is free from 6066 on.
     With an `extent` that ends, the worker ends there by itself; with `allow_loss` it goes on
-    without records that are gone before they were read, and counts them.
+    without records that are gone before they were read, and counts them. Each changed state becomes
+    durable once in `checkpoint_interval_s` seconds; what is not yet is read again after a crash.
     Raises SlidestatError for what the user can mend, such as a source that is not partitioned by
     the key.
     """
@@ -97,5 +100,6 @@ def start_worker(
                 log,
                 letter_bytes,
                 key_watch,
+                checkpoint_interval_s,
                 allow_loss=allow_loss,
             )

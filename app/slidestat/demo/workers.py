@@ -19,6 +19,8 @@ class Workers:
         self._commands = {
             folder / f"worker-{number}": [
                 *(sys.executable, "-m", "slidestat", "run", str(topology_file)),
+                # What is waited for is that everything is committed.
+                *("--checkpoint-interval", "1s"),
                 *("--bootstrap", bootstrap),
                 *("--data-dir", str(folder / f"worker-{number}")),
             ]

@@ -93,13 +93,34 @@ class _Stored(msgspec.Struct, array_like=True):
     meaning: dict[str, str]
 
 
+class _StoredAhead(_Stored, array_like=True):
+    """Of a partition that has emitted more than its states have: who does not know of it reads the
+    rest, and emits some things again.
+    """
+
+    emitted: Checkpoint | None = None
+
+
 _version_of = msgspec.msgpack.Decoder(_Versioned)
 _decoder = msgspec.msgpack.Decoder(_Stored)
+_ahead_decoder = msgspec.msgpack.Decoder(_StoredAhead)
 
 
-def encode_checkpoint(checkpoint: Checkpoint, meaning: dict[str, str]) -> bytes:
-    """The bytes that the table and the changelog keep; `meaning` is a topology's `state_label`."""
-    return msgspec.msgpack.encode(_Stored(_VERSION, checkpoint, meaning))
+def encode_checkpoint(
+    checkpoint: Checkpoint, meaning: dict[str, str], emitted: Checkpoint | None = None
+) -> bytes:
+    """The bytes that the table and the changelog keep; `meaning` is a topology's `state_label`, and
+    `emitted` the position up to which everything has been emitted, if it lies further on.
+    """
+    if emitted is None or emitted.next_offset <= checkpoint.next_offset:
+        return msgspec.msgpack.encode(_Stored(_VERSION, checkpoint, meaning))
+    return msgspec.msgpack.encode(_StoredAhead(_VERSION, checkpoint, meaning, emitted))
+
+
+def decode_emitted(stored: bytes | None, checkpoint: Checkpoint) -> Checkpoint:
+    """Up to where the partition of a stored `checkpoint` has emitted, and sent letters."""
+    emitted = None if stored is None else _ahead_decoder.decode(stored).emitted
+    return emitted or checkpoint
 
 
 def stored_meaning(stored: bytes) -> dict[str, str]:

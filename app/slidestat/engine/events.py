@@ -1,10 +1,11 @@
-"""On-time events as columns, and those that wait for the watermark."""
+"""On-time events as columns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from slidestat.declare.columns import Columns
 
@@ -12,17 +13,22 @@ Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
 
 
+def texts(values: Sequence[str]) -> pa.Array:
+    """Texts as a column; it may hold more than 2 GiB of them."""
+    return pa.array(values, pa.large_string())
+
+
 @dataclass(slots=True)
 class Events:
     """`offsets` and `times` int64[n], `keys` n texts; `numbers` float64[n] and `items` n texts for
-    each of the topology's columns.
+    each of the topology's columns. Texts are plain or, where they wait for long, numbered.
     """
 
     offsets: Int64s
     times: Int64s
-    keys: list[str]
+    keys: pa.Array
     numbers: tuple[Float64s, ...]
-    items: tuple[list[str], ...]
+    items: tuple[pa.Array, ...]
 
     @classmethod
     def none(cls, columns: Columns) -> "Events":
@@ -30,27 +36,33 @@ class Events:
         return cls(
             np.empty(0, np.int64),
             np.empty(0, np.int64),
-            [],
+            texts([]),
             tuple(np.empty(0) for _ in columns.numbers),
-            tuple([] for _ in columns.items),
+            tuple(texts([]) for _ in columns.items),
         )
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.times)
+
+    @property
+    def nbytes(self) -> int:
+        """What they take in memory, texts included."""
+        arrays = (self.offsets, self.times, self.keys, *self.numbers, *self.items)
+        return sum(array.nbytes for array in arrays)
 
     def take(self, rows: Int64s) -> "Events":
         """The events of these rows, in their order."""
-        places = rows.tolist()
+        places = pa.array(rows)
         return Events(
             self.offsets[rows],
             self.times[rows],
-            [self.keys[row] for row in places],
+            self.keys.take(places),
             tuple(column[rows] for column in self.numbers),
-            tuple([column[row] for row in places] for column in self.items),
+            tuple(column.take(places) for column in self.items),
         )
 
     def between(self, start: int, end: int) -> "Events":
-        """The events of rows `start` up to but not including `end`."""
+        """The events of rows `start` up to but not including `end`; nothing is copied."""
         return Events(
             self.offsets[start:end],
             self.times[start:end],
@@ -59,54 +71,42 @@ class Events:
             tuple(column[start:end] for column in self.items),
         )
 
-    def then(self, other: "Events") -> "Events":
-        """These, and then the others."""
-        if not self.keys:
-            return other
+    def numbered(self) -> "Events":
+        """The same with each different text once, and 4 bytes an event."""
         return Events(
-            np.concatenate((self.offsets, other.offsets)),
-            np.concatenate((self.times, other.times)),
-            self.keys + other.keys,
-            tuple(np.concatenate(pair) for pair in zip(self.numbers, other.numbers, strict=True)),
-            tuple(mine + theirs for mine, theirs in zip(self.items, other.items, strict=True)),
+            self.offsets,
+            self.times,
+            self.keys.dictionary_encode(),
+            self.numbers,
+            tuple(column.dictionary_encode() for column in self.items),
         )
 
+    def in_order(self) -> "Events":
+        """The same by (time, offset). Costs little where they are so already."""
+        times, offsets = self.times, self.offsets
+        rising = times[1:] > times[:-1]
+        rising |= (times[1:] == times[:-1]) & (offsets[1:] > offsets[:-1])
+        return self if rising.all() else self.take(np.lexsort((offsets, times)))
 
-class ReorderBuffer:
-    """Events that the watermark has not reached yet; it gives them back in order of their times."""
 
-    def __init__(self, columns: Columns) -> None:
-        self._columns = columns
-        self._waiting = Events.none(columns)
+def joined(parts: Sequence[Events], columns: Columns) -> Events:
+    """The events of the parts, one after another, their texts plain."""
+    if not parts:
+        return Events.none(columns)
+    if len(parts) == 1 and not pa.types.is_dictionary(parts[0].keys.type):
+        return parts[0]
+    return Events(
+        np.concatenate([part.offsets for part in parts]),
+        np.concatenate([part.times for part in parts]),
+        _joined_texts([part.keys for part in parts]),
+        tuple(map(np.concatenate, zip(*(part.numbers for part in parts), strict=True))),
+        tuple(map(_joined_texts, zip(*(part.items for part in parts), strict=True))),
+    )
 
-    def copy(self) -> "ReorderBuffer":
-        """The same events, waiting on their own."""
-        other = ReorderBuffer(self._columns)
-        other._waiting = self._waiting
-        return other
 
-    def without(self, offsets: Sequence[int]) -> "ReorderBuffer":
-        """What waits, but for the events at these offsets."""
-        other = self.copy()
-        if len(offsets):
-            kept = ~np.isin(self._waiting.offsets, offsets)
-            other._waiting = self._waiting.take(np.flatnonzero(kept))
-        return other
-
-    def first_offset(self) -> int | None:
-        """The least offset that waits."""
-        return int(self._waiting.offsets.min()) if len(self._waiting) else None
-
-    @property
-    def events(self) -> Events:
-        """The events that wait."""
-        return self._waiting
-
-    def release(self, events: Events, watermark: int) -> Events:
-        """Take `events` in, and give those with times up to `watermark`, by (time, offset)."""
-        events = self._waiting.then(events)
-        ready = events.times <= watermark
-        rows = np.flatnonzero(ready)
-        released = rows[np.lexsort((events.offsets[rows], events.times[rows]))]
-        self._waiting = events.take(np.flatnonzero(~ready))
-        return events.take(released)
+def _joined_texts(columns: Sequence[pa.Array]) -> pa.Array:
+    plain = [
+        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        for column in columns
+    ]
+    return plain[0] if len(plain) == 1 else pa.concat_arrays(plain)

@@ -7,16 +7,18 @@ function of the records' order alone, whatever the batches, the workers or the r
 2. unreadable ones are refused, late ones (behind the watermark) set aside, and what would outgrow
    its key's windows is refused, all as letters; so is, once that is clear, what lies far ahead of
    the records around it (`event_clock.py`);
-3. the others wait until the watermark reaches them (at once, without a lateness, unless they jump),
-   and are absorbed in order of (time, offset);
+3. the others wait, and are absorbed in order of (time, offset) when the watermark has reached them
+   and there is something to say: all of them in one go when a tick has passed, those of some keys
+   when it is their turn to be written, and all once they have become many;
 4. a tick is emitted in the batch in which the watermark passes it, for the keys with events since
    the tick before, in order of (tick, key); synopses see exactly the events before the tick;
 5. a key whose last event has left the span is emitted once more, at the first tick that says so,
    and its state is deleted.
 
-What a key's state has absorbed already (it may be ahead of the checkpoint after a crash) is not
-inserted again, and a tick that its watermark has passed is not emitted again: its emission was
-acknowledged before that state was written.
+States become durable slot by slot (`unwritten.py`), so that after a crash some are far ahead of the
+checkpoint. What a key's state has absorbed already is not inserted again, and a tick that its
+watermark has passed is not emitted again: its emission was acknowledged before that state was
+written. Nor is what was emitted before the last flush: the checkpoint says up to where that was.
 """
 
 from collections import deque
@@ -39,8 +41,10 @@ from slidestat.engine import event_time
 from slidestat.engine.checkpoint import (
     NO_TIME,
     Checkpoint,
+    Recent,
     claims,
     decode_checkpoint,
+    decode_emitted,
     encode_checkpoint,
     of_topic,
 )
@@ -48,12 +52,14 @@ from slidestat.engine.decoding.decoder import EventColumns, EventDecoder, Refusa
 from slidestat.engine.emissions.emission import EmissionEncoder, OutputRecord
 from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
 from slidestat.engine.event_clock import EventClock, Refused
-from slidestat.engine.events import Events, ReorderBuffer
+from slidestat.engine.event_store import EventStore
+from slidestat.engine.events import Events, texts
 from slidestat.engine.keys.key_cache import KeyCache, PartitionStore
 from slidestat.engine.keys.key_runs import KeyRuns, cut, gaps_of
 from slidestat.engine.keys.key_sample import KeySample
 from slidestat.engine.keys.key_state import KeyState, encode_key_state, read_clock
 from slidestat.engine.keys.key_timers import DueSlice, KeyTimers, Place, due_slices
+from slidestat.engine.keys.unwritten import SLOTS, slot_of
 from slidestat.engine.ledger import COUNTED, DEAD, LATE, Ledger
 from slidestat.engine.loss import Loss, joined
 from slidestat.engine.partition_work import PartitionWork
@@ -120,6 +126,9 @@ class PartitionProcessor:
     # time.
     SLICE_KEYS = 5_000
     DELETED_KEYS = 100_000
+    # So many of the events that could be absorbed wait, and so many bytes, and a batch's.
+    WAITING_EVENTS = 100_000
+    WAITING_BYTES = 16 * 2**20
 
     def __init__(
         self,
@@ -167,12 +176,16 @@ class PartitionProcessor:
         self._clock = EventClock(self._checkpoint, self._lateness)
         # Waiting records that may yet be refused, whole: a letter would have them.
         self._suspects: dict[int, Letter] = {}
+        # Up to where everything that was emitted, or sent as a letter, is acknowledged or about to
+        # be before a state is written; and the watermark there.
+        self._emitted = decode_emitted(stored, self._checkpoint)
+        self._emitted_watermark = self._emitted.max_time - self._lateness
         self._ledger = Ledger(self._checkpoint)
         # The newest records that were gone before they were read.
         self._loss = self._checkpoint.loss
-        self._waiting = ReorderBuffer(self._columns)
+        self._waiting = EventStore(self._columns)
         self._quota = Quota(topology)
-        # What keys have used of their quotas, where the batch in hand has changed it.
+        # What keys have used of their quotas, where events that wait have changed it.
         self._used: dict[str, bytes] = {}
         self._cache = KeyCache(store, self.CACHED_KEYS, self._observed)
         # Keys whose newest event is in no emission yet; keys whose last emission is to come; and
@@ -201,6 +214,11 @@ class PartitionProcessor:
         return self._has_checkpoint or self._next_offset > 0
 
     @property
+    def unread_offset(self) -> int:
+        """The first offset that nobody has read yet: what lies before it leads to no letters."""
+        return max(self._next_offset, self._emitted.next_offset)
+
+    @property
     def watermark(self) -> int:
         """How far event time has come, less the lateness."""
         return self._clock.time - self._lateness
@@ -208,7 +226,7 @@ class PartitionProcessor:
     @property
     def newest_time(self) -> int:
         """The largest time of an event that is counted or waits, or how far event time has come."""
-        return int(self._waiting.events.times.max(initial=self._clock.time))
+        return max(self._waiting.last_time(), self._clock.time)
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -226,6 +244,8 @@ class PartitionProcessor:
         those of which it is not decided what they are do not.
         """
         reached, undecided = self._ledger.reached, len(self._suspects)
+        if reached.next_offset < self._emitted.next_offset:
+            return self._emitted  # What was read before a restart is being read again.
         counters = reached.counters
         return replace(
             reached,
@@ -233,6 +253,20 @@ class PartitionProcessor:
                 counters, read=counters.read - undecided, counted=counters.counted - undecided
             ),
         )
+
+    @property
+    def unwritten_bytes(self) -> int:
+        """Bytes of the states that no snapshot has taken yet."""
+        return self._cache.unwritten_bytes
+
+    @property
+    def unwritten_records(self) -> int:
+        """How many offsets a restarted worker would read again for the states that no snapshot has
+        taken yet.
+        """
+        waiting = self._waiting.first_offset() if self._lateness else None
+        end = self._next_offset if waiting is None else waiting
+        return max(0, end - self._needed_offset())
 
     def process(self, batch: RecordBatch) -> Effects:
         """Take in a batch; what it leads to is returned or kept for the next snapshot."""
@@ -247,7 +281,7 @@ class PartitionProcessor:
     def steps(self, batch: RecordBatch, decoded: EventColumns | None = None) -> Iterator[Effects]:
         """Take in a batch step by step: a tick of many keys leads to more than memory may hold.
 
-        All events are absorbed in the first step, so questions may be asked between any two. But
+        All events are read in the first step, so questions may be asked between any two. But
         this processor must be thrown away if it does not come to the last one: no snapshot is
         taken meanwhile. `decoded` are the columns of a batch's records, none of which was read
         before, where they are known already.
@@ -261,6 +295,7 @@ class PartitionProcessor:
         if not len(batch):
             return
         effects = Effects()
+        emitted = self._emitted.next_offset
         columns = decoded or self._decoder.decode(batch.values, batch.keys, batch.timestamps)
         if not self._times.is_sequence:
             columns = refuse_future(columns, batch.timestamps, self._ahead)
@@ -281,7 +316,13 @@ class PartitionProcessor:
         keys = columns.keys
         if self._publisher is not None and self._publisher.whole_key is not None:
             keys = [self._publisher.whole_key] * len(keys)
-        events = Events(batch.offsets[rows], columns.times, keys, columns.numbers, columns.items)
+        events = Events(
+            batch.offsets[rows],
+            columns.times,
+            texts(keys),
+            columns.numbers,
+            tuple(map(texts, columns.items)),
+        )
         if not on_time.all():
             events = events.take(np.flatnonzero(on_time))
         outcomes = np.full(len(batch), DEAD, dtype=np.uint8)
@@ -298,21 +339,37 @@ class PartitionProcessor:
         self._loss = self._after_loss(times, batch.timestamps, started_at)
         self._ledger.append(batch.offsets, clocks, outcomes, self._loss)
         events, letters = self._refuse_suspects(events, batch, unconfirmed)
+        if batch.offsets[0] < emitted:
+            effects.dead_letters = [it for it in effects.dead_letters if it.offset >= emitted]
+            effects.late = [it for it in effects.late if it.offset >= emitted]
+            letters = [(decided, letter) for decided, letter in letters if decided >= emitted]
         effects.dead_letters = _in_order(effects.dead_letters, letters)
 
         self._looked_ahead = self._published_ahead = NO_TIME
         self._next_offset = int(batch.offsets[-1]) + 1
-        own = watermarks[np.searchsorted(batch.offsets, events.offsets)]
-        if len(self._waiting.events) or (events.times > own).any():
-            events = self._waiting.release(events, self.watermark)
-        if self._publisher is None:
-            touched = self._insert(events, before, batch.offsets, watermarks)
-        else:
-            touched, effects.published = self._insert_and_publish(
-                self._publisher, events, before, batch.offsets, watermarks
-            )
+        self._waiting.add(events)
+        if self.watermark // self._every > before // self._every:
+            events = self._waiting.take(self.watermark)
+            if self._publisher is None:
+                touched = self._insert(events, before, batch.offsets, watermarks)
+            else:
+                touched, effects.published = self._insert_and_publish(
+                    self._publisher, events, before, batch.offsets, watermarks
+                )
+            yield effects
+            yield from map(Effects, self._emit_due(touched, batch.offsets, watermarks))
+            return
+        if (
+            self._waiting.added_events > self.WAITING_EVENTS
+            or self._waiting.added_bytes > self.WAITING_BYTES
+        ):
+            self._absorb(self._waiting.take(self.watermark))
         yield effects
-        yield from map(Effects, self._emit_due(touched, batch.offsets, watermarks))
+
+    def _absorb(self, events: Events) -> None:
+        """Insert events up to the watermark though no tick has passed: nothing is said."""
+        last = np.array([self._next_offset - 1], np.int64)
+        self._insert(events, self.watermark, last, np.array([self.watermark], np.int64))
 
     def lose(self, first_offset: int, next_offset: int) -> None:
         """Go on at `next_offset`: the records from `first_offset` up to it are gone. Windows that
@@ -342,9 +399,16 @@ class PartitionProcessor:
 
     def _charge(self, events: Events, watermark: int) -> Int64s:
         """Charge new events on time to their keys' quotas; the rows of those that are refused."""
-        waiting = self._waiting.events
-        refused, self._used = self._quota.judge(events, waiting, self._cache.read, watermark)
+        refused, used = self._quota.judge(events, self._read_with_used, watermark)
+        self._used |= used
         return refused
+
+    def _read_with_used(self, keys: list[str]) -> list[KeyState]:
+        """States of keys, with what their events that wait have used of their quotas."""
+        return [
+            state._replace(used=self._used.get(key, state.used))
+            for key, state in zip(keys, self._cache.read(keys), strict=True)
+        ]
 
     def _refuse_suspects(
         self, events: Events, batch: RecordBatch, refused: Sequence[Refused]
@@ -364,7 +428,7 @@ class PartitionProcessor:
                 detail = f"{suspect.ahead} {self._times.unit} ahead of the records around it"
                 letters.append((suspect.decided_at, letter._replace(detail=detail)))
         offsets = [letter.offset for _, letter in letters]
-        self._waiting = self._waiting.without(offsets)
+        self._waiting.discard(offsets)
         self._suspects = {
             offset: known[offset] or _suspect(batch, offset)
             for offset in self._clock.suspects
@@ -379,9 +443,13 @@ class PartitionProcessor:
         but for an event that lies ahead of the others, not after `now`, and is refused in the end.
         """
         horizon = now - self._lateness
-        waiting = event_time.tick_after(self._waiting.events.times, self._every).tolist()
-        if not any(
-            self._looked_ahead < tick <= horizon for tick in (*self._open.ticks(), *waiting)
+        every = self._every
+        # The events whose next tick lies in between.
+        waiting = self._waiting.has_between(
+            self._looked_ahead // every * every, horizon // every * every
+        )
+        if not waiting and not any(
+            self._looked_ahead < tick <= horizon for tick in self._open.ticks()
         ):
             return
         trial, events = self._trial(horizon)
@@ -412,39 +480,82 @@ class PartitionProcessor:
         trial = copy(self)
         trial._is_trial = True
         trial._open, trial._closing = self._open.copy(), KeyTimers()
-        trial._cache = self._cache.copy()
-        trial._waiting = self._waiting.copy()
-        return trial, trial._waiting.release(Events.none(self._columns), horizon)
+        trial._cache, trial._waiting = self._cache.copy(), self._waiting.copy()
+        trial._used = dict(self._used)
+        return trial, trial._waiting.take(horizon)
 
     def view(self) -> PartitionView:
         """Its keys, for questions."""
         return PartitionView(
-            self._partition, self.watermark, self._next_offset, self._cache, self._loss
+            self._partition,
+            self.watermark,
+            self._next_offset,
+            self._cache,
+            self._loss,
+            _Unabsorbed(self),
         )
 
-    def snapshot(self) -> Snapshot | None:
-        """What changed since the last snapshot, or None; it must be made durable before the next
-        one is taken, or this processor be thrown away.
+    def waiting_keys(self) -> set[str]:
+        """The keys of events up to the watermark that wait."""
+        return self._waiting.keys(self.watermark)
+
+    def state_with_waiting(self, key: str) -> bytes | None:
+        """A key's state as it is when the events up to the watermark that wait are absorbed."""
+        events = self._waiting.of_key(key, self.watermark)
+        if not len(events):
+            return self._cache.peek(key)
+        trial = copy(self)
+        trial._is_trial = True
+        trial._open, trial._closing = KeyTimers(), KeyTimers()
+        trial._cache, trial._used = self._cache.copy([key]), dict(self._used)
+        trial._absorb(events)
+        return trial._cache.peek(key)
+
+    def snapshot(self, slots: Iterable[int] = range(SLOTS)) -> Snapshot | None:
+        """What changed since the last snapshot, of the keys of these slots, or None if nothing did;
+        it must be made durable before the next one is taken, or this processor be thrown away. All
+        that was emitted must be acknowledged before.
         """
         if self._is_amid:
             raise RuntimeError("a batch is half done: its emissions are not all known")
-        waiting = self._waiting.first_offset()
-        next_offset = self._next_offset if waiting is None else waiting
         self._delete_closed()
+        slots = frozenset(slots)
+        if len(slots) == SLOTS:
+            self._absorb(self._waiting.take(self.watermark))
+        elif slots:
+            self._absorb(self._waiting.take_keys(self.watermark, lambda key: slot_of(key) in slots))
+        states = self._cache.take_changes(slots)
+        next_offset = self._needed_offset()
+        end = self._ledger.reached
         is_known = self._has_checkpoint or not self._next_offset
         is_known = is_known and next_offset <= self._checkpoint.next_offset
-        if is_known and not self._cache.is_dirty and not self._claims_source:
+        if (
+            is_known
+            and not states
+            and end.next_offset <= self._emitted.next_offset
+            and not self._claims_source
+        ):
             return None
         self._has_checkpoint, self._claims_source = True, False
         self._checkpoint = replace(
             self._ledger.settle(next_offset), recent=self._clock.settle(next_offset)
         )
+        if end.next_offset > self._emitted.next_offset:
+            self._emitted = replace(end, recent=Recent(), topic_id="", loss=None)
+            self._emitted_watermark = end.max_time - self._lateness
         self._snapshot = Snapshot(
-            self._cache.take_changes(),
-            encode_checkpoint(self._checkpoint, self._label),
+            states,
+            encode_checkpoint(self._checkpoint, self._label, self._emitted),
             next_offset,
         )
         return self._snapshot
+
+    def _needed_offset(self) -> int:
+        """From where the source must be read for what waits and for the states that no snapshot has
+        taken.
+        """
+        needed = (self._next_offset, self._waiting.first_offset(), self._cache.first_offset())
+        return min(offset for offset in needed if offset is not None)
 
     def written(self) -> None:
         """The last snapshot is durable."""
@@ -564,7 +675,8 @@ class PartitionProcessor:
             query_groups = np.concatenate((query_groups, closings[0]))
             query_times = np.concatenate((query_times, closings[1]))
 
-        wanted = query_times > absorbed_watermarks[query_groups]
+        passed = np.maximum(absorbed_watermarks, self._emitted_watermark)
+        wanted = query_times > passed[query_groups]
         query_groups, query_times = _distinct_pairs(query_groups[wanted], query_times[wanted])
         runs = cut(groups, gaps, times, len(keys), query_groups, query_times)
         answered = self._run(
@@ -592,7 +704,8 @@ class PartitionProcessor:
             touched.update((p[0], p) for p in self._insert(part, before, offsets, until))
 
         done = 0
-        for tick in publisher.ticks(events, self._cache, before, int(watermarks[-1])):
+        emitted = self._emitted_watermark
+        for tick in publisher.ticks(events, self._cache, max(before, emitted), int(watermarks[-1])):
             end = int(np.searchsorted(events.times, tick))
             insert(events.between(done, end), np.minimum(watermarks, tick - 1))
             passed = int(offsets[np.searchsorted(watermarks, tick)])
@@ -601,6 +714,7 @@ class PartitionProcessor:
         insert(events.between(done, len(events)), watermarks)
         # Of one tick the synopses come first: the clock says that there are no more.
         published.sort(key=lambda item: (item.tick, isinstance(item, Clock)))
+        published = [item for item in published if item.tick > emitted]
         return sorted(touched.values(), key=_place), published
 
     def _answer_untouched(
@@ -621,7 +735,11 @@ class PartitionProcessor:
             queries.append((group, tick))
             if self._forgets_keys:
                 self._closed[key] = self._next_offset - 1
-        queries = [(group, tick) for group, tick in queries if tick > states[group].watermark]
+        queries = [
+            (group, tick)
+            for group, tick in queries
+            if tick > max(states[group].watermark, self._emitted_watermark)
+        ]
         if not queries:
             return []
         groups, ticks = _distinct_pairs(_column(queries, 0), _column(queries, 1))
@@ -728,15 +846,21 @@ class PartitionProcessor:
         number = np.where(runs.first[touched] == last_runs, numbers[touched], 0)
         number += runs.starts[last_runs + 1] - runs.starts[last_runs]
         last_times = events.times[order[newest]]
+        first_offsets = np.minimum.reduceat(events.offsets[order], starts[touched]).tolist()
         offset = self._next_offset - 1
-        for group, run, last_time, events_in_all in zip(
-            touched.tolist(), last_runs.tolist(), last_times.tolist(), number.tolist(), strict=True
+        for group, run, last_time, events_in_all, first_offset in zip(
+            touched.tolist(),
+            last_runs.tolist(),
+            last_times.tolist(),
+            number.tolist(),
+            first_offsets,
+            strict=True,
         ):
             synopses = [result.states[run] for result in answered.values()]
             key = keys[group]
-            used = self._used.get(key, states[group].used)
+            used = self._used.pop(key, states[group].used)
             written = encode_key_state(watermark, offset, last_time, events_in_all, synopses, used)
-            self._cache.put(key, written)
+            self._cache.put(key, written, first_offset)
         return answered
 
     def _work(
@@ -757,8 +881,8 @@ class PartitionProcessor:
                 for column, values in zip(self._columns.numbers, events.numbers, strict=True)
             },
             {
-                column.path: _item_column(texts, order)
-                for column, texts in zip(self._columns.items, events.items, strict=True)
+                column.path: _item_column(items, order)
+                for column, items in zip(self._columns.items, events.items, strict=True)
             },
             query_starts,
             query_times,
@@ -838,9 +962,22 @@ def _letter(batch: RecordBatch, refusal: Refusal) -> Letter:
     )
 
 
-def _group(keys: list[str]) -> tuple[list[str], Int64s]:
+class _Unabsorbed:
+    """What of a processor's events waits, for questions."""
+
+    def __init__(self, processor: PartitionProcessor) -> None:
+        self._processor = processor
+
+    def keys(self) -> set[str]:
+        return self._processor.waiting_keys()
+
+    def state(self, key: str) -> bytes | None:
+        return self._processor.state_with_waiting(key)
+
+
+def _group(keys: pa.Array) -> tuple[list[str], Int64s]:
     """(the distinct keys, for each of `keys` its place there)."""
-    encoded = pa.array(keys, pa.string()).dictionary_encode()
+    encoded = keys.dictionary_encode()
     groups = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return encoded.dictionary.to_pylist(), groups
 
@@ -849,9 +986,9 @@ def _column(pairs: list[tuple[int, int]], place: int) -> Int64s:
     return np.array([pair[place] for pair in pairs], np.int64)
 
 
-def _item_column(texts: list[str], order: Int64s) -> ItemColumn:
+def _item_column(items: pa.Array, order: Int64s) -> ItemColumn:
     """The items of events in this order."""
-    encoded = pa.array(texts, pa.string()).dictionary_encode()
+    encoded = items.dictionary_encode()
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return ItemColumn(encoded.dictionary.to_pylist(), codes[order])
 

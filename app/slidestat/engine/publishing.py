@@ -18,10 +18,11 @@ from zlib import crc32
 import msgspec
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.event_time import tick_after
-from slidestat.engine.events import Events
+from slidestat.engine.events import Events, texts
 from slidestat.engine.keys.key_cache import KeyCache
 from slidestat.engine.keys.key_state import KeyState, decode_key_state
 from slidestat.schemas.synopsis import (
@@ -114,7 +115,8 @@ class Publisher:
         if self.whole_key is not None:
             times = events.times
         else:
-            times = events.times[[key in self._stream_of for key in events.keys]]
+            is_published = pc.is_in(events.keys, value_set=texts(list(self._stream_of)))
+            times = events.times[is_published.to_numpy(zero_copy_only=False)]
         ticks = set(np.unique(tick_after(times, self._every)).tolist())
         for _, state in self._states(cache):
             ticks.add(self._tick_of(state))

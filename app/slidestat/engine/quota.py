@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from slidestat.declare.fields import field_text
 from slidestat.declare.topology import Topology
@@ -67,35 +68,20 @@ class Quota:
     def judge(
         self,
         new: Events,
-        waiting: Events,
         states_of: Callable[[list[str]], list[KeyState]],
         watermark: int,
     ) -> Judgement:
-        """Charge `new` events, which are on time, in offset order and later than those `waiting`;
-        `watermark` is the one after them.
+        """Charge `new` events, which are on time and in offset order; `watermark` is the one after
+        them. What earlier ones have used is in the states, also where they wait.
         """
-        found = [(events, self._charges(events.numbers)) for events in (waiting, new)]
-        charged = [np.flatnonzero(charges) for _, charges in found]
-        if not any(map(len, charged)):
+        charges = self._charges(new.numbers)
+        charged = np.flatnonzero(charges)
+        if not len(charged):
             return Judgement(np.empty(0, np.int64), {})
-        offsets, times, charges = (
-            np.concatenate(columns)
-            for columns in zip(
-                *(
-                    (events.offsets[rows], events.times[rows], steps[rows])
-                    for (events, steps), rows in zip(found, charged, strict=True)
-                ),
-                strict=True,
-            )
-        )
-        names = [
-            events.keys[row]
-            for (events, _), rows in zip(found, charged, strict=True)
-            for row in rows.tolist()
-        ]
-        keys = list(dict.fromkeys(names))
-        place_of = {key: place for place, key in enumerate(keys)}
-        groups = np.array([place_of[name] for name in names], np.int64)
+        offsets, times, charges = new.offsets[charged], new.times[charged], charges[charged]
+        names = new.keys.take(pa.array(charged)).dictionary_encode()
+        keys = names.dictionary.to_pylist()
+        groups = names.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         states = states_of(keys)
         used = [_decode(state.used) for state in states]
 
@@ -122,9 +108,9 @@ class Quota:
             used[group][at] = int(before[row] + charges[row]), int(offsets[row])
         changed = dict.fromkeys(groups[taken].tolist())
         oldest = watermark // self._span
-        rows = np.concatenate((np.full(len(charged[0]), -1), charged[1]))[order][refused]
         return Judgement(
-            np.sort(rows), {keys[group]: _encode(used[group], oldest) for group in changed}
+            np.sort(charged[order][refused]),
+            {keys[group]: _encode(used[group], oldest) for group in changed},
         )
 
     def refusal(self, time: int) -> str:

@@ -2,10 +2,23 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
+from typing import Protocol
 
 from slidestat.engine.keys.key_cache import KeyCache
 from slidestat.engine.keys.key_state import KeyState, decode_key_state
 from slidestat.engine.loss import Loss
+
+
+class Unabsorbed(Protocol):
+    """Events up to the watermark that are not in their keys' states yet."""
+
+    def keys(self) -> set[str]:
+        """Their keys."""
+
+    def state(self, key: str) -> bytes | None:
+        """The key's state with its events in it, None if it has neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,19 +30,25 @@ class PartitionView:
     next_offset: int
     cache: KeyCache
     loss: Loss | None = None
+    unabsorbed: Unabsorbed | None = None
 
     @property
     def keys_held(self) -> int | None:
-        """How many keys have a state, None until that is known."""
-        return self.cache.keys_held
+        """How many keys have a state or events for one, None until that is known. Costs a look-up
+        for each key whose events wait.
+        """
+        held = self.cache.keys_held
+        return None if held is None else held + len(self._waiting_keys())
 
     def has(self, key: str) -> bool:
-        """Whether the key has a state. Costs one look-up."""
+        """Whether the key has a state. Costs as much as `state`."""
         return self.state(key) is not None
 
     def state(self, key: str) -> KeyState | None:
-        """The key's state, None for a key that has none. Costs one look-up."""
-        state = self.cache.peek(key)
+        """The key's state, None for a key that has none. Costs one look-up, and one key's synopses
+        where events of it wait.
+        """
+        state = self.cache.peek(key) if self.unabsorbed is None else self.unabsorbed.state(key)
         return None if state is None else decode_key_state(state)
 
     def keys(self, prefix: str, after: str, limit: int) -> Iterator[str]:
@@ -37,4 +56,17 @@ class PartitionView:
         characters. Costs them and the keys that are new since the last flush, however many keys
         there are.
         """
-        return self.cache.keys(prefix, after, limit)
+        stored = self.cache.keys(prefix, after, limit)
+        waiting = sorted(
+            key for key in self._waiting_keys() if key.startswith(prefix) and key > after
+        )
+        return islice(merge(stored, waiting), limit)
+
+    def _waiting_keys(self) -> list[str]:
+        """The keys that have events and no state yet."""
+        if self.unabsorbed is None:
+            return []
+        keys = list(self.unabsorbed.keys())
+        return [
+            key for key, state in zip(keys, self.cache.get_many(keys), strict=True) if state is None
+        ]

@@ -284,6 +284,11 @@ class BatchConsumer(Consumer):
             await self._thread.seek_to_beginning(*unread)
         return offsets
 
+    async def on_stop(self) -> None:
+        """Commit once more, also when a commit is under way: it may not be of all there is."""
+        await self.maybe_wait_for_commit_to_finish()
+        await super().on_stop()
+
     async def force_commit(
         self, topics: Iterable[Any] | None = None, start_new_transaction: bool = True
     ) -> bool:

@@ -3,6 +3,8 @@
 The order of a flush is what the promises rest on: statistics and letters are acknowledged before
 the states that passed them are written, and states before the source offsets are committed. A crash
 between any two steps repeats work, whose records carry the same keys and bytes, and loses nothing.
+A flush takes the states whose turn for a checkpoint has come, and what may be committed is what the
+others do not need.
 """
 
 import asyncio
@@ -16,16 +18,25 @@ from msgspec.structs import astuple
 from slidestat.declare.forms.fingerprint import fingerprint_of
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoint import NO_TIME, Checkpoint, Counters, claims, decode_checkpoint
+from slidestat.engine.checkpoint import (
+    NO_TIME,
+    Checkpoint,
+    Counters,
+    claims,
+    decode_checkpoint,
+    decode_emitted,
+)
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
 from slidestat.engine.keys.key_sample import Identity
 from slidestat.engine.keys.shared_keys import SharedKeys
+from slidestat.engine.keys.unwritten import SLOTS
 from slidestat.engine.partition import Letter, PartitionProcessor, Snapshot
 from slidestat.engine.publishing import SynopsisRecord, SynopsisTopic
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
+from slidestat.faust.checkpoint_turns import CheckpointTurns
 from slidestat.faust.progress import Progress
 from slidestat.faust.source.commit_notes import NOTED_KEYS, read_note
 from slidestat.faust.source.lost_records import LostRange, refusal, tell_lost
@@ -40,6 +51,11 @@ from slidestat.log import tell
 from slidestat.referee.referee_partition import RefereeProcessor
 from slidestat.schemas.emission import DECLARATION_HEADER
 from slidestat.schemas.query import PartitionStatus
+
+# What the states that are not durable may come to, in a worker: in memory, and in records that a
+# restarted one would read again, whose outcomes are in memory as well.
+_UNWRITTEN_BYTES = 128 * 2**20
+_UNWRITTEN_RECORDS = 4_000_000
 
 
 class SourceOffsets(Protocol):
@@ -83,12 +99,14 @@ class Pipeline:
         silent_until: Mapping[int, int] | None = None,
         partitions: int = 1,
         letter_bytes: int = LETTER_BYTES,
+        checkpoint_interval_s: float = 0.0,
         *,
         allow_loss: bool = False,
     ) -> None:
         """With `allow_loss`, records that are gone before they were read are counted, and stop
         nothing.
         """
+        self._turns = CheckpointTurns(checkpoint_interval_s, time.monotonic())
         self._topology = topology
         self._allow_loss = allow_loss
         self._declared_by = [(DECLARATION_HEADER, fingerprint_of(topology).encode())]
@@ -202,7 +220,7 @@ class Pipeline:
             self._open(partition)
         processor = processors[partition]
         started = time.monotonic()
-        new_records = len(batch.since(processor.next_offset))
+        new_records = len(batch.since(processor.unread_offset))
         before = processor.reached.counters
         letters: list[Letter] = []
         is_confirmed = False
@@ -304,11 +322,15 @@ class Pipeline:
         if has_emitted:
             await self._outputs.flush()
 
-    def snapshots(self) -> dict[TablePartition, Snapshot]:
-        """What changed since the last write. What led to it must be acknowledged before `write`."""
+    def snapshots(self, *, whole: bool = False) -> dict[TablePartition, Snapshot]:
+        """What changed since the last write, of the keys whose turn it is, or of all. What was
+        emitted before must be acknowledged before `write`.
+        """
+        due = self._turns.due(time.monotonic(), self._pressure())
+        slots = range(SLOTS) if whole else due
         found = {}
         for partition, processor in self._processors.items():
-            snapshot = processor.snapshot()
+            snapshot = processor.snapshot(slots)
             if snapshot is not None:
                 found[self._stores[partition]] = snapshot
         return found
@@ -316,6 +338,15 @@ class Pipeline:
     async def confirm_source(self) -> None:
         """Return when it is sure that all that was taken in is of the source that was asked for."""
         await self._offsets.confirm_source()
+
+    def _pressure(self) -> float:
+        """The share of the states to write that is beyond what may be unwritten."""
+        processors = self._processors.values()
+        size = sum(processor.unwritten_bytes for processor in processors)
+        records = sum(processor.unwritten_records for processor in processors)
+        return max(
+            1 - _UNWRITTEN_BYTES / max(size, 1), 1 - _UNWRITTEN_RECORDS / max(records, 1), 0.0
+        )
 
     async def write(self, snapshots: Mapping[TablePartition, Snapshot]) -> None:
         """Make snapshots durable, also of partitions that were given up since they were taken."""
@@ -354,7 +385,7 @@ class Pipeline:
         """How far a partition that this worker holds has come; counters as of the last batch."""
         table = self._table.partition(partition)
         processor = self._processors.get(partition)
-        reached = processor.reached if processor is not None else self._stored(table)
+        reached = processor.reached if processor is not None else self._emitted(table)
         counters = reached.counters
         view = self.view(partition)
         return PartitionStatus(
@@ -387,6 +418,9 @@ class Pipeline:
         topology, topic_id = self._topology, self._offsets.topic_id
         require_same_source(topology.source, checkpoint.topic_id, topic_id, topology.name)
         return checkpoint
+
+    def _emitted(self, table: TablePartition) -> Checkpoint:
+        return decode_emitted(table.checkpoint(), self._stored(table))
 
     def _tell(self, processors: Iterable[PartitionProcessor | RefereeProcessor]) -> None:
         reached = [processor.reached for processor in processors]
@@ -471,14 +505,18 @@ class Pipeline:
 
 
 async def flush_all(
-    pipelines: Sequence[Pipeline], outputs: BulkProducer, sending: asyncio.Lock
+    pipelines: Sequence[Pipeline],
+    outputs: BulkProducer,
+    sending: asyncio.Lock,
+    *,
+    whole: bool = False,
 ) -> dict[TP, int]:
-    """Make everything processed so far durable; the offsets to commit: where a topic's partition is
-    durable for all of its pipelines.
+    """Have all outputs acknowledged, then make the states durable whose turn it is, or all; the
+    offsets to commit: where a topic's partition is durable for all of its pipelines.
     """
     async with sending:
         durable: dict[TP, int] = {}
-        snapshots = [pipeline.snapshots() for pipeline in pipelines]
+        snapshots = [pipeline.snapshots(whole=whole) for pipeline in pipelines]
         for pipeline in pipelines:
             for tp, offset in pipeline.durable().items():
                 durable[tp] = min(offset, durable.get(tp, offset))

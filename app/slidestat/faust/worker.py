@@ -25,6 +25,7 @@ from slidestat.engine.garbage_collector import calm_garbage_collector
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.faust.broker_contact import LOOK_EVERY_S, BrokerContact
+from slidestat.faust.checkpoint_turns import CHECKPOINT_INTERVAL_S
 from slidestat.faust.delivery import BatchApp, BatchConsumer
 from slidestat.faust.fencing import SupersededError
 from slidestat.faust.graceful_shutdown import LeavingWorker
@@ -88,6 +89,7 @@ def create_app(
     extent: Extent = WHOLE,
     letter_bytes: int = LETTER_BYTES,
     key_watch: KeyWatch | None = None,
+    checkpoint_interval_s: float = CHECKPOINT_INTERVAL_S,
     *,
     allow_loss: bool = False,
 ) -> BatchApp:
@@ -96,8 +98,8 @@ def create_app(
     The source is consumed once. What is committed is what all of them have made durable; one that
     is further on passes over what it has seen. `extent` limits what is read and emitted,
     `letter_bytes` what a letter has of a record. A `key_watch` looks for keys that lie in several
-    partitions. With `allow_loss` records that are gone before they were read are counted as lost;
-    else they stop it.
+    partitions. A state becomes durable at most once in a checkpoint interval. With `allow_loss`
+    records that are gone before they were read are counted as lost; else they stop it.
     """
     require_one_worker(topologies)
     source_topic = topologies[0].source
@@ -143,6 +145,7 @@ def create_app(
             extent.silent_until,
             partitions,
             letter_bytes,
+            checkpoint_interval_s,
             allow_loss=allow_loss,
         )
         for topology, table, codec in zip(
@@ -190,10 +193,10 @@ def create_app(
         if superseded.is_set():
             app.add_future(crash(_SUPERSEDED))
 
-    async def flush() -> dict[TP, int]:
+    async def flush(*, whole: bool = False) -> dict[TP, int]:
         async with flushing:
             try:
-                return await flush_all(pipelines, outputs, sending)
+                return await flush_all(pipelines, outputs, sending, whole=whole)
             except SupersededError:
                 forget()
                 superseded.set()
@@ -206,7 +209,11 @@ def create_app(
                     await app.crash(error)
                 raise
 
-    app.before_commit = flush
+    async def before_commit() -> dict[TP, int]:
+        # The last commit of a worker that stops is that of all it has.
+        return await flush(whole=app.should_stop or app.consumer.should_stop)
+
+    app.before_commit = before_commit
 
     def held_partitions() -> set[int]:
         return {tp.partition for tp in app.consumer.assignment() if tp.topic == source_topic}
@@ -330,9 +337,11 @@ def create_app(
         tell("partitions given up", topics=[source_topic])
         for topology in live.values():
             topology.not_ready()
-        # A flush under way must end before another worker may read what it writes.
-        async with flushing:
-            forget()
+        # A flush under way must end before another worker may read what it writes; and what this
+        # one leaves unwritten is read again.
+        if not superseded.is_set():
+            await flush(whole=True)
+        forget()
         superseded.clear()
         # So must provisional emissions: they would replace those of the next worker.
         async with looking_ahead:
@@ -397,6 +406,7 @@ def run_worker(
     log: LogForm = LogForm.TEXT,
     letter_bytes: int = LETTER_BYTES,
     key_watch: KeyWatch | None = None,
+    checkpoint_interval_s: float = CHECKPOINT_INTERVAL_S,
     *,
     allow_loss: bool = False,
 ) -> None:
@@ -417,6 +427,7 @@ def run_worker(
         extent,
         letter_bytes,
         key_watch,
+        checkpoint_interval_s,
         allow_loss=allow_loss,
     )
     # The terminal shows what we tell; what Faust has to say is for whoever looks into it.

@@ -1,8 +1,9 @@
 """Questions to the live state of a partition: any windows up to the span, any statistics, now.
 
 An answer is what an emission would be if it came now. Now is the partition's watermark + 1: the
-windows end there, and every event that has been absorbed lies before. Events that wait in the
-reorder buffer for the watermark are not in yet. A question takes no events in and leaves no trace.
+windows end there, and every event up to the watermark lies before and is in, whether its key's
+state has absorbed it yet or not. Events that wait for the watermark are not in yet. A question
+takes no events in and leaves no trace.
 """
 
 from collections.abc import Sequence

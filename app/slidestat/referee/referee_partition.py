@@ -21,7 +21,7 @@ known move nothing; those that settle more ticks come after all synopses that th
 parties would publish is not stored: they say it again at the next tick of the clock on the wall.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -151,6 +151,21 @@ class RefereeProcessor:
         """Where reading has come."""
         return self._ledger.reached
 
+    @property
+    def unwritten_bytes(self) -> int:
+        """None that could be written earlier than with the next flush."""
+        return 0
+
+    @property
+    def unwritten_records(self) -> int:
+        """As `unwritten_bytes`."""
+        return 0
+
+    @property
+    def unread_offset(self) -> int:
+        """The first offset that nobody has read yet."""
+        return self._next_offset
+
     def process(self, batch: RecordBatch) -> Effects:
         """Take in a batch; what it leads to is returned or kept for the next snapshot."""
         batch = batch.since(self._next_offset)
@@ -190,8 +205,10 @@ class RefereeProcessor:
         present = self._present(tick, with_idle=tick > self._clocks.settled)
         return RefereeView(self._partition, tick, self._next_offset, self._streams, present)
 
-    def snapshot(self) -> Snapshot | None:
-        """What changed since the last snapshot, or None, as of a `PartitionProcessor`."""
+    def snapshot(self, _slots: Iterable[int] = ()) -> Snapshot | None:
+        """What changed since the last snapshot, or None, as of a `PartitionProcessor`, but all of
+        it: a synopsis is written once and for all, and gains nothing by waiting.
+        """
         is_known = self._has_checkpoint and self._next_offset <= self._checkpoint.next_offset
         if is_known and not self._claims_source:
             return None

@@ -9,6 +9,7 @@ from slidestat.engine.checkpoint import NO_TIME
 from slidestat.engine.keys.first_keys import first_keys
 from slidestat.engine.keys.key_sample import KeySample
 from slidestat.engine.keys.key_state import KeyState, decode_key_state
+from slidestat.engine.keys.unwritten import SLOTS, UnwrittenKeys
 from slidestat.engine.partition_work import PartitionWork
 
 NEW_KEY = KeyState(NO_TIME, -1, NO_TIME, 0, ())
@@ -42,8 +43,10 @@ class KeyCache:
         self.sample = KeySample()
         # None for a key that is deleted here and may still be in the store.
         self._states: dict[str, bytes | None] = {}
-        self._dirty: set[str] = set()
-        # Keys that the store may not have yet: since changes were last taken, and before.
+        self._unwritten = UnwrittenKeys()
+        # Bytes of the states that are to be written.
+        self.unwritten_bytes = 0
+        # Keys that the store may not have yet: to be written, and being written.
         self._new: set[str] = set()
         self._taken_new: set[str] = set()
 
@@ -73,11 +76,14 @@ class KeyCache:
             if key != after:
                 yield key
 
-    def copy(self) -> "KeyCache":
-        """The same states; what is put there stays there."""
+    def copy(self, keys: Iterable[str] | None = None) -> "KeyCache":
+        """The same states, of all keys or of some; what is put there stays there."""
         other = KeyCache(self._store, self._limit)
         other.keys_held = self.keys_held
-        other._states = dict(self._states)
+        states = self._states
+        other._states = (
+            dict(states) if keys is None else {key: states[key] for key in keys if key in states}
+        )
         return other
 
     def load(self, keys: list[str]) -> list[KeyState]:
@@ -102,42 +108,58 @@ class KeyCache:
         self._count(new)
         return loaded
 
-    def read(self, keys: list[str]) -> list[KeyState]:
-        """States of keys; nothing is remembered of the question."""
+    def get_many(self, keys: list[str]) -> list[bytes | None]:
+        """The states of keys, None where there is none; nothing is remembered of the question."""
         states = self._states
         missing = [key for key in keys if key not in states]
         found = dict(zip(missing, self._store.get_many(missing), strict=True)) if missing else {}
-        read = (states[key] if key in states else found[key] for key in keys)
-        return [NEW_KEY if state is None else decode_key_state(state) for state in read]
+        return [states[key] if key in states else found[key] for key in keys]
 
-    def put(self, key: str, state: bytes) -> None:
-        """The key's new state, to be written."""
+    def read(self, keys: list[str]) -> list[KeyState]:
+        """As `get_many`, taken apart."""
+        states = self.get_many(keys)
+        return [NEW_KEY if state is None else decode_key_state(state) for state in states]
+
+    def put(self, key: str, state: bytes, first_offset: int) -> None:
+        """The key's new state, to be written; the first of the events that it has absorbed since it
+        was put last lies at `first_offset`.
+        """
+        self._note_unwritten(key, state)
         self._states[key] = state
-        self._dirty.add(key)
+        self._unwritten.add(key, first_offset)
 
     def delete(self, keys: Iterable[str]) -> None:
         """The keys' states go, here and with the next write."""
         keys = list(keys)
         self._count(-len(keys))
         for key in keys:
+            self._note_unwritten(key, b"")
             self._states[key] = None
-            self._dirty.add(key)
+            self._unwritten.add(key)
             self.sample.discard(key)
+
+    def _note_unwritten(self, key: str, state: bytes) -> None:
+        before = self._states.get(key) if key in self._unwritten else None
+        self.unwritten_bytes += len(state) - len(before or b"")
 
     def _count(self, more: int) -> None:
         if self.keys_held is not None:
             self.keys_held += more
 
-    @property
-    def is_dirty(self) -> bool:
-        """Whether there is something to write."""
-        return bool(self._dirty)
+    def first_offset(self) -> int | None:
+        """From where the source must be read to make again what is to be written, None if nothing
+        is.
+        """
+        return self._unwritten.first_offset()
 
-    def take_changes(self) -> dict[str, bytes | None]:
-        """What changed since it was last asked for; None for a deleted key."""
-        changes = {key: self._states[key] for key in self._dirty}
-        self._dirty = set()
-        self._taken_new, self._new = self._new, set()
+    def take_changes(self, slots: Iterable[int] = range(SLOTS)) -> dict[str, bytes | None]:
+        """What changed, of the keys of these slots, since they were last taken; None for a deleted
+        key.
+        """
+        changes = {key: self._states[key] for key in self._unwritten.take(slots)}
+        self.unwritten_bytes -= sum(len(state) for state in changes.values() if state is not None)
+        self._taken_new = self._new & changes.keys()
+        self._new -= self._taken_new
         return changes
 
     def written(self, changes: Iterable[str]) -> None:
@@ -145,10 +167,10 @@ class KeyCache:
         states = self._states
         self._taken_new = set()
         for key in changes:
-            if key not in self._dirty and states.get(key, b"") is None:
+            if key not in self._unwritten and states.get(key, b"") is None:
                 del states[key]
         surplus = len(states) - self._limit
         if surplus > 0:
-            clean = (key for key in states if key not in self._dirty)
+            clean = (key for key in states if key not in self._unwritten)
             for key in [key for key, _ in zip(clean, range(surplus), strict=False)]:
                 del states[key]

@@ -1,0 +1,210 @@
+"""Events that were read and are not in their keys' states: for want of a reason, or of the
+watermark.
+
+An event waits until something has to be said of its key: until a tick, a question, its turn for a
+checkpoint. One that is ahead of the watermark waits for that as well. Both wait here, in columns;
+what lies up to a time is given back in order of (time, offset), however it came.
+
+Events are kept in parts: what a batch brought, and runs of many batches, sorted, their texts
+numbered. To take what lies before a time costs a look at each part and what is taken, not what goes
+on waiting. A waiting event takes 28 bytes, 8 more for each number and 4 for each item, and each
+different text of a run once.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slidestat.declare.columns import Columns
+from slidestat.engine.checkpoint import NO_TIME
+from slidestat.engine.events import Events, joined
+
+Int64s = npt.NDArray[np.int64]
+
+# Of the events that came last; more of them become a run.
+_RUN_EVENTS = 32_768
+
+
+class _Part(NamedTuple):
+    """Some events, and what there is to know of them; of one `in_order`, its time rises."""
+
+    events: Events
+    first_time: int
+    last_time: int
+    first_offset: int
+    in_order: bool
+    # How many there were, of which these are a view.
+    whole: int
+
+    @classmethod
+    def of(cls, events: Events, whole: int = 0) -> "_Part":
+        times = events.times
+        in_order = bool((times[1:] >= times[:-1]).all())
+        first, last = (times[0], times[-1]) if in_order else (times.min(), times.max())
+        offset = int(events.offsets.min())
+        return cls(events, int(first), int(last), offset, in_order, whole or len(events))
+
+    def split(self, until: int) -> tuple[Events, "_Part"]:
+        """The events up to a time, and the rest; neither is empty."""
+        if not self.in_order:
+            early = self.events.times <= until
+            rest = self.events.take(np.flatnonzero(~early))
+            return self.events.take(np.flatnonzero(early)), _Part.of(rest)
+        end, count = int(np.searchsorted(self.events.times, until, "right")), len(self.events)
+        rest = self.events.between(end, count)
+        if 4 * len(rest) > 3 * self.whole:
+            return self.events.between(0, end), _Part.of(rest, self.whole)
+        # The memory of the whole is held by any view of it.
+        return self.events.between(0, end), _Part.of(rest.take(np.arange(len(rest))))
+
+    def upto(self, until: int) -> Events:
+        """The events up to a time."""
+        if self.first_time > until:
+            return self.events.between(0, 0)
+        return self.events if self.last_time <= until else self.split(until)[0]
+
+
+class EventStore:
+    """The events of a partition that wait."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self._runs: list[_Part] = []
+        self._newest: list[_Part] = []
+        self._newest_events = 0
+        # Since all that lay before a time was taken.
+        self.added_events = 0
+        self.added_bytes = 0
+
+    def __len__(self) -> int:
+        return sum(len(part.events) for part in self._parts())
+
+    def copy(self) -> "EventStore":
+        """The same events, waiting on their own."""
+        other = EventStore(self._columns)
+        other._runs, other._newest = list(self._runs), list(self._newest)
+        return other
+
+    def add(self, events: Events) -> None:
+        """Take in events, later ones than all that were added before."""
+        if not len(events):
+            return
+        if self._newest_events >= _RUN_EVENTS:
+            run = joined([part.events for part in self._newest], self._columns)
+            self._runs.append(_Part.of(run.in_order().numbered()))
+            self._newest, self._newest_events = [], 0
+        self._newest.append(_Part.of(events))
+        self._newest_events += len(events)
+        self.added_events += len(events)
+        self.added_bytes += events.nbytes
+
+    def take(self, until: int) -> Events:
+        """The events with times up to `until`, by (time, offset); they wait no more."""
+        taken: list[Events] = []
+        self._runs = _cut(self._runs, until, taken)
+        self._newest = _cut(self._newest, until, taken)
+        self._newest_events = sum(len(part.events) for part in self._newest)
+        self.added_events = self.added_bytes = 0
+        return joined(taken, self._columns).in_order()
+
+    def take_keys(self, until: int, wanted: Callable[[str], bool]) -> Events:
+        """As `take`, of the keys that are wanted; the events of the others wait on."""
+        events = self.take(until)
+        keys = events.keys.dictionary_encode()
+        chosen = np.array([wanted(key) for key in keys.dictionary.to_pylist()], bool)
+        rows = chosen[_codes(keys)]
+        rest = events.take(np.flatnonzero(~rows))
+        if len(rest):
+            self._runs.insert(0, _Part.of(rest))
+            self.added_events, self.added_bytes = len(rest), rest.nbytes
+        return events.take(np.flatnonzero(rows))
+
+    def of_key(self, key: str, until: int) -> Events:
+        """The events of a key with times up to `until`, by (time, offset); they go on waiting."""
+        found = []
+        for part in self._parts():
+            events = part.upto(until)
+            rows = _rows_of(events.keys, key)
+            if len(rows):
+                found.append(events.take(rows))
+        return joined(found, self._columns).in_order()
+
+    def keys(self, until: int) -> set[str]:
+        """The keys of events with times up to `until`."""
+        return {
+            key
+            for part in self._parts()
+            if part.first_time <= until
+            for key in part.upto(until).keys.unique().to_pylist()
+        }
+
+    def discard(self, offsets: Sequence[int]) -> None:
+        """Drop the events at these offsets."""
+        if not offsets:
+            return
+        self._runs = _without(self._runs, offsets)
+        self._newest = _without(self._newest, offsets)
+        self._newest_events = sum(len(part.events) for part in self._newest)
+
+    def last_time(self) -> int:
+        """The largest time that waits; NO_TIME if nothing does."""
+        return max((part.last_time for part in self._parts()), default=NO_TIME)
+
+    def first_offset(self) -> int | None:
+        """The least offset that waits."""
+        return min((part.first_offset for part in self._parts()), default=None)
+
+    def has_between(self, start: int, end: int) -> bool:
+        """Whether an event waits with start <= time < end."""
+        for part in self._parts():
+            if part.first_time < end and part.last_time >= start:
+                times = part.events.times
+                if ((times >= start) & (times < end)).any():
+                    return True
+        return False
+
+    def _parts(self) -> list[_Part]:
+        return [*self._runs, *self._newest]
+
+
+def _cut(parts: list[_Part], until: int, taken: list[Events]) -> list[_Part]:
+    """What is left of the parts; `taken` gets the events with times up to `until`."""
+    left = []
+    for part in parts:
+        if part.first_time > until:
+            left.append(part)
+        elif part.last_time <= until:
+            taken.append(part.events)
+        else:
+            early, rest = part.split(until)
+            taken.append(early)
+            left.append(rest)
+    return left
+
+
+def _without(parts: list[_Part], offsets: Sequence[int]) -> list[_Part]:
+    """The parts without the events at these offsets."""
+    left = []
+    for part in parts:
+        kept = ~np.isin(part.events.offsets, offsets)
+        if kept.all():
+            left.append(part)
+        elif kept.any():
+            left.append(_Part.of(part.events.take(np.flatnonzero(kept))))
+    return left
+
+
+def _codes(column: pa.Array) -> Int64s:
+    codes: Int64s = column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes
+
+
+def _rows_of(column: pa.Array, text: str) -> Int64s:
+    """Where the column has the text."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    code = column.dictionary.index(text).as_py()
+    return np.flatnonzero(_codes(column) == code) if code >= 0 else np.empty(0, np.int64)

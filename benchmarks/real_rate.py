@@ -1,0 +1,173 @@
+"""A partition's code at the real rate of a workload, in process: what it costs of a core, and what
+it writes to its changelog.
+
+    python -m benchmarks.real_rate [latencies|hot-keys|waiting] [--interval SECONDS]
+
+Batches of 50 events, as fetches bring them, and a flush each second, after history has filled the
+states. `waiting` tells what an event costs while few and while ten million others wait for the
+watermark. No broker takes part: what Kafka and Faust cost comes on top.
+"""
+
+import argparse
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from slidestat.declare.statistics import Count, Mean, Sum
+from slidestat.declare.topology import Topology
+from slidestat.engine.partition import Effects, PartitionProcessor
+from slidestat.engine.records import RecordBatch
+from slidestat.faust.checkpoint_turns import CHECKPOINT_INTERVAL_S, CheckpointTurns
+from slidestat.testing.memory_store import MemoryStore
+
+_START_MS = 1_700_000_000_000
+_HISTORY_BATCH, _LIVE_BATCH = 25_000, 50
+_WAITING_BATCH = 10_000
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Log-normal values of three decimals, of uniformly chosen keys, at a rate of event time."""
+
+    topology: Topology
+    keys: int
+    events_per_s: int
+    history_s: int
+    live_s: int
+
+
+WORKLOADS = {
+    # The latencies of a service.
+    "latencies": Workload(
+        Topology(
+            name="latencies", source="events", span="1h", every="10s", windows=("1m", "5m", "1h")
+        ),
+        keys=100,
+        events_per_s=1_000,
+        history_s=7_200,
+        live_s=120,
+    ),
+    # A Faust user's question: faust-streaming/faust 184.
+    "hot-keys": Workload(
+        Topology(
+            name="hot-keys",
+            source="events",
+            span="300s",
+            every="10s",
+            windows=("10s", "30s", "60s", "300s"),
+            statistics=(Count(), Sum(), Mean()),
+        ),
+        keys=50_000,
+        events_per_s=5_000,
+        history_s=600,
+        live_s=120,
+    ),
+}
+
+
+class _Run:
+    """A partition, and what it has done; records are made outside of the time that counts."""
+
+    def __init__(self, workload: Workload, interval_s: float) -> None:
+        self._workload = workload
+        self._random = np.random.default_rng(1)
+        self._turns = CheckpointTurns(interval_s, 0.0)
+        self.processor = PartitionProcessor(workload.topology, "events", 0, MemoryStore())
+        self.offset = 0
+        self.cpu_s = 0.0
+        self.changelog = self.output = 0
+        self.ticks_s: list[float] = []
+
+    def batches(self, count: int, size: int) -> Iterator[RecordBatch]:
+        end = self.offset + count
+        while self.offset < end:
+            yield self._batch(size)
+            self.offset += size
+
+    def _batch(self, size: int) -> RecordBatch:
+        offsets = np.arange(self.offset, self.offset + size)
+        times = (_START_MS + offsets * 1_000 // self._workload.events_per_s).tolist()
+        keys = self._random.integers(0, self._workload.keys, size).tolist()
+        values = self._random.lognormal(4.0, 1.0, size).tolist()
+        rows = zip(keys, times, values, strict=True)
+        records = [b'{"key":"k%d","time":%d,"value":%.3f}' % row for row in rows]
+        return RecordBatch("events", 0, offsets, [None] * size, records, times, self.offset)
+
+    def take(self, batch: RecordBatch) -> Effects:
+        started = time.process_time()
+        effects = self.processor.process(batch)
+        took = time.process_time() - started
+        self.cpu_s += took
+        if effects.emissions:
+            self.ticks_s.append(took)
+            self.output += sum(len(key) + len(value) for key, value, _ in effects.emissions)
+        return effects
+
+    def flush(self, now: float) -> None:
+        started = time.process_time()
+        snapshot = self.processor.snapshot(self._turns.due(now))
+        if snapshot is not None:
+            rows = snapshot.states.items()
+            self.changelog += sum(len(key) + len(state or b"") for key, state in rows)
+            self.changelog += len(snapshot.checkpoint)
+            self.processor.written()
+        self.cpu_s += time.process_time() - started
+
+
+def measure(name: str, workload: Workload, interval_s: float) -> str:
+    """Catching up on history, then held at the real rate."""
+    run, rate = _Run(workload, interval_s), workload.events_per_s
+    for batch in run.batches(workload.history_s * rate, _HISTORY_BATCH):
+        run.take(batch)
+        run.flush(run.offset / rate)
+    catching_up = run.offset / run.cpu_s
+    run.cpu_s, run.changelog, run.output, run.ticks_s = 0.0, 0, 0, []
+    for second in range(workload.live_s):
+        for batch in run.batches(rate, _LIVE_BATCH):
+            run.take(batch)
+        run.flush(workload.history_s + second)
+    events = workload.live_s * rate
+    return (
+        f"{name}: catching up {catching_up:,.0f} events/s; at {rate:,} events/s"
+        f" {100 * run.cpu_s / workload.live_s:.1f} % of a core,"
+        f" {run.changelog / events:.0f} bytes of changelog and {run.output / events:.0f} of output"
+        f" an event; a tick takes {1e3 * median(run.ticks_s):.0f} ms"
+    )
+
+
+def measure_waiting(waiting: int) -> float:
+    """Microseconds an event, while so many others wait for the watermark."""
+    lateness_s = 3_600
+    topology = Topology(
+        name="waiting",
+        source="events",
+        span="2h",
+        every="1m",
+        lateness=f"{lateness_s}s",
+        statistics=(Count(), Sum()),
+    )
+    run = _Run(Workload(topology, 1_000, max(1, waiting // lateness_s), 0, 0), 30.0)
+    for batch in run.batches(waiting + 10 * _WAITING_BATCH, _WAITING_BATCH):
+        run.take(batch)
+    run.cpu_s, events = 0.0, 50 * _WAITING_BATCH
+    for batch in run.batches(events, _WAITING_BATCH):
+        run.take(batch)
+    return 1e6 * run.cpu_s / events
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("names", nargs="*", default=[*WORKLOADS, "waiting"])
+    parser.add_argument("--interval", type=float, default=CHECKPOINT_INTERVAL_S)
+    asked = parser.parse_args()
+    for asked_name in asked.names:
+        if asked_name == "waiting":
+            for count in (100_000, 1_000_000, 10_000_000):
+                print(
+                    f"{count:,} events wait: {measure_waiting(count):.2f} us an event", flush=True
+                )
+        else:
+            print(measure(asked_name, WORKLOADS[asked_name], asked.interval), flush=True)
