@@ -8,7 +8,7 @@ import shutil
 
 from confluent_kafka import Producer
 
-from slidestat.engine.checkpoint import CHECKPOINT_KEY
+from slidestat.engine.checkpoints.checkpoint import CHECKPOINT_KEY
 from slidestat.faust.fencing import epoch_header, epoch_of
 from tests.broker.conftest import MakeStage
 from tests.broker.test_restarts import WITH_LATENESS, feed

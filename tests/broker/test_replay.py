@@ -9,7 +9,12 @@ import msgspec
 from confluent_kafka import Producer
 
 from slidestat.admin.state_reset import ChangelogWriter
-from slidestat.engine.checkpoint import BEING_RESET, CHECKPOINT_KEY, Checkpoint, encode_checkpoint
+from slidestat.engine.checkpoints.checkpoint import (
+    BEING_RESET,
+    CHECKPOINT_KEY,
+    Checkpoint,
+    encode_checkpoint,
+)
 from slidestat.schemas.emission import Emission, emission_key
 from tests.broker.conftest import MakeStage
 from tests.broker.workers import Stage, distinct, events, produce

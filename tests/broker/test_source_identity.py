@@ -7,7 +7,7 @@ import signal
 from confluent_kafka.admin import AdminClient
 
 from slidestat.admin.state_reset import ChangelogWriter
-from slidestat.engine.checkpoint import CHECKPOINT_KEY, Checkpoint, encode_checkpoint
+from slidestat.engine.checkpoints.checkpoint import CHECKPOINT_KEY, Checkpoint, encode_checkpoint
 from slidestat.kafka.topic_identity import topic_id
 from tests.broker.conftest import MakeStage
 from tests.broker.test_replay import ended_well

@@ -26,7 +26,7 @@ from msgspec.structs import astuple
 
 from slidestat.declare.forms.files import load_topology
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoint import Checkpoint, Counters, decode_checkpoint
+from slidestat.engine.checkpoints.checkpoint import Checkpoint, Counters, decode_checkpoint
 from slidestat.engine.keys.key_state import decode_key_state
 from slidestat.engine.partition import Effects, PartitionProcessor
 from slidestat.engine.records import RecordBatch

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from slidestat.admin.topics import create_topic
 from slidestat.admin.worker_topics import prepare_topics
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoint import CHECKPOINT_KEY, Checkpoint, encode_checkpoint
+from slidestat.engine.checkpoints.checkpoint import CHECKPOINT_KEY, Checkpoint, encode_checkpoint
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import require_broker
 from tests.client.test_client_topics import config_of

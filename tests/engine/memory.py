@@ -14,8 +14,8 @@ import numpy as np
 
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
-from slidestat.engine import event_time
-from slidestat.engine.checkpoint import Checkpoint, decode_checkpoint
+from slidestat.engine.checkpoints.checkpoint import Checkpoint, decode_checkpoint
+from slidestat.engine.clock import event_time
 from slidestat.engine.keys.key_state import decode_key_state
 from slidestat.engine.keys.unwritten import SLOTS
 from slidestat.engine.partition import Effects, PartitionProcessor, Snapshot

@@ -11,7 +11,12 @@ import numpy as np
 import pytest
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoint import Checkpoint, Counters, decode_checkpoint, encode_checkpoint
+from slidestat.engine.checkpoints.checkpoint import (
+    Checkpoint,
+    Counters,
+    decode_checkpoint,
+    encode_checkpoint,
+)
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.faust.pipeline import Pipeline, flush_all

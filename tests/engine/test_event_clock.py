@@ -12,8 +12,8 @@ from hypothesis import given, strategies as st
 
 from slidestat.declare.statistics import Count
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoint import NO_TIME, Checkpoint, decode_checkpoint
-from slidestat.engine.event_clock import LEAST_STEP, EventClock
+from slidestat.engine.checkpoints.checkpoint import NO_TIME, Checkpoint, decode_checkpoint
+from slidestat.engine.clock.event_clock import LEAST_STEP, EventClock
 from slidestat.engine.partition import Letter, PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.schemas.dead_letter import Reason

@@ -8,10 +8,10 @@ import pytest
 
 from slidestat.declare.columns import Column, Columns, Limits
 from slidestat.engine import event_store
-from slidestat.engine.checkpoint import Checkpoint
+from slidestat.engine.checkpoints.checkpoint import Checkpoint
+from slidestat.engine.checkpoints.ledger import COUNTED, Ledger
 from slidestat.engine.event_store import EventStore
 from slidestat.engine.events import Events, texts
-from slidestat.engine.ledger import COUNTED, Ledger
 
 COLUMNS = Columns((Column(("value",), Limits()),), (Column(("page",), None),))
 

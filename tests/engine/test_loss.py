@@ -9,7 +9,7 @@ import pytest
 
 from slidestat.declare.statistics import Count, LandmarkCount, TopItems
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoint import decode_checkpoint
+from slidestat.engine.checkpoints.checkpoint import decode_checkpoint
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.live.live_query import LiveQuery

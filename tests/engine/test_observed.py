@@ -2,7 +2,7 @@
 
 from hypothesis import given
 
-from slidestat.engine.event_clock import RECORDS
+from slidestat.engine.clock.event_clock import RECORDS
 from slidestat.engine.keys.unwritten import SLOTS
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.view import PartitionView

@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import given, strategies as st
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoint import NO_TIME, Counters
+from slidestat.engine.checkpoints.checkpoint import NO_TIME, Counters
 from slidestat.schemas.dead_letter import Reason
 from tests.engine.cases import Case, cases, laws, topology
 from tests.engine.checks import check_emissions, emissions_of, offsets_of

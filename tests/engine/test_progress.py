@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from slidestat.engine.checkpoint import Counters
+from slidestat.engine.checkpoints.checkpoint import Counters
 from slidestat.faust import progress
 from slidestat.faust.progress import Progress
 from slidestat.log import LogForm, telling

@@ -10,7 +10,7 @@ from slidestat import TopologyDriver
 from slidestat.declare.statistics import Count, LandmarkSum, Maximum, Mean, Statistic, Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine import quota
-from slidestat.engine.checkpoint import Counters
+from slidestat.engine.checkpoints.checkpoint import Counters
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.schemas.dead_letter import Reason
 from tests.engine.cases import laws, topology

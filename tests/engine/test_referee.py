@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import Count
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoint import Counters
+from slidestat.engine.checkpoints.checkpoint import Counters
 from slidestat.engine.publishing import SynopsisRecord
 from slidestat.errors import SlidestatError
 from slidestat.schemas.emission import AbsentParty, Emission

@@ -3,9 +3,14 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from slidestat.engine.checkpoint import Checkpoint, Counters, decode_checkpoint, encode_checkpoint
+from slidestat.engine.checkpoints.checkpoint import (
+    Checkpoint,
+    Counters,
+    decode_checkpoint,
+    encode_checkpoint,
+)
+from slidestat.engine.checkpoints.loss import Loss
 from slidestat.engine.keys.key_state import KeyState, decode_key_state, encode_key_state, read_clock
-from slidestat.engine.loss import Loss
 from slidestat.errors import SlidestatError
 from tests.engine.cases import laws
 

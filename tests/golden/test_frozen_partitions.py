@@ -10,10 +10,15 @@ from slidestat import TopologyDriver
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import Count, Mean, Sum
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoint import Checkpoint, Counters, decode_checkpoint, encode_checkpoint
+from slidestat.engine.checkpoints.checkpoint import (
+    Checkpoint,
+    Counters,
+    decode_checkpoint,
+    encode_checkpoint,
+)
+from slidestat.engine.checkpoints.loss import Loss
 from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.keys.key_state import KeyState, decode_key_state, encode_key_state
-from slidestat.engine.loss import Loss
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError

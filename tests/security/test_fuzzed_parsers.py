@@ -11,7 +11,12 @@ from slidestat.declare.forms.files import load_topology
 from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.statistics import Count, Distinct, Quantiles, Sum
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoint import Checkpoint, Counters, decode_checkpoint, encode_checkpoint
+from slidestat.engine.checkpoints.checkpoint import (
+    Checkpoint,
+    Counters,
+    decode_checkpoint,
+    encode_checkpoint,
+)
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.emissions.emission_codec import NotAnEmissionError
 from slidestat.engine.emissions.output_codec import AnyFormat

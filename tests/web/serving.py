@@ -14,7 +14,7 @@ from yarl import URL
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import Count, Quantiles
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoint import NO_TIME
+from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.live.live_topology import LiveTopology, View

@@ -9,7 +9,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
 
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoint import CHECKPOINT_KEY, stored_meaning
+from slidestat.engine.checkpoints.checkpoint import CHECKPOINT_KEY, stored_meaning
 from slidestat.errors import SlidestatError
 from slidestat.kafka.groups import count_workers
 from slidestat.kafka.reading import reading

@@ -16,7 +16,12 @@ from confluent_kafka import (
 )
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoint import BEING_RESET, CHECKPOINT_KEY, Checkpoint, encode_checkpoint
+from slidestat.engine.checkpoints.checkpoint import (
+    BEING_RESET,
+    CHECKPOINT_KEY,
+    Checkpoint,
+    encode_checkpoint,
+)
 from slidestat.errors import SlidestatError
 from slidestat.faust.fencing import NO_EPOCH, epoch_header, epoch_of
 from slidestat.kafka.clients import client_config

@@ -11,7 +11,7 @@ from slidestat.admin.other_groups import last_checkpoints
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.doctor.finding import Finding, Verdict
-from slidestat.engine.checkpoint import Checkpoint, decode_checkpoint
+from slidestat.engine.checkpoints.checkpoint import Checkpoint, decode_checkpoint
 from slidestat.errors import SlidestatError
 from slidestat.faust.source.lost_records import LostRange, refusal
 from slidestat.faust.source.topic_watch import require_same_source

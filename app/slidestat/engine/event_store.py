@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slidestat.declare.columns import Columns
-from slidestat.engine.checkpoint import NO_TIME
+from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.events import Events, joined
 
 Int64s = npt.NDArray[np.int64]

@@ -37,8 +37,7 @@ from msgspec.structs import replace
 
 from slidestat.declare.runners import Answered, ItemColumn, Runner, Work
 from slidestat.declare.topology import Topology
-from slidestat.engine import event_time
-from slidestat.engine.checkpoint import (
+from slidestat.engine.checkpoints.checkpoint import (
     NO_TIME,
     Checkpoint,
     Recent,
@@ -48,10 +47,13 @@ from slidestat.engine.checkpoint import (
     encode_checkpoint,
     of_topic,
 )
+from slidestat.engine.checkpoints.ledger import COUNTED, DEAD, LATE, Ledger
+from slidestat.engine.checkpoints.loss import Loss, joined
+from slidestat.engine.clock import event_time
+from slidestat.engine.clock.event_clock import EventClock, Refused
 from slidestat.engine.decoding.decoder import EventColumns, EventDecoder, Refusal, refuse_future
 from slidestat.engine.emissions.emission import EmissionEncoder, OutputRecord
 from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
-from slidestat.engine.event_clock import EventClock, Refused
 from slidestat.engine.event_store import EventStore
 from slidestat.engine.events import Events, texts
 from slidestat.engine.keys.key_cache import KeyCache, PartitionStore
@@ -60,8 +62,6 @@ from slidestat.engine.keys.key_sample import KeySample
 from slidestat.engine.keys.key_state import KeyState, encode_key_state, read_clock
 from slidestat.engine.keys.key_timers import DueSlice, KeyTimers, Place, due_slices
 from slidestat.engine.keys.unwritten import SLOTS, slot_of
-from slidestat.engine.ledger import COUNTED, DEAD, LATE, Ledger
-from slidestat.engine.loss import Loss, joined
 from slidestat.engine.partition_work import PartitionWork
 from slidestat.engine.publishing import Clock, Publication, Publisher, TickPublisher
 from slidestat.engine.quota import Quota

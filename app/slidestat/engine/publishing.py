@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.event_time import tick_after
+from slidestat.engine.clock.event_time import tick_after
 from slidestat.engine.events import Events, texts
 from slidestat.engine.keys.key_cache import KeyCache
 from slidestat.engine.keys.key_state import KeyState, decode_key_state

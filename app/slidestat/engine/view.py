@@ -6,9 +6,9 @@ from heapq import merge
 from itertools import islice
 from typing import Protocol
 
+from slidestat.engine.checkpoints.loss import Loss
 from slidestat.engine.keys.key_cache import KeyCache
 from slidestat.engine.keys.key_state import KeyState, decode_key_state
-from slidestat.engine.loss import Loss
 
 
 class Unabsorbed(Protocol):

@@ -18,7 +18,7 @@ from msgspec.structs import astuple
 from slidestat.declare.forms.fingerprint import fingerprint_of
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoint import (
+from slidestat.engine.checkpoints.checkpoint import (
     NO_TIME,
     Checkpoint,
     Counters,

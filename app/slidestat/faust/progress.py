@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import asdict
 
-from slidestat.engine.checkpoint import NO_TIME, Counters
+from slidestat.engine.checkpoints.checkpoint import NO_TIME, Counters
 from slidestat.log import tell
 from slidestat.schemas.event import EARLIEST_TIME_MS
 

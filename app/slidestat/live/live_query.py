@@ -19,7 +19,7 @@ from slidestat.declare.statistics import Statistic
 from slidestat.declare.statistics.quantiles import QuantileStatistic
 from slidestat.declare.statistics.where import asked_where
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoint import decode_checkpoint
+from slidestat.engine.checkpoints.checkpoint import decode_checkpoint
 from slidestat.engine.emissions.emission import FigureTable
 from slidestat.engine.keys.key_cache import KeyCache, PartitionStore
 from slidestat.engine.view import PartitionView

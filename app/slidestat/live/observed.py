@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from slidestat.engine.checkpoint import Counters
+from slidestat.engine.checkpoints.checkpoint import Counters
 from slidestat.engine.partition import Letter
 from slidestat.engine.partition_work import PartitionWork
 from slidestat.engine.records import RecordBatch

@@ -28,7 +28,7 @@ import msgspec
 import numpy as np
 
 from slidestat.declare.referee import Referee
-from slidestat.engine.checkpoint import (
+from slidestat.engine.checkpoints.checkpoint import (
     NO_TIME,
     Checkpoint,
     claims,
@@ -36,10 +36,10 @@ from slidestat.engine.checkpoint import (
     encode_checkpoint,
     of_topic,
 )
+from slidestat.engine.checkpoints.ledger import COUNTED, DEAD, Ledger
 from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
 from slidestat.engine.keys.key_cache import PartitionStore
-from slidestat.engine.ledger import COUNTED, DEAD, Ledger
 from slidestat.engine.partition import Effects, Letter, Snapshot
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError

@@ -13,7 +13,7 @@ from slidestat.declare.columns import Column
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.lengths import window_length
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoint import NO_TIME
+from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.emissions.output_codec import emission_codec

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from slidestat.declare.runners import Answered, Runner
 from slidestat.declare.statistics.base import ListStatistic, Promise, Series, Statistic
 from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoints.loss import Loss
 from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
 from slidestat.engine.emissions.emission_text import EmissionText
-from slidestat.engine.loss import Loss
 from slidestat.schemas.emission import Emission, Figure, LostRecords, emission_key
 
 Float64s = npt.NDArray[np.float64]

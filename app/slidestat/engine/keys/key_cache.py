@@ -5,7 +5,7 @@ from heapq import merge
 from itertools import groupby, islice
 from typing import Protocol
 
-from slidestat.engine.checkpoint import NO_TIME
+from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.keys.first_keys import first_keys
 from slidestat.engine.keys.key_sample import KeySample
 from slidestat.engine.keys.key_state import KeyState, decode_key_state

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.engine.checkpoint import NO_TIME
+from slidestat.engine.checkpoints.checkpoint import NO_TIME
 
 Int64s = npt.NDArray[np.int64]
 

@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame, Observation, SparkSession, functions as f
 
 from slidestat.declare.forms.fingerprint import fingerprint_of
 from slidestat.declare.topology import Topology
+from slidestat.engine.clock.event_time import closing_tick
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.emissions.emission import OutputRecord
-from slidestat.engine.event_time import closing_tick
 from slidestat.engine.garbage_collector import calm_garbage_collector
 from slidestat.engine.keys.key_state import decode_key_state
 from slidestat.engine.keys.shared_keys import shared_key

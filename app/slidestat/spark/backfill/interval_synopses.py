@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.event_time import tick_after
+from slidestat.engine.clock.event_time import tick_after
 from slidestat.engine.events import Events
 from slidestat.engine.keys.key_cache import KeyCache, PartitionStore
 from slidestat.engine.publishing import Clock, Publication, published_statistics

@@ -15,7 +15,7 @@ from operator import sub
 import msgspec
 from msgspec.structs import astuple, replace
 
-from slidestat.engine.loss import Loss
+from slidestat.engine.checkpoints.loss import Loss
 from slidestat.errors import SlidestatError
 
 # Version 1 has the largest event time, and the counters without `lost`.

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from slidestat.engine.checkpoint import Checkpoint, Counters
-from slidestat.engine.loss import Loss
+from slidestat.engine.checkpoints.checkpoint import Checkpoint, Counters
+from slidestat.engine.checkpoints.loss import Loss
 
 COUNTED, DEAD, LATE = 0, 1, 2
 # Not a record, but the place of those that are gone.

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.engine.checkpoint import NO_TIME, Checkpoint, Recent
+from slidestat.engine.checkpoints.checkpoint import NO_TIME, Checkpoint, Recent
 from slidestat.synopses.core.compile import kernel
 
 Int64s = npt.NDArray[np.int64]

@@ -1,0 +1,1 @@
+"""What a partition must remember: positions, counters, what was lost."""

@@ -1,0 +1,1 @@
+"""Event time: watermarks, ticks, and a clock that no single event moves."""
