@@ -71,6 +71,14 @@ def read(record: bytes | None, topology: Topology) -> Event | None:
     return Event(key, time, decimal(value)) if good_key and good_time and value >= 0 else None
 
 
+def _event(record: Record, topology: Topology) -> Event | None:
+    """The event of a record, None also for one that its own timestamp says is of the future."""
+    event = read(record.value, topology)
+    if event is None or topology.is_sequence or record.timestamp <= 0:
+        return event
+    return None if event.time - record.timestamp > topology.ahead_ms else event
+
+
 class Clock:
     """How far event time has come, by the words of the document: after each record, from all the
     records before it.
@@ -123,7 +131,7 @@ class Model:
         self, topology: Topology, records: Sequence[Record], refused: Collection[int] = ()
     ) -> None:
         self.records = records
-        self.events = [read(record.value, topology) for record in records]
+        self.events = [_event(record, topology) for record in records]
         self.fates: list[Fate] = []
         self.late_by: dict[int, int] = {}
         self.watermarks: list[float] = []

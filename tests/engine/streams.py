@@ -100,6 +100,7 @@ def records(
         if random.random() < bad:
             body = random.choice(BAD)
         key = random.choice([None, b"", b"a key"])
-        found.append(Record(offset, key, body, START_MS + random.randrange(10_000)))
+        stamp = START_MS + random.choice([0, time]) + random.randrange(10_000)
+        found.append(Record(offset, key, body, stamp))
         offset += random.choice([1, 1, 2, 9]) if holes else 1
     return found

@@ -31,6 +31,9 @@ LARGEST = float(2**44 // 1000)
 VALUES = (LARGEST, LARGEST / 2, LARGEST / 65_536, LARGEST / 65_600, 1.25, 0.0)
 QUOTA_OF_LAWS = 3 * quota.STEPS
 
+# An event that is refused as a suspect is charged while it waits: batches may show in that.
+WITH_SUSPECTS = {"a clock ahead", "clocks far ahead", "nights", "every few minutes", "sparse"}
+
 SUMMED: dict[str, Topology] = {
     "no lateness": topology(),
     "a little lateness": topology(lateness="150ms"),
@@ -51,7 +54,7 @@ def small_quota(monkeypatch: pytest.MonkeyPatch) -> None:
 def streams(draw: st.DrawFn) -> tuple[Topology, list[Record], Random]:
     """Topologies and records of a few keys, with many large values."""
     declared = SUMMED[draw(st.sampled_from(sorted(SUMMED)))]
-    times = TIMES[draw(st.sampled_from(sorted(TIMES)))]
+    times = TIMES[draw(st.sampled_from(sorted(set(TIMES) - WITH_SUSPECTS)))]
     random = Random(draw(st.integers(0, 2**32)))
     size = draw(st.integers(1, 200))
     records = [

@@ -234,9 +234,8 @@ def record(number: object) -> bytes:
 @pytest.mark.parametrize("timestamp", [-1, 0, 1, 5_000, 1_764_072_000_000])
 def test_kafka_timestamps_say_nothing_of_numbers(timestamp: int) -> None:
     """A number far beyond the record's timestamp is no event from the future."""
-    effects = processed(
-        record(0), record(10**11), topology=declared(every="1 events"), timestamp=timestamp
-    )
+    values = [record(0)] * 2 + [record(10**11)] * 3
+    effects = processed(*values, topology=declared(every="1 events"), timestamp=timestamp)
     assert not effects.dead_letters
     assert len(effects.emissions) >= 1
 
@@ -272,7 +271,7 @@ def test_the_largest_number_is_counted() -> None:
 def test_a_late_number_says_by_how_many() -> None:
     """In events, not in milliseconds."""
     driver = TopologyDriver(declared(lateness="10 events"))
-    driver.send({"key": "k", "number": 100, "value": 1}, {"key": "k", "number": 83, "value": 1})
+    driver.send(*({"key": "k", "number": number, "value": 1} for number in (100, 100, 83)))
     (letter,) = driver.late
     assert letter.detail == "7 events behind the watermark"
 

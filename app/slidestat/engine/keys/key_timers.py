@@ -104,6 +104,9 @@ def due_slices(
         if waiting:
             yield slice_
             slice_ = DueSlice([], [], (0, ""))
+            # What was armed meanwhile for the tick in hand.
+            open_keys += opened.pop(tick)
+            closing_keys += closing.pop(tick)
         yield from _parts(tick, set(open_keys), set(closing_keys), size)
 
 
