@@ -28,13 +28,13 @@ Out, on flights_parties-synopses, when one of the partition's flights has left a
     key        ["flights_parties","distinct_destination","flights","flights/3"]
     timestamp  978328800000
     headers    meaning        distinct, epsilon 0.05, delta 0.01, seed 2001, of destination
-               source_offset  1
+               source_offset  4
     value      the synopsis, as slidestat.synopses.distinct.DistinctWave.from_bytes reads it
 
 and after those of all statistics:
 
     key        ["flights_parties","flights/3"]
-    value      {"tick_ms":978328800000,"parties":4,"source_offset":1}
+    value      {"tick_ms":978328800000,"parties":4,"source_offset":4}
 """
 
 from slidestat import Count, Deviation, Distinct, Maximum, Mean, Quantiles, Topology

@@ -109,11 +109,14 @@ class Clock:
         self._steps.append(step)
         self.time = max(self.time, self.front)
         if self.front > float("-inf"):
-            most = min(self.time, self.front + self._lateness)
-            if time <= most + self._jump():
+            reached, small = self.time, max(1_000, self._lateness // 8)
+
+            def limit(step: float) -> float:
+                return min(reached, self.front + self._lateness + step) + step
+
+            if time <= limit(self._jump()):
                 self.time = max(self.time, time)
-            small = max(1_000, self._lateness // 8)
-            self.time = max([self.time, *(t for t in last if t <= most + small)])
+            self.time = max([self.time, *(t for t in last if t <= limit(small))])
         return refused
 
     def _jump(self) -> float:

@@ -78,6 +78,7 @@ def test_few_are_counted_exactly(seed: int, size: int, length: int) -> None:
     random = Random(seed)
     events = random_events(random, size)
     view = of_events(events).view()
+    events = [event for event in events if event[0] <= view.watermark]
     for text in (*TEXTS, "never"):
         answer = LiveQuery(VISITORS, [f"{length}ms"], where=f"country={text}").answer(view, "k")
         assert answer is not None

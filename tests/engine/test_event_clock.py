@@ -309,7 +309,7 @@ def test_the_clock_is_that_of_the_document(name: str, lateness: int, size: int, 
 @given(st.sampled_from(sorted(STREAMS)), st.integers(0, 2**32))
 def test_eight_of_sixteen_move_nothing(name: str, seed: int) -> None:
     """Whatever eight of any 16 records in a row say: beyond what the others come to in order, the
-    clock goes by a step at most.
+    clock goes by two steps at most.
     """
     random = Random(seed)
     good = START_MS + np.arange(400) * 3
@@ -319,7 +319,7 @@ def test_eight_of_sixteen_move_nothing(name: str, seed: int) -> None:
     wrong = [i for i in range(16, 400) if i % 16 in places]
     times[wrong] += [abs(random.choice(STREAMS[name]) or 0) * 7 for _ in wrong]
     clocks = EventClock(Checkpoint(0), 0).read(np.arange(400), times).clocks
-    assert (clocks[1:] <= good[1:] + LEAST_STEP).all()
+    assert (clocks[1:] <= good[1:] + 2 * LEAST_STEP).all()
 
 
 def test_a_checkpoint_of_version_1_goes_on() -> None:

@@ -65,7 +65,10 @@ def courses(draw: st.DrawFn) -> tuple[int, list[Step]]:
     random = Random(draw(st.integers(0, 2**32)))
     parties, busy = draw(st.integers(1, 5)), draw(st.integers(1, 4))
     # A party's first event says nothing until there is a second.
-    now, steps = 0, [Step(party, 0, 1.0) for party in range(min(parties, busy)) for _ in range(2)]
+    now, steps = (
+        0,
+        [Step(party, -100, 1.0) for party in range(min(parties, busy)) for _ in range(2)],
+    )
     clocks = [0] * parties
     for _ in range(draw(st.integers(1, 60))):
         if random.random() < 0.2:

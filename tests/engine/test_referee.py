@@ -210,7 +210,7 @@ def test_a_party_that_never_comes_is_given_up() -> None:
     """Once the others are `correctable` ahead of an answer without it, that is final, and what was
     kept for its sake is gone.
     """
-    times = [[*range(0, 5_000, 50)], [*range(0, 5_000, 70)], [0]]
+    times = [[*range(0, 5_000, 50)], [*range(0, 5_000, 70)], [0, 0]]
     referee, (one, two, three) = one_party_each(times, patience="300ms", correctable="2s")
     others = sorted([*one, *two], key=lambda record: record.timestamp)
     found, partition = answer(referee, [*three, *others])

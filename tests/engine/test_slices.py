@@ -92,7 +92,7 @@ def batch(start: int, *events: tuple[str, int]) -> RecordBatch:
 
 
 EVERYONE = batch(0, *((f"key-{i}", 0) for i in range(KEYS)))
-LATER = batch(KEYS, ("key-4", 2))
+LATER = batch(KEYS, *[("key-4", 2)] * 9)
 
 
 def test_a_tick_of_many_keys_is_emitted_in_slices() -> None:
@@ -196,7 +196,7 @@ def test_keys_that_were_silent_before_a_restart_are_deleted_without_new_events()
     """
     table = Table()
     processor = SmallMemoryProcessor(TOPOLOGY, "events", 0, table.store)
-    for some in (EVERYONE, batch(KEYS, ("busy", 100))):
+    for some in (EVERYONE, batch(KEYS, *[("busy", 100)] * 9)):
         processor.process(some)
     snapshot = processor.snapshot()
     assert snapshot is not None

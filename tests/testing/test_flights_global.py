@@ -118,8 +118,8 @@ def test_the_parties_are_told_as_they_are() -> None:
     text = document("flights_parties")
     event, _ = json.JSONDecoder().raw_decode(text, text.index("{", text.index("\nIn:")))
     driver = TopologyDriver(PARTIES, partitions=4)
-    driver.send(event, partition=3)
-    driver.send(event | {"time": 978_328_800_000}, partition=3)
+    driver.send(event, event, partition=3)
+    driver.send(*[event | {"time": 978_328_800_000}] * 3, partition=3)
     *synopses, clock = driver.published[1:]
     for part in (clock.key, clock.value):
         assert part.decode() in text

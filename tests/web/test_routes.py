@@ -137,7 +137,7 @@ async def test_the_history_of_a_key() -> None:
     async with serving({0: ["a"]}, {1: ["b"]}) as [one, other]:
         held = other.live.held
         assert isinstance(held, Held)
-        later = [Record(i, None, encode("b", START_MS + i * 60_000, 1), 0) for i in (1, 2, 3)]
+        later = [Record(i, None, encode("b", START_MS + i * 60_000, 1), 0) for i in (2, 3, 4)]
         held.take(1, later)
         for worker in (one, other):
             body = (await get(worker.url, f"{KEYS}/b/history")).json

@@ -239,11 +239,16 @@ class PartitionProcessor:
         return self._cache.sample
 
     @property
+    def undecided(self) -> int:
+        """How many records wait that may yet be refused."""
+        return len(self._suspects)
+
+    @property
     def reached(self) -> Checkpoint:
         """Where reading has come, for those who watch: records that wait for the watermark count,
         those of which it is not decided what they are do not.
         """
-        reached, undecided = self._ledger.reached, len(self._suspects)
+        reached, undecided = self._ledger.reached, self.undecided
         if reached.next_offset < self._emitted.next_offset:
             return self._emitted  # What was read before a restart is being read again.
         counters = reached.counters

@@ -6,8 +6,8 @@ by one event of a wrong clock, and all that follow would be late until the other
 - the *front* is the largest time that most of any 16 consecutive records have reached (of the first
   records: more than half of them, two at least). Eight wrong times among 16 records do not move it;
 - a record moves the clock at once if it jumps no further than a *step* beyond the clock, and lies
-  no further than the lateness and a step beyond the front: in a stream without jumps the clock is
-  the largest time, record by record;
+  no further than the lateness and two steps beyond the front, which is some records behind: in a
+  stream without jumps the clock is the largest time, record by record;
 - one that jumps further is a *suspect*: it waits, and the front follows once most have come as far.
   Where they have not among the next 15, and it lies further ahead than lateness and step explain,
   it is refused.
@@ -16,8 +16,8 @@ A step is a second or an eighth of the lateness, whichever is longer; or eight t
 longest step that the front has made in 16 records, where records are far apart. (The longest may be
 a night without events. There is no second one to take before 16 records have come.)
 
-So the watermark never lies more than a step beyond a time that most of 16 records had reached. All
-is a function of the records' order alone; unreadable records, whose time is not known, take no
+So the watermark never lies more than two steps beyond a time that most of 16 records had reached.
+All is a function of the records' order alone; unreadable records, whose time is not known, take no
 part in it.
 """
 
@@ -217,9 +217,9 @@ def _advance(
 
         clock = max(clock, front)
         if front != NO_TIME and ranked[count - 1] > clock:
-            most = min(clock, front + lateness)
-            near = most + least_step
-            if time > near and time <= most + _step(steps, count, least_step):
+            near = min(clock, front + lateness + least_step) + least_step
+            step = least_step if time <= near else _step(steps, count, least_step)
+            if near < time <= min(clock, front + lateness + step) + step:
                 clock = max(clock, time)
             else:
                 place = count - 1
