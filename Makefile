@@ -72,14 +72,14 @@ format: setup ## mend the formatting, and what lint can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Tests of synopses and of partitions share nothing, so they share the cores; the others share a broker.
+# Two processes share the cores; each has a broker of its own, and a file's tests run in one of them.
 PURE := tests/laws tests/golden tests/engine tests/declare tests/audit tests/testing
 
 test: setup check ## everything: lint, types and all tests, on a real broker
 	@# The kernels that collecting needs are compiled once here, not in each of the two processes.
 	$(BIN)/python -m pytest --collect-only --quiet $(PURE) > /dev/null
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(PURE)
-	$(BIN)/python -m pytest $(addprefix --ignore ,$(PURE))
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(addprefix --ignore ,$(PURE))
 
 test-quick: setup ## the tests that need no broker
 	$(BIN)/python -m pytest --ignore tests/broker --ignore tests/client --ignore tests/docs \

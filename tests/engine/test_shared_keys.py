@@ -139,25 +139,27 @@ def test_a_driver_stops_as_a_worker_does() -> None:
     the whole.
     """
     driver = TopologyDriver(TOPOLOGY, partitions=2)
-    driver.send({"key": "a", "time": NOON}, partition=0)
+    driver.send(*[{"key": "a", "time": NOON}] * 2, partition=0)
     driver.commit()
     with pytest.raises(
         SlidestatError, match=r"The key 'a' \(key\) is in partitions 0 and 1 of 's'"
     ):
-        driver.send(*({"key": "a", "time": NOON + t} for t in (0, 60_000)), partition=1)
+        driver.send(*({"key": "a", "time": NOON + t} for t in (0, *[60_000] * 9)), partition=1)
     assert driver.emissions == []
     published = replace(TOPOLOGY, publish=("a",))
     driver = TopologyDriver(published, partitions=2)
     for partition in range(2):
-        driver.send({"key": "a", "time": NOON}, partition=partition)
+        driver.send(*[{"key": "a", "time": NOON}] * 2, partition=partition)
     driver.send({"key": "b", "time": NOON}, partition=0)
     driver.commit()
     driver.restart()
     with pytest.raises(SlidestatError, match="The key 'b'"):
-        driver.send({"key": "b", "time": NOON}, partition=1)
+        driver.send(*({"key": "b", "time": NOON + t} for t in (0, *[60_000] * 9)), partition=1)
     whole = TopologyDriver(replace(TOPOLOGY, publish="partition"), partitions=2)
     for partition in range(2):
-        whole.send({"key": "a", "time": NOON}, partition=partition)
+        whole.send(
+            *({"key": "a", "time": NOON + t} for t in (0, *[60_000] * 9)), partition=partition
+        )
 
 
 def test_a_driver_moves_the_clock_of_all_partitions() -> None:

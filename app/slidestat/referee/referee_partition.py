@@ -240,6 +240,9 @@ class RefereeProcessor:
             raise SlidestatError(
                 "A stored synopsis of a party is damaged.", "Delete the worker's data folder."
             ) from error
+        # A flush that broke off may have written the clocks, and not that what they settle goes.
+        for stream in list(self._streams):
+            self._forget(stream)
 
     def _of(self, stream: str) -> PartySynopses:
         found = self._streams.get(stream)
