@@ -62,7 +62,7 @@ def test_bad_records_become_dead_letters(make_stage: MakeStage) -> None:
     for i, (value, _) in enumerate(BAD.values()):
         mixed += [*good[i * 20 : i * 20 + 20], (f"bad-{i}".encode() if i % 2 else None, value)]
     mixed += good[len(BAD) * 20 :]
-    mixed.append((b"large", event(time=TIME + 30_000, note="n" * MEGABYTE)))
+    mixed.append((b"large", event(time=TIME + 20_500, note="n" * MEGABYTE)))
     produce(stage.bootstrap, source, mixed, partition=0)
     # A partition with nothing but bad records is read through as well.
     produce(stage.bootstrap, source, [(b"bad", value) for value, _ in BAD.values()], partition=1)
@@ -101,13 +101,14 @@ def test_records_larger_than_a_letter_are_kept_in_part(make_stage: MakeStage) ->
     source = stage.topology.source
     blank, whole = b" " * (9 * MEGABYTE), b"x" * (7 * MEGABYTE)
     records = [
+        (b"k", event(time=TIME + 60_000)),
         (b"k", event(time=TIME + 60_000) + blank),
         (b"k", blank),
         (b"k" * (9 * MEGABYTE), b"not JSON"),
         (None, event() + blank),
         (b"k", whole),
         # Past the watermark of all before it.
-        (b"k", event(time=TIME + 90_000)),
+        *[(b"k", event(time=TIME + 90_000))] * 9,
     ]
     large = {"compression.type": "zstd", "message.max.bytes": 16 * MEGABYTE, "batch.size": 1}
     produce(stage.bootstrap, source, records, partition=0, **large)
@@ -125,7 +126,7 @@ def test_records_larger_than_a_letter_are_kept_in_part(make_stage: MakeStage) ->
     assert "original_value_bytes" not in good.headers
     for letter, offset, reason in zip(
         (bad, key, late, good),
-        (1, 2, 3, 4),
+        (2, 3, 4, 5),
         (Reason.NOT_JSON, Reason.NOT_JSON, Reason.LATE, Reason.NOT_JSON),
         strict=True,
     ):
@@ -147,10 +148,10 @@ def test_negative_values_are_good_where_nothing_is_summed(make_stage: MakeStage)
 def test_late_records_go_to_the_late_topic(make_stage: MakeStage) -> None:
     """A record behind the watermark lands on the late topic with its bytes and how late it was."""
     stage = make_stage(partitions=1, body=BODY + '    lateness="2s",\n')
-    times = [TIME, TIME + 60_000, TIME + 58_000, TIME + 57_999, TIME, TIME + 61_000]
+    times = [TIME + 60_000, TIME + 60_000, TIME + 58_000, TIME + 57_999, TIME, TIME + 61_000]
     produce(stage.bootstrap, stage.topology.source, [(b"k", event(time=t)) for t in times])
     # Past the watermark of all before it, so that nothing above still waits.
-    produce(stage.bootstrap, stage.topology.source, [(b"k", event(time=TIME + 90_000))])
+    produce(stage.bootstrap, stage.topology.source, [(b"k", event(time=TIME + 90_000))] * 9)
     stage.drain()
     late = stage.late()[0]
     assert [letter.value for letter in late] == [event(time=TIME + 57_999), event(time=TIME)]

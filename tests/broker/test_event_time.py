@@ -34,7 +34,7 @@ def test_silent_keys_leave_the_changelog(make_stage: MakeStage) -> None:
     with stage.worker().await_ready() as worker:
         stage.await_settled([worker])
         for i in range(3):
-            later = [event("busy", START_MS + HOUR_MS + i * 60_000)]
+            later = [event("busy", START_MS + HOUR_MS + i * 60_000)] * 9
             produce(stage.bootstrap, stage.topology.source, later)
             stage.await_settled([worker])
 
@@ -69,7 +69,7 @@ def test_an_idle_partition_emits_provisionally(make_stage: MakeStage) -> None:
         assert first.provisional
         assert (first.key, first.figures[0].estimate) == ("a", 3)
         produce(stage.bootstrap, stage.topology.source, [event("a", START_MS + 1)])
-        produce(stage.bootstrap, stage.topology.source, [event("b", START_MS + 60_000)])
+        produce(stage.bootstrap, stage.topology.source, [event("b", START_MS + 60_000)] * 5)
 
         def final() -> list[Emission]:
             return [e for e in emissions_of(stage) if not e.provisional and e.key == "a"]
