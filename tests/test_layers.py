@@ -111,8 +111,8 @@ def test_the_engine_knows_no_broker() -> None:
 
 
 def test_rooms_are_small() -> None:
-    """At most fourteen modules a folder: beyond that it is two."""
+    """At most fifteen modules a folder: beyond that it is two."""
     sizes: dict[Path, int] = {}
     for path in MODULES.values():
         sizes[path.parent] = sizes.get(path.parent, 0) + (path.name != "__init__.py")
-    assert [str(folder) for folder, size in sizes.items() if size > 14] == []
+    assert [str(folder) for folder, size in sizes.items() if size > 15] == []
