@@ -1,11 +1,15 @@
 """What a partition stores beside its synopses comes back as it was, and nothing else is read."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, strategies as st
 
+from slidestat import Quantiles, RankQuantiles, Topology
 from slidestat.engine.checkpoints.checkpoint import (
     Checkpoint,
     Counters,
+    Recent,
     decode_checkpoint,
     encode_checkpoint,
 )
@@ -33,6 +37,7 @@ CHECKPOINTS = st.builds(
     st.builds(Counters, COUNT, COUNT, COUNT, COUNT, COUNT.filter(bool)),
     st.text(max_size=22),
     st.none() | st.builds(Loss, COUNT, INT64, INT64, st.booleans()),
+    st.builds(Recent, INT64, st.lists(INT64).map(tuple), st.lists(INT64).map(tuple)),
 ) | st.builds(Checkpoint, COUNT, INT64, st.builds(Counters, COUNT, COUNT, COUNT, COUNT))
 
 
@@ -109,3 +114,15 @@ def test_a_checkpoint_of_another_topology_is_not_read() -> None:
     with pytest.raises(SlidestatError, match=r"lateness was 0 ms, and is 5 ms") as caught:
         decode_checkpoint(stored, {**MEANING, "lateness": "5 ms"})
     assert "new name" in caught.value.advice
+
+
+def test_stored_quantiles_by_rank_are_refused_with_how_to_go_on() -> None:
+    """What `quantile` was up to 0.1.0 goes on under its new kind, with the name that it had."""
+    by_value = Topology(name="t", source="s", span="1h", every="1m", statistics=[Quantiles()])
+    by_rank = replace(by_value, statistics=[RankQuantiles(name="quantile")])
+    stored = encode_checkpoint(Checkpoint(7), by_rank.state_label)
+    assert "quantiles, epsilon 0.01" in by_rank.state_meaning["statistics"]
+    assert decode_checkpoint(stored, by_rank.state_meaning) == Checkpoint(7)
+    with pytest.raises(SlidestatError, match="another topology") as refused:
+        decode_checkpoint(stored, by_value.state_meaning)
+    assert 'kind = "rank_quantile", name = "quantile"' in refused.value.advice

@@ -221,13 +221,9 @@ class ValueQuantileRunner:
 
     @property
     def meaning(self) -> str:
-        # Told to whoever has a state of the quantiles that this kind once stood for.
         p = self.parameters
-        return _of(
-            self.field,
-            "quantiles by value (by rank: kind rank_quantile), relative error"
-            f" {float(p.relative_error)}, epsilon {float(p.epsilon)}",
-        )
+        errors = f"relative error {float(p.relative_error)}, epsilon {float(p.epsilon)}"
+        return _of(self.field, f"quantiles by value, {errors}")
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
         result = run_value_quantile_batch(

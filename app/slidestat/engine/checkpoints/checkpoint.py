@@ -161,7 +161,14 @@ def decode_checkpoint(stored: bytes | None, meaning: dict[str, str]) -> Checkpoi
             raise SlidestatError(
                 f"The stored state was made with another topology: {field} was"
                 f" {before or 'not there'}, and is {now}.",
-                "Give the changed topology a new name, which counts from the start of its source,"
-                " or change it back.",
+                _advice_on(before or "", now),
             )
     return decoded.checkpoint
+
+
+def _advice_on(before: str, now: str) -> str:
+    rename = "Give the changed topology a new name, which counts from the start of its source"
+    if "quantiles, epsilon" in before and "quantiles by value" in now:
+        # Up to 0.1.0 the kind `quantile` was what `rank_quantile` is.
+        return f'{rename}, or go on by rank: kind = "rank_quantile", name = "quantile".'
+    return f"{rename}, or change it back."
