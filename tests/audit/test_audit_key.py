@@ -59,10 +59,7 @@ class Partition:
                 )
                 events[key].append((time, record.offset, texts))
         self.keys = {key: self._key(rows) for key, rows in events.items()}
-        self.watermark = max(
-            (int(key.times[-1]) - asked.lateness_ms for key in self.keys.values()),
-            default=NEVER_MS,
-        )
+        self.watermark = processor.watermark
 
     def _key(self, rows: list[tuple[int, int, list[str]]]) -> ExactKey:
         rows.sort(key=lambda row: row[:2])
@@ -330,7 +327,7 @@ def test_pairs_of_two_fields_are_counted() -> None:
         {"key": "a", "time": START_MS + i, "value": 1, "user": user, "country": country}
         for i, (user, country) in enumerate(users)
     ]
-    events.append({**events[0], "time": START_MS + 10_000})
+    events += [{**events[0], "time": START_MS + 10_000}] * 9
     records = [
         Record(i, b"", msgspec.json.encode(event), START_MS) for i, event in enumerate(events)
     ]
