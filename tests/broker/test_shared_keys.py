@@ -80,11 +80,11 @@ def test_a_key_that_comes_to_a_second_partition_stops_its_worker_before_the_figu
     stage = make_stage(partitions=2)
     source = stage.topology.source
     produce(stage.bootstrap, source, [(None, v) for _, v in events(MANY, keys=40)], 0)
-    produce(stage.bootstrap, source, [(None, event("other", NOON))], 1)
+    produce(stage.bootstrap, source, [(None, event("other", NOON))] * 2, 1)
     with stage.worker().await_ready() as worker:
         stage.await_settled([worker])
         before = emitted(stage)
-        later = [event("k7", NOON), event("k7", NOON + 3_600_000)]
+        later = [event("k7", NOON), *[event("k7", NOON + 3_600_000)] * 9]
         produce(stage.bootstrap, source, [(None, value) for value in later], 1)
         assert_told(complaint(worker), "k7")
     assert emitted(stage) == before
@@ -100,7 +100,7 @@ def test_a_restarted_worker_remembers_the_keys_that_it_has(make_stage: MakeStage
     produce(stage.bootstrap, source, [(None, v) for _, v in events(500, keys=9)], 0)
     stage.drain()
     before = emitted(stage)
-    later = [event("k7", NOON), event("k7", NOON + 3_600_000)]
+    later = [event("k7", NOON), *[event("k7", NOON + 3_600_000)] * 9]
     produce(stage.bootstrap, source, [(None, value) for value in later], 1)
     with stage.worker() as worker:
         assert_told(complaint(worker), "k7")
@@ -112,7 +112,7 @@ def test_a_key_of_two_workers_is_found_by_their_notes(make_stage: MakeStage) -> 
     stage = make_stage(partitions=2)
     source = stage.topology.source
     produce(stage.bootstrap, source, [(None, v) for _, v in events(MANY, keys=40)], 0)
-    produce(stage.bootstrap, source, [(None, event("other", NOON))], 1)
+    produce(stage.bootstrap, source, [(None, event("other", NOON))] * 2, 1)
     with stage.worker("a").await_ready() as a, stage.worker("b").await_ready() as b:
         wait_until(
             lambda: all("ready, partitions" in w.said().rsplit("given up", 1)[-1] for w in (a, b)),
@@ -122,7 +122,7 @@ def test_a_key_of_two_workers_is_found_by_their_notes(make_stage: MakeStage) -> 
         stage.await_settled([a, b])
         time.sleep(7)  # In which each has read the other's note.
         before = emitted(stage)
-        later = [event("k7", NOON), event("k7", NOON + 3_600_000)]
+        later = [event("k7", NOON), *[event("k7", NOON + 3_600_000)] * 9]
         produce(stage.bootstrap, source, [(None, value) for value in later], 1)
         wait_until(lambda: not (a.is_running() and b.is_running()), "one has found it", 60)
         stopped = b if a.is_running() else a
