@@ -24,7 +24,7 @@ Out, when that is the key's only event of the minute and a later one has come
          "window_ms": 60000, "relative_error": 0.01},
         {"statistic": "sum", "estimate": 2.4845, "lower": 2.469, "upper": 2.5,
          "window_ms": 60000, "relative_error": 0.01, "absolute_error": 0.001}],
-     "source_topic": "events", "source_partition": 0, "source_offset": 1}
+     "source_topic": "events", "source_partition": 0, "source_offset": 2}
 """
 
 from slidestat import Count, Sum, Topology

@@ -26,11 +26,13 @@ Out, when that is the airport's only flight so far and a later one has come
          "window_ms": 86400000, "relative_error": 0.01},
         {"statistic": "maximum", "estimate": 19.0, "lower": 19.0, "upper": 19.0,
          "window_ms": 604800000},
-        {"statistic": "quantile", "estimate": 19.0, "lower": 19.0, "upper": 19.0,
-         "window_ms": 86400000, "quantile": 0.9, "share_error": 0.00956732058057598},
+        {"statistic": "quantile", "estimate": 18.932413271696404, "lower": 18.746786733383352,
+         "upper": 19.121752639527006, "window_ms": 86400000, "quantile": 0.9,
+         "relative_error": 0.009901778953003879, "absolute_error": 9.313225746154785e-10,
+         "share_error": 0.01},
         {"statistic": "top_destination", "estimate": 1.0, "lower": 1.0, "upper": 1.0,
          "window_ms": 86400000, "item": "MCO", "share_error": 0.004642017665475395}],
-     "source_topic": "flights", "source_partition": 0, "source_offset": 1}
+     "source_topic": "flights", "source_partition": 0, "source_offset": 2}
 """
 
 from slidestat import Count, Deviation, Distinct, Maximum, Mean, Quantiles, TopItems, Topology

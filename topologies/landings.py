@@ -36,9 +36,11 @@ the windows' end
          "window_ms": 86400000, "relative_error": 0.01},
         {"statistic": "maximum", "estimate": -4.0, "lower": -4.0, "upper": -4.0,
          "window_ms": 86400000},
-        {"statistic": "quantile", "estimate": -4.0, "lower": -4.0, "upper": -4.0,
-         "window_ms": 604800000, "quantile": 0.99, "share_error": 0.00956732058057598}],
-     "source_topic": "landings", "source_partition": 0, "source_offset": 1}
+        {"statistic": "quantile", "estimate": -4.039607115812012, "lower": -4.080006437684797,
+         "upper": -4.0, "window_ms": 604800000, "quantile": 0.99,
+         "relative_error": 0.009901778953003879, "absolute_error": 9.313225746154785e-10,
+         "share_error": 0.001}],
+     "source_topic": "landings", "source_partition": 0, "source_offset": 2}
 """
 
 from slidestat import Count, Deviation, Maximum, Mean, Quantiles, Topology

@@ -27,13 +27,14 @@ Out, when that is the only request of its status so far and a later one has come
         {"statistic": "count", "estimate": 1.0, "lower": 1.0, "upper": 1.0,
          "window_ms": 300000, "relative_error": 0.01},
         {"statistic": "quantile", "estimate": 0.0, "lower": 0.0, "upper": 0.0,
-         "window_ms": 3600000, "quantile": 0.9, "share_error": 0.00956732058057598},
+         "window_ms": 3600000, "quantile": 0.9, "relative_error": 0.009901778953003879,
+         "absolute_error": 9.313225746154785e-10, "share_error": 0.01},
         {"statistic": "distinct_host", "estimate": 1.0, "lower": 1.0, "upper": 1.0,
          "window_ms": 300000, "relative_error": 0.1, "confidence": 0.99},
         {"statistic": "top_url", "estimate": 1.0, "lower": 1.0, "upper": 1.0,
          "window_ms": 300000, "item": "/pub/winvn/readme.txt",
          "share_error": 0.004642017665475395}],
-     "source_topic": "web", "source_partition": 0, "source_offset": 1}
+     "source_topic": "web", "source_partition": 0, "source_offset": 2}
 """
 
 from slidestat import Count, Distinct, Quantiles, Sum, TopItems, Topology

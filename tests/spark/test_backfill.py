@@ -52,15 +52,18 @@ TOPOLOGY = Topology(
 Record = tuple[bytes | None, bytes | None, int]
 
 
-def _requests(events: int, seed: int) -> list[Record]:
-    """Records of one partition: some late, some bad, some of the future."""
+def _requests(events: int, seed: int, of_all: Sequence[str] = ("k1", "k7")) -> list[Record]:
+    """Records of one partition: some late, some bad, some of the future. Only the keys `of_all` are
+    in other partitions, too.
+    """
     chance = Random(seed)
     found: list[Record] = []
     now = NOON
     for _ in range(events):
         now += chance.choice([0, 7, 40, 150])
+        key = f"k{int(20 * chance.random() ** 2)}"
         event = {
-            "key": f"k{int(20 * chance.random() ** 2)}",
+            "key": key if not of_all or key in of_all else f"{key}-{seed}",
             "time": now - chance.choice([0, 0, 0, 500, 2_500, 4_000]),
             "value": chance.choice([1.5, 20, -3, 0.125]),
             "path": chance.choice(["/", "/a", "/b/c"]),
@@ -280,16 +283,17 @@ def test_a_key_of_two_partitions_fills_no_lake(spark: SparkSession, tmp_path: Pa
     """Each partition would give a part of it for the whole; of one partition, all is written. Where
     partitions publish, a referee has the whole.
     """
-    parts = [_requests(400, seed=1), _requests(400, seed=2)]
+    parts = [_requests(400, seed, of_all=()) for seed in (1, 2)]
     lake = Lake(str(tmp_path), TOPOLOGY.name)
     with pytest.raises(SlidestatError, match=r"The key 'k0' \(key\) is in partitions 0 and 1"):
         fill_lake(TOPOLOGY, _frame(spark, parts), lake)
     assert not lake.has(spark, "statistics")
     assert not list(tmp_path.rglob("*.parquet"))
-    assert fill_lake(TOPOLOGY, _frame(spark, parts[:1]), lake)["statistics"] > 0
+    assert fill_lake(TOPOLOGY, _frame(spark, parts[:1]), lake).counts["statistics"] > 0
     publishing = replace(TOPOLOGY, name="whole", statistics=(Count(),), publish="partition")
     whole = Lake(str(tmp_path), publishing.name)
-    assert fill_lake(publishing, _frame(spark, parts), whole, partitions=2)["synopses"] > 0
+    filled = fill_lake(publishing, _frame(spark, parts), whole, partitions=2)
+    assert filled.counts["synopses"] > 0
 
 
 @pytest.mark.parametrize("name", ["flights.parquet", "flights.csv"])
