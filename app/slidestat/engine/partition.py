@@ -373,6 +373,8 @@ class PartitionProcessor:
 
     def _absorb(self, events: Events) -> None:
         """Insert events up to the watermark though no tick has passed: nothing is said."""
+        if self._publisher is not None and not self._is_trial:
+            self._publisher.absorbing(events)
         last = np.array([self._next_offset - 1], np.int64)
         self._insert(events, self.watermark, last, np.array([self.watermark], np.int64))
 

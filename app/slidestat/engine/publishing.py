@@ -79,6 +79,9 @@ class TickPublisher(Protocol):
     def whole_key(self) -> str | None:
         """The key of all events, where a state is of the whole partition."""
 
+    def absorbing(self, events: Events) -> None:
+        """Note events that are absorbed though no tick has passed."""
+
     def ticks(self, events: Events, cache: KeyCache, before: int, watermark: int) -> list[int]:
         """The ticks after `before` and up to `watermark` to stop at; `events` come next."""
 
@@ -105,6 +108,9 @@ class Publisher:
         statistics = published_statistics(topology)
         meanings = dict.fromkeys(runner.meaning for runner in topology.runners)
         self._kept = list(zip(statistics, meanings, strict=True))
+
+    def absorbing(self, events: Events) -> None:
+        """Note nothing: the states tell what they have."""
 
     def ticks(self, events: Events, cache: KeyCache, before: int, watermark: int) -> list[int]:
         """The ticks after `before` and up to `watermark` at which something may be to publish,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.clock.event_time import tick_after
@@ -31,15 +32,18 @@ class IntervalSynopses:
         # The keys with events before a tick that has not passed, by tick.
         self._open: dict[int, set[str]] = {}
 
+    def absorbing(self, events: Events) -> None:
+        """Note whose events are absorbed before the ticks after them."""
+        ticks = tick_after(events.times, self._interval)
+        for tick in np.unique(ticks).tolist():
+            keys = events.keys.filter(pa.array(ticks == tick))
+            self._open.setdefault(tick, set()).update(keys.unique().to_pylist())
+
     def ticks(self, events: Events, _cache: KeyCache, before: int, watermark: int) -> list[int]:
         """The ticks after `before` and up to `watermark` that have events, rising; `events` are
         about to be absorbed, by time.
         """
-        ticks = tick_after(events.times, self._interval)
-        found, starts = np.unique(ticks, return_index=True)
-        ends = [*starts[1:].tolist(), len(ticks)]
-        for tick, start, end in zip(found.tolist(), starts.tolist(), ends, strict=True):
-            self._open.setdefault(tick, set()).update(events.keys[start:end])
+        self.absorbing(events)
         return sorted(tick for tick in self._open if before < tick <= watermark)
 
     def at(self, tick: int, cache: KeyCache, source_offset: int) -> Iterator[Publication]:
