@@ -137,7 +137,7 @@ RunSecured = Callable[..., "subprocess.CompletedProcess[str]"]
 def environment_of(variables: Mapping[str, str]) -> dict[str, str]:
     """This process's environment without any of Kafka's variables but these."""
     others = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
-    root = str(Path(__file__).parents[2])
+    root = str(Path(__file__).parents[2] / "app")
     return others | {"PYTHONPATH": root, "COLUMNS": "300"} | dict(variables)
 
 
