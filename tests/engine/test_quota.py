@@ -105,7 +105,7 @@ def test_the_quota_is_a_function_of_the_records() -> None:
         assert letters == model.offsets(Fate.DEAD) == sorted(refused)
         check_emissions(declared, model, emissions_of(undisturbed.outputs))
         checkpoint = undisturbed.store().newest_checkpoint(declared)
-        assert astuple(checkpoint.counters) == model.counts_before(checkpoint.next_offset)
+        assert astuple(checkpoint.counters) == (*model.counts_before(checkpoint.next_offset), 0)
 
         partition = Partition(declared, records, random)
         for steps in crashes:
@@ -141,7 +141,7 @@ def test_what_was_refused_before_the_watermark_is_refused_again() -> None:
         ]
         expected = [(offset, Reason.WINDOW_FULL) for offset in offsets]
         assert [(letter.offset, letter.reason) for letter in letters] == expected
-        assert processor._ledger.end.counters == Counters(6, 5, 1, 0)
+        assert processor._ledger.reached.counters == Counters(6, 5, 1, 0)
         snapshot = processor.snapshot()
         if snapshot is not None:
             assert snapshot.next_offset == 0
