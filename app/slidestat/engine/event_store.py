@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from slidestat.declare.columns import Columns
 from slidestat.engine.checkpoints.checkpoint import NO_TIME
-from slidestat.engine.events import Events, joined
+from slidestat.engine.events import Events, distinct_texts, joined
 
 Int64s = npt.NDArray[np.int64]
 
@@ -113,9 +113,8 @@ class EventStore:
     def take_keys(self, until: int, wanted: Callable[[str], bool]) -> Events:
         """As `take`, of the keys that are wanted; the events of the others wait on."""
         events = self.take(until)
-        keys = events.keys.dictionary_encode()
-        chosen = np.array([wanted(key) for key in keys.dictionary.to_pylist()], bool)
-        rows = chosen[_codes(keys)]
+        keys, places = distinct_texts(events.keys)
+        rows = np.array([wanted(key) for key in keys], bool)[places]
         rest = events.take(np.flatnonzero(~rows))
         if len(rest):
             self._runs.insert(0, _Part.of(rest))
@@ -197,14 +196,10 @@ def _without(parts: list[_Part], offsets: Sequence[int]) -> list[_Part]:
     return left
 
 
-def _codes(column: pa.Array) -> Int64s:
-    codes: Int64s = column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes
-
-
 def _rows_of(column: pa.Array, text: str) -> Int64s:
     """Where the column has the text."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     code = column.dictionary.index(text).as_py()
-    return np.flatnonzero(_codes(column) == code) if code >= 0 else np.empty(0, np.int64)
+    # Only one text is looked for: the others need not become Python's.
+    return np.flatnonzero(column.indices.to_numpy(zero_copy_only=False) == code)

@@ -18,6 +18,14 @@ def texts(values: Sequence[str]) -> pa.Array:
     return pa.array(values, pa.large_string())
 
 
+def distinct_texts(column: pa.Array) -> tuple[list[str], Int64s]:
+    """The different texts of a column, and for each of its rows the place there, int64[n]."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    places = column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return column.dictionary.to_pylist(), places
+
+
 @dataclass(slots=True)
 class Events:
     """`offsets` and `times` int64[n], `keys` n texts; `numbers` float64[n] and `items` n texts for

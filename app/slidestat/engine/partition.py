@@ -55,7 +55,7 @@ from slidestat.engine.decoding.decoder import EventColumns, EventDecoder, Refusa
 from slidestat.engine.emissions.emission import EmissionEncoder, OutputRecord
 from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
 from slidestat.engine.event_store import EventStore
-from slidestat.engine.events import Events, texts
+from slidestat.engine.events import Events, distinct_texts, texts
 from slidestat.engine.keys.key_cache import KeyCache, PartitionStore
 from slidestat.engine.keys.key_runs import KeyRuns, cut, gaps_of
 from slidestat.engine.keys.key_sample import KeySample
@@ -635,7 +635,7 @@ class PartitionProcessor:
         if not len(events):
             return []
         watermark = int(watermarks[-1])
-        keys, groups = _group(events.keys)
+        keys, groups = distinct_texts(events.keys)
         due = [
             (group, tick)
             for group, key in enumerate(keys)
@@ -982,22 +982,14 @@ class _Unabsorbed:
         return self._processor.state_with_waiting(key)
 
 
-def _group(keys: pa.Array) -> tuple[list[str], Int64s]:
-    """(the distinct keys, for each of `keys` its place there)."""
-    encoded = keys.dictionary_encode()
-    groups = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return encoded.dictionary.to_pylist(), groups
-
-
 def _column(pairs: list[tuple[int, int]], place: int) -> Int64s:
     return np.array([pair[place] for pair in pairs], np.int64)
 
 
 def _item_column(items: pa.Array, order: Int64s) -> ItemColumn:
     """The items of events in this order."""
-    encoded = items.dictionary_encode()
-    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return ItemColumn(encoded.dictionary.to_pylist(), codes[order])
+    found, places = distinct_texts(items)
+    return ItemColumn(found, places[order])
 
 
 def _events_before(

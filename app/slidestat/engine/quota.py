@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from slidestat.declare.fields import field_text
 from slidestat.declare.topology import Topology
-from slidestat.engine.events import Events
+from slidestat.engine.events import Events, distinct_texts
 from slidestat.engine.keys.key_state import KeyState
 
 Int64s = npt.NDArray[np.int64]
@@ -79,9 +79,7 @@ class Quota:
         if not len(charged):
             return Judgement(np.empty(0, np.int64), {})
         offsets, times, charges = new.offsets[charged], new.times[charged], charges[charged]
-        names = new.keys.take(pa.array(charged)).dictionary_encode()
-        keys = names.dictionary.to_pylist()
-        groups = names.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        keys, groups = distinct_texts(new.keys.take(pa.array(charged)))
         states = states_of(keys)
         used = [_decode(state.used) for state in states]
 

@@ -1,8 +1,9 @@
 """Watermarks, lateness and emission ticks of one partition, as array operations.
 
-The watermark after a record is the largest event time up to it less the lateness. A record is late
-if its time lies below the watermark of the records before it. Ticks are the multiples of `every`;
-an event at time t belongs to the first tick after t, whose windows are the ones it is new in.
+The watermark after a record is the partition's clock (`event_clock.py`) less the lateness. A record
+is late if its time lies below the watermark of the records before it. Ticks are the multiples of
+`every`; an event at time t belongs to the first tick after t, whose windows are the ones it is new
+in.
 All of this is a function of the records alone, never of where a batch ended.
 """
 
@@ -17,18 +18,13 @@ Int64s = npt.NDArray[np.int64]
 Times = TypeVar("Times", int, Int64s)
 
 
-def running_max(times: Int64s, before: int) -> Int64s:
-    """int64[n]: the largest of `before` and times[0..i], for each i."""
-    return np.maximum(np.maximum.accumulate(times), before) if len(times) else times
-
-
-def late_by(times: Int64s, max_times: Int64s, before: int, lateness: int) -> Int64s:
+def late_by(times: Int64s, clocks: Int64s, before: int, lateness: int) -> Int64s:
     """int64[n]: how far each time lies below the watermark of the records before it; <= 0 if on
-    time. `max_times` is running_max(times, before).
+    time. `clocks` has the partition's clock after each record, `before` is the one before them.
     """
-    previous = np.empty_like(max_times)
+    previous = np.empty_like(clocks)
     previous[:1] = before
-    previous[1:] = max_times[:-1]
+    previous[1:] = clocks[:-1]
     return previous - lateness - times
 
 
