@@ -36,7 +36,7 @@ def test_keys_and_outcomes_add_up(case: Case) -> None:
         begin = max(0, place - random.choice([0, 0, 0, 3]))
         place = min(len(case.records), place + random.randint(1, 40))
         batch = batch_of(case.records[begin:place])
-        repeated = len(batch) - len(batch.since(processor.next_offset))
+        repeated = len(batch) - len(batch.since(processor.unread_offset))
         before = processor.reached.counters
         effects = processor.process(batch)
         letters = (*effects.dead_letters, *effects.late)

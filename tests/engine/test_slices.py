@@ -56,6 +56,13 @@ class Offsets:
     """Nothing more is to come, if `at_end`."""
 
     at_end = True
+    topic_id = ""
+
+    async def confirm_source(self) -> None:
+        """It is the only one there is."""
+
+    def jumped_to(self, _partition: int, _offset: int) -> int | None:
+        return None
 
     def end(self, _partition: int) -> int | None:
         return None

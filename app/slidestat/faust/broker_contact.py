@@ -2,11 +2,22 @@
 
 import asyncio
 
+from slidestat.errors import SlidestatError
 from slidestat.kafka.producer import BulkProducer
 from slidestat.log import tell
 
 LOOK_EVERY_S = 5.0
 _PATIENCE_S = 3.0
+
+
+def went_away_at_start() -> SlidestatError:
+    """The fault of a worker whose brokers have answered once, and do not any more before it has
+    joined its group.
+    """
+    return SlidestatError(
+        "The Kafka broker went away while the worker was starting.",
+        "Start the worker again when the broker is back: nothing is lost.",
+    )
 
 
 class BrokerContact:

@@ -24,7 +24,7 @@ from slidestat.engine.extent import WHOLE, Extent
 from slidestat.engine.garbage_collector import calm_garbage_collector
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
-from slidestat.faust.broker_contact import LOOK_EVERY_S, BrokerContact
+from slidestat.faust.broker_contact import LOOK_EVERY_S, BrokerContact, went_away_at_start
 from slidestat.faust.checkpoint_turns import CHECKPOINT_INTERVAL_S
 from slidestat.faust.delivery import BatchApp, BatchConsumer
 from slidestat.faust.fencing import SupersededError
@@ -464,10 +464,7 @@ def _raise_for_the_user(reason: BaseException, data_dir: Path) -> NoReturn:
             advice_without_changelog(data_dir),
         ) from reason
     if isinstance(reason, KafkaConnectionError):
-        raise SlidestatError(
-            "The Kafka broker went away while the worker was starting.",
-            "Start the worker again when the broker is back: nothing is lost.",
-        ) from reason
+        raise went_away_at_start() from reason
     if str(reason).startswith(_ROCKSDB_FAULTS) and str(reason).endswith(_NO_ROOM):
         raise SlidestatError(
             f"There is no room for the tables in {data_dir}.",

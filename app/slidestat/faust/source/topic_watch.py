@@ -11,12 +11,13 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
+from slidestat.faust.broker_contact import went_away_at_start
 from slidestat.kafka.clients import client_config
 from slidestat.kafka.topic_identity import TopicIdentity, identities
 
@@ -24,6 +25,8 @@ _ANSWER_S = 5.0
 _RETRY_S = 1.0
 # A broker may not have heard yet of a topic that was just made: it is asked again for as long.
 _UNKNOWN_S = 10.0
+# What a client says of brokers that do not answer.
+_SILENT = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
 
 
 class TopicWatch:
@@ -49,6 +52,8 @@ class TopicWatch:
         try:
             self._began = self._ask(self._names)
         except KafkaException as error:
+            if error.args[0].code() in _SILENT:
+                raise went_away_at_start() from error
             raise SlidestatError(
                 f"The brokers do not tell of the topics: {error.args[0].str().rstrip('.')}.",
                 "Check that they are up and what this user may read, and start again.",
