@@ -17,6 +17,13 @@ def held(view: PartitionView) -> int:
     return len(list(view.keys("", "", EVERY_KEY)))
 
 
+def uncounted(processor: PartitionProcessor) -> int:
+    """Records that are in no counter, as it is not known yet whether they are dead; while all that
+    comes was read before a restart, each is a repeated one.
+    """
+    return processor.undecided if processor.next_offset == processor.unread_offset else 0
+
+
 @laws
 @given(cases())
 def test_keys_and_outcomes_add_up(case: Case) -> None:
@@ -54,10 +61,10 @@ def test_keys_and_outcomes_add_up(case: Case) -> None:
         # Those of which it is not known yet whether they are dead.
         assert processor.undecided <= RECORDS
         if random.random() < 0.1:
-            undecided += processor.undecided
+            undecided += uncounted(processor)
             processor = start()
-            place = processor.next_offset
+            place = sum(it.offset < processor.next_offset for it in case.records)
             assert processor.view().keys_held == held(processor.view()) == len(store.keys())
-    undecided += processor.undecided
+    undecided += uncounted(processor)
     assert work.counted + work.dead + work.late + work.repeated + undecided == sent
     assert sum(observed.refusals.values()) == work.dead + work.late
