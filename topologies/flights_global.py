@@ -20,8 +20,10 @@ Out, when all four partitions have come to 6 o'clock (three of its sixteen figur
      "figures": [
         {"statistic": "count", "estimate": 221.5, "lower": 221.0, "upper": 222.0,
          "window_ms": 86400000, "relative_error": 0.01},
-        {"statistic": "quantile", "estimate": 9.0, "lower": 9.0, "upper": 9.0,
-         "window_ms": 86400000, "quantile": 0.5, "share_error": 0.00956732058057598},
+        {"statistic": "quantile", "estimate": 8.920175711860312, "lower": 8.832716109390498,
+         "upper": 9.00938464713886, "window_ms": 86400000, "quantile": 0.5,
+         "relative_error": 0.009901778953003879, "absolute_error": 9.313225746154785e-10,
+         "share_error": 0.05},
         {"statistic": "distinct_destination", "estimate": 74.0, "lower": 74.0, "upper": 74.0,
          "window_ms": 86400000, "relative_error": 0.05, "confidence": 0.99}],
      "source_topic": "flights_parties-synopses", "source_partition": 0, "source_offset": 27,
