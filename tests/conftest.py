@@ -15,6 +15,11 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from slidestat.local.broker import LocalBroker
+from tests.machine import (  # noqa: F401 - pytest finds its hooks here
+    pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_terminal_summary,
+)
 
 if TYPE_CHECKING:
     from tests.web.browser import Browser

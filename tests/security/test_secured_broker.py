@@ -97,6 +97,7 @@ def test_whom_the_broker_does_not_let_in(secured: Secured, run_secured: RunSecur
 
 
 @pytest.mark.skipif(not find_spec("pyspark"), reason="there is no PySpark 4.0 for this Python")
+@pytest.mark.needs_spark
 def test_spark_is_let_in(
     secured: Secured, secured_topic: str, run_secured: RunSecured, tmp_path: Path
 ) -> None:

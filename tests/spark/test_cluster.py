@@ -7,8 +7,11 @@ import venv
 from pathlib import Path
 from zipfile import ZipFile
 
+import pytest
+
 from tests.docs.markdown import ROOT
 
+SOURCES = ROOT / "app"
 MASTER = "local-cluster[1,2,1024]"
 SESSION = f"""
 from slidestat.spark.session import spark_session
@@ -20,11 +23,11 @@ except SlidestatError as error:
     print("told", error)
 """
 KERNEL = """
-import app
+import slidestat
 from slidestat.synopses import CountParameters, run_batch
-from slidestat.synopses.core.compile import _CACHE_FOLDER
+from slidestat.synopses.core.compile import CACHE_FOLDER
 run_batch(CountParameters(0.1, 1000), [None], [0, 3], [1, 2, 3], None, [0, 1], [4], [10])
-print(app.__file__, _CACHE_FOLDER)
+print(slidestat.__file__, CACHE_FOLDER)
 """
 
 
@@ -43,20 +46,22 @@ def _python(folder: Path, program: str, **environment: str) -> str:
     return run.stdout
 
 
+@pytest.mark.needs_spark
 def test_executors_without_the_package_are_told_in_one_line(tmp_path: Path) -> None:
     """Before any job runs there, with what they lack and what to do."""
     venv.create(tmp_path / "bare", symlinks=True)
     bare = str(tmp_path / "bare" / "bin" / "python")
-    said = _python(tmp_path, SESSION, PYSPARK_PYTHON=bare, PYTHONPATH=str(ROOT))
+    said = _python(tmp_path, SESSION, PYSPARK_PYTHON=bare, PYTHONPATH=str(SOURCES))
     (line,) = said.splitlines()
     assert line.startswith("told Python 3.")
     assert " lacks pyarrow, pandas, numba, " in line
     assert "--py-files" in line
 
 
+@pytest.mark.needs_spark
 def test_a_cluster_shuffles_as_its_cores_are(tmp_path: Path) -> None:
     """Two partitions for each core, not 200."""
-    environment = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    environment = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(SOURCES)}
     assert _python(tmp_path, SESSION, **environment) == "partitions 4\n"
 
 
@@ -66,17 +71,16 @@ def test_kernels_inside_a_wheel_are_compiled_once_for_each_version(tmp_path: Pat
     """
     archive, cache = tmp_path / "slidestat-0.1.0-py3-none-any.whl", tmp_path / "cache"
     with ZipFile(archive, "w") as zipped:
-        for folder in ("app", "schemas", "topologies"):
-            for file in sorted((ROOT / folder).rglob("*.py")):
-                zipped.write(file, file.relative_to(ROOT))
+        for file in sorted((SOURCES / "slidestat").rglob("*.py")):
+            zipped.write(file, file.relative_to(SOURCES))
     environment = {"PYTHONPATH": str(archive), "NUMBA_CACHE_DIR": str(cache)}
     place, folder = _python(tmp_path, KERNEL, **environment).split()
-    assert place == f"{archive}/app/__init__.py"
+    assert place == f"{archive}/slidestat/__init__.py"
     compiled = {file: file.stat().st_mtime_ns for file in Path(folder).rglob("*.nb*")}
     assert len(compiled) > 10
     assert _python(tmp_path, KERNEL, **environment).split() == [place, folder]
     assert {file: file.stat().st_mtime_ns for file in Path(folder).rglob("*.nb*")} == compiled
     with ZipFile(archive, "a") as zipped:
-        zipped.writestr("app/synopses/newer.py", "NEWER = True\n")
-    asked = "from slidestat.synopses.core.compile import _CACHE_FOLDER\nprint(_CACHE_FOLDER)"
+        zipped.writestr("slidestat/synopses/newer.py", "NEWER = True\n")
+    asked = "from slidestat.synopses.core.compile import CACHE_FOLDER\nprint(CACHE_FOLDER)"
     assert _python(tmp_path, asked, **environment).split() != [folder]

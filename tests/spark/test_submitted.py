@@ -10,6 +10,7 @@ from zipfile import ZipFile
 import msgspec
 import pyarrow.dataset as ds
 import pyspark
+import pytest
 
 from slidestat.local.jars import fetched_jars
 from slidestat.spark.session import CONNECTOR_LOCK
@@ -18,6 +19,7 @@ from tests.docs.markdown import ROOT, blocks
 from tests.spark.lake_topics import NOON_MS, emission, make_topics
 
 
+@pytest.mark.needs_spark
 def test_the_job_of_the_documents_ingests_from_a_broker(
     make_topic: Callable[..., str], bootstrap_servers: str, tmp_path: Path
 ) -> None:

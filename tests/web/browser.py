@@ -13,6 +13,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
+from tests.machine import CHROMIUM
+
 _ARGUMENTS = (
     "--headless",
     "--no-sandbox",
@@ -109,7 +111,7 @@ def chromium(profile: Path) -> Iterator[Browser]:
     options = webdriver.ChromeOptions()
     for argument in (*_ARGUMENTS, f"--user-data-dir={profile}"):
         options.add_argument(argument)
-    options.binary_location = _program("chromium", "chromium-browser", "google-chrome")
+    options.binary_location = _program(*CHROMIUM)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options, Service(_program("chromedriver")))
     try:

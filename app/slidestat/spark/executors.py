@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # What tasks import: libraries, and this package.
 _LIBRARIES = ("pyarrow", "pandas", "numba", "msgspec", "rocksdict", "xxhash", "aiokafka")
-_NEEDED = (*_LIBRARIES, "schemas", "app")
+_NEEDED = (*_LIBRARIES, "slidestat")
 
 _Probe = Callable[[Iterable[int]], Iterator[tuple[str, str, list[str]]]]
 
