@@ -9,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from slidestat.declare.fields import FieldPath
 from slidestat.declare.runners import Answered, Runner
 from slidestat.declare.statistics.base import ListStatistic, Promise, Series, Statistic
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.loss import Loss
+from slidestat.engine.emissions.agreement import Agreement
 from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
 from slidestat.engine.emissions.emission_text import EmissionText
 from slidestat.schemas.emission import Emission, Figure, LostRecords, emission_key
@@ -36,7 +38,9 @@ class FigureTable:
     """What a topology's synopses answered, as the figures of its statistics."""
 
     def __init__(self, topology: Topology, windows: Sequence[int]) -> None:
-        self._parts: list[_Numbers | _Lists] = []
+        self._numbers = _Numbers(np.array(windows, np.float64))
+        # In the order of the statistics: which of the numbers, or the lists that stand there.
+        self._parts: list[slice | _Lists] = []
         statistics = zip(topology.statistics, topology.labels, topology.runners, strict=True)
         for statistic, label, runner in statistics:
             promise = statistic.promise(topology.span_length.length)
@@ -51,41 +55,59 @@ class FigureTable:
             if isinstance(statistic, ListStatistic):
                 self._parts.append(_Lists(statistic, label, runner, [tail for (tail,) in tails]))
                 continue
-            block = self._parts[-1] if self._parts else None
-            if not isinstance(block, _Numbers):
-                block = _Numbers(np.array(windows, np.float64))
-                self._parts.append(block)
-            block.add(statistic, label, runner, tails)
+            path = statistic.path(topology.value_path)
+            self._parts.append(self._numbers.add(statistic, label, runner, path, promise, tails))
 
     @property
     def numbers(self) -> "_Numbers | None":
         """The figures' numbers, if each answer has the same figures; None for lists of items."""
-        match self._parts:
-            case [_Numbers() as numbers]:
-                return numbers
-        return None
+        if any(isinstance(part, _Lists) for part in self._parts):
+            return None
+        return self._numbers
 
     def rows(self, answered: Mapping[Runner, Answered]) -> list[list[Figure]]:
         """The figures of each query; `answered` are those of each runner."""
-        parts = [part.rows(answered) for part in self._parts]
-        if len(parts) == 1:
-            return parts[0]
+        numbers = self._numbers.rows(answered) if self._numbers else []
+        if self.numbers is not None:
+            return numbers
+        parts = [
+            part.rows(answered) if isinstance(part, _Lists) else [row[part] for row in numbers]
+            for part in self._parts
+        ]
         return [list(chain.from_iterable(row)) for row in zip(*parts, strict=True)]
 
 
 class _Numbers:
-    """Statistics that have the same figures in every answer, one after another."""
+    """The figures that are in every answer: those of all statistics but lists of items."""
 
     def __init__(self, windows: Float64s) -> None:
         self._windows = windows
         self._statistics: list[tuple[Statistic, Runner]] = []
         self._templates: list[tuple[str, _Tail]] = []
+        self._agreement = Agreement()
 
     def add(
-        self, statistic: Statistic, label: str, runner: Runner, tails: Sequence[Sequence[_Tail]]
-    ) -> None:
+        self,
+        statistic: Statistic,
+        label: str,
+        runner: Runner,
+        path: FieldPath,
+        promise: Promise,
+        tails: Sequence[Sequence[_Tail]],
+    ) -> slice:
+        """Take in a statistic of the field `path`, with the tails of its figures in each window;
+        return where they stand among all figures.
+        """
+        start = len(self._templates)
         self._statistics.append((statistic, runner))
         self._templates += [(label, tail) for window in tails for tail in window]
+        end = len(self._templates)
+        columns = np.arange(start, end).reshape(len(tails), -1)
+        self._agreement.add(path, statistic, promise, columns)
+        return slice(start, end)
+
+    def __len__(self) -> int:
+        return len(self._templates)
 
     def models(self) -> list[Figure]:
         """The figures of an answer, without their numbers."""
@@ -98,7 +120,9 @@ class _Numbers:
             numbers = statistic.numbers(answered[runner].answers, self._windows)
             queries, windows, series = numbers.shape[1:]
             tables.append(numbers.reshape(3, queries, windows * series))
-        return np.moveaxis(np.concatenate(tables, axis=2), 0, 2)
+        table = np.ascontiguousarray(np.moveaxis(np.concatenate(tables, axis=2), 0, 2))
+        self._agreement.settle(table)
+        return table
 
     def rows(self, answered: Mapping[Runner, Answered]) -> list[list[Figure]]:
         """The figures of each query."""

@@ -1,0 +1,169 @@
+"""Let the figures of one field and window agree: each is as narrow as the others make it.
+
+A quantile and a mean lie between the exact minimum and maximum. So [lower, upper] of each may be
+cut to what the extremes allow, and the extremes' to what the others allow: what is left still
+holds. An estimate that is moved to the nearest end of such an interval comes nearer to all that
+lies in it, so its promise holds too. (A quantile's is of a value of the window, which the extremes
+enclose.) A mean is of values as they were written, the others of the doubles nearest to them: one
+unit in the last place is left between those two.
+
+Inside the bounds of both, the estimate v of a quantile may still pass u, that of the maximum. Then
+the one of the larger relative error gives way. Let x be the exact maximum, e and r the errors of
+maximum and quantile, and y <= x the value for which v is within r |y|.
+
+- r < e: u becomes v. If x >= v, that is nearer to x. Else v - x <= y - x + r |y| <= r |x|, as |y|
+  is at most |x| + (x - y); so u is within e |x|, of which r |x| is the smaller.
+- e <= r: v becomes u. If y <= u, that is nearer to y. Else u < y <= x. Where x > 0, u > 0, and
+  (y - u) / y <= (x - u) / x <= e. Where x < 0, y - u <= x - u <= e |x| <= e |y|. x = 0 has u = 0.
+
+Minimum and quantile likewise, mirrored; minimum and maximum as well, y being the exact minimum.
+Quantiles by value have an absolute error near zero, which the extremes have not: u becomes v only
+where the maximum is so far from zero that (e - r) |x| makes up for it.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.declare.fields import FieldPath
+from slidestat.declare.statistics import Maximum, Mean, Minimum, Quantiles, RankQuantiles
+from slidestat.declare.statistics.base import Promise, Statistic
+
+Float64s = npt.NDArray[np.float64]
+Int64s = npt.NDArray[np.int64]
+
+_ESTIMATE, _LOWER, _UPPER = range(3)
+
+
+@dataclass
+class _Place:
+    """The columns of a statistic's figures, int64[windows, series], and what they promise."""
+
+    columns: Int64s
+    promise: Promise
+
+
+@dataclass
+class _FieldFigures:
+    """The figures of one field that say something of each other."""
+
+    minima: list[_Place] = field(default_factory=list)
+    maxima: list[_Place] = field(default_factory=list)
+    by_value: list[_Place] = field(default_factory=list)
+    by_rank: list[_Place] = field(default_factory=list)
+    means: list[_Place] = field(default_factory=list)
+
+    def list_of(self, statistic: Statistic) -> list[_Place] | None:
+        """Where such a statistic belongs; None for one that says nothing of others."""
+        match statistic:
+            case Minimum():
+                return self.minima
+            case Maximum():
+                return self.maxima
+            case Quantiles():
+                return self.by_value
+            case RankQuantiles():
+                return self.by_rank
+            case Mean():
+                return self.means
+        return None
+
+
+class Agreement:
+    """What the figures of one table say of each other."""
+
+    def __init__(self) -> None:
+        self._fields: dict[FieldPath, _FieldFigures] = {}
+
+    def add(self, path: FieldPath, statistic: Statistic, promise: Promise, columns: Int64s) -> None:
+        """Take in the figures of a statistic of the field `path`, int64[windows, series]."""
+        places = self._fields.setdefault(path, _FieldFigures()).list_of(statistic)
+        if places is not None:
+            places.append(_Place(columns, promise))
+
+    def settle(self, table: Float64s) -> None:
+        """Change estimates and bounds, float64[queries, figures, 3], to ones that agree.
+
+        Figures that do not exist, NaN, stay so. Cost: some passes over the figures concerned.
+        """
+        for figures in self._fields.values():
+            quantiles = figures.by_value + figures.by_rank
+            for low in figures.minima:
+                for high in figures.maxima:
+                    _cut(table, low, high)
+                    _order(table, low, high)
+            for high in figures.maxima:
+                for place in quantiles:
+                    _cut(table, place, high)
+                for place in figures.means:
+                    _cut(table, place, high, units=1)
+                for place in figures.by_value:
+                    _order(table, place, high)
+            for low in figures.minima:
+                for place in quantiles:
+                    _cut(table, low, place)
+                for place in figures.means:
+                    _cut(table, low, place, units=1)
+                for place in figures.by_value:
+                    _order(table, low, place)
+
+
+def _cut(table: Float64s, small: _Place, large: _Place, units: int = 0) -> None:
+    """Cut the bounds of figures of which all `small` ones are at most the `large` ones, but for so
+    many units in the last place.
+
+    One of the two has one figure in each window.
+    """
+    below, above = table[:, small.columns], table[:, large.columns]
+    lowers = below[..., _LOWER].max(axis=2, keepdims=True)
+    uppers = above[..., _UPPER].min(axis=2, keepdims=True)
+    for _ in range(units):
+        lowers, uppers = np.nextafter(lowers, -np.inf), np.nextafter(uppers, np.inf)
+    _raise(above, lowers)
+    _lower(below, uppers)
+    table[:, small.columns], table[:, large.columns] = below, above
+
+
+def _raise(figures: Float64s, lowers: Float64s) -> None:
+    """No figure is below `lowers`."""
+    for number in (_ESTIMATE, _LOWER):
+        numbers = figures[..., number]
+        np.copyto(numbers, lowers, where=lowers > numbers)
+
+
+def _lower(figures: Float64s, uppers: Float64s) -> None:
+    """No figure is above `uppers`."""
+    for number in (_ESTIMATE, _UPPER):
+        numbers = figures[..., number]
+        np.copyto(numbers, uppers, where=uppers < numbers)
+
+
+def _order(table: Float64s, small: _Place, large: _Place) -> None:
+    """Order the estimates of figures of which all `small` ones are at most the `large` ones.
+
+    One of the two is an extreme, with one figure in each window, and no absolute error.
+    """
+    below, above = table[:, small.columns], table[:, large.columns]
+    estimates_below, estimates_above = below[..., _ESTIMATE], above[..., _ESTIMATE]
+    if _error(small) < _error(large):
+        wanted = estimates_below.max(axis=2, keepdims=True)
+        passed = (wanted > estimates_above) & _outweighs(above, large.promise, small.promise)
+        np.copyto(estimates_above, wanted, where=passed)
+    else:
+        wanted = estimates_above.min(axis=2, keepdims=True)
+        passed = (wanted < estimates_below) & _outweighs(below, small.promise, large.promise)
+        np.copyto(estimates_below, wanted, where=passed)
+    table[:, small.columns], table[:, large.columns] = below, above
+
+
+def _error(place: _Place) -> tuple[float, float]:
+    return place.promise.relative_error, place.promise.absolute_error
+
+
+def _outweighs(figures: Float64s, own: Promise, other: Promise) -> npt.NDArray[np.bool_]:
+    """Where the larger relative error of `figures` makes up for the other's absolute error."""
+    lower, upper = figures[..., _LOWER], figures[..., _UPPER]
+    magnitude = np.where(lower * upper > 0, np.minimum(np.abs(lower), np.abs(upper)), 0.0)
+    spare: Float64s = (own.relative_error - other.relative_error) * magnitude
+    return spare >= other.absolute_error
