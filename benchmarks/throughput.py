@@ -168,7 +168,7 @@ def throughput(
 
 
 def run_command(command: Callable[..., None]) -> None:
-    """Run a command; a fault that a user can mend is two lines, and exit code 2."""
+    """Run a command; a fault that a user can correct is two lines, and exit code 2."""
     try:
         typer.run(command)
     except SlidestatError as error:

@@ -1,11 +1,11 @@
-"""Errors that are the user's to mend: what is wrong, and what to do next."""
+"""Errors that are the user's to correct: what is wrong, and what to do next."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 
 class SlidestatError(Exception):
-    """A fault that a user can mend.
+    """A fault that a user can correct.
 
     `message` says in one sentence what is wrong, `advice` in one sentence what to do next.
     The command line prints both and no stack trace.

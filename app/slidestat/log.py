@@ -1,5 +1,5 @@
-"""What a worker tells while it runs: lines for the person at its terminal, or a JSON object a line
-for whatever collects logs.
+"""The log of a running worker: lines for the person at its terminal, or a JSON object a line for
+whatever collects logs.
 
 An event is a few words that stay the same, with fields that say of what: `topology`, `topic`,
 `partition` and `offset` as far as they apply, so that a line leads to the records it is about. In

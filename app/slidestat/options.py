@@ -22,7 +22,7 @@ class Compression(StrEnum):
 
 
 class TimeUnit(StrEnum):
-    """What the integers of a time column count, since 1970-01-01T00:00:00Z."""
+    """The unit of a time column's integers, which count since 1970-01-01T00:00:00Z."""
 
     SECONDS = "s"
     MILLISECONDS = "ms"

@@ -1,4 +1,4 @@
-"""`slidestat dlq`: letters are counted, shown, mended and sent again, each once."""
+"""`slidestat dlq`: letters are counted, shown, corrected and sent again, each once."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def said(stage: Stage, *arguments: str, stdin: str = "") -> str:
 
 
 def test_letters_from_end_to_end(make_stage: MakeStage) -> None:
-    """What was set aside is told by reason, mended as lines of JSON, sent once, and counted."""
+    """What was set aside is told by reason, corrected as lines of JSON, sent once, and counted."""
     stage = make_stage(partitions=1)
     produce(stage.bootstrap, stage.topology.source, events(500))
     produce(stage.bootstrap, stage.topology.source, BAD, partition=0)
@@ -61,18 +61,18 @@ def test_letters_from_end_to_end(make_stage: MakeStage) -> None:
     assert shown.count("\n    value  ") == len(BAD)
     assert "\x1b" not in shown
     assert "\x07" not in shown
-    assert said(stage, "show", "--limit", "2").endswith("to be mended.\n")
+    assert said(stage, "show", "--limit", "2").endswith("to be corrected.\n")
     only = said(stage, "show", "--reason", "missing-field")
     assert only.count("\n    value  ") == reasons["missing-field"]
 
     letters = [json.loads(line) for line in said(stage, "show", "--json").splitlines()]
     assert [letter["offset"] for letter in letters] == list(range(500, 500 + len(BAD)))
-    mended = []
+    corrected = []
     for letter in letters[:4]:
         letter.pop("value_base64", None)
-        letter["value"] = json.dumps({"key": "mended", "time": 1_700_000_005_000, "value": 2})
-        mended.append(letter)
-    lines = "\n".join(map(json.dumps, mended))
+        letter["value"] = json.dumps({"key": "corrected", "time": 1_700_000_005_000, "value": 2})
+        corrected.append(letter)
+    lines = "\n".join(map(json.dumps, corrected))
     assert "4 records sent" in said(stage, "send", "-", stdin=lines)
     assert f"{len(BAD) - 4} open letters" in said(stage, "count")
     assert "0 records sent" in said(stage, "send", "-", stdin=lines)

@@ -43,7 +43,7 @@ def test_a_sleepers_states_are_not_restored(make_stage: MakeStage) -> None:
     """
     stage = make_stage(partitions=2, body=WITH_LATENESS)
     feed(stage, 0, 20_000)
-    stage.drain("sleeper")
+    stage.drain("zombie")
     asleep = stage.read(stage.changelog)
     feed(stage, 20_000, 20_000)
     stage.drain("owner")
@@ -56,18 +56,18 @@ def test_a_sleepers_states_are_not_restored(make_stage: MakeStage) -> None:
 
 
 def test_an_owner_writes_again_what_a_sleeper_wrote_over(make_stage: MakeStage) -> None:
-    """The owner finds a sleeper's records among its own at its next flush, and writes its states
+    """The owner finds a zombie's records among its own at its next flush, and writes its states
     behind them: compaction keeps the owner's, and its own folder knows nothing of it.
     """
     stage = make_stage(partitions=2, body=WITH_LATENESS)
     feed(stage, 0, 20_000)
-    stage.drain("sleeper")
+    stage.drain("zombie")
     asleep = stage.read(stage.changelog)
     with stage.worker("owner").await_ready() as owner:
         feed(stage, 20_000, 20_000)
         stage.await_settled([owner])
         write_again(stage, asleep)
-        # Most of the keys that the sleeper wrote have no events of their own any more.
+        # Most of the keys that the zombie wrote have no events of their own any more.
         produce(stage.bootstrap, stage.topology.source, events(5_000, start=40_000, keys=6))
         stage.await_settled([owner])
         assert owner.terminate() == 0, owner.said()

@@ -172,7 +172,7 @@ def test_windows_of_events_need_the_whole(make_stage: MakeStage) -> None:
 
 
 def test_a_reset_that_was_broken_off(make_stage: MakeStage) -> None:
-    """A worker does not start on a state that is half set back; the next replay mends it."""
+    """A worker does not start on a state that is half set back; the next replay corrects it."""
     stage = make_stage()
     produce(stage.bootstrap, stage.topology.source, events(1_000))
     stage.drain()

@@ -102,7 +102,7 @@ def test_letters_have_as_much_as_their_topic_takes(
 def test_a_letter_topic_smaller_than_its_source(
     bootstrap_servers: str, make_topic: MakeTopic, topology: Topology
 ) -> None:
-    """It is refused before anything is read, with the command that mends it."""
+    """It is refused before anything is read, with the command that corrects it."""
     make_topic("source")
     create_topic(bootstrap_servers, topology.dead_letter_topic, 1, {"max.message.bytes": "1000"})
     prepare_topics(bootstrap_servers, topology)

@@ -29,16 +29,16 @@ class Reader:
     """A shell with `slidestat` and `python` of this environment; what runs on is ended at the end.
     `printed` is what each command that ended has printed.
 
-    `mends` maps the beginning of a command to what is done before it: what the text around it says.
+    `preparations` maps the beginning of a command to what the text around it says to do before.
     """
 
     def __init__(
-        self, place: Path, bootstrap: str, mends: "Mapping[str, Callable[[Reader], None]]"
+        self, place: Path, bootstrap: str, preparations: "Mapping[str, Callable[[Reader], None]]"
     ) -> None:
         home, folder = place / "home", place / "folder"
         self.folder = folder
         self.printed: dict[str, str] = {}
-        self._mends = mends
+        self._preparations = preparations
         self._running: list[tuple[str, subprocess.Popen[bytes], Path]] = []
         programs = home / "bin"
         programs.mkdir(parents=True, exist_ok=True)
@@ -68,9 +68,9 @@ class Reader:
 
     def follow(self, command: str) -> None:
         """Run a command to its end, or for a look; AssertionError if it is refused."""
-        for beginning, mend in self._mends.items():
+        for beginning, prepare in self._preparations.items():
             if command.startswith(beginning):
-                mend(self)
+                prepare(self)
         if command.startswith("slidestat run "):
             self._await_ready(self._start(command))
         elif command.startswith("slidestat watch ") and "--once" not in command:

@@ -69,7 +69,7 @@ def await_statistics(reader: Reader) -> None:
     reader.await_lines("slidestat watch latency.toml --from-beginning --once --json", 3)
 
 
-MENDS = {
+PREPARATIONS = {
     "slidestat dlq send": mend_letters,
     "slidestat dlq count": await_letters,
     "slidestat watch latency.toml --once": await_statistics,
@@ -115,7 +115,7 @@ def test_commands_do_as_they_are_written(
         is_run(document, command) for command in commands(document) if "slidestat" in command
     )
     broker = request.getfixturevalue("broker").bootstrap_servers if needs_broker else "127.0.0.1:1"
-    with Reader(tmp_path, broker, MENDS) as reader:
+    with Reader(tmp_path, broker, PREPARATIONS) as reader:
         reader.write_files(LATENCY)
         reader.write_files(document)
         for command in BEFORE.get(named(document), []):

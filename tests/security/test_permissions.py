@@ -211,7 +211,7 @@ def test_each_permission_that_is_lacking_is_found(
     guarded: Guarded, topology: Path, topic_name: str, examined: Examined
 ) -> None:
     """With all that the document lists nothing is bad; without any one of it exactly one line is,
-    which names it; and what that line says to do mends it.
+    which names it; and what that line says to do corrects it.
     """
     declared = load_topology(str(topology))
     guarded.make(*declared.written_topics)

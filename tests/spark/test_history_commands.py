@@ -196,9 +196,9 @@ def test_history_that_keeps_synopses_by_the_day_is_rolled_up_by_the_week(
 def test_a_history_of_which_nothing_could_be_counted_is_an_error(
     typed: Type, flights: tuple[pa.Table, Path], tmp_path: Path
 ) -> None:
-    """The exit code is 2, the reasons are told, nothing is written: the mended command goes on in
-    the same lake. What is refused of a history that could be read is told by its reason, texts of
-    time that are no moments among it.
+    """The exit code is 2, the reasons are told, nothing is written: the corrected command goes on
+    in the same lake. What is refused of a history that could be read is told by its reason, texts
+    of time that are no moments among it.
     """
     table, file = flights
     lake = tmp_path / "lake"

@@ -1,1 +1,1 @@
-"""What a person does to topics, groups and states of a broker."""
+"""Administer the topics, groups and states of a topology on a broker."""

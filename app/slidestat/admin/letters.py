@@ -1,8 +1,9 @@
-"""Dead letters and late records: which are open, and sending mended ones to the source again.
+"""Dead letters and late records: which are open, and sending corrected ones to the source again.
 
 A letter is open until a mark with its key stands on its topic: a record without a value and with
-the header `sent_again`. Mended record and mark are written in one transaction, so that none is sent
-twice, whatever breaks off; a letter that a replay writes again, with the same key, stays closed.
+the header `sent_again`. Corrected record and mark are written in one transaction, so that none is
+sent twice, whatever breaks off; a letter that a replay writes again, with the same key, stays
+closed.
 """
 
 import base64
@@ -34,7 +35,7 @@ _IN_ONE_TRANSACTION = 10_000
 
 
 class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A letter as a line of JSON: what a person, or a program, mends.
+    """A letter as a line of JSON, for a person or a program to correct.
 
     `value` and `key` are text; bytes that are no UTF-8 are in `value_base64` and `key_base64`. Of a
     record too large for a letter they are the beginning, and `original_value_bytes` and
@@ -60,7 +61,7 @@ _decode = msgspec.json.Decoder(Letter).decode
 
 @dataclass(frozen=True)
 class Sent:
-    """What became of letters that were to be sent again."""
+    """How many dead letters were sent again, and which were not."""
 
     sent: int
     closed_before: int
@@ -107,7 +108,7 @@ def read_letters(text: bytes, file: str) -> list[Letter]:
 def send_again(
     bootstrap: str, topology: Topology, letter_topic: str, letters: Sequence[Letter]
 ) -> Sent:
-    """Send mended letters to the topology's source, each once; those closed already are left out.
+    """Send corrected letters to the topology's source, each once, but for those closed already.
 
     Raises SlidestatError for a letter of another source, and if the broker fails: then what was
     sent is marked, and the same letters can be given again.
@@ -263,7 +264,7 @@ def _bytes(text: str | None, encoded: str | None) -> bytes | None:
     except (binascii.Error, ValueError):
         raise SlidestatError(
             f"{encoded[:40]!r} is not base64.",
-            "Nothing was sent. Give what is mended as text, in value or key.",
+            "Nothing was sent. Give what is corrected as text, in value or key.",
         ) from None
 
 

@@ -49,7 +49,7 @@ def check_no_other_group(
 
 
 def last_meanings(bootstrap: str, topic: str, partitions: int) -> list[dict[str, str]]:
-    """What the last checkpoint of each partition of a changelog says that its states mean."""
+    """Return, by partition of a changelog, the meaning of states that its last checkpoint names."""
     return list(map(stored_meaning, last_checkpoints(bootstrap, topic, partitions).values()))
 
 

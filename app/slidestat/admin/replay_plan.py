@@ -1,4 +1,4 @@
-"""What a replay will read and emit, by partition.
+"""Plan a replay: the offsets it will read and the ticks it will emit, by partition.
 
 A figure of the window [T - span, T) is about the events of that time. Where emission begins at
 time T, reading begins at the first record whose Kafka timestamp is T less span, lateness and

@@ -36,7 +36,7 @@ _TIMEOUT_S = 30.0
 
 @dataclass(frozen=True)
 class TopicOutcome:
-    """What became of a request for a topic: made now, or found as it was."""
+    """The outcome of a request for a topic: created now, or found as it was."""
 
     name: str
     partitions: int

@@ -1,4 +1,4 @@
-"""The commands `slidestat dlq`: what was set aside, by reason, and mended records sent again."""
+"""The commands `slidestat dlq`: what was set aside, by reason, and corrected records sent again."""
 
 import sys
 from pathlib import Path
@@ -11,7 +11,7 @@ from slidestat.errors import SlidestatError, unknown
 from slidestat.options import DEFAULT_BOOTSTRAP
 
 dlq_app = typer.Typer(
-    help="Look at dead letters and late records, and send mended ones again.",
+    help="Look at dead letters and late records, and send corrected ones again.",
     no_args_is_help=True,
 )
 
@@ -70,12 +70,14 @@ def send(
     topology: TopologyArgument,
     file: Annotated[
         str,
-        typer.Argument(help="Lines as `dlq show --json` gives them, mended; - for standard input."),
+        typer.Argument(
+            help="Lines as `dlq show --json` gives them, corrected; - for standard input."
+        ),
     ],
     late: Late = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Send mended letters to the topology's source, each once, and close them.
+    """Send corrected letters to the topology's source, each once, and close them.
 
     Example: slidestat dlq send flights letters.jsonl
     """
@@ -106,5 +108,5 @@ def _read(file: str) -> bytes:
         return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
         raise SlidestatError(
-            f"{file} cannot be read: {error.strerror}.", "Give a file of mended letters."
+            f"{file} cannot be read: {error.strerror}.", "Give a file of corrected letters."
         ) from error

@@ -46,7 +46,7 @@ def start_worker(
     With an `extent` that ends, the worker ends there by itself; with `allow_loss` it goes on
     without records that are gone before they were read, and counts them. Each changed state becomes
     durable once in `checkpoint_interval_s` seconds; what is not yet is read again after a crash.
-    Raises SlidestatError for what the user can mend, such as a source that is not partitioned by
+    Raises SlidestatError for what the user can correct, such as a source that is not partitioned by
     the key.
     """
     require_one_worker(topologies)

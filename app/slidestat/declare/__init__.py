@@ -1,1 +1,1 @@
-"""What is computed, declared: topologies, referees, statistics and their terms."""
+"""Declarations of what is computed: topologies, referees, statistics and their terms."""

@@ -1,4 +1,4 @@
-"""What a topology reads of each event beside key and time: numbers and items, each by its path."""
+"""The fields that a topology reads beside key and time: numbers and items, each by its path."""
 
 import sys
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ class Limits:
     most: float = _LARGEST
 
     def within(self, other: "Limits") -> "Limits":
-        """What both can take."""
+        """Return the limits that both keep."""
         return Limits(max(self.least, other.least), min(self.most, other.most))
 
     @property

@@ -48,7 +48,7 @@ def sequence_length(text: str, field: str) -> int:
 
 
 def _matched(form: re.Pattern[str], text: object) -> re.Match[str] | None:
-    """What was given as it fits the form; a declaration may have anything in a text's place."""
+    """Match the form; a declaration may have anything in a text's place."""
     return form.fullmatch(text.strip()) if isinstance(text, str) else None
 
 
@@ -68,7 +68,7 @@ def _whole(digits: str) -> int | None:
 
 
 def _shown(text: object) -> str:
-    """What was given, or how it begins."""
+    """Return the text, or its beginning if it is long."""
     shown = repr(text)
     return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
 

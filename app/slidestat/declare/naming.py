@@ -28,7 +28,7 @@ class Named:
 
     @property
     def group_name(self) -> str:
-        """What topologies of one worker have in common."""
+        """Return the consumer group, which topologies of one worker share."""
         return self.group or self.name
 
     @property

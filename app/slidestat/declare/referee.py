@@ -98,7 +98,7 @@ class Referee(Named):
 
     @property
     def state_meaning(self) -> dict[str, str]:
-        """What stored states depend on, as of a topology."""
+        """Return the fields that stored states depend on, as `Topology.state_meaning` does."""
         meaning = self.of.state_meaning
         return {
             "group": self.group_name,

@@ -68,7 +68,7 @@ class Work:
 
     @property
     def queries(self) -> tuple[Int64s, Int64s, Int64s]:
-        """What is asked."""
+        """Return the queries as arrays."""
         return self.query_starts, self.query_times, self.windows
 
     def values(self, field: FieldPath) -> tuple[Int64s, Int64s, Float64s]:
@@ -102,7 +102,7 @@ class Runner(Protocol):
 
     @property
     def meaning(self) -> str:
-        """What its states mean: states of another meaning are not to be given to it."""
+        """Return the meaning of its states; states of another meaning cannot be used."""
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
         """Take events in and answer; raises SynopsisError for states that are not its own."""

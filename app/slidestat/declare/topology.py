@@ -326,12 +326,12 @@ class Topology(Named):
 
     @property
     def key_name(self) -> str:
-        """What the key is called, to people."""
+        """Return the key's name for messages."""
         return RECORD_KEY if self.key_path is None else field_text(self.key_path)
 
     @property
     def time_name(self) -> str:
-        """What the event time is called, to people."""
+        """Return the event time's name for messages."""
         return RECORD_TIMESTAMP if self.time_path is None else field_text(self.time_path)
 
     @property
@@ -350,7 +350,7 @@ class Topology(Named):
 
     @cached_property
     def columns(self) -> Columns:
-        """What is read of each event beside its key and time."""
+        """Return the fields that are read of each event beside its key and time."""
         return Columns.of(chain.from_iterable(map(self._columns, self.statistics)))
 
     @cached_property
@@ -394,8 +394,8 @@ class Topology(Named):
 
     @property
     def state_meaning(self) -> dict[str, str]:
-        """What stored states depend on, by the field that says it: with another meaning, states
-        are of no use. Windows and `every` are free to change.
+        """Return the fields that stored states depend on: with another meaning, states are of no
+        use. Windows and `every` are free to change.
         """
         written = self.time_format
         return {
@@ -411,7 +411,7 @@ class Topology(Named):
 
     @property
     def state_label(self) -> dict[str, str]:
-        """What stored states say of themselves: what they mean, and where their output goes."""
+        """Return what is stored beside states: their meaning, and where their output goes."""
         return {**self.state_meaning, "output": self.output_topic}
 
     @property

@@ -1,1 +1,1 @@
-"""What a machine has, of what slidestat needs; one check a function."""
+"""Check whether a machine has what slidestat needs; one check a function."""

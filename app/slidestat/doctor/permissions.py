@@ -1,4 +1,4 @@
-"""What the brokers allow this user, of what a worker does: asked, and nothing made or written.
+"""Ask the brokers which operations of a worker this user may do; nothing is created or written.
 
 The brokers tell it themselves (KIP-430): with what is asked about a topic, a group or the cluster
 comes what the asking user may do with it. Of a topic that is not there they tell only whether it
@@ -41,7 +41,7 @@ _NOT_YET = (
 
 @dataclass(frozen=True)
 class _Use:
-    """What a worker does with a topic, and whether it makes the topic where it is missing."""
+    """The operations of a worker on a topic, and whether it creates a missing one."""
 
     check: str
     topic: str
@@ -69,7 +69,7 @@ def creation_permission(bootstrap: str) -> Finding:
 
 
 def worker_permissions(bootstrap: str, topology: Topology | Referee) -> Iterator[Finding]:
-    """What a worker of this topology needs to be allowed: its topics, then its group."""
+    """Yield the permissions that a worker of this topology needs: its topics, then its group."""
     admin = admin_client(bootstrap)
     uses = list(_uses(topology))
     told = admin.describe_topics(

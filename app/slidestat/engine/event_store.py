@@ -170,7 +170,7 @@ class EventStore:
 
 
 def _cut(parts: list[_Part], until: int, taken: list[Events]) -> list[_Part]:
-    """What is left of the parts; `taken` gets the events with times up to `until`."""
+    """Return the parts that are left; `taken` gets the events with times up to `until`."""
     left = []
     for part in parts:
         if part.first_time > until:

@@ -54,7 +54,7 @@ class Events:
 
     @property
     def nbytes(self) -> int:
-        """What they take in memory, texts included."""
+        """Return their bytes in memory, texts included."""
         arrays = (self.offsets, self.times, self.keys, *self.numbers, *self.items)
         return sum(array.nbytes for array in arrays)
 

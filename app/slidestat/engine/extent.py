@@ -16,7 +16,7 @@ class Extent:
     silent_until: Mapping[int, int] = field(default_factory=dict)
 
     def within(self, batch: RecordBatch) -> RecordBatch | None:
-        """What of a batch is to be read, None if nothing is."""
+        """Return the part of a batch that is to be read, None if there is none."""
         if self.end_offsets is None:
             return batch
         return batch.until(self.end_offsets.get(batch.partition, 0))

@@ -87,7 +87,7 @@ class Letter(NamedTuple):
 
 @dataclass(slots=True)
 class Effects:
-    """What a batch leads to, beside the key states."""
+    """The outputs of a batch, beside the key states."""
 
     emissions: list[OutputRecord] = field(default_factory=list)
     dead_letters: list[Letter] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Effects:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What must be durable before reading may start again at `next_offset`.
+    """The states that must be durable before reading may start again at `next_offset`.
 
     The state of a key is None where it is to be deleted.
     """
@@ -420,9 +420,9 @@ class PartitionProcessor:
     def _refuse_suspects(
         self, events: Events, batch: RecordBatch, refused: Sequence[Refused]
     ) -> tuple[Events, list[tuple[int, Letter]]]:
-        """What is left of `events`, which are on time, and the letters of the suspects that were
-        refused, if they are among those or wait, each with the offset at which that was decided;
-        what may be refused later is kept whole.
+        """Return those left of `events`, which are on time, and the letters of the suspects that
+        were refused, if they are among those or wait, each with the offset at which that was
+        decided; what may be refused later is kept whole.
         """
         if not refused and not self._suspects and not self._clock.suspects:
             return events, []
@@ -468,8 +468,8 @@ class PartitionProcessor:
             yield [emission for emission in emissions if emission[2] > looked_ahead]
 
     def published_ahead(self, now: int) -> list[Publication | Clock]:
-        """What this partition would publish, as it is, if nothing else came before the time `now`:
-        its synopses of ticks that are not passed yet, then its clock; for a partition that brings
+        """Return what this partition would publish if nothing else came before the time `now`: its
+        synopses of ticks that are not passed yet, then its clock; for a partition that brings
         nothing new. Nothing, if there has been no further tick since it was asked last. No trace.
         """
         horizon = now - self._lateness
@@ -519,9 +519,9 @@ class PartitionProcessor:
         return trial._cache.peek(key)
 
     def snapshot(self, slots: Iterable[int] = range(SLOTS)) -> Snapshot | None:
-        """What changed since the last snapshot, of the keys of these slots, or None if nothing did;
-        it must be made durable before the next one is taken, or this processor be thrown away. All
-        that was emitted must be acknowledged before.
+        """Return the changes since the last snapshot, of the keys of these slots, or None if there
+        are none; it must be made durable before the next one is taken, or this processor be thrown
+        away. All that was emitted must be acknowledged before.
         """
         if self._is_amid:
             raise RuntimeError("a batch is half done: its emissions are not all known")
@@ -572,7 +572,7 @@ class PartitionProcessor:
             self._snapshot = None
 
     def _find_timers(self, store: PartitionStore) -> None:
-        """What is due for the stored keys.
+        """Arm the timers of the stored keys.
 
         A state may be ahead of the checkpoint, also in events that will not be read again: it is
         asked for the ticks of its own newest event, not for the checkpoint's next tick.
@@ -727,7 +727,7 @@ class PartitionProcessor:
     def _answer_untouched(
         self, due: DueSlice, offsets: Int64s, watermarks: Int64s
     ) -> list[_Placed]:
-        """What keys without events come to, in any order; their states stay as they are."""
+        """Answer for keys without events, in any order; their states stay as they are."""
         keys = list({key for _, key in (*due.opened, *due.closing)})
         states = self._cache.read(keys)
         group_of = {key: group for group, key in enumerate(keys)}
@@ -879,7 +879,7 @@ class PartitionProcessor:
         query_starts: Int64s,
         query_times: Int64s,
     ) -> Work:
-        """What runners do; `times` are those of the events in `order`."""
+        """Return the work for the runners; `times` are those of the events in `order`."""
         return Work(
             starts,
             times,
@@ -970,7 +970,7 @@ def _letter(batch: RecordBatch, refusal: Refusal) -> Letter:
 
 
 class _Unabsorbed:
-    """What of a processor's events waits, for questions."""
+    """The waiting events of a processor, for questions."""
 
     def __init__(self, processor: PartitionProcessor) -> None:
         self._processor = processor

@@ -1,4 +1,4 @@
-"""What was done for one partition, added up batch by batch."""
+"""The outputs for one partition, added up batch by batch."""
 
 from dataclasses import dataclass
 

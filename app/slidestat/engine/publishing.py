@@ -1,4 +1,4 @@
-"""What a partition publishes for a referee: its synopses at each tick, then how far it has come.
+"""Publish for a referee: a partition's synopses at each tick, then how far it has come.
 
 A party's synopsis of a tick has exactly the events before the tick. So a batch is absorbed tick by
 tick (`partition.py`), and what is published is the state between; how records were batched does not
@@ -73,7 +73,7 @@ def published_by(topology: Topology) -> list[str]:
 
 
 class TickPublisher(Protocol):
-    """What a partition is asked for while it absorbs a batch tick by tick."""
+    """Publishes at each tick while a partition absorbs a batch."""
 
     @property
     def whole_key(self) -> str | None:
@@ -86,14 +86,14 @@ class TickPublisher(Protocol):
         """The ticks after `before` and up to `watermark` to stop at; `events` come next."""
 
     def at(self, tick: int, cache: KeyCache, source_offset: int) -> Iterator[Publication]:
-        """What is published at a tick."""
+        """Yield the publications of a tick."""
 
     def clocks(self, before: int, offsets: Int64s, watermarks: Int64s) -> Iterator[Clock]:
         """How far the partition has come."""
 
 
 class Publisher:
-    """What one partition of a topology publishes."""
+    """Publishes for one partition of a topology."""
 
     def __init__(self, topology: Topology, topic: str, partition: int) -> None:
         self._every = topology.every_ms
@@ -129,8 +129,8 @@ class Publisher:
         return sorted(tick for tick in ticks if before < tick <= watermark)
 
     def at(self, tick: int, cache: KeyCache, source_offset: int) -> Iterator[Publication]:
-        """What is published at a tick, when exactly the events before it have been absorbed: of
-        each key with events since the tick before.
+        """Yield the publications of a tick, once exactly the events before it are absorbed: of each
+        key with events since the tick before.
         """
         for key, state in self._states(cache):
             # A state that is ahead has been published when it passed the tick.
@@ -175,8 +175,8 @@ def synopsis_partitions(topology: Topology, partitions: int) -> int:
 
 
 class SynopsisTopic:
-    """What the partitions of a source publish, as records: a stream's synopses all in one
-    partition, a clock in each of them.
+    """The topic of published synopses, as records: a stream's synopses all in one partition, a
+    clock in each of them.
     """
 
     def __init__(self, topology: Topology, partitions: int) -> None:

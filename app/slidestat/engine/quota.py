@@ -1,4 +1,4 @@
-"""What of a key's values fits into its windows; what does not is refused as it arrives.
+"""Refuse on arrival the values of a key that would not fit into its windows.
 
 A sum or a spread can hold some 2^18 of the largest values that it takes in a window, and no state
 may outgrow its synopsis: one key would stop all others. So the span is cut into stretches of event

@@ -1,4 +1,4 @@
-"""What one fetch brought for one partition, as columns."""
+"""The records that one fetch brought for one partition, as columns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -6,16 +6,16 @@ So every record has the epoch of its writer in a header, and what an older epoch
 newer one is passed over by whoever restores:
 
     offset  0  1  2  3  4  5  6  7
-    epoch   1  1  1  3  3  1  1  3      5 and 6 are a sleeper's
+    epoch   1  1  1  3  3  1  1  3      5 and 6 are a zombie's
 
 An epoch is the largest one in the partition plus the group's generation at the assignment. Of two
 owners, the later one has the larger generation, which the group gives once, and has seen at least
 as large an epoch: so its own is larger, also when a group is deleted and counts generations anew.
 
-A broker that compacts knows no epochs, and could keep a sleeper's record instead of the owner's.
+A broker that compacts knows no epochs, and could keep a zombie's record instead of the owner's.
 So an owner counts: what it wrote must lie at consecutive offsets. Where it does not, it looks at
 who wrote between. Older epochs: it writes the states of their keys again. A newer one: it is the
-sleeper itself.
+zombie itself.
 
 Records without the header, of a version before it or of a replay, are restored wherever they stand.
 """

@@ -59,7 +59,7 @@ _UNWRITTEN_RECORDS = 4_000_000
 
 
 class SourceOffsets(Protocol):
-    """What the worker knows of the source topic and of its partitions."""
+    """The source topic's partitions and offsets, as the worker knows them."""
 
     @property
     def topic_id(self) -> str:
@@ -323,8 +323,8 @@ class Pipeline:
             await self._outputs.flush()
 
     def snapshots(self, *, whole: bool = False) -> dict[TablePartition, Snapshot]:
-        """What changed since the last write, of the keys whose turn it is, or of all. What was
-        emitted before must be acknowledged before `write`.
+        """Return the changes since the last write, of the keys whose turn it is, or of all. What
+        was emitted before must be acknowledged before `write`.
         """
         due = self._turns.due(time.monotonic(), self._pressure())
         slots = range(SLOTS) if whole else due

@@ -1,4 +1,4 @@
-"""What a worker tells of its way: when it is ready, and how far it is now and then."""
+"""Log the progress of a worker: when it is ready, and now and then how far it has come."""
 
 import asyncio
 import time

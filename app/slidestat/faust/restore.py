@@ -84,7 +84,7 @@ class StateStore(Store):
         to_key: Callable[..., Any],  # noqa: ARG002 - records are stored as they are
         to_value: Callable[..., Any],  # noqa: ARG002
     ) -> None:
-        """What Faust has read for its standbys."""
+        """Store the changelog records that Faust has read for standbys."""
         rows: dict[int, list[Row]] = {}
         for event in batch:
             message = event.message
@@ -233,7 +233,7 @@ def _lost(topic: str, what: str) -> SlidestatError:
 
 
 def raise_unless_passing(topic: str, error: KafkaException) -> None:
-    """Raise SlidestatError for what trying again does not mend, of the reader of a changelog."""
+    """Raise SlidestatError for a fault of a changelog's reader that trying again does not solve."""
     if error.args[0].code() == KafkaError._AUTO_OFFSET_RESET:
         raise _lost(topic, "records while they were read") from error
     if error.args[0].code() not in _PASSING:

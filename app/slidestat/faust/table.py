@@ -66,7 +66,7 @@ class StateTable:
         )
 
     def partition(self, partition: int) -> "TablePartition":
-        """What is stored for one partition; raises if it is not open here."""
+        """Return the store of one partition; raises if it is not open here."""
         return TablePartition(partition, self._store._db_for_partition(partition))
 
     @property

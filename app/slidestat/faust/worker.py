@@ -365,7 +365,7 @@ def create_app(
 
 
 class _ConsumerOffsets:
-    """What the app's consumer knows of its source topic, and the brokers of its id."""
+    """The offsets that the app's consumer knows, and the topic's id, which brokers know."""
 
     def __init__(self, app: BatchApp, topic: str, topics: TopicWatch) -> None:
         self._app = app
@@ -415,7 +415,7 @@ def run_worker(
 
     The topologies share a group and a source. `data_dir` is this worker's alone; its log is in it,
     or in JSON on standard error. `codecs` write the topologies' emissions, in JSON by default.
-    Raises SlidestatError for what the user can mend, other exceptions as they are.
+    Raises SlidestatError for what the user can correct, other exceptions as they are.
     """
     app = create_app(
         topologies,
@@ -457,7 +457,7 @@ def run_worker(
 
 
 def _raise_for_the_user(reason: BaseException, data_dir: Path) -> NoReturn:
-    """Raise the fault that ended a worker, as a SlidestatError if the user can mend it."""
+    """Raise the fault that ended a worker, as a SlidestatError if the user can correct it."""
     if isinstance(reason, ConsistencyError):
         raise SlidestatError(
             f"The tables in {data_dir} are ahead of their changelog: it was made anew.",

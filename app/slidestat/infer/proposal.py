@@ -42,7 +42,7 @@ class Guess:
 
 @dataclass(frozen=True)
 class Proposal:
-    """What `slidestat init` proposes; `warnings` are for a person to read first."""
+    """A topology that `slidestat init` proposes; `warnings` are for a person to read first."""
 
     name: str
     source: str

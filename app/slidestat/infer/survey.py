@@ -1,4 +1,4 @@
-"""What the fields of sampled records hold: how often each is there, of what sort, how varied."""
+"""Survey the fields of sampled records: how often each is there, of what sort, how varied."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

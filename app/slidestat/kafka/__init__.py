@@ -1,1 +1,1 @@
-"""What every client of the brokers shares: security, connections, reading and producing."""
+"""The parts that every client of the brokers shares: security, connections, reading, producing."""

@@ -95,7 +95,7 @@ def _raise_refusal(bootstrap: str, faults: list[KafkaError]) -> None:
 
 
 def _hint(faults: list[KafkaError]) -> str:
-    """What the client believes of a broker that hangs up, where it says something."""
+    """Return the client's guess about a broker that hangs up, where it has one."""
     told = [fault.str() for fault in faults if "SSL" in fault.str() or "SASL" in fault.str()]
     return f" ({_REPORTED_BY.sub('', told[-1]).rstrip('.')})" if told else ""
 

@@ -74,7 +74,7 @@ class EmissionReader:
         self._format = AnyFormat(self.registry)
 
     def batches(self) -> Iterator[list[Record]]:
-        """What has come since the last batch, possibly nothing, about four times a second.
+        """Yield the records since the last batch, possibly none, about four times a second.
 
         Raises SlidestatError when the broker is lost, or the registry that a record needs.
         """

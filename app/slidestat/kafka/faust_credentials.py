@@ -7,7 +7,7 @@ from slidestat.kafka.settings import BrokerSecurity, tls_context
 
 
 def faust_credentials(security: BrokerSecurity) -> CredentialsT | None:
-    """What a Faust app takes as `broker_credentials`; None for brokers that want nothing.
+    """Return the `broker_credentials` of a Faust app; None for brokers that want none.
 
     Raises SlidestatError for certificates that cannot be used.
     """

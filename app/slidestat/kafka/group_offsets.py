@@ -1,4 +1,4 @@
-"""What a group has committed, read by one who does not join it."""
+"""Read a group's committed offsets without joining it."""
 
 import time
 from typing import NamedTuple
@@ -28,7 +28,7 @@ class Committed(NamedTuple):
 
 
 def group_offsets(bootstrap: str, group: str, topic: str, partitions: int) -> dict[int, Committed]:
-    """What a group has committed of a topic, by partition; nothing of one without an offset.
+    """Return a group's committed offsets of a topic, by partition; none for one without an offset.
 
     One request for all. Raises KafkaException if the broker does not say within 5 s or so.
     """

@@ -28,7 +28,7 @@ _KEPT_BYTES = 64 * 2**10
 
 
 class LetterRecord(NamedTuple):
-    """What is sent to a letter topic."""
+    """A record for a letter topic."""
 
     key: bytes
     value: bytes | None

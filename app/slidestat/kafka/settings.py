@@ -30,7 +30,7 @@ _OF_TLS = (CA_FILE, CERTIFICATE_FILE, KEY_FILE, KEY_PASSWORD)
 
 @dataclass(frozen=True)
 class BrokerSecurity:
-    """What a client needs for a connection; no secret is ever in its text.
+    """The settings of a client's connection; no secret is ever in its text.
 
     `ca_file` None means the certificate authorities that the machine trusts.
     """

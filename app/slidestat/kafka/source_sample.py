@@ -25,8 +25,8 @@ _TIMEOUT_S = 5.0
 
 @dataclass(frozen=True)
 class SourceLook:
-    """What of a topology's source to look at: from `starts` on, by partition (from its first record
-    where there is none), to before `ends` (to its last record).
+    """The part of a topology's source to look at: from `starts` on, by partition (from its first
+    record where there is none), to before `ends` (to its last record).
     """
 
     bootstrap: str
@@ -61,7 +61,9 @@ class SourceLook:
 def unread_source(
     bootstrap: str, topology: Topology, partitions: int, ends: Mapping[int, int] | None = None
 ) -> SourceLook:
-    """What the topology's group has not read yet; raises SlidestatError if a broker refuses it."""
+    """Return the part that the topology's group has not read yet; raises SlidestatError if a broker
+    refuses it.
+    """
     with _in_words(topology.source):
         committed = group_offsets(bootstrap, topology.application_id, topology.source, partitions)
     starts = {number: found.offset for number, found in committed.items()}

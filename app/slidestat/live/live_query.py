@@ -63,7 +63,7 @@ def asked_of(
     quantiles: Sequence[float] = (),
     where: str | None = None,
 ) -> Asked:
-    """What is asked of a topology, in the terms of `LiveQuery`, and refused as there."""
+    """Check a question to a topology, in the terms of `LiveQuery`, and refuse it as there."""
     kept = list(dict.fromkeys(topology.runners))
     asked: list[Statistic] = []
     places: list[int] = []

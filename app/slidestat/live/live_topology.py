@@ -38,7 +38,7 @@ class View(Protocol):
 
 
 class Question(Protocol):
-    """What is asked of any key: a `LiveQuery` or, of a referee, a `RefereeQuery`."""
+    """A question that can be asked of any key: a `LiveQuery` or, of a referee, a `RefereeQuery`."""
 
     def answer(self, view: Any, key: str) -> KeyAnswer | None:
         """The key's figures, None where it is not. The view is one of what is asked."""

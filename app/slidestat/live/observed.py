@@ -1,4 +1,4 @@
-"""What a topology's pipeline has done in this process, for those who watch it.
+"""Counts and positions of a topology's pipeline in this process, for status and metrics.
 
 Everything here is added up once a batch or once a flush, never once a record. Figures count from
 the start of the process; what must outlive it stands in the checkpoints.

@@ -58,7 +58,7 @@ class SupervisedProcess:
         return self._supervisor.pid
 
     def run(self, argv: Sequence[str | Path], log: Path) -> None:
-        """Start a process, its output appended to `log`; its end is heard by `wait`."""
+        """Start a process, its output appended to `log`; `wait` returns at its end."""
         self._status = None
         self._tell({"run": [str(argument) for argument in argv], "log": str(log)})
         while self.pid is None and self._status is None:

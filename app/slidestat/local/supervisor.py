@@ -40,7 +40,9 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent() -> Callable[[], None] | None:
-    """What a child does between fork and exec so that it never outlives this process."""
+    """Return a function that a child runs between fork and exec, so that it never outlives this
+    process.
+    """
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl

@@ -20,7 +20,7 @@ STANDARD_INPUT = "-"
 
 
 class Format(StrEnum):
-    """What stands in a file."""
+    """The format of a file."""
 
     CSV = "CSV"
     TSV = "TSV"
@@ -47,7 +47,7 @@ _FORMAT_ADVICE = (
 
 
 class ByteStream(Protocol):
-    """What pyarrow and the JSON lines reader need of an open file."""
+    """The methods of an open file that pyarrow and the JSON lines reader need."""
 
     def read(self, size: int, /) -> bytes: ...
     def close(self) -> None: ...
@@ -115,7 +115,9 @@ class _Pipe:
 
 
 def event_file(name: str | Path) -> EventFile:
-    """What a name means; raises SlidestatError for what is missing, empty or of another kind."""
+    """Find the file of a name; raises SlidestatError for one that is missing, empty or of another
+    kind.
+    """
     name = str(name)
     if name == STANDARD_INPUT:
         return EventFile(name, Format.JSON_LINES, None, 0)

@@ -33,9 +33,9 @@ _BY_KEY = -1
 
 @dataclass(frozen=True)
 class ProduceReport:
-    """What was sent. `sent` events were acknowledged, `failed` were not (`first_failure` says why),
-    `skipped` rows were no events (`first_skipped` says why). `negative` events have a value below
-    0; of lines sent raw, `unkeyed` went without a key.
+    """The counts of a run. `sent` events were acknowledged, `failed` were not (`first_failure` says
+    why), `skipped` rows were no events (`first_skipped` says why). `negative` events have a value
+    below 0; of lines sent raw, `unkeyed` went without a key.
     """
 
     topic: str
@@ -104,7 +104,7 @@ def produce_file(
                     sender.flush()
                     raise SlidestatError(
                         f"{source.name}, {reason}.",
-                        "Mend the row, or leave such rows out with --skip-bad; "
+                        "Fix the row, or leave such rows out with --skip-bad; "
                         f"{sender.sent} events before it are sent.",
                     )
                 skipped += records.bad

@@ -5,8 +5,8 @@ from slidestat.schemas.synopsis import PartyClock
 
 
 class IdleParties:
-    """What idle parties have announced. It is valid until a party's next clock, and is not stored:
-    a party that is idle announces it at each tick of the clock on the wall.
+    """The announcements of idle parties. One is valid until a party's next clock, and is not
+    stored: a party that is idle announces it at each tick of the clock on the wall.
     """
 
     def __init__(self) -> None:

@@ -17,7 +17,9 @@ class Piece(NamedTuple):
 
 
 class PartySynopses:
-    """What the parties of a stream have published; `every` and `span` are the topology's."""
+    """The synopses that the parties of a stream have published; `every` and `span` are the
+    topology's.
+    """
 
     def __init__(self, every: int, span: int) -> None:
         self._every = every
@@ -60,7 +62,9 @@ class PartySynopses:
         return sorted(tick for tick in answered if after < tick <= until)
 
     def at(self, tick: int, statistic: str, parties: Collection[str]) -> dict[str, bytes]:
-        """What each of `parties` knows at a tick, if any of its events may be in the span."""
+        """Return the synopsis of each of `parties` at a tick, if any of its events may be in the
+        span.
+        """
         known = {}
         for party in parties:
             place = statistic, party

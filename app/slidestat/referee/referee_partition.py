@@ -206,8 +206,8 @@ class RefereeProcessor:
         return RefereeView(self._partition, tick, self._next_offset, self._streams, present)
 
     def snapshot(self, _slots: Iterable[int] = ()) -> Snapshot | None:
-        """What changed since the last snapshot, or None, as of a `PartitionProcessor`, but all of
-        it: a synopsis is written once and for all, and gains nothing by waiting.
+        """Return the changes since the last snapshot, or None, as a `PartitionProcessor` does, but
+        all of them: a synopsis is written once and for all, and gains nothing by waiting.
         """
         is_known = self._has_checkpoint and self._next_offset <= self._checkpoint.next_offset
         if is_known and not self._claims_source:

@@ -60,8 +60,8 @@ def empty_synopsis(runner: Runner, topology: Topology) -> bytes:
 def unite(
     runner: Runner, _bundles: Sequence[Bundle], _times: Sequence[int], _windows: Int64s
 ) -> Answered:
-    """What a runner answers of the union of each bundle's parts, at its time, over `windows`; there
-    are no states. Raises SynopsisError for parts that are not its own, TypeError for a runner whose
+    """Answer for the union of each bundle's parts, at its time, over `windows`; there are no
+    states. Raises SynopsisError for parts that are not its own, TypeError for a runner whose
     synopses cannot be united.
     """
     raise TypeError(f"{runner.meaning} has no union")

@@ -1,4 +1,4 @@
-"""What is on the wire: events in, statistics and dead letters out.
+"""The records on the wire: events in, statistics and dead letters out.
 
 Each module holds one record as a msgspec struct, its documentation field by field, and the
 codec. The JSON Schemas beside them are generated from the structs (`make schemas`).

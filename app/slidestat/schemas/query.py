@@ -1,4 +1,4 @@
-"""What a worker answers over HTTP, as JSON: the live figures of a key, keys, topologies, faults."""
+"""The answers of a worker over HTTP, as JSON: live figures of a key, keys, topologies, errors."""
 
 from typing import Annotated, Literal
 
@@ -45,7 +45,7 @@ class KeyAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class KeyHistory(msgspec.Struct, frozen=True):
-    """What was emitted of a key, as far as the newest records of the output topic have it."""
+    """The emissions of a key among the newest records of the output topic."""
 
     topology: Annotated[str, Meta(description="name of the topology")]
     key: Annotated[str, Meta(description="the events' key")]
@@ -77,7 +77,7 @@ class WorkerDescription(msgspec.Struct, frozen=True):
 
 
 class TopologyDescription(msgspec.Struct, frozen=True):
-    """What a topology computes, and where."""
+    """The statistics of a topology, and the topics it reads and writes."""
 
     name: Annotated[str, Meta(description="name of the topology")]
     source: Annotated[str, Meta(description="topic of the events")]

@@ -45,7 +45,7 @@ class _Record(NamedTuple):
 
 @dataclass
 class _Partition:
-    """What outlives a crash: the log, the table, and where reading starts again."""
+    """The parts that outlive a crash: the log, the table, and where reading starts again."""
 
     log: list[_Record] = field(default_factory=list)
     store: MemoryStore = field(default_factory=MemoryStore)
@@ -303,7 +303,7 @@ class TopologyDriver:
 
 
 def _kafka_key(event: Mapping[str, Any], path: FieldPath | None) -> bytes | None:
-    """What a producer would partition the event by; None for an event without a key."""
+    """Return the Kafka key by which a producer would partition the event; None without a key."""
     if path is None:
         return None
     value: Any = event

@@ -22,7 +22,7 @@ class Row:
 
     @property
     def marks(self) -> str:
-        """What is to be said beside the figure, "" for nothing."""
+        """Return the remarks beside the figure, "" for none."""
         marks = ["provisional"] if self.provisional else []
         if self.lost is not None and self._may_lack(self.lost):
             marks.append(f"may lack {self.lost.records:,} lost records")

@@ -1,4 +1,4 @@
-"""What a key costs, as people read it."""
+"""Format the memory of a key for people."""
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.footprint import measure

@@ -76,7 +76,7 @@ class WebAddress:
 
 
 def ip_of(host: str) -> str:
-    """What sort of place a host is: "loopback", "any" (all interfaces), or "other"."""
+    """Return the sort of place that a host is: "loopback", "any" (all interfaces), or "other"."""
     try:
         address = ip_address(host)
     except ValueError:

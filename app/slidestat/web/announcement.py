@@ -32,7 +32,9 @@ def announced(folder: Path, address: WebAddress) -> Iterator[None]:
 
 
 def announcements(folders: Iterable[Path]) -> Iterator[Announced]:
-    """What the workers with these data folders say; a killed worker's file stays behind."""
+    """Yield the announcements of workers with these data folders; a killed worker's file stays
+    behind.
+    """
     for folder in folders:
         try:
             yield msgspec.json.decode((folder / _FILE).read_bytes(), type=Announced)

@@ -1,4 +1,4 @@
-"""What an HTTP client is told when there is no answer: a status, what is wrong, what to do."""
+"""Errors for an HTTP client: a status, what is wrong, what to do."""
 
 import logging
 
@@ -35,7 +35,7 @@ def bad_request(error: SlidestatError) -> HttpError:
 
 
 def unavailable(message: str) -> HttpError:
-    """What passes by itself."""
+    """Return the error for a state that passes by itself."""
     return HttpError(503, message, "Ask again in a moment.", {"Retry-After": "1"})
 
 

@@ -1,4 +1,4 @@
-"""What was emitted of a key, read from the output topic when somebody looks.
+"""Read the past emissions of a key from the output topic, when somebody looks.
 
 A worker keeps no history: the topic has it. Its newest records are read, those of other keys as
 well, so a key among many may have few of its emissions there, or none.

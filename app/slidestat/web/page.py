@@ -52,7 +52,7 @@ class Page:
         return self._response(request, "index.html")
 
     async def file(self, request: web.Request) -> web.Response:
-        """What it loads."""
+        """Serve a file that the page loads."""
         return self._response(request, request.match_info["path"])
 
     def _response(self, request: web.Request, path: str) -> web.Response:

@@ -35,7 +35,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a worker answered; status 0 if it did not."""
+    """The answer of a worker; status 0 if there was none."""
 
     worker: Worker
     status: int

@@ -1,4 +1,4 @@
-"""What a worker answers: its topologies, their keys, and the figures of a key.
+"""The routes of a worker: its topologies, their keys, and the figures of a key.
 
 A request that names this worker in the header `Slidestat-Worker` comes from another one, and is
 answered from what is here alone: that is what ends the search for a key.
@@ -99,7 +99,7 @@ class Routes:
         return web.Response(body=self._openapi, content_type="application/json")
 
     async def metrics(self, request: web.Request) -> web.Response:
-        """What Prometheus scrapes."""
+        """Answer Prometheus with the metrics."""
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return web.Response(body=encode(self._metrics), headers={"Content-Type": content_type})
 
@@ -166,7 +166,7 @@ class Routes:
         return await self._answered_elsewhere(live, request, key, is_for_here=is_for_here)
 
     async def show_history(self, request: web.Request) -> web.Response:
-        """What was emitted of a key, as far as the end of the output topic has it."""
+        """Answer with the emissions of a key at the end of the output topic."""
         live = self._topology(request)
         try:
             key, query = _key_of(request, place=-2)

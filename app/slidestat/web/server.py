@@ -36,7 +36,7 @@ _SHUTDOWN_S = 1.0
 
 @dataclass(frozen=True)
 class QueryServer:
-    """What serves at an address."""
+    """A server at an address."""
 
     address: WebAddress
     history: History
@@ -109,7 +109,7 @@ def application(
 
 
 def runner(made: web.Application) -> web.AppRunner:
-    """What serves it."""
+    """Return the runner that serves it."""
     return web.AppRunner(
         made,
         access_log=None,

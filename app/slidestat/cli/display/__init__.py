@@ -1,1 +1,1 @@
-"""What commands print."""
+"""Format the output of commands."""

@@ -1,4 +1,4 @@
-"""What `slidestat dlq` prints."""
+"""Format the output of `slidestat dlq`."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -37,7 +37,7 @@ def letter_lines(letters: Iterable[Letter], limit: int, *, as_json: bool) -> Ite
     shown = 0
     for letter in letters:
         if shown == limit:
-            yield "... and more; --limit shows them, --json gives all, to be mended."
+            yield "... and more; --limit shows them, --json gives all, to be corrected."
             return
         shown += 1
         moment = datetime.fromtimestamp(max(letter.timestamp_ms, 0) / 1000, UTC)
@@ -54,7 +54,7 @@ def letter_lines(letters: Iterable[Letter], limit: int, *, as_json: bool) -> Ite
 
 
 def sent_lines(sent: Sent, source: str) -> Iterator[str]:
-    """What became of mended letters."""
+    """Yield the lines that say which corrected letters were sent."""
     yield f"{sent.sent:,} records sent to {source}, {sent.closed_before:,} had been sent before."
     if sent.sent:
         yield (

@@ -1,4 +1,4 @@
-"""What `slidestat produce` shows while it sends, and at the end."""
+"""Show the progress of `slidestat produce`, and its result."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

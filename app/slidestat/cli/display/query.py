@@ -1,4 +1,4 @@
-"""What `slidestat query` shows: the rows that `slidestat watch` would, or JSON."""
+"""Format the answer of `slidestat query`: the rows that `slidestat watch` would show, or JSON."""
 
 import sys
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What `slidestat replay` says before and after."""
+"""Format the plan and the result of `slidestat replay`."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -9,7 +9,7 @@ from slidestat.admin.replay_plan import ReplayPlan
 
 
 def plan_lines(plan: ReplayPlan) -> Iterator[str]:
-    """What would be done, in a few lines."""
+    """Yield the plan in a few lines."""
     topology = plan.topology
     yield (
         f"reads       up to {plan.records:,} records of {topology.source},"
@@ -60,7 +60,7 @@ def plan_json(plan: ReplayPlan) -> str:
 
 
 def result_lines(plan: ReplayPlan, declared: str) -> Iterator[str]:
-    """What there is now, and what to do with it."""
+    """Yield the result, and the next steps."""
     topology = plan.topology
     yield f"Replayed: {topology.output_topic} is complete up to there."
     if plan.in_place:

@@ -1,4 +1,4 @@
-"""What `slidestat init` says of the topic that it has looked at."""
+"""Format what `slidestat init` found in the topic."""
 
 from collections.abc import Iterator
 

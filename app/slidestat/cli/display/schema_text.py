@@ -1,4 +1,4 @@
-"""What `slidestat schema` prints."""
+"""Format the output of `slidestat schema`."""
 
 import json
 

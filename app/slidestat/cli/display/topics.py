@@ -1,4 +1,4 @@
-"""What `slidestat topics` shows."""
+"""Format the output of `slidestat topics`."""
 
 from collections.abc import Sequence
 

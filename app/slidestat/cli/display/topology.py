@@ -1,4 +1,4 @@
-"""What `slidestat topology show` says of a topology."""
+"""Format the output of `slidestat topology show`."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -39,7 +39,7 @@ def show_topology(topology: Topology) -> None:
 
 
 def promise_text(promise: Promise) -> str:
-    """What an error comes to at most: 10 % + 0.0005."""
+    """Return the largest error as a text such as 10 % + 0.0005."""
     terms = [
         f"{100 * share:.3g} %{of}"
         for share, of in (

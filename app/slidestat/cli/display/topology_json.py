@@ -1,4 +1,4 @@
-"""What `slidestat topology show --json` says of a topology: for scripts, as plain data."""
+"""Build the output of `slidestat topology show --json`: plain data, for scripts."""
 
 from dataclasses import asdict
 from typing import Any

@@ -1,4 +1,4 @@
-"""What `slidestat watch` shows: a live table on a terminal, else plain lines, or JSON."""
+"""Show the figures of `slidestat watch`: a live table on a terminal, else plain lines, or JSON."""
 
 import sys
 from collections import OrderedDict

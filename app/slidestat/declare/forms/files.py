@@ -97,7 +97,7 @@ def _run(file: Path) -> dict[str, object]:
         raise SlidestatError(f"{file}: {error.message}", error.advice) from error
     except SyntaxError as error:
         raise SlidestatError(
-            f"{file}, line {error.lineno}: {error.msg}.", "Mend the syntax there."
+            f"{file}, line {error.lineno}: {error.msg}.", "Fix the syntax there."
         ) from error
     except Exception as error:  # The file is the user's: anything may come.
         raise SlidestatError(
@@ -114,7 +114,7 @@ def _run(file: Path) -> dict[str, object]:
 def _advice_on(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name in _OLD_MODULES:
         return _RENAMED
-    return "Mend the file; `python FILE` shows where it fails."
+    return "Fix the file; `python FILE` shows where it fails."
 
 
 def _line_of(error: Exception, origin: str | None) -> int:

@@ -64,7 +64,7 @@ def kind_of(kind: str, place: str = "") -> type[Statistic]:
 
 
 def renamed(message: str, names: Mapping[str, str]) -> str:
-    """What a check says, with the field that it begins with called as `names` does."""
+    """Return the message of a check, with the field that it begins with named as in `names`."""
     subject = _SUBJECT.match(message)
     if subject is None or subject["field"] not in names:
         return message

@@ -36,11 +36,11 @@ def declared_in_toml(file: Path, load: Callable[[str], Topology]) -> Topology | 
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except tomllib.TOMLDecodeError as error:
-        raise SlidestatError(f"{file}: {error}.", "Mend the TOML there.") from error
+        raise SlidestatError(f"{file}: {error}.", "Fix the TOML there.") from error
     except UnicodeDecodeError as error:
         raise SlidestatError(f"{file} is not UTF-8 text.", "Save it as UTF-8.") from error
     except ValueError as error:  # An integer of thousands of digits is none that Python reads.
-        raise SlidestatError(f"{file}: {error}.", "Mend the number there.") from error
+        raise SlidestatError(f"{file}: {error}.", "Fix the number there.") from error
     except RecursionError as error:
         raise SlidestatError(
             f"{file} is nested too deep.", "A topology has fields, and tables of statistics."

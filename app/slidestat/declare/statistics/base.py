@@ -1,4 +1,4 @@
-"""What a declared statistic is to the rest: what it reads, which synopsis keeps it, its figures."""
+"""A declared statistic: the field it reads, the synopsis that keeps it, and its figures."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ class Statistic(ABC):
         return value_field
 
     def columns(self, _value_field: FieldPath) -> tuple[Column, ...]:
-        """What it reads of each event, its `path` first; nothing, of times alone."""
+        """Return the fields that it reads of each event, its `path` first; none if it needs times
+        alone.
+        """
         return ()
 
     @abstractmethod
@@ -95,7 +97,7 @@ class Statistic(ABC):
 
     @abstractmethod
     def promise(self, span: int) -> Promise:
-        """What its figures keep."""
+        """Return the error that its figures keep."""
 
     def series(self) -> Sequence[Series]:
         """Its figures in each window."""

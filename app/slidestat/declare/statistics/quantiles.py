@@ -32,7 +32,7 @@ _LEAST = 2.0**-30
 
 @dataclass(frozen=True, kw_only=True)
 class QuantileStatistic(ValueStatistic):
-    """What all quantiles have: which ones are asked for.
+    """The part that all quantiles share: which ones are asked for.
 
     quantiles: which ones, numbers from 0 to 1; the median is 0.5.
     """

@@ -1,1 +1,1 @@
-"""What a partition must remember: positions, counters, what was lost."""
+"""Checkpoints of a partition: positions, counters, lost records."""

@@ -1,4 +1,4 @@
-"""What a partition must remember to go on after a restart as if nothing had happened.
+"""The checkpoint from which a partition goes on after a restart as if nothing had happened.
 
 Whether a record is late, and at which record the watermark passed a tick, must not depend on where
 a crash fell. So beside the key states the table keeps, for each partition, its clock at the
@@ -43,13 +43,13 @@ class Counters(msgspec.Struct, frozen=True, array_like=True):
     lost: int = 0
 
     def since(self, before: "Counters") -> "Counters":
-        """What came after `before`."""
+        """Return the counts since `before`."""
         return Counters(*map(sub, astuple(self), astuple(before)))
 
 
 class Recent(msgspec.Struct, frozen=True, array_like=True):
-    """What decides how a partition's clock goes on (`event_clock.py`): its front, and of the last
-    readable records, oldest first, their times and how far each brought the front on.
+    """The state of a partition's clock (`event_clock.py`): its front, and of the last readable
+    records, oldest first, their times and how far each brought the front on.
     """
 
     front: int = NO_TIME
@@ -124,7 +124,7 @@ def decode_emitted(stored: bytes | None, checkpoint: Checkpoint) -> Checkpoint:
 
 
 def stored_meaning(stored: bytes) -> dict[str, str]:
-    """What the states of a stored checkpoint mean; nothing if it cannot be read."""
+    """Return the meaning of states that a stored checkpoint names; empty if it cannot be read."""
     try:
         return _decoder.decode(stored).meaning
     except (msgspec.DecodeError, UnicodeDecodeError):

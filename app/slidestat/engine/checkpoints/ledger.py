@@ -63,7 +63,7 @@ class Ledger:
         self._append(_Entry(offsets, max_times, np.array([_LOST], np.uint8), loss, lost))
 
     def refuse(self, offset: int) -> None:
-        """What was counted at `offset`, and is not settled, is dead after all."""
+        """Move the record at `offset`, counted but not settled, to the dead ones."""
         for entry in reversed(self._entries):
             if entry.offsets[0] <= offset:
                 entry.outcomes[np.searchsorted(entry.offsets, offset)] = DEAD

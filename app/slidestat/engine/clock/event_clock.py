@@ -94,7 +94,9 @@ class EventClock:
         return self._now.advance(offsets, times, self._lateness)
 
     def settle(self, next_offset: int) -> Recent:
-        """What is to be known just before `next_offset`, which may not lie before the last one."""
+        """Return the clock's state just before `next_offset`, which may not lie before the last
+        one.
+        """
         if self._entries and self._entries[-1][0][-1] < next_offset:
             self._settled = self._now.copy()
             self._entries.clear()

@@ -52,7 +52,7 @@ def struct_of(types: Mapping[FieldPath, object]) -> type[msgspec.Struct]:
 
 
 def reader(struct: type[msgspec.Struct], path: FieldPath) -> Callable[[Any], Any]:
-    """What gets the field at `path` of such a struct."""
+    """Return a function that reads the field at `path` of such a struct."""
     attributes = []
     current: Any = struct
     for name in path:

@@ -71,7 +71,7 @@ class _FieldFigures:
 
 
 class Agreement:
-    """What the figures of one table say of each other."""
+    """The figures of one table that bound each other."""
 
     def __init__(self) -> None:
         self._fields: dict[FieldPath, _FieldFigures] = {}

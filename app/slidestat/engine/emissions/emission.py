@@ -35,7 +35,7 @@ _MOST_TEXTS = 8
 
 
 class FigureTable:
-    """What a topology's synopses answered, as the figures of its statistics."""
+    """Turns the answers of a topology's synopses into the figures of its statistics."""
 
     def __init__(self, topology: Topology, windows: Sequence[int]) -> None:
         self._numbers = _Numbers(np.array(windows, np.float64))

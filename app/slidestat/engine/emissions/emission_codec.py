@@ -1,4 +1,4 @@
-"""What a codec of emissions does, and the one for JSON."""
+"""The interface of an emission codec, and the codec for JSON."""
 
 from typing import Protocol
 

@@ -77,7 +77,7 @@ class EmissionText:
 
 
 class _Pieces:
-    """What n + 1 pieces are with n texts between them."""
+    """Constant pieces of text with varying texts between them."""
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self._text = np.frombuffer(b"".join(pieces), np.uint8)

@@ -16,7 +16,7 @@ NEW_KEY = KeyState(NO_TIME, -1, NO_TIME, 0, ())
 
 
 class PartitionStore(Protocol):
-    """What a partition reads of its table."""
+    """The part of a table that a partition reads."""
 
     def get_many(self, keys: list[str]) -> list[bytes | None]:
         """The stored states of keys, None where there is none."""
@@ -153,8 +153,8 @@ class KeyCache:
         return self._unwritten.first_offset()
 
     def take_changes(self, slots: Iterable[int] = range(SLOTS)) -> dict[str, bytes | None]:
-        """What changed, of the keys of these slots, since they were last taken; None for a deleted
-        key.
+        """Return the states of the keys of these slots that changed since they were last taken;
+        None for a deleted key.
         """
         changes = {key: self._states[key] for key in self._unwritten.take(slots)}
         self.unwritten_bytes -= sum(len(state) for state in changes.values() if state is not None)

@@ -90,7 +90,7 @@ class KeySample:
 
 
 def identity(key: str) -> Identity:
-    """What tells a key from all others, the same in every process."""
+    """Return a hash that tells a key from all others, the same in every process."""
     return _digest(key)[-IDENTITY_BYTES:]
 
 

@@ -79,9 +79,9 @@ class DueSlice(NamedTuple):
 def due_slices(
     opened: KeyTimers, closing: KeyTimers, watermark: int, size: int
 ) -> Iterator[DueSlice]:
-    """What is due at or before `watermark` of two kinds, in slices that come one after another:
-    several whole ticks of about `size` keys together, or a part of one tick with up to `size` keys.
-    What is armed meanwhile at or after the end of the last slice comes in one of the next.
+    """Yield the timers of two kinds that are due at or before `watermark`, in slices in order of
+    time: several whole ticks of about `size` keys together, or a part of one tick with up to `size`
+    keys. What is armed meanwhile at or after the end of the last slice comes in one of the next.
     """
     slice_ = DueSlice([], [], (0, ""))
     while True:

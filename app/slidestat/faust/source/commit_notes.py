@@ -1,4 +1,4 @@
-"""What a worker lets others of its group know of its partitions' keys: a note at each commit.
+"""Notes that a worker commits for others of its group: which keys its partitions hold.
 
 Kafka keeps a text beside each offset of a group. So a note is as durable as the offset, comes with
 the commit that is made anyway, and anyone in the group reads those of all partitions in one

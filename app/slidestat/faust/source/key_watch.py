@@ -60,7 +60,7 @@ class KeyWatch:
         self._due = max(2 * self._read, found)
 
     async def notes(self, held: Collection[int]) -> Mapping[int, str] | None:
-        """What others have noted of the partitions that are not held here; None before it is time,
+        """Return the others' notes on partitions that are not held here; None before it is time,
         and from a broker that does not answer.
         """
         first = self._looks[0]

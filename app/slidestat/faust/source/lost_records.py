@@ -1,4 +1,4 @@
-"""What is said of records that were gone before they were read."""
+"""Messages about records that were gone before they were read."""
 
 from dataclasses import dataclass
 

@@ -23,7 +23,7 @@ from slidestat.kafka.topic_identity import TopicIdentity, identities
 
 _ANSWER_S = 5.0
 _RETRY_S = 1.0
-# A broker may not have heard yet of a topic that was just made: it is asked again for as long.
+# A broker may not know yet a topic that was just made: it is asked again for as long.
 _UNKNOWN_S = 10.0
 # What a client says of brokers that do not answer.
 _SILENT = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
@@ -95,7 +95,9 @@ class TopicWatch:
             raise fault
 
     def fault(self) -> SlidestatError | None:
-        """What has happened to one of the topics; None for nothing, and if no broker answers."""
+        """Return the error of a topic to which something has happened; None for nothing, and if no
+        broker answers.
+        """
         try:
             return self._fault(self._names, self._ask(self._names))
         except KafkaException:
@@ -156,7 +158,9 @@ def require_same_source(topic: str, read: str, found: str, topology: str) -> Non
 
 
 def advice_without_changelog(data_dir: Path) -> str:
-    """What to do where states are in the folders of workers, and no longer in their changelog."""
+    """Return the advice where states are in the folders of workers, and no longer in their
+    changelog.
+    """
     return (
         f"Stop the group's workers, delete their folders ({data_dir} is this one's) and start"
         " again: the source is read from its first record, and all that it has is counted anew."
@@ -164,7 +168,7 @@ def advice_without_changelog(data_dir: Path) -> str:
 
 
 def _more_partitions(topic: str, before: int, now: int) -> SlidestatError:
-    """What to say of a source whose partitions have become more."""
+    """Return the error for a source that has gained partitions."""
     return SlidestatError(
         f"The source {topic!r} had {before} partition{'s' if before != 1 else ''} when this worker"
         f" began, and has {now}: keys have moved away from their states.",
@@ -173,7 +177,7 @@ def _more_partitions(topic: str, before: int, now: int) -> SlidestatError:
 
 
 def another_source(topology: str) -> str:
-    """What to do where a state is of another source topic than there is."""
+    """Return the advice where a state is of another source topic than there is."""
     return (
         f"To count the new topic from its start, stop all workers and run `slidestat replay"
         f" {topology}`, which forgets the states of the old one and writes over what windows of the"

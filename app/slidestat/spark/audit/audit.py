@@ -177,7 +177,7 @@ class Audit:
 
     @staticmethod
     def _records(raws: list[DataFrame], letters: DataFrame) -> Records:
-        """What became of the records; one is an event if any declaration can read it."""
+        """Count the records by outcome; one is an event if any declaration can read it."""
         raw = reduce(DataFrame.union, raws)
         if len(raws) > 1:
             raw = raw.groupBy("source_partition", "source_offset").agg(

@@ -13,7 +13,7 @@ from slidestat.spark.lake.lake import Dataset, Lake, declaration_mark, is_unread
 
 @dataclass(frozen=True)
 class AuditedEmissions:
-    """What a lake has of a topology's emissions; each question is a pass over them."""
+    """The emissions of a topology in a lake; each question is a pass over them."""
 
     spark: SparkSession
     lake: Lake

@@ -146,7 +146,7 @@ def _place(figure: Figure) -> FigurePlace:
 
 
 def _without(expected: frozenset[FigurePlace], emission: Emission) -> Iterator[str]:
-    """What an emission lacks, a text for each statistic."""
+    """Yield a text for each statistic that an emission lacks."""
     lacking = expected - {_place(figure) for figure in emission.figures}
     if not lacking:
         return

@@ -1,4 +1,4 @@
-"""What an audit found, summed up for a person."""
+"""Sum up the result of an audit for a person."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ _SAMPLES = 10
 
 
 class Records(msgspec.Struct, frozen=True):
-    """What became of the raw records up to the last one that an emission rests on; `bytes` are
+    """Counts of raw records by outcome, up to the last one that an emission rests on; `bytes` are
     those of their values.
     """
 

@@ -1,4 +1,4 @@
-"""What an audit does inside Spark's Python workers: read events, and judge the figures of a key."""
+"""The part of an audit inside Spark's Python workers: read events, judge the figures of a key."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What a topology computes, as an audit needs it: plain tables, nothing of the streaming side.
+"""A topology's declaration as an audit needs it: plain tables, nothing of the streaming side.
 
 An audit recomputes what a worker said; so it takes the declaration, and shares no code with it.
 """
@@ -18,7 +18,7 @@ UNMARKED = ""
 
 
 class DeclaredSeries(msgspec.Struct, frozen=True):
-    """What tells one of a statistic's figures in a window from the others."""
+    """The fields that tell one of a statistic's figures in a window from the others."""
 
     quantile: float | None
     at_least: float | None
@@ -41,7 +41,7 @@ class DeclaredStatistic(msgspec.Struct, frozen=True):
 
     @property
     def column(self) -> ColumnName:
-        """What it reads."""
+        """Return the column that it reads."""
         return self.paths, self.is_item
 
 
@@ -65,7 +65,7 @@ class Declaration(msgspec.Struct, frozen=True):
 
     @property
     def columns(self) -> tuple[ColumnName, ...]:
-        """What is read of each event beside key and time, each once."""
+        """Return the columns that are read beside key and time, each once."""
         return tuple(dict.fromkeys(s.column for s in self.statistics if s.paths))
 
     @property

@@ -34,7 +34,7 @@ _PRECISE = Context(prec=80)
 
 
 class Column:
-    """What a statistic reads of a key's events, in the order of their times."""
+    """A column of a key's events that a statistic reads, in the order of their times."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.texts = texts

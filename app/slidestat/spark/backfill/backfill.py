@@ -76,8 +76,8 @@ Out = tuple[str, int, int, bytes | None, bytes | None, list[tuple[str, bytes]]]
 def backfill(
     topology: Topology, records: DataFrame, partitions: int = 1, synopses_ms: int | None = None
 ) -> DataFrame:
-    """What the topology writes for records of `history`: emissions, letters and synopses, under
-    the topics that they would be on.
+    """Compute what the topology writes for records of `history`: emissions, letters and synopses,
+    under the topics that they would be on.
 
     Synopses are those at the end of history; with `synopses_ms`, those at the ticks of that
     interval. A topology that publishes its synopses says with them how many `partitions` its source
@@ -91,7 +91,7 @@ def backfill(
 def _with_keys(
     topology: Topology, records: DataFrame, partitions: int, synopses_ms: int | None
 ) -> DataFrame:
-    """What the topology writes, and as of a topic `_KEYS` the keys of each partition."""
+    """Compute what the topology writes and, as of a topic `_KEYS`, the keys of each partition."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         with calm_garbage_collector():
@@ -204,8 +204,8 @@ class Backfill:
         self._published = SynopsisTopic(topology, partitions)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What the records lead to, those of one topic and partition in the order in which a worker
-        would write them.
+        """Yield the outputs of the records, those of one topic and partition in the order in which
+        a worker would write them.
         """
         open_partition: _Partition | None = None
         for partition, part in _by_partition(batches):

@@ -21,7 +21,7 @@ Int64s = npt.NDArray[np.int64]
 
 
 class IntervalSynopses:
-    """What one partition keeps at the ticks of an interval, in place of a `Publisher`."""
+    """Keeps one partition's synopses at the ticks of an interval, in place of a `Publisher`."""
 
     whole_key = None
 

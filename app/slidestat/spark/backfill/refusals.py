@@ -1,4 +1,4 @@
-"""What a backfill refused, and why."""
+"""Sum up the records that a backfill refused, and why."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Refusals:
 
 @dataclass(frozen=True)
 class Filled:
-    """What a backfill brought: records by dataset, and what was refused."""
+    """The result of a backfill: records by dataset, and those refused."""
 
     counts: dict[str, int]
     refusals: Refusals
@@ -54,5 +54,5 @@ def nothing_counted(topology: Topology, read: int, refusals: Refusals) -> Slides
         f"All {read:,} records of the history were refused: {reasons};"
         f" of one it is said: {refusals.example}.",
         f"Say which columns are {topology.key_name!r}, {topology.time_name!r} and the values, or"
-        " mend the topology; nothing was written.",
+        " correct the topology; nothing was written.",
     )

@@ -21,7 +21,9 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class Owner:
-    """What a checkpoint is of. `topic_identity` differs for a topic that was made anew."""
+    """The topic and declaration of a checkpoint. `topic_identity` differs for a topic that was made
+    anew.
+    """
 
     job: str
     topology: str

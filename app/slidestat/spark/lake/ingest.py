@@ -29,7 +29,7 @@ _ADVICE = "Run it again: it goes on where it ended, and nothing comes twice."
 
 @dataclass
 class Ingested:
-    """What one run brought of a dataset."""
+    """The records that one run brought of a dataset."""
 
     dataset: Dataset
     topic: str

@@ -25,7 +25,9 @@ class TopicState:
     end: Mapping[int, int]
 
     def lost_before(self, read: Mapping[int, int]) -> list[str]:
-        """What retention took before it was read, a text a partition; `read` are next offsets."""
+        """Return a text for each partition of which retention took unread records; `read` are next
+        offsets.
+        """
         return [
             f"partition {partition} offsets {read.get(partition, 0):,} to {first - 1:,}"
             for partition, first in sorted(self.first.items())

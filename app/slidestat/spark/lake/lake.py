@@ -25,7 +25,7 @@ AUDIT = "audit"
 
 
 class Dataset(StrEnum):
-    """What is kept of a topology, each from one topic."""
+    """A kind of records that a lake keeps of a topology, each from one topic."""
 
     STATISTICS = "statistics"
     LATE = "late"
@@ -83,12 +83,12 @@ class Lake:
 
     @property
     def backfilled(self) -> str:
-        """What a backfill has left, as JSON."""
+        """Return the path of a backfill's result, as JSON."""
         return f"{self.folder}/_backfill.json"
 
     @property
     def summary(self) -> str:
-        """What the last audit found, as JSON."""
+        """Return the path of the last audit's summary, as JSON."""
         return f"{self.folder}/_audit.json"
 
     def has(self, spark: SparkSession, dataset: str) -> bool:
@@ -118,7 +118,7 @@ def rows_of(dataset: Dataset, records: DataFrame) -> DataFrame:
 
 
 def records_of(rows: DataFrame) -> DataFrame:
-    """What Spark's Kafka source brought, from the rows of a dataset."""
+    """Return the records as Spark's Kafka source has them, from the rows of a dataset."""
     return rows.select(*[f.col(kept).alias(name) for name, kept in _RECORD.items()])
 
 

@@ -43,7 +43,7 @@ class LakeLock:
 
     @property
     def text(self) -> str:
-        """What the file has now."""
+        """Return the content of the file now."""
         return json.dumps({**self._owner, "beats": self._beats}) + "\n"
 
     def start(self) -> None:

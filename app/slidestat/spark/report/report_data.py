@@ -1,4 +1,4 @@
-"""What a report shows of an audit: a few keys over time, all errors as histograms, top items."""
+"""The data of a report: a few keys over time, all errors as histograms, top items."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -56,7 +56,7 @@ class TopList(msgspec.Struct, frozen=True):
 
 
 class KeyData(msgspec.Struct, frozen=True):
-    """What is shown of one key."""
+    """The data of one key."""
 
     key: str
     series: list[Series]
@@ -89,7 +89,7 @@ class ReportData(msgspec.Struct, frozen=True):
 
 
 def report_data(spark: SparkSession, lake: Lake, keys: Sequence[str]) -> ReportData:
-    """What the last audit of a lake found, with `keys` shown over time: by default the busiest.
+    """Read the last audit of a lake, with `keys` shown over time: by default the busiest.
 
     Raises SlidestatError without an audit, and for a key that it has not.
     """

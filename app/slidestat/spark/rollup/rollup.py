@@ -58,7 +58,7 @@ _FORMS = (
 
 @dataclass(frozen=True)
 class Rollup:
-    """What to make of synopses: rows of `by_ms`, and of keys that have one `group`.
+    """The grouping of a rollup: rows of `by_ms`, and of keys that have one `group`.
 
     `by_ms` is a multiple of the topology's `every_ms`; windows are [k by_ms, (k + 1) by_ms).
     `group` is an expression over the column `key`, such as "substr(key, 1, 1)"; all keys are one
@@ -81,7 +81,7 @@ class Rollup:
 
 
 def require_interval_of(lake: Lake, spark: SparkSession, by_ms: int) -> str:
-    """What a person should know of the synopses of a backfilled lake; "" if nothing.
+    """Return a remark on the synopses of a backfilled lake; "" if there is none.
 
     Raises SlidestatError for windows shorter than the interval at which they were kept, or across
     it.

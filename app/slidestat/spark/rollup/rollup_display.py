@@ -59,7 +59,7 @@ def _table(rows: Sequence[Row]) -> Table:
 
 
 def _name(row: Row) -> str:
-    """What the figure is of: the statistic, and which of its figures if it has several."""
+    """Return the figure's name: the statistic, and which of its figures if it has several."""
     if row.quantile is not None:
         return f"{row.statistic} {row.quantile:g}"
     if row.item is not None:

@@ -21,7 +21,7 @@ def is_sealed(data: bytes) -> bool:
 
 
 class Foreign:
-    """What becomes of foreign bytes, and how many there were."""
+    """How foreign bytes are treated, and how many there were."""
 
     def __init__(self, spark: "SparkSession", fails: bool) -> None:
         self._fails = fails

@@ -1,4 +1,4 @@
-"""What the columns of an aggregate of rows may be, and what is taken of them.
+"""Check the columns of an aggregate of rows, and convert their values.
 
 Values are numbers (whole, DECIMAL, floating), truth values, texts, bytes, dates, timestamps and
 intervals of days to seconds; NULL and NaN stand for no value. Lists, maps, structs and variants are
@@ -127,7 +127,7 @@ def named(name: str, values: Column) -> Column:
 
 
 def item_text(item: Any) -> str:
-    """What an item is called: as SQL has it, but bytes in hexadecimal, as of hex(v)."""
+    """Return an item's name: as SQL has it, but bytes in hexadecimal, as of hex(v)."""
     match item:
         case str():
             return item

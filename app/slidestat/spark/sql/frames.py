@@ -39,7 +39,7 @@ Run = Callable[[bytes | None, Int64s, Column, int, int], tuple[bytes, A]]
 
 @dataclass
 class _Fed:
-    """What a state has taken in: the rows in memory from `first` to the end of `held`."""
+    """The rows that a state has taken in: those in memory from `first` to the end of `held`."""
 
     held: Column
     first: int

@@ -1,4 +1,4 @@
-"""What a user chooses for quantiles and frequent items, checked once, and what is promised then."""
+"""Parameters of quantiles and frequent items, checked once, and the errors that follow."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -30,7 +30,7 @@ def check_whole(name: str, number: object, least: int, most: int, limit: str) ->
 
 @dataclass(frozen=True)
 class BlockParameters:
-    """What all summaries of blocks are made with."""
+    """The parameters that all summaries of blocks share."""
 
     epsilon: float
     span: int
@@ -125,7 +125,7 @@ class RandomQuantileParameters(BlockParameters):
 
     @property
     def rank_error(self) -> float:
-        """What a rank of the estimate is off at most, with a chance of at least 1 - delta.
+        """Return the largest error of an estimate's rank, kept with probability 1 - delta at least.
 
         It is a share of the window's events, at most epsilon. lower <= the quantile <= upper with
         the same chance; their ranks are at most twice as far off then.

@@ -46,7 +46,7 @@ from slidestat.synopses.quantiles.quantile_answer import answer_quantiles
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a batch left: states, and answers as `answer_quantiles` or `list_items` gave them.
+    """The result of a batch: states, and answers as `answer_quantiles` or `list_items` gave them.
 
     The state of group g is out[offsets[g]:offsets[g + 1]]. answers: float64[4, queries, spans,
     parts]. facts: int64[3, queries, spans]; the list of query q and span k is

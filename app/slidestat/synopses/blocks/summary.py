@@ -1,4 +1,4 @@
-"""What quantiles and frequent items of one key have in common: a state made of blocks."""
+"""The part that quantiles and frequent items of one key share: a state made of blocks."""
 
 from abc import abstractmethod
 from typing import ClassVar, Self, TypeVar

@@ -1,4 +1,4 @@
-"""What stands for a block of items: counts merged after Misra and Gries, and small ones left out.
+"""Summarise a block of items: counts merged after Misra and Gries, and small ones left out.
 
 Source: Misra and Gries 1982; Arasu and Manku 2004, section 4.1 (frequent_layout.py).
 """

@@ -1,4 +1,4 @@
-"""What stands for a block of values: merged of two, and thinned.
+"""Summarise a block of values: merge two, and thin them.
 
 Source: Arasu and Manku 2004, section 4.2, with blocks merged of small ones (quantile_layout.py).
 """

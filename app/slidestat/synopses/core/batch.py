@@ -22,7 +22,7 @@ NO_QUERIES: Integers = np.empty(0, np.int64)
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What a batch left: the new state of each group, and an answer for each query and span.
+    """The result of a batch: the new state of each group, and an answer for each query and span.
 
     estimates, lowers and uppers are float64[queries, spans].
     """

@@ -73,7 +73,7 @@ class ArchiveLocator(_CacheLocator):
         return str(CACHE_FOLDER)
 
     def get_disambiguator(self) -> str:
-        """What tells functions of one name apart."""
+        """Return a text that tells functions of one name apart."""
         return self._place
 
 

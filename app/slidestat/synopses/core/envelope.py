@@ -1,4 +1,4 @@
-"""What every synopsis here does first with bytes that it is given, and a number as bytes."""
+"""Check the envelope of a synopsis' bytes, and write numbers as bytes."""
 
 import numpy as np
 

@@ -1,8 +1,8 @@
-"""What this package raises for bad input, bad parameters and bad bytes."""
+"""Errors for bad input, bad parameters and bad bytes."""
 
 
 class SynopsisError(ValueError):
-    """What was given cannot be taken: the message names the value and the rule it breaks."""
+    """Raised for a value that cannot be taken: the message names it and the rule it breaks."""
 
 
 class WindowTooLargeError(SynopsisError):

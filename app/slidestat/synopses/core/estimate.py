@@ -1,4 +1,4 @@
-"""What every query returns: a figure and the two bounds that hold for it."""
+"""The answer of every query: a figure and the two bounds that hold for it."""
 
 from typing import NamedTuple
 

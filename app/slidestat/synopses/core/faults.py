@@ -1,4 +1,4 @@
-"""What a kernel found wrong, as a number, and the sentence that a user reads.
+"""Errors of kernels: a number, and the sentence that a user reads.
 
 Compiled code cannot compose messages: it returns a fault, where it was, and the two numbers that
 the message names.

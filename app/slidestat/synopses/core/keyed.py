@@ -1,4 +1,4 @@
-"""What batches over keys have in common: their columns checked, their events taken in time order.
+"""The part that batches over keys share: check columns, and take events in time order.
 
 A group is what a batch has of one key: a stored state or none, a slice of the events, a slice of
 the queries. Kernels walk over groups; within one, events before a query come before it.

@@ -1,4 +1,4 @@
-"""What a user chooses for an exponential histogram, checked once, and what follows from it."""
+"""Parameters of an exponential histogram, checked once, and what follows from them."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What synopses of one key have in common: bytes that events and time move on."""
+"""The part that synopses of one key share: bytes that events and time move on."""
 
 from abc import ABC, abstractmethod
 from typing import Any, Generic, Self, TypeVar
@@ -59,7 +59,7 @@ class Stored(ABC, Generic[P]):
 
     @property
     def parameters(self) -> P:
-        """What the synopsis was made with."""
+        """Return the synopsis' parameters."""
         return self._parameters
 
     @property

@@ -1,4 +1,4 @@
-"""What synopses of one key's values have in common."""
+"""The part that synopses of one key's values share."""
 
 from typing import TypeVar
 

@@ -208,7 +208,7 @@ def write(
 
 
 class Kept(NamedTuple):
-    """What a state keeps, oldest to newest: int64 items and times, and int8 levels a row each."""
+    """The content of a state, oldest first: int64 items and times, and int8 levels, a row each."""
 
     items: Integers
     times: Integers

@@ -1,4 +1,4 @@
-"""What a user chooses for a randomised wave, and the capacity and the instances that it takes.
+"""Parameters of a randomised wave, and the capacity and the instances that they take.
 
 The proof. x distinct items are in a window; x_l of them reach level l, of the mean m_l = x / 2^l. A
 level is complete if x_l < c, the capacity; the estimate is 2^l x_l of the lowest complete level.

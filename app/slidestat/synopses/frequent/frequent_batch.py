@@ -19,7 +19,7 @@ from slidestat.synopses.frequent.frequent_answer import PARTS
 
 @dataclass(frozen=True)
 class FrequentBatch:
-    """What a batch left: the new state of each group, and a list for each query and span.
+    """The result of a batch: the new state of each group, and a list for each query and span.
 
     The list of query q and span k is items[at:to] with lowers[at:to] and uppers[at:to], rising by
     item, where at, to = ends[q * spans + k], ends[q * spans + k + 1]. unlisted[q, k] is what any

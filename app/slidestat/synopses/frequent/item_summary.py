@@ -1,4 +1,4 @@
-"""What summaries of frequent items of one key have in common: items in, and lists of them out."""
+"""The part that summaries of frequent items of one key share: items in, lists of them out."""
 
 from abc import abstractmethod
 from typing import NamedTuple, TypeVar

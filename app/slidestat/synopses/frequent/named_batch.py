@@ -34,7 +34,7 @@ _CUT = "…".encode()
 
 @dataclass(frozen=True)
 class NamedBatch:
-    """What a batch left: the new state of each group, and a list for each query and span.
+    """The result of a batch: the new state of each group, and a list for each query and span.
 
     The list of query q and span k is names[at:to] with the ids items[at:to] and with lowers[at:to]
     and uppers[at:to], in no order to rely on, where at, to = ends[q * spans + k],

@@ -31,7 +31,7 @@ class UnionAnswers:
 
 @dataclass(frozen=True)
 class Asked(Generic[MadeWith]):
-    """What a batch is asked with.
+    """The queries of a batch.
 
     states: of the P parts of all bundles, one bundle after another; those of bundle b are
     states[starts[b]:starts[b + 1]] (int64[B + 1]). times: int64[P], when each part is asked.

@@ -45,7 +45,7 @@ MAX_NAME = 255
 
 
 class Part(NamedTuple):
-    """What a party sent: its name, the time its synopsis came to, and the synopsis."""
+    """A synopsis that a party sent: the party's name, the time it came to, and its bytes."""
 
     party: str
     now: int
@@ -162,7 +162,7 @@ class Bundle:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What was sent, by rising name of the party."""
+        """Return the parts, by rising name of the party."""
         return self._parts
 
     @property
@@ -172,7 +172,7 @@ class Bundle:
 
     @property
     def parameters(self) -> object:
-        """What all parts were made with (of samples: but the seed); None of an empty bundle."""
+        """Return the parameters of all parts (of samples: but the seed); None if it is empty."""
         return self._parameters
 
     @property

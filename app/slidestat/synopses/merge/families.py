@@ -27,11 +27,11 @@ VALUE_HISTOGRAM, RANDOMISED_WAVE, NAMED, BY_VALUE = 16, 19, 24, 27
 
 
 class Mergeable(Protocol):
-    """What is asked of a synopsis to be a part of a bundle."""
+    """The interface of a synopsis that can be a part of a bundle."""
 
     @property
     def parameters(self) -> object:
-        """What it was made with."""
+        """Return its parameters."""
 
     @property
     def now(self) -> int:

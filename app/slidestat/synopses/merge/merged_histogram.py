@@ -226,7 +226,7 @@ class MergedHistogram:
 
     @property
     def parameters(self) -> Parameters:
-        """What the parts were made with, as of an exponential histogram."""
+        """Return the parameters of the parts, as of an exponential histogram."""
         return self._parameters
 
     @property

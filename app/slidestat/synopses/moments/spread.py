@@ -166,7 +166,7 @@ def _up(share: Fraction) -> float:
 
 
 class SpreadResult(NamedTuple):
-    """What a batch left: the new state of each group, and the answers, as `BatchResult` has them.
+    """The result of a batch: the new state of each group, and the answers, as in `BatchResult`.
 
     The states of all three are the same ones.
     """

@@ -203,7 +203,7 @@ def absorb(
 
 @dataclass(frozen=True)
 class Window:
-    """What is known of a window: sketches of what is surely in it, and of what may be.
+    """The knowledge of a window: sketches of what is surely in it, and of what may be.
 
     Or, where only buckets of one event are in it, those events, and both sketches None.
     """

@@ -18,7 +18,7 @@ from slidestat.synopses.quantiles.quantile_answer import PARTS
 
 @dataclass(frozen=True)
 class QuantileBatch:
-    """What a batch left: the new state of each group, and an answer for each query.
+    """The result of a batch: the new state of each group, and an answer for each query.
 
     estimates, lowers, uppers and rank_errors are float64[queries, spans, quantiles].
     """

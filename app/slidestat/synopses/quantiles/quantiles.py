@@ -49,7 +49,7 @@ P = TypeVar("P", bound=QuantileParameters | RandomQuantileParameters)
 
 
 class QuantileSummary(BlockSummary[P], StoredSynopsis[P]):
-    """What is the same however quantiles are kept."""
+    """The part that is the same however quantiles are kept."""
 
     def query(self, n: int, quantile: float, now: int | None = None) -> QuantileEstimate:
         """Answer for the window [now - n, now), 1 <= n <= span; `now` is the summary's if None.

@@ -1,1 +1,1 @@
-"""What one window leaves behind, as bytes that merge into longer windows."""
+"""Summaries of single windows, as bytes that merge into longer windows."""

@@ -1,4 +1,4 @@
-"""What the summaries of single windows have in common: one envelope, and merging within a form.
+"""The part that summaries of single windows share: one envelope, and merging within a form.
 
 The body (kind 26; envelope and numbers: see wire.py) begins with the form, and goes on as the
 module of that form says. Reading is strict: what is read is written back and must be the same.
@@ -29,7 +29,7 @@ class SummaryAnswer(NamedTuple):
 
 
 class WindowSummary(ABC):
-    """What is known of one window, on its own; it never changes, `merge` makes another.
+    """The summary of one window, on its own; it never changes, `merge` makes another.
 
     It knows no times: that the windows merged are of separate events is for the caller to see to.
     """

@@ -37,7 +37,7 @@ _MOST_EVENTS = 1 << 41
 
 @dataclass(frozen=True, eq=False)
 class WindowValueQuantiles(WindowSummary):
-    """What is known of the window's events, bin by bin; `known` is of one window."""
+    """The summary of a window's events, bin by bin; `known` is of one window."""
 
     per_octave: int
     epsilon_parts: int

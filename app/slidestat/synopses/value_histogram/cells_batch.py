@@ -35,7 +35,7 @@ _AFTER_ALL = (1 << 63) - 1
 
 @dataclass(frozen=True)
 class Settings:
-    """What cells were made with: as kernels take it, and as it stands in their bytes."""
+    """The parameters of cells: as kernels take them, and as they stand in the bytes."""
 
     head: Integers
     stored: Bytes
@@ -43,7 +43,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class CellsBatch:
-    """What a batch left: the new state of each group, and a list for each query and span.
+    """The result of a batch: the new state of each group, and a list for each query and span.
 
     The list of query q and span k is at:to of ids, estimates, lowers and uppers, rising by id,
     where at, to = ends[q * spans + k], ends[q * spans + k + 1]. Cells with no event in the window

@@ -30,7 +30,7 @@ from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameter
 
 @dataclass(frozen=True)
 class ValueQuantileBatch:
-    """What a batch left: the new state of each group, and an answer for each query.
+    """The result of a batch: the new state of each group, and an answer for each query.
 
     estimates, lowers and uppers are float64[queries, spans, quantiles], NaN for a window without
     events; shares float64[3, queries, spans, values], (estimate, lower, upper) of the share of the

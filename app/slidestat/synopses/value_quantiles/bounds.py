@@ -1,4 +1,4 @@
-"""What is known of a window: how many events are in each bin and below, from which its quantiles.
+"""The knowledge of a window: how many events are in each bin and below; quantiles follow.
 
 Let the window have m events, N(<= i) of them in the bins up to i. Cells (bands.py) give L <= N <= U
 for the bins up to i and for those from i on, and an exponential histogram of all events gives m;

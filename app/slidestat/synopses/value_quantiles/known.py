@@ -1,4 +1,4 @@
-"""What a state knows of some windows, bin by bin: what unions add up."""
+"""The knowledge that a state has of some windows, bin by bin: what unions add up."""
 
 from typing import NamedTuple
 

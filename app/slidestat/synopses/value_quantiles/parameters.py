@@ -1,4 +1,4 @@
-"""What a user chooses for quantiles by value, checked once, and what follows from it."""
+"""Parameters of quantiles by value, checked once, and what follows from them."""
 
 from dataclasses import dataclass
 from math import ceil, exp2, log, log1p

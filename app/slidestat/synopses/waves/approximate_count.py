@@ -116,7 +116,7 @@ class ApproximateCount:
 
     @property
     def parameters(self) -> ApproximateCountParameters:
-        """What the count was made with."""
+        """Return the count's parameters."""
         return self._parameters
 
     @property

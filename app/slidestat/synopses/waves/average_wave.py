@@ -72,7 +72,7 @@ class AverageWave:
 
     @property
     def parameters(self) -> AverageParameters:
-        """What the average was made with."""
+        """Return the average's parameters."""
         return self._parameters
 
     @property

@@ -1,4 +1,4 @@
-"""What the waves of one key have in common: a state kept as the bytes that are stored and sent."""
+"""The part that waves of one key share: a state kept as the bytes that are stored and sent."""
 
 from itertools import pairwise
 from typing import ClassVar, NamedTuple, Self

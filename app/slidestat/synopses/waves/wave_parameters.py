@@ -1,4 +1,4 @@
-"""What a user chooses for a wave, checked once, and what follows from it."""
+"""Parameters of a wave, checked once, and what follows from them."""
 
 from dataclasses import dataclass
 
@@ -78,7 +78,8 @@ class AverageParameters:
 
     @property
     def waves(self) -> WaveParameters:
-        """What the count and the sum inside are made with: an e with 2 e / (1 - e) <= epsilon.
+        """Return the parameters of the count and the sum inside: an e with 2 e / (1 - e) <=
+        epsilon.
 
         That is the paper's e <= epsilon / (2 + epsilon); of e = 1 / (2 c - 1) it is 1 / (c - 1).
         """
