@@ -24,6 +24,7 @@ from slidestat.referee.referee_partition import RefereeProcessor
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.query import PartitionStatus
 from slidestat.web.address import WebAddress, listen
+from slidestat.web.connections import LimitedSite
 from slidestat.web.peers import Peers
 from slidestat.web.server import application, runner
 from tests.engine.memory import MemoryStore, batch_of, rows_of
@@ -182,7 +183,7 @@ async def start(address: WebAddress, live: LiveTopology, peers: Peers) -> Served
     made = application({live.topology.name: live}, peers, address, lambda: 0, held.history)
     served = Served(address, live, runner(made))
     await served.runner.setup()
-    await web.SockSite(served.runner, address.listener).start()
+    await LimitedSite(served.runner, address.listener).start()
     return served
 
 

@@ -29,6 +29,7 @@ from slidestat.faust.checkpoint_turns import CHECKPOINT_INTERVAL_S
 from slidestat.faust.delivery import BatchApp, BatchConsumer
 from slidestat.faust.fencing import SupersededError
 from slidestat.faust.graceful_shutdown import LeavingWorker
+from slidestat.faust.open_files import open_files, raise_open_files
 from slidestat.faust.pipeline import Pipeline, flush_all
 from slidestat.faust.progress import Progress
 from slidestat.faust.restore import BulkRecovery
@@ -65,6 +66,7 @@ _SUPERSEDED = SlidestatError(
 
 # rocksdict raises plain exceptions; RocksDB begins their text with the kind of fault.
 _ROCKSDB_FAULTS = ("Corruption", "IO error")
+_NO_FILES = (os.strerror(errno.EMFILE), os.strerror(errno.ENFILE))
 _NO_ROOM = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT), os.strerror(errno.EFBIG))
 
 
@@ -417,6 +419,7 @@ def run_worker(
     or in JSON on standard error. `codecs` write the topologies' emissions, in JSON by default.
     Raises SlidestatError for what the user can mend, other exceptions as they are.
     """
+    raise_open_files()
     app = create_app(
         topologies,
         bootstrap_servers,
@@ -469,6 +472,13 @@ def _raise_for_the_user(reason: BaseException, data_dir: Path) -> NoReturn:
         raise SlidestatError(
             f"There is no room for the tables in {data_dir}.",
             "Make room, and start the worker again: nothing is lost.",
+        ) from reason
+    if str(reason).startswith(_ROCKSDB_FAULTS) and str(reason).endswith(_NO_FILES):
+        raise SlidestatError(
+            f"The worker has no file left to open for the tables in {data_dir}: it may have"
+            f" {open_files():,} open.",
+            "Allow it more (`ulimit -n`, LimitNOFILE of systemd), or give its partitions to more"
+            " workers, and start it again: nothing is lost, and nothing is damaged.",
         ) from reason
     if str(reason).startswith(_ROCKSDB_FAULTS):
         fault = str(reason).rstrip(".")

@@ -18,6 +18,7 @@ from slidestat.faust.delivery import BatchApp
 from slidestat.live.live_topology import LiveTopology
 from slidestat.web.access import guard
 from slidestat.web.address import WebAddress
+from slidestat.web.connections import LimitedSite
 from slidestat.web.faults import tell_faults
 from slidestat.web.history import History
 from slidestat.web.page import Page
@@ -32,6 +33,10 @@ _protocol_log.setLevel(logging.CRITICAL)
 _LONGEST_LINE = 32_768
 # A question under way when the worker ends has this long.
 _SHUTDOWN_S = 1.0
+# A connection may be without a whole header for so long: a new one, and one between two questions.
+IDLE_S = 15.0
+# What is left of a request that was answered before it was read, such as a body.
+_LINGER_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ class _Server(Web):
         self._runner = runner(self.web_app)
 
     def _create_site(self) -> web.BaseSite:
-        return web.SockSite(self._runner, self._address.listener)
+        return LimitedSite(self._runner, self._address.listener)
 
 
 def application(
@@ -116,4 +121,6 @@ def runner(made: web.Application) -> web.AppRunner:
         logger=_protocol_log,
         shutdown_timeout=_SHUTDOWN_S,
         max_line_size=_LONGEST_LINE,
+        keepalive_timeout=IDLE_S,
+        lingering_time=_LINGER_S,
     )
