@@ -117,6 +117,7 @@ def create_app(
         # end where the brokers forbid it to create topics.
         topic_allow_declare=False,
         canonical_url=web.canonical_url,
+        web_in_thread=True,
         consumer_auto_offset_reset="earliest",
         consumer_max_fetch_size=_FETCH_BYTES,
         broker_max_poll_records=_BATCH_RECORDS,

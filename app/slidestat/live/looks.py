@@ -1,0 +1,85 @@
+"""Looks at the work from beside it: from another thread, between two of its steps.
+
+What a question needs of the states is read by the thread of the work, which alone changes them, and
+is then worked on elsewhere. Looks get a fixed share of that thread's time, however many are asked
+for: the work has the rest.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+Seen = TypeVar("Seen")
+
+_SHARE = 0.25
+# Then the work goes on; a single look may take longer.
+_AT_A_TIME_S = 0.004
+
+
+class Looks:
+    """Runs what reads the states on the loop of the work, one after the other."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[_Look] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_due = False
+        self._rests_until = 0.0
+
+    def open(self, loop: asyncio.AbstractEventLoop) -> None:
+        """From now on, look from this loop."""
+        self._loop = loop
+
+    async def take(self, read: Callable[[], Seen]) -> Seen:
+        """What `read` returns on the loop of the work, or raises there. It must not wait, and what
+        it returns must stay as it is.
+        """
+        if self._loop is None:
+            raise RuntimeError("the work has not begun")
+        asker = asyncio.get_running_loop()
+        told: asyncio.Future[Seen] = asker.create_future()
+        self._waiting.append(_Look(read, asker, told))
+        self._loop.call_soon_threadsafe(self._rouse, self._loop)
+        return await told
+
+    def _rouse(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._waiting and not self._is_due:
+            self._is_due = True
+            loop.call_at(max(loop.time(), self._rests_until), self._look, loop)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._is_due = False
+        began = time.perf_counter()
+        took = 0.0
+        while self._waiting and took < _AT_A_TIME_S:
+            self._waiting.popleft().run()
+            took = time.perf_counter() - began
+        self._rests_until = loop.time() + took * (1 / _SHARE - 1)
+        self._rouse(loop)
+
+
+class _Look(NamedTuple):
+    """What is to be read, and who is told."""
+
+    read: Callable[[], Any]
+    asker: asyncio.AbstractEventLoop
+    told: "asyncio.Future[Any]"
+
+    def run(self) -> None:
+        if self.told.cancelled():
+            return
+        try:
+            seen = self.read()
+        except Exception as fault:  # noqa: BLE001  the asker's to judge
+            self._tell(self.told.set_exception, fault)
+        else:
+            self._tell(self.told.set_result, seen)
+
+    def _tell(self, tell: Callable[[Any], None], what: object) -> None:
+        def unless_gone() -> None:
+            if not self.told.done():
+                tell(what)
+
+        if not self.asker.is_closed():
+            self.asker.call_soon_threadsafe(unless_gone)
