@@ -24,6 +24,7 @@ from slidestat.engine.extent import WHOLE, Extent
 from slidestat.engine.garbage_collector import calm_garbage_collector
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
+from slidestat.faust.assignment import BalancedAssignor
 from slidestat.faust.broker_contact import LOOK_EVERY_S, BrokerContact, went_away_at_start
 from slidestat.faust.checkpoint_turns import CHECKPOINT_INTERVAL_S
 from slidestat.faust.delivery import BatchApp, BatchConsumer
@@ -118,6 +119,7 @@ def create_app(
         topic_allow_declare=False,
         canonical_url=web.canonical_url,
         web_in_thread=True,
+        PartitionAssignor=BalancedAssignor,
         consumer_auto_offset_reset="earliest",
         consumer_max_fetch_size=_FETCH_BYTES,
         broker_max_poll_records=_BATCH_RECORDS,
@@ -193,7 +195,11 @@ def create_app(
         await app.crash(error)
 
     def end_superseded() -> None:
-        if superseded.is_set():
+        if not superseded.is_set():
+            return
+        if contact.is_silent:  # Nobody can tell of a rebalance.
+            asyncio.get_running_loop().call_later(_REBALANCE_S, end_superseded)
+        else:
             app.add_future(crash(_SUPERSEDED))
 
     async def flush(*, whole: bool = False) -> dict[TP, int]:
@@ -275,11 +281,11 @@ def create_app(
                 await crash(error)
                 raise
 
-    contact = BrokerContact(outputs, source_topic)
+    contact = BrokerContact((outputs, changelog), source_topic)
 
     @app.timer(LOOK_EVERY_S)  # type: ignore[untyped-decorator]  # Faust's own
     async def look_for_brokers() -> None:
-        await contact.look()
+        await contact.look(topics.without_leader)
         try:
             await topics.confirm()
         except SlidestatError as error:
