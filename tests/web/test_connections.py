@@ -3,6 +3,9 @@
 import asyncio
 import json
 import resource
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,7 @@ from tests.web.serving import Served, get, serving
 
 HALF_A_HEADER = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
 WHOLE = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+LONG_ANSWER = WHOLE.replace(b"/healthz", b"/openapi.json")
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -52,21 +56,38 @@ async def test_one_connection_too_many_is_told_so() -> None:
 
 
 @pytest.mark.asyncio
-async def test_one_that_says_nothing_is_closed() -> None:
+async def test_one_that_says_or_reads_nothing_is_closed() -> None:
     """Connections without a whole header are closed when their time is over, also after an answer
-    to a first question.
+    to a first question; and so is one that asks and asks, and takes no answer.
     """
-    async with serving({0: ["a"]}) as [worker], asyncio.timeout(2 * IDLE_S):
-        ends, writers = [], []
+    async with serving({0: ["a"]}) as [worker], asyncio.timeout(3 * IDLE_S):
         began = asyncio.get_running_loop().time()
-        for sent in (b"", HALF_A_HEADER, WHOLE + HALF_A_HEADER):
-            reader, writer = await connect(worker, sent)
-            ends.append(asyncio.create_task(reader.read()))
-            writers.append(writer)
-        await asyncio.gather(*ends)
-        for writer in writers:
+        streams = [
+            await connect(worker, sent) for sent in (b"", HALF_A_HEADER, WHOLE + HALF_A_HEADER)
+        ]
+        silent = [asyncio.create_task(reader.read()) for reader, _ in streams]
+        with deaf(worker) as asking:
+            for _ in range(20):
+                await asyncio.sleep(0.05)
+                with suppress(BlockingIOError):
+                    asking.send(20 * LONG_ANSWER)
+            await asyncio.gather(*silent)
+            assert asyncio.get_running_loop().time() - began > IDLE_S / 2
+            while worker.runner.server.connections:
+                await asyncio.sleep(0.1)
+        for _, writer in streams:
             writer.close()
-        assert asyncio.get_running_loop().time() - began > IDLE_S / 2
+
+
+@contextmanager
+def deaf(worker: Served) -> Iterator[socket.socket]:
+    """A connection that takes next to nothing."""
+    url = URL(worker.url)
+    with socket.socket() as asking:
+        asking.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        asking.connect((url.host, url.port))
+        asking.setblocking(False)
+        yield asking
 
 
 def test_few_open_files_leave_few_to_connections(tmp_path: Path) -> None:

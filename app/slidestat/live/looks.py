@@ -1,8 +1,8 @@
 """Looks at the work from beside it: from another thread, between two of its steps.
 
 What a question needs of the states is read by the thread of the work, which alone changes them, and
-is then worked on elsewhere. Looks get a fixed share of that thread's time, however many are asked
-for: the work has the rest.
+is then worked on elsewhere. Looks get a share of that thread's time, however many are asked for:
+the work has the rest. What they have not used for a while, they may use at once.
 """
 
 import asyncio
@@ -13,7 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 
 Seen = TypeVar("Seen")
 
-_SHARE = 0.25
+SHARE = 0.25
+SAVED_S = 0.1
 # Then the work goes on; a single look may take longer.
 _AT_A_TIME_S = 0.004
 
@@ -25,7 +26,9 @@ class Looks:
         self._waiting: deque[_Look] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_due = False
-        self._rests_until = 0.0
+        # Seconds of looks that may be taken, as of a time of the loop.
+        self._saved_s = SAVED_S
+        self._saved_at = 0.0
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         """From now on, look from this loop."""
@@ -46,7 +49,7 @@ class Looks:
     def _rouse(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._waiting and not self._is_due:
             self._is_due = True
-            loop.call_at(max(loop.time(), self._rests_until), self._look, loop)
+            loop.call_at(self._saved_at + max(0.0, -self._saved_s / SHARE), self._look, loop)
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         self._is_due = False
@@ -55,7 +58,10 @@ class Looks:
         while self._waiting and took < _AT_A_TIME_S:
             self._waiting.popleft().run()
             took = time.perf_counter() - began
-        self._rests_until = loop.time() + took * (1 / _SHARE - 1)
+        now = loop.time()
+        earned_s = (now - self._saved_at) * SHARE
+        self._saved_s = min(SAVED_S, self._saved_s + earned_s) - took
+        self._saved_at = now
         self._rouse(loop)
 
 
