@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-import aiohttp
 import msgspec
 
 from slidestat.declare.statistics import Count, Distinct, Histogram, Mean, Quantiles, TopItems
@@ -99,13 +98,10 @@ def shop() -> Iterator[Shop]:
     served = threading.Event()
 
     async def serve() -> None:
-        async with aiohttp.ClientSession() as session:
-            worker = await start(
-                address, live, Peers(address, lambda: distribution, lambda: session)
-            )
-            served.set()
-            await ended.wait()
-            await worker.runner.cleanup()
+        worker = await start(address, live, Peers(address, lambda: distribution))
+        served.set()
+        await ended.wait()
+        await worker.runner.cleanup()
 
     serving = asyncio.run_coroutine_threadsafe(serve(), loop)
     try:

@@ -1,5 +1,6 @@
 """Workers' web sides without Kafka: real servers on real sockets, over partitions in memory."""
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -18,12 +19,14 @@ from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.live.live_topology import LiveTopology, View
+from slidestat.live.looks import Looks
 from slidestat.live.observed import Observed
 from slidestat.options import LOOPBACK
 from slidestat.referee.referee_partition import RefereeProcessor
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.query import PartitionStatus
 from slidestat.web.address import WebAddress, listen
+from slidestat.web.connections import LimitedSite
 from slidestat.web.peers import Peers
 from slidestat.web.server import application, runner
 from tests.engine.memory import MemoryStore, batch_of, rows_of
@@ -156,33 +159,33 @@ async def serving_of(
     """A server for each worker, which has read these records of these partitions."""
     served: list[Served] = []
     distribution: dict[str, dict[str, list[int]]] = {}
-    async with aiohttp.ClientSession() as session:
-        for held in workers:
-            partitions = Held(topology, held)
-            for number, records in held.items():
-                if records:
-                    partitions.take(number, records)
-            live = LiveTopology(topology, partitions)
-            live.ready(list(held))
-            address = listen(LOOPBACK, 0)
-            peers = Peers(address, lambda: distribution, lambda: session)
-            served.append(await start(address, live, peers))
-            distribution[address.canonical_url] = {topology.source: list(held)}
-        try:
-            yield served
-        finally:
-            for worker in served:
-                await worker.runner.cleanup()
+    for held in workers:
+        partitions = Held(topology, held)
+        for number, records in held.items():
+            if records:
+                partitions.take(number, records)
+        live = LiveTopology(topology, partitions)
+        live.ready(list(held))
+        address = listen(LOOPBACK, 0)
+        served.append(await start(address, live, Peers(address, lambda: distribution)))
+        distribution[address.canonical_url] = {topology.source: list(held)}
+    try:
+        yield served
+    finally:
+        for worker in served:
+            await worker.runner.cleanup()
 
 
 async def start(address: WebAddress, live: LiveTopology, peers: Peers) -> Served:
     """Serve at an address."""
     held = live.held
     assert isinstance(held, Held)
-    made = application({live.topology.name: live}, peers, address, lambda: 0, held.history)
+    looks = Looks()
+    looks.open(asyncio.get_running_loop())
+    made = application({live.topology.name: live}, peers, address, lambda: 0, held.history, looks)
     served = Served(address, live, runner(made))
     await served.runner.setup()
-    await web.SockSite(served.runner, address.listener).start()
+    await LimitedSite(served.runner, address.listener).start()
     return served
 
 

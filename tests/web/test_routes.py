@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from urllib.parse import quote
 
-import aiohttp
 import pytest
 
 from slidestat.engine.view import PartitionView
@@ -193,7 +192,7 @@ async def test_a_worker_that_is_gone() -> None:
         for is_taken in (False, True):
             if is_taken:
                 address = listen(LOOPBACK, port)
-                peers = Peers(address, dict, aiohttp.ClientSession)
+                peers = Peers(address, dict)
                 other = await start(address, gone.live, peers)
             assert (await get(one.url, f"{KEYS}/c")).status == 200
             assert is_fault(await get(one.url, f"{KEYS}/b"), 503)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slidestat.declare.columns import Columns
 from slidestat.engine.checkpoints.checkpoint import NO_TIME
@@ -199,7 +200,7 @@ def _without(parts: list[_Part], offsets: Sequence[int]) -> list[_Part]:
 def _rows_of(column: pa.Array, text: str) -> Int64s:
     """Where the column has the text."""
     if not pa.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
+        return np.flatnonzero(pc.equal(column, text).to_numpy(zero_copy_only=False))
     code = column.dictionary.index(text).as_py()
     # Only one text is looked for: the others need not become Python's.
     return np.flatnonzero(column.indices.to_numpy(zero_copy_only=False) == code)

@@ -40,6 +40,15 @@ class PartitionView:
         held = self.cache.keys_held
         return None if held is None else held + len(self._waiting_keys())
 
+    def alone(self, key: str) -> "KeyView | None":
+        """A key as it is now, for use at any time; None where it has no state. Costs as much as
+        `state`.
+        """
+        state = self.state(key)
+        if state is None:
+            return None
+        return KeyView(self.partition, self.watermark, self.next_offset, self.loss, key, state)
+
     def has(self, key: str) -> bool:
         """Whether the key has a state. Costs as much as `state`."""
         return self.state(key) is not None
@@ -70,3 +79,19 @@ class PartitionView:
         return [
             key for key, state in zip(keys, self.cache.get_many(keys), strict=True) if state is None
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyView:
+    """One key of a partition as it was, whatever has come since."""
+
+    partition: int
+    watermark: int
+    next_offset: int
+    loss: Loss | None
+    key: str
+    key_state: KeyState
+
+    def state(self, key: str) -> KeyState | None:
+        """The key's state; None for any other key."""
+        return self.key_state if key == self.key else None

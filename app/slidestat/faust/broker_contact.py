@@ -1,13 +1,26 @@
-"""Whether the brokers answer, asked time and again: the clients wait for them in silence."""
+"""Whether the brokers answer, asked time and again: the clients wait for them in silence.
+
+A worker waits for as long as it takes: what it has taken in is in memory, its outputs are queued,
+and nothing is written or committed that they would have to come before.
+"""
 
 import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from aiokafka.errors import KafkaError, KafkaTimeoutError
 
 from slidestat.errors import SlidestatError
 from slidestat.kafka.producer import BulkProducer
 from slidestat.log import tell
 
+Told = TypeVar("Told")
+
 LOOK_EVERY_S = 5.0
+_RETRY_S = 1.0
 _PATIENCE_S = 3.0
+_TELL_EVERY_S = 30.0
 
 
 def went_away_at_start() -> SlidestatError:
@@ -20,27 +33,76 @@ def went_away_at_start() -> SlidestatError:
     )
 
 
+async def until_told(ask: Callable[[], Awaitable[Told]]) -> Told:
+    """What the brokers tell, asked again until they do; raises what asking again does not mend."""
+    while True:
+        try:
+            return await ask()
+        except KafkaError as error:
+            if not error.retriable and not isinstance(error, KafkaTimeoutError):
+                raise
+        await asyncio.sleep(_RETRY_S)
+
+
 class BrokerContact:
-    """Tells once when the brokers fall silent, and once when they answer again."""
+    """Tells when the brokers fall silent or leave records unacknowledged, each half minute for how
+    long they have done so, and when that is over.
+    """
 
-    def __init__(self, producer: BulkProducer, topic: str) -> None:
-        self._producer = producer
+    def __init__(self, producers: Sequence[BulkProducer], topic: str) -> None:
+        self._producers = producers
         self._topic = topic
-        self._answered = True
+        self._silent_since: float | None = None
+        self._told = 0.0
 
-    async def look(self) -> None:
-        """Ask, waiting a few seconds at most; nothing else waits for it."""
-        loop = asyncio.get_running_loop()
+    @property
+    def is_silent(self) -> bool:
+        """Whether no broker answered when they were asked last."""
+        return self._silent_since is not None
+
+    async def look(self, without_leader: Sequence[str]) -> None:
+        """Ask, waiting a few seconds at most; nothing else waits for it. These topics have
+        partitions that no broker leads, as far as is known.
+        """
+        loop, asked = asyncio.get_running_loop(), time.monotonic()
         answered = await loop.run_in_executor(
-            None, self._producer.is_answered, self._topic, _PATIENCE_S
+            None, self._producers[0].is_answered, self._topic, _PATIENCE_S
         )
-        if answered != self._answered:
-            self._answered = answered
-            if answered:
-                tell("brokers answer", "the brokers answer again")
-            else:
-                tell(
-                    "brokers silent",
-                    "the brokers do not answer: this worker asks on, and goes on where it was once"
-                    " they do",
-                )
+        if answered:
+            self._answered(without_leader)
+            return
+        if self._silent_since is None:
+            self._silent_since = asked
+            self._told = 0.0
+        if self._is_time():
+            silent_s = round(time.monotonic() - self._silent_since)
+            tell(
+                "brokers silent",
+                f"the brokers do not answer, for {silent_s} s now: this worker asks on, and goes on"
+                " where it was once they do",
+                seconds=silent_s,
+            )
+
+    def _answered(self, without_leader: Sequence[str]) -> None:
+        if self._silent_since is not None:
+            self._silent_since = None
+            tell("brokers answer", "the brokers answer again")
+            self._told = time.monotonic()
+        waited_s = round(max(producer.waited_s() for producer in self._producers))
+        if (waited_s < _TELL_EVERY_S and not without_leader) or not self._is_time():
+            return
+        why = f": no broker leads all partitions of {', '.join(without_leader)}"
+        tell(
+            "records not acknowledged",
+            f"the brokers answer, but this worker waits{why if without_leader else ''}; records"
+            f" that it has sent were not acknowledged for {waited_s} s",
+            seconds=waited_s,
+            without_leader=list(without_leader),
+        )
+
+    def _is_time(self) -> bool:
+        now = time.monotonic()
+        if now - self._told < _TELL_EVERY_S:
+            return False
+        self._told = now
+        return True

@@ -29,6 +29,7 @@ from faust.types.tuples import ConsumerMessage
 from faust.web.base import Web
 
 from slidestat.engine.records import RecordBatch
+from slidestat.faust.broker_contact import until_told
 
 _REBALANCE_CHECK_S = 0.02
 # A fetch that finds nothing waits for half a second.
@@ -96,6 +97,14 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         # a worker must not end of it.
         with suppress(AssertionError):
             super().verify_event_path(now, tp)
+
+    async def earliest_offsets(self, *partitions: TP) -> Mapping[TP, int]:
+        """The offsets of the first records, as soon as the brokers tell."""
+        return await until_told(partial(super().earliest_offsets, *partitions))
+
+    async def highwaters(self, *partitions: TP) -> Mapping[TP, int]:
+        """The offsets behind the last records, as soon as the brokers tell."""
+        return await until_told(partial(super().highwaters, *partitions))
 
     async def on_thread_stop(self) -> None:
         """Stop fetching."""

@@ -24,11 +24,13 @@ from slidestat.engine.extent import WHOLE, Extent
 from slidestat.engine.garbage_collector import calm_garbage_collector
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
+from slidestat.faust.assignment import BalancedAssignor
 from slidestat.faust.broker_contact import LOOK_EVERY_S, BrokerContact, went_away_at_start
 from slidestat.faust.checkpoint_turns import CHECKPOINT_INTERVAL_S
 from slidestat.faust.delivery import BatchApp, BatchConsumer
 from slidestat.faust.fencing import SupersededError
 from slidestat.faust.graceful_shutdown import LeavingWorker
+from slidestat.faust.open_files import open_files, raise_open_files
 from slidestat.faust.pipeline import Pipeline, flush_all
 from slidestat.faust.progress import Progress
 from slidestat.faust.restore import BulkRecovery
@@ -65,6 +67,7 @@ _SUPERSEDED = SlidestatError(
 
 # rocksdict raises plain exceptions; RocksDB begins their text with the kind of fault.
 _ROCKSDB_FAULTS = ("Corruption", "IO error")
+_NO_FILES = (os.strerror(errno.EMFILE), os.strerror(errno.ENFILE))
 _NO_ROOM = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT), os.strerror(errno.EFBIG))
 
 
@@ -115,6 +118,8 @@ def create_app(
         # end where the brokers forbid it to create topics.
         topic_allow_declare=False,
         canonical_url=web.canonical_url,
+        web_in_thread=True,
+        PartitionAssignor=BalancedAssignor,
         consumer_auto_offset_reset="earliest",
         consumer_max_fetch_size=_FETCH_BYTES,
         broker_max_poll_records=_BATCH_RECORDS,
@@ -190,7 +195,11 @@ def create_app(
         await app.crash(error)
 
     def end_superseded() -> None:
-        if superseded.is_set():
+        if not superseded.is_set():
+            return
+        if contact.is_silent:  # Nobody can tell of a rebalance.
+            asyncio.get_running_loop().call_later(_REBALANCE_S, end_superseded)
+        else:
             app.add_future(crash(_SUPERSEDED))
 
     async def flush(*, whole: bool = False) -> dict[TP, int]:
@@ -272,11 +281,11 @@ def create_app(
                 await crash(error)
                 raise
 
-    contact = BrokerContact(outputs, source_topic)
+    contact = BrokerContact((outputs, changelog), source_topic)
 
     @app.timer(LOOK_EVERY_S)  # type: ignore[untyped-decorator]  # Faust's own
     async def look_for_brokers() -> None:
-        await contact.look()
+        await contact.look(topics.without_leader)
         try:
             await topics.confirm()
         except SlidestatError as error:
@@ -417,6 +426,7 @@ def run_worker(
     or in JSON on standard error. `codecs` write the topologies' emissions, in JSON by default.
     Raises SlidestatError for what the user can correct, other exceptions as they are.
     """
+    raise_open_files()
     app = create_app(
         topologies,
         bootstrap_servers,
@@ -469,6 +479,13 @@ def _raise_for_the_user(reason: BaseException, data_dir: Path) -> NoReturn:
         raise SlidestatError(
             f"There is no room for the tables in {data_dir}.",
             "Make room, and start the worker again: nothing is lost.",
+        ) from reason
+    if str(reason).startswith(_ROCKSDB_FAULTS) and str(reason).endswith(_NO_FILES):
+        raise SlidestatError(
+            f"The worker has no file left to open for the tables in {data_dir}: it may have"
+            f" {open_files():,} open.",
+            "Allow it more (`ulimit -n`, LimitNOFILE of systemd), or give its partitions to more"
+            " workers, and start it again: nothing is lost, and nothing is damaged.",
         ) from reason
     if str(reason).startswith(_ROCKSDB_FAULTS):
         fault = str(reason).rstrip(".")

@@ -1,7 +1,9 @@
 """A Kafka producer for bulk writes: librdkafka's, idempotent, acknowledged by all replicas."""
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -17,11 +19,14 @@ _SETTINGS: dict[str, Any] = {
     "enable.idempotence": True,
     "compression.type": "lz4",
     "linger.ms": 20,
+    # However long the brokers are away, what is queued stays queued: who gives up loses or repeats.
+    "message.timeout.ms": 0,
     "message.max.bytes": MAX_MESSAGE_BYTES,
     "queue.buffering.max.messages": 500_000,
     "queue.buffering.max.kbytes": 256 * 1024,
 }
-_FLUSH_S = 60.0
+# So soon a refused record, and the end of whoever waits, are noticed.
+_FLUSH_CHECK_S = 1.0
 _NO_SUCH_PLACE = frozenset(
     {
         KafkaError._UNKNOWN_TOPIC,
@@ -40,6 +45,7 @@ class BulkProducer:
     def __init__(self, bootstrap_servers: str, *, track_offsets: bool = False) -> None:
         self._offsets: dict[tuple[str, int], int] = {}
         self._error: SlidestatError | None = None
+        self._waits_since: float | None = None
         self._producer = Producer(
             {
                 **client_config(bootstrap_servers),
@@ -81,21 +87,35 @@ class BulkProducer:
         Raises SlidestatError if the broker refused one.
         """
         await asyncio.sleep(0)
-        while len(self._producer) > _FEW_RECORDS:
-            self._producer.poll(0)
-            self._raise_error()
-            await asyncio.sleep(_ROOM_CHECK_S)
+        with self._waiting():
+            while len(self._producer) > _FEW_RECORDS:
+                self._producer.poll(0)
+                self._raise_error()
+                await asyncio.sleep(_ROOM_CHECK_S)
 
     async def flush(self) -> None:
-        """Wait for all acknowledgements; raises SlidestatError if a record was not taken."""
+        """Wait for all acknowledgements, however long the brokers are away; raises SlidestatError
+        if one refused a record.
+        """
         loop = asyncio.get_running_loop()
-        missing = await loop.run_in_executor(None, self._producer.flush, _FLUSH_S)
+        with self._waiting():
+            while await loop.run_in_executor(None, self._producer.flush, _FLUSH_CHECK_S):
+                self._raise_error()
         self._raise_error()
-        if missing:
-            raise SlidestatError(
-                f"{missing} records were not acknowledged within {_FLUSH_S:.0f} s.",
-                "Check that the broker is up; a restarted worker goes on from the last commit.",
-            )
+
+    def waited_s(self) -> float:
+        """How long somebody has been waiting for acknowledgements; 0 where nobody is."""
+        return 0.0 if self._waits_since is None else time.monotonic() - self._waits_since
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        before = self._waits_since
+        if before is None:
+            self._waits_since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._waits_since = before
 
     def is_answered(self, topic: str, timeout_s: float) -> bool:
         """Whether a broker says within that time what it knows of a topic; blocks until then."""

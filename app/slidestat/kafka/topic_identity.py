@@ -18,10 +18,13 @@ _TIMEOUT_S = 30.0
 
 @dataclass(frozen=True)
 class TopicIdentity:
-    """Which topic goes by a name. `topic_id` is "" where the brokers keep none."""
+    """Which topic goes by a name. `topic_id` is "" where the brokers keep none; how many of its
+    partitions have no leader now.
+    """
 
     topic_id: str
     partitions: int
+    without_leader: int = 0
 
 
 def identities(
@@ -42,7 +45,9 @@ def identities(
         else:
             topic_id = str(topic.topic_id)
             found[name] = TopicIdentity(
-                "" if topic_id == _NO_ID else topic_id, len(topic.partitions)
+                "" if topic_id == _NO_ID else topic_id,
+                len(topic.partitions),
+                sum(partition.leader is None for partition in topic.partitions),
             )
     return found
 

@@ -22,7 +22,7 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import decode_checkpoint
 from slidestat.engine.emissions.emission import FigureTable
 from slidestat.engine.keys.key_cache import KeyCache, PartitionStore
-from slidestat.engine.view import PartitionView
+from slidestat.engine.view import KeyView, PartitionView
 from slidestat.errors import SlidestatError
 from slidestat.schemas.emission import LostRecords
 from slidestat.schemas.query import KeyAnswer
@@ -118,7 +118,7 @@ class LiveQuery:
         self._windows = np.array(lengths, np.int64)
         self._figures = FigureTable(self._topology, lengths)
 
-    def answer(self, view: PartitionView, key: str) -> KeyAnswer | None:
+    def answer(self, view: PartitionView | KeyView, key: str) -> KeyAnswer | None:
         """The key's figures, None for a key without a state. Costs one key's synopses.
 
         Raises SlidestatError for a stored state that cannot be read.
@@ -158,7 +158,7 @@ class LiveQuery:
             lost=self._lost(view, end),
         )
 
-    def _lost(self, view: PartitionView, end: int) -> LostRecords | None:
+    def _lost(self, view: PartitionView | KeyView, end: int) -> LostRecords | None:
         if view.loss is None:
             return None
         longest = int(max(self._windows)) if self._topology.forgets_keys else None

@@ -30,6 +30,9 @@ class View(Protocol):
     def keys_held(self) -> int | None:
         """How many keys can be asked for, None until that is known."""
 
+    def alone(self, key: str) -> "OneKey | None":
+        """A key as it is now, for use at any time and in any thread; None where it is not here."""
+
     def has(self, key: str) -> bool:
         """Whether the key is here."""
 
@@ -37,11 +40,21 @@ class View(Protocol):
         """The first `limit` keys after `after` that begin with `prefix`, in order."""
 
 
+class OneKey(Protocol):
+    """One key of a partition as it was at some time."""
+
+    @property
+    def partition(self) -> int:
+        """The partition's number."""
+
+
 class Question(Protocol):
     """A question that can be asked of any key: a `LiveQuery` or, of a referee, a `RefereeQuery`."""
 
     def answer(self, view: Any, key: str) -> KeyAnswer | None:
-        """The key's figures, None where it is not. The view is one of what is asked."""
+        """The key's figures, None where it is not. The view is one of what is asked, or of the
+        key alone.
+        """
 
 
 class Held(Protocol):

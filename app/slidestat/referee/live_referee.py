@@ -6,7 +6,7 @@ is what an emission of that tick would be, for other windows; it names the parti
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from slidestat.declare.referee import Referee
@@ -36,6 +36,12 @@ class RefereeView:
     def keys_held(self) -> int:
         """How many streams can be asked for."""
         return sum(1 for _ in self._known())
+
+    def alone(self, key: str) -> "RefereeView | None":
+        """A stream as it is now, for use at any time; None where there is nothing to answer."""
+        if not self.has(key):
+            return None
+        return replace(self, streams={key: self.streams[key].copy()})
 
     def has(self, key: str) -> bool:
         """Whether there is something to answer for a stream."""

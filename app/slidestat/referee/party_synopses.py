@@ -30,6 +30,13 @@ class PartySynopses:
     def __bool__(self) -> bool:
         return bool(self._found or self._of_idle)
 
+    def copy(self) -> "PartySynopses":
+        """The same synopses; what is put to the one is not in the other."""
+        other = PartySynopses(self._every, self._span)
+        other._found = {place: dict(ticks) for place, ticks in self._found.items()}
+        other._of_idle = {place: dict(ticks) for place, ticks in self._of_idle.items()}
+        return other
+
     def put(self, piece: Piece, synopsis: bytes) -> None:
         """Keep a synopsis; one that comes again replaces itself."""
         self._found.setdefault((piece.statistic, piece.party), {})[piece.tick] = synopsis

@@ -39,6 +39,16 @@ def unavailable(message: str) -> HttpError:
     return HttpError(503, message, "Ask again in a moment.", {"Retry-After": "1"})
 
 
+def too_many() -> HttpError:
+    """More is asked than is answered beside the work."""
+    return HttpError(
+        429,
+        "The worker is asked more than it answers beside its work.",
+        "Ask again in a moment, and one question after the other.",
+        {"Retry-After": "1"},
+    )
+
+
 def json_response(
     answer: msgspec.Struct, status: int = 200, headers: dict[str, str] | None = None
 ) -> web.Response:

@@ -37,12 +37,13 @@ _FAULTS = {
     404: "There is no such topology or key.",
     409: "Producers have spread the key over several partitions.",
     421: "The request is for another worker.",
+    429: "More is asked than the worker answers beside its work.",
     500: "A stored state cannot be read, or the worker has a fault.",
     502: "Another worker refused.",
     503: "Partitions are being restored, or another worker cannot be reached.",
 }
 _OF_A_TOPOLOGY = (400, 401, 403, 404)
-_OF_KEYS = (400, 401, 403, 404, 421, 500, 502, 503)
+_OF_KEYS = (400, 401, 403, 404, 421, 429, 500, 502, 503)
 
 
 def openapi_document() -> dict[str, Any]:
@@ -95,7 +96,7 @@ def openapi_document() -> dict[str, Any]:
                             "description": "In the text format of Prometheus, or OpenMetrics.",
                             "content": {"text/plain": {"schema": {"type": "string"}}},
                         },
-                        **_faults((401, 403)),
+                        **_faults((401, 403, 429)),
                     },
                 }
             },
@@ -109,7 +110,7 @@ def openapi_document() -> dict[str, Any]:
                 "showStatus",
                 "How far the partitions of all workers have come",
                 TopologyStatus,
-                (*_OF_A_TOPOLOGY, 421, 500),
+                (*_OF_A_TOPOLOGY, 421, 429, 500),
                 name,
             ),
             "/topologies/{name}/keys": _get(

@@ -5,13 +5,15 @@ keys, and ours is a field of their values. So a worker that does not have a key 
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import aiohttp
+from aiohttp import web
 from yarl import URL
 
 from slidestat.web.address import WebAddress
+from slidestat.web.turns import Turns
 
 # On a request: which worker is meant, and that it is to answer for itself alone. On a response:
 # which worker answered.
@@ -19,6 +21,10 @@ WORKER_HEADER = "Slidestat-Worker"
 
 # The partitions of each topic that each worker holds, by the worker's canonical URL.
 Distribution = Mapping[str, Mapping[str, list[int]]]
+
+# How many questions are passed on at once, and how long others wait for it.
+_AT_ONCE = 16
+_WAIT_S = 0.1
 
 _TIMEOUT = aiohttp.ClientTimeout(total=5, sock_connect=2)
 _NAME = "worker"
@@ -49,27 +55,38 @@ class Peers:
         self,
         address: WebAddress,
         distribution: Callable[[], Distribution],
-        session: Callable[[], aiohttp.ClientSession],
     ) -> None:
         self._address = address
         self._distribution = distribution
-        self._session = session
+        self._turns = Turns(_AT_ONCE, _WAIT_S)
+        self._session: aiohttp.ClientSession
+
+    async def open(self, _app: web.Application) -> AsyncIterator[None]:
+        """Keep connections to others while the web side runs."""
+        async with aiohttp.ClientSession() as self._session:
+            yield
 
     def workers(self, topic: str) -> list[Worker]:
         """All that hold partitions of `topic`, this one as well."""
         return sorted(_workers(self._distribution(), topic), key=lambda w: w.partitions)
 
     async def ask(self, topic: str, path_and_query: str) -> list[Reply]:
-        """The answers of all other workers to a GET of what is encoded already; at most 5 s."""
+        """The answers of all other workers to a GET of what is encoded already; at most 5 s.
+
+        Raises HttpError where too many others ask them through this worker.
+        """
         others = [w for w in self.workers(topic) if w.name != self._address.worker]
-        return list(await asyncio.gather(*(self._ask(w, path_and_query) for w in others)))
+        if not others:
+            return []
+        async with self._turns.one():
+            return list(await asyncio.gather(*(self._ask(w, path_and_query) for w in others)))
 
     async def _ask(self, worker: Worker, path_and_query: str) -> Reply:
         headers = {WORKER_HEADER: worker.name}
         if self._address.token is not None:
             headers["Authorization"] = f"Bearer {self._address.token}"
         try:
-            async with self._session().get(
+            async with self._session.get(
                 URL(worker.url + path_and_query, encoded=True),
                 headers=headers,
                 timeout=_TIMEOUT,

@@ -1,5 +1,9 @@
 """The routes of a worker: its topologies, their keys, and the figures of a key.
 
+States are looked at on the loop of the work, which gives looks a share of its time; all else is
+done beside it. A few questions are answered at once, others wait for their turn, and are refused if
+it does not come soon.
+
 A request that names this worker in the header `Slidestat-Worker` comes from another one, and is
 answered from what is here alone: that is what ends the search for a key.
 """
@@ -16,7 +20,8 @@ from prometheus_client.exposition import choose_encoder
 
 from slidestat.declare.referee import Referee
 from slidestat.errors import SlidestatError
-from slidestat.live.live_topology import LiveTopology
+from slidestat.live.live_topology import LiveTopology, View
+from slidestat.live.looks import Looks
 from slidestat.schemas.query import (
     Health,
     KeyHistory,
@@ -29,14 +34,22 @@ from slidestat.schemas.query import (
     WorkerStatus,
 )
 from slidestat.web.address import WebAddress
-from slidestat.web.faults import HttpError, bad_request, json_response, unavailable
+from slidestat.web.faults import HttpError, bad_request, json_response, too_many, unavailable
 from slidestat.web.history import History
 from slidestat.web.metrics import worker_registry
 from slidestat.web.openapi import openapi_document
 from slidestat.web.parameters import key_in_query, key_of, key_query, no_query, page_query
 from slidestat.web.peers import WORKER_HEADER, Peers, Reply
+from slidestat.web.turns import Turns
 
 Parsed = TypeVar("Parsed")
+Seen = TypeVar("Seen")
+
+# How many are served at once, and how many seconds others wait: so an answer that is given comes
+# soon, and who watches a worker is not in the queue of those who ask.
+_QUESTIONS = (2, 0.1)
+_HISTORIES = (1, 5.0)
+_WATCHERS = (1, 2.0)
 
 _page_decoder = msgspec.json.Decoder(KeyPage)
 _status_decoder = msgspec.json.Decoder(TopologyStatus)
@@ -52,8 +65,13 @@ class Routes:
         address: WebAddress,
         remaining: Callable[[], int],
         history: History,
+        looks: Looks,
     ) -> None:
         self._history = history
+        self._looks = looks
+        self._questions = Turns(*_QUESTIONS)
+        self._histories = Turns(*_HISTORIES)
+        self._watchers = Turns(*_WATCHERS)
         self._topologies = topologies
         self._peers = peers
         self._worker = address.worker
@@ -101,7 +119,9 @@ class Routes:
     async def metrics(self, request: web.Request) -> web.Response:
         """Answer Prometheus with the metrics."""
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        return web.Response(body=encode(self._metrics), headers={"Content-Type": content_type})
+        async with self._watchers.one():
+            body = await self._looks.take(lambda: encode(self._metrics))
+        return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def list_topologies(self, request: web.Request) -> web.Response:
         """The topologies of this worker."""
@@ -119,7 +139,8 @@ class Routes:
         """How its workers are, also those that cannot be reached."""
         live = self._topology(request)
         _checked(no_query, request)
-        workers = [self._status(live)]
+        async with self._watchers.one():
+            workers = [await self._looks.take(lambda: self._status(live))]
         if not self._is_for_here(request):
             for reply in await self._peers.ask(live.topology.source, request.rel_url.raw_path_qs):
                 if reply.status == 200:
@@ -134,12 +155,16 @@ class Routes:
         live = self._topology(request)
         prefix, after, limit = _checked(page_query, request)
         is_for_here = self._is_for_here(request)
-        _require_ready(live)
-        # One more tells whether another page follows.
-        pages = [list(view.keys(prefix, after, limit + 1)) for view in live.views()]
+
+        def read(view: View) -> list[str]:
+            # One more tells whether another page follows.
+            return list(view.keys(prefix, after, limit + 1))
+
+        async with self._questions.one():
+            epoch, pages = await self._see(live, read)
         has_more = False
         if not is_for_here:
-            for page in await self._pages_elsewhere(live, request):
+            for page in await self._pages_elsewhere(live, request, epoch):
                 pages.append(page.keys)
                 has_more = has_more or page.next_after is not None
         keys = list(islice((key for key, _ in groupby(merge(*pages))), limit + 1))
@@ -150,20 +175,22 @@ class Routes:
     async def show_key(self, request: web.Request) -> web.Response:
         """The figures of a key, wherever in the group it is."""
         live = self._topology(request)
-        try:
-            key, query = _key_of(request, place=-1)
-            question = key_query(live.topology, query)
-        except SlidestatError as error:
-            raise bad_request(error) from error
         is_for_here = self._is_for_here(request)
-        _require_ready(live)
-        answers = [a for view in live.views() if (a := question.answer(view, key)) is not None]
-        places = [f"partition {answer.source_partition}" for answer in answers]
-        if len(answers) == 1:
-            return json_response(answers[0])
-        if answers:
-            raise _in_two_places(key, places)
-        return await self._answered_elsewhere(live, request, key, is_for_here=is_for_here)
+        async with self._questions.one():
+            try:
+                key, query = _key_of(request, place=-1)
+                question = key_query(live.topology, query)
+            except SlidestatError as error:
+                raise bad_request(error) from error
+            epoch, found = await self._see(live, lambda view: view.alone(key))
+            held = [view for view in found if view is not None]
+            if len(held) > 1:
+                raise _in_two_places(key, [f"partition {view.partition}" for view in held])
+            if held:
+                answer = question.answer(held[0], key)
+                if answer is not None:
+                    return json_response(answer)
+        return await self._answered_elsewhere(live, request, key, epoch, is_for_here=is_for_here)
 
     async def show_history(self, request: web.Request) -> web.Response:
         """Answer with the emissions of a key at the end of the output topic."""
@@ -174,20 +201,37 @@ class Routes:
         except SlidestatError as error:
             raise bad_request(error) from error
         is_for_here = self._is_for_here(request)
-        _require_ready(live)
-        held = [view.partition for view in live.views() if view.has(key)]
+        async with self._questions.one():
+            epoch, found = await self._see(
+                live, lambda view: view.partition if view.has(key) else None
+            )
+        held = [partition for partition in found if partition is not None]
         if len(held) > 1:
             raise _in_two_places(key, [f"partition {partition}" for partition in held])
         if held:
-            emissions = await self._history(live.topology, held[0], key)
+            async with self._histories.one():
+                emissions = await self._history(live.topology, held[0], key)
             return json_response(KeyHistory(live.topology.name, key, emissions))
-        return await self._answered_elsewhere(live, request, key, is_for_here=is_for_here)
+        return await self._answered_elsewhere(live, request, key, epoch, is_for_here=is_for_here)
+
+    async def _see(
+        self, live: LiveTopology, read: Callable[[View], Seen]
+    ) -> tuple[int, list[Seen]]:
+        """What is read of each partition that is here, and the epoch in which it was; raises
+        HttpError while they are being restored.
+        """
+
+        def look() -> tuple[int, list[Seen]]:
+            _require_ready(live)
+            return live.epoch, [read(view) for view in live.views()]
+
+        return await self._looks.take(look)
 
     async def _answered_elsewhere(
-        self, live: LiveTopology, request: web.Request, key: str, *, is_for_here: bool
+        self, live: LiveTopology, request: web.Request, key: str, epoch: int, *, is_for_here: bool
     ) -> web.Response:
-        """The answer of the worker that has the key."""
-        found = [] if is_for_here else await self._found_elsewhere(live, request)
+        """The answer of the worker that has the key, which was not here in an epoch."""
+        found = [] if is_for_here else await self._found_elsewhere(live, request, epoch)
         if len(found) > 1:
             raise _in_two_places(key, [f"worker {reply.worker.url}" for reply in found])
         if found:
@@ -218,9 +262,11 @@ class Routes:
             )
         return meant is not None
 
-    async def _found_elsewhere(self, live: LiveTopology, request: web.Request) -> list[Reply]:
+    async def _found_elsewhere(
+        self, live: LiveTopology, request: web.Request, epoch: int
+    ) -> list[Reply]:
         """The answers of the workers that have the key; raises HttpError if that is not sure."""
-        replies = await self._ask(live, request)
+        replies = await self._ask(live, request, epoch)
         found = [reply for reply in replies if reply.status == 200]
         if not found:
             for reply in replies:
@@ -228,16 +274,17 @@ class Routes:
                     raise _no_answer(reply)
         return found
 
-    async def _pages_elsewhere(self, live: LiveTopology, request: web.Request) -> list[KeyPage]:
+    async def _pages_elsewhere(
+        self, live: LiveTopology, request: web.Request, epoch: int
+    ) -> list[KeyPage]:
         pages = []
-        for reply in await self._ask(live, request):
+        for reply in await self._ask(live, request, epoch):
             if reply.status != 200:
                 raise _no_answer(reply)
             pages.append(_page_decoder.decode(reply.body))
         return pages
 
-    async def _ask(self, live: LiveTopology, request: web.Request) -> list[Reply]:
-        epoch = live.epoch
+    async def _ask(self, live: LiveTopology, request: web.Request, epoch: int) -> list[Reply]:
         replies = await self._peers.ask(live.topology.source, request.rel_url.raw_path_qs)
         if live.epoch != epoch:
             # A partition may have been nowhere, or in two places.
@@ -298,6 +345,8 @@ def _no_answer(reply: Reply) -> HttpError:
             "Ask again in a moment; workers on several machines need --web-host.",
             {"Retry-After": "1"},
         )
+    if reply.status == 429:
+        return too_many()
     if reply.status == 503:
         return unavailable(f"The worker at {url} is restoring its partitions.")
     return HttpError(

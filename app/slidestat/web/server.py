@@ -1,9 +1,11 @@
 """The web server of a worker: Faust's, with our routes and none of its own.
 
-It runs on the event loop of the worker, between two batches, and so sees states as a batch left
-them.
+It runs beside the work, in a thread and on a loop of its own, and looks at the states between two
+steps of the work (live/looks.py): so it sees them as a batch left them, and the work does not wait
+for those who ask.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,8 +18,10 @@ from faust.web.drivers.aiohttp import Web
 
 from slidestat.faust.delivery import BatchApp
 from slidestat.live.live_topology import LiveTopology
+from slidestat.live.looks import Looks
 from slidestat.web.access import guard
 from slidestat.web.address import WebAddress
+from slidestat.web.connections import LimitedSite
 from slidestat.web.faults import tell_faults
 from slidestat.web.history import History
 from slidestat.web.page import Page
@@ -32,6 +36,10 @@ _protocol_log.setLevel(logging.CRITICAL)
 _LONGEST_LINE = 32_768
 # A question under way when the worker ends has this long.
 _SHUTDOWN_S = 1.0
+# A connection may be without a whole header for so long: a new one, and one between two questions.
+IDLE_S = 15.0
+# What is left of a request that was answered before it was read, such as a body.
+_LINGER_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -69,10 +77,9 @@ class _Server(Web):
     ) -> None:
         super().__init__(app)
         self._address = address
+        self._looks = Looks()
         peers = Peers(
-            address,
-            lambda: cast(PartitionAssignor, app.assignor).external_topic_distribution,
-            lambda: app.http_client,
+            address, lambda: cast(PartitionAssignor, app.assignor).external_topic_distribution
         )
         self.web_app = application(
             topologies,
@@ -80,11 +87,17 @@ class _Server(Web):
             address,
             lambda: cast(TableManager, app.tables).recovery.active_remaining_total(),
             history,
+            self._looks,
         )
         self._runner = runner(self.web_app)
 
+    async def on_start(self) -> None:
+        """Start on the loop of the work: the thread comes with it (`web_in_thread`)."""
+        self._looks.open(asyncio.get_running_loop())
+        await super().on_start()
+
     def _create_site(self) -> web.BaseSite:
-        return web.SockSite(self._runner, self._address.listener)
+        return LimitedSite(self._runner, self._address.listener)
 
 
 def application(
@@ -93,9 +106,11 @@ def application(
     address: WebAddress,
     remaining: Callable[[], int],
     history: History,
+    looks: Looks,
 ) -> web.Application:
     """The routes, the page, who may ask, and how faults are told. `remaining` tells how many
-    changelog records the worker still has to read, `history` what was emitted of a key.
+    changelog records the worker still has to read, `history` what was emitted of a key; `looks`
+    sees the states.
     """
 
     async def sign(_request: web.Request, response: web.StreamResponse) -> None:
@@ -103,7 +118,8 @@ def application(
 
     made = web.Application(middlewares=[tell_faults, guard(address.token)])
     made.on_response_prepare.append(sign)
-    Routes(topologies, peers, address, remaining, history).add_to(made)
+    made.cleanup_ctx.append(peers.open)
+    Routes(topologies, peers, address, remaining, history, looks).add_to(made)
     Page().add_to(made)
     return made
 
@@ -116,4 +132,6 @@ def runner(made: web.Application) -> web.AppRunner:
         logger=_protocol_log,
         shutdown_timeout=_SHUTDOWN_S,
         max_line_size=_LONGEST_LINE,
+        keepalive_timeout=IDLE_S,
+        lingering_time=_LINGER_S,
     )

@@ -49,6 +49,8 @@ class TopicWatch:
         self._readers = " and ".join(topology.name for topology in topologies)
         self._names = [self._source, *self._changelogs, *self._outputs]
         self._began: Mapping[str, TopicIdentity] = {}
+        # When the brokers were asked last.
+        self.without_leader: list[str] = []
         try:
             self._began = self._ask(self._names)
         except KafkaException as error:
@@ -115,6 +117,7 @@ class TopicWatch:
     def _fault(
         self, names: Sequence[str], found: Mapping[str, TopicIdentity]
     ) -> SlidestatError | None:
+        self.without_leader = [name for name, it in found.items() if it.without_leader]
         for name in names:
             began, now = self._began[name], found.get(name)
             if now is None:

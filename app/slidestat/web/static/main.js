@@ -118,6 +118,8 @@ function fault(error) {
     connection("fault", "needs the token");
   } else if (error.status === 503) {
     connection("restoring", "restoring");
+  } else if (error.status === 429) {
+    connection("restoring", "busy");
   } else {
     connection("fault", error.message);
   }

@@ -1,0 +1,35 @@
+"""How many are served at once, and how long others wait for their turn before they are sent away.
+
+A refusal takes its time: who asks again at once, whatever `Retry-After` says, must not cost more by
+refusals than by answers.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from slidestat.web.faults import too_many
+
+_REFUSAL_S = 0.5
+
+
+class Turns:
+    """So many at once; whoever has waited for `wait_s` is refused with 429."""
+
+    def __init__(self, at_once: int, wait_s: float) -> None:
+        self._free = asyncio.Semaphore(at_once)
+        self._wait_s = wait_s
+
+    @asynccontextmanager
+    async def one(self) -> AsyncIterator[None]:
+        """A turn; raises HttpError where none comes in time."""
+        try:
+            async with asyncio.timeout(self._wait_s):
+                await self._free.acquire()
+        except TimeoutError:
+            await asyncio.sleep(_REFUSAL_S)
+            raise too_many() from None
+        try:
+            yield
+        finally:
+            self._free.release()

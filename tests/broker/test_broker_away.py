@@ -1,0 +1,85 @@
+"""A broker that is away for longer than clients are patient: workers wait, say so, and go on."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from slidestat.local.broker import LocalBroker
+from tests.broker.conftest import BODY
+from tests.broker.workers import DRAIN_S, Stage, events, wait_until
+
+# Longer than a session, a request and a rebalance may take.
+AWAY_S = float(os.environ.get("BROKER_AWAY_S", "75"))
+CHUNK = 2_000
+
+
+@pytest.fixture
+def own_broker() -> Iterator[LocalBroker]:
+    """A broker that a test may kill."""
+    with LocalBroker() as broker:
+        yield broker
+
+
+@pytest.mark.timeout(900 + AWAY_S)
+def test_workers_wait_for_a_broker(
+    own_broker: LocalBroker, tmp_path: Path, topic_name: str
+) -> None:
+    """Under load the broker is killed and comes back after more than a minute. Two workers say each
+    half minute that they wait, and go on; all comes out as if nothing had been.
+    """
+    bootstrap = own_broker.bootstrap_servers
+    source = f"{topic_name}-source"
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.create_topics([NewTopic(source, 4, 1)])[source].result()
+    stage = Stage(bootstrap, tmp_path, topic_name, source, BODY)
+    is_over = Event()
+
+    def feed() -> None:
+        producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "message.timeout.ms": 0,
+                "log_level": 0,
+            }
+        )
+        start = 0
+        while not is_over.is_set():
+            for key, value in events(CHUNK, start=start):
+                producer.produce(source, value, key)
+            start += CHUNK
+            while producer.flush(1) and not is_over.is_set():
+                pass
+            is_over.wait(0.1)
+        producer.flush(DRAIN_S)
+
+    feeding = Thread(target=feed, daemon=True)
+    with stage.worker("a").await_ready() as one, stage.worker("b").await_ready() as two:
+        workers = (one, two)
+        feeding.start()
+        stage.await_commit_after(4 * CHUNK)
+        own_broker.kill()
+        time.sleep(AWAY_S)
+        for worker in workers:
+            assert worker.is_running(), worker.said()
+            assert worker.said().count("the brokers do not answer") >= AWAY_S // 30
+        own_broker.restart()
+        for worker in workers:
+            wait_until(
+                lambda worker=worker: "the brokers answer again" in worker.said(),  # type: ignore[misc]
+                "it is told",
+                DRAIN_S,
+            )
+        before = sum(stage.committed().values())
+        stage.await_commit_after(before + 4 * CHUNK)
+        is_over.set()
+        feeding.join(DRAIN_S)
+        stage.await_settled(workers)
+        assert [worker.terminate() for worker in workers] == [0, 0]
+    stage.check()
