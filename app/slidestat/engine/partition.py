@@ -205,6 +205,8 @@ class PartitionProcessor:
         # A restarted worker reads from here on, or from further on, if it reads at all.
         self._durable_offset = self._checkpoint.next_offset if self._has_checkpoint else 0
         self._snapshot: Snapshot | None = None
+        # Up to where had been read when it was the turn of a slot of keys to be written.
+        self._read_at_turn = [self._next_offset] * SLOTS
         self._events_pace = Pace(_FIRST_SLICE, self.SLICE_EVENTS)
         self._keys_pace = Pace(_FIRST_SLICE, self.SLICE_KEYS)
         # Whether a batch is half done: its ticks are not all emitted yet.
@@ -555,8 +557,8 @@ class PartitionProcessor:
         slots = frozenset(slots)
         if len(slots) == SLOTS:
             self._absorb(self._waiting.take(self.watermark))
-        elif slots:
-            self._absorb(self._waiting.take_keys(self.watermark, lambda key: slot_of(key) in slots))
+        else:
+            self._absorb_old(slots)
         states = self._cache.take_changes(slots)
         next_offset = self._needed_offset()
         end = self._ledger.reached
@@ -582,6 +584,17 @@ class PartitionProcessor:
             next_offset,
         )
         return self._snapshot
+
+    def _absorb_old(self, slots: Iterable[int]) -> None:
+        """Insert the events of slots whose turn it is, if one has waited since their turn before:
+        most of what waits is absorbed by a tick before that, with all else of its key.
+        """
+        first = self._waiting.first_offset(self.watermark)
+        old = {slot for slot in slots if first is not None and first < self._read_at_turn[slot]}
+        if old:
+            self._absorb(self._waiting.take_keys(self.watermark, lambda key: slot_of(key) in old))
+        for slot in slots:
+            self._read_at_turn[slot] = self._next_offset
 
     def _needed_offset(self) -> int:
         """From where the source must be read for what waits and for the states that no snapshot has
@@ -837,18 +850,20 @@ class PartitionProcessor:
         for group in silent:
             newest.setdefault(group, states[group].last_time)
         closed = []
-        for group, last_time in newest.items():
-            tick = event_time.closing_tick(last_time, self._span.length, self._every)
+        last_times = np.fromiter(newest.values(), np.int64, len(newest))
+        ticks = event_time.closing_tick(last_times, self._span.length, self._every)
+        for group, tick in zip(newest, ticks.tolist(), strict=True):
+            key = keys[group]
             if tick <= watermark:
                 closed.append((group, tick))
                 if self._forgets_keys:
-                    self._closed[keys[group]] = self._next_offset - 1
+                    self._closed[key] = self._next_offset - 1
                 continue
-            self._closed.pop(keys[group], None)
+            self._closed.pop(key, None)
             # A timer that is armed stays where it is, and is looked at again when it is due: a busy
             # key would leave one behind at every tick.
-            if keys[group] not in self._closing:
-                self._closing.arm(keys[group], tick)
+            if key not in self._closing:
+                self._closing.arm(key, tick)
         found_groups.append(np.array([group for group, _ in closed], np.int64))
         found_ticks.append(np.array([tick for _, tick in closed], np.int64))
         return np.concatenate(found_groups), np.concatenate(found_ticks)
