@@ -18,7 +18,7 @@ import numpy as np
 
 from slidestat.declare.statistics import Count, Mean, Sum
 from slidestat.declare.topology import Topology
-from slidestat.engine.partition import Effects, PartitionProcessor
+from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.faust.checkpoint_turns import CHECKPOINT_INTERVAL_S, CheckpointTurns
 from slidestat.testing.memory_store import MemoryStore
@@ -80,6 +80,10 @@ class _Run:
         self.cpu_s = 0.0
         self.changelog = self.output = 0
         self.ticks_s: list[float] = []
+        # The longest stretch without a moment for anything else; and of emissions, how long after
+        # the tick was passed.
+        self.hold_s = 0.0
+        self.latencies_s: list[float] = []
 
     def batches(self, count: int, size: int) -> Iterator[RecordBatch]:
         end = self.offset + count
@@ -96,15 +100,18 @@ class _Run:
         records = [b'{"key":"k%d","time":%d,"value":%.3f}' % row for row in rows]
         return RecordBatch("events", 0, offsets, [None] * size, records, times, self.offset)
 
-    def take(self, batch: RecordBatch) -> Effects:
-        started = time.process_time()
-        effects = self.processor.process(batch)
+    def take(self, batch: RecordBatch) -> None:
+        emitted = len(self.latencies_s)
+        started = before = time.process_time()
+        for effects in self.processor.steps(batch):
+            now = time.process_time()
+            self.hold_s, before = max(self.hold_s, now - before), now
+            self.latencies_s += [now - started] * len(effects.emissions)
+            self.output += sum(len(key) + len(value) for key, value, _ in effects.emissions)
         took = time.process_time() - started
         self.cpu_s += took
-        if effects.emissions:
+        if len(self.latencies_s) > emitted:
             self.ticks_s.append(took)
-            self.output += sum(len(key) + len(value) for key, value, _ in effects.emissions)
-        return effects
 
     def flush(self, now: float) -> None:
         started = time.process_time()
@@ -124,17 +131,21 @@ def measure(name: str, workload: Workload, interval_s: float) -> str:
         run.take(batch)
         run.flush(run.offset / rate)
     catching_up = run.offset / run.cpu_s
-    run.cpu_s, run.changelog, run.output, run.ticks_s = 0.0, 0, 0, []
+    run.cpu_s, run.changelog, run.output, run.hold_s = 0.0, 0, 0, 0.0
+    run.ticks_s.clear()
+    run.latencies_s.clear()
     for second in range(workload.live_s):
         for batch in run.batches(rate, _LIVE_BATCH):
             run.take(batch)
         run.flush(workload.history_s + second)
     events = workload.live_s * rate
+    p50, p99 = np.percentile(run.latencies_s, (50, 99)) * 1e3
     return (
         f"{name}: catching up {catching_up:,.0f} events/s; at {rate:,} events/s"
         f" {100 * run.cpu_s / workload.live_s:.1f} % of a core,"
         f" {run.changelog / events:.0f} bytes of changelog and {run.output / events:.0f} of output"
-        f" an event; a tick takes {1e3 * median(run.ticks_s):.0f} ms"
+        f" an event; a tick takes {1e3 * median(run.ticks_s):.0f} ms, {1e3 * run.hold_s:.0f} at the"
+        f" most in one go; an emission comes after {p50:.0f} (p50) and {p99:.0f} ms (p99)"
     )
 
 

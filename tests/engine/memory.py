@@ -93,6 +93,7 @@ class SmallMemoryProcessor(PartitionProcessor):
 
     CACHED_KEYS = 1
     SLICE_KEYS = 2
+    SLICE_EVENTS = 1
     DELETED_KEYS = 1
     WAITING_EVENTS = 3
 

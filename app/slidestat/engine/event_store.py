@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from slidestat.declare.columns import Columns
 from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.events import Events, distinct_texts, joined
+from slidestat.engine.keys.key_slices import KeySlices
 
 Int64s = npt.NDArray[np.int64]
 
@@ -76,6 +77,8 @@ class EventStore:
         self._runs: list[_Part] = []
         self._newest: list[_Part] = []
         self._newest_events = 0
+        # What is being taken some keys at a time.
+        self._sliced: KeySlices | None = None
         # Since all that lay before a time was taken.
         self.added_events = 0
         self.added_bytes = 0
@@ -86,7 +89,7 @@ class EventStore:
     def copy(self) -> "EventStore":
         """The same events, waiting on their own."""
         other = EventStore(self._columns)
-        other._runs, other._newest = list(self._runs), list(self._newest)
+        other._runs, other._newest = [*self._untaken(), *self._runs], list(self._newest)
         return other
 
     def add(self, events: Events) -> None:
@@ -110,6 +113,13 @@ class EventStore:
         self._newest_events = sum(len(part.events) for part in self._newest)
         self.added_events = self.added_bytes = 0
         return joined(taken, self._columns).in_order()
+
+    def slices(self, until: int) -> KeySlices:
+        """The events with times up to `until`, to be taken some keys at a time. All of them must be
+        before this store is given others, or asked for others; until they are, they wait.
+        """
+        self._sliced = KeySlices(self.take(until))
+        return self._sliced
 
     def take_keys(self, until: int, wanted: Callable[[str], bool]) -> Events:
         """As `take`, of the keys that are wanted; the events of the others wait on."""
@@ -153,9 +163,12 @@ class EventStore:
         """The largest time that waits; NO_TIME if nothing does."""
         return max((part.last_time for part in self._parts()), default=NO_TIME)
 
-    def first_offset(self) -> int | None:
-        """The least offset that waits."""
-        return min((part.first_offset for part in self._parts()), default=None)
+    def first_offset(self, until: int | None = None) -> int | None:
+        """The least offset that waits; of parts that have events with times up to `until`."""
+        offsets = (
+            part.first_offset for part in self._parts() if until is None or part.first_time <= until
+        )
+        return min(offsets, default=None)
 
     def has_between(self, start: int, end: int) -> bool:
         """Whether an event waits with start <= time < end."""
@@ -167,7 +180,13 @@ class EventStore:
         return False
 
     def _parts(self) -> list[_Part]:
-        return [*self._runs, *self._newest]
+        return [*self._untaken(), *self._runs, *self._newest]
+
+    def _untaken(self) -> list[_Part]:
+        """What is left of the slices."""
+        if self._sliced is None or self._sliced.next_key is None:
+            return []
+        return [_Part.of(self._sliced.rest)]
 
 
 def _cut(parts: list[_Part], until: int, taken: list[Events]) -> list[_Part]:

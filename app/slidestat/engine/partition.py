@@ -21,12 +21,10 @@ watermark has passed is not emitted again: its emission was acknowledged before 
 written. Nor is what was emitted before the last flush: the checkpoint says up to where that was.
 """
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import islice
-from operator import itemgetter
 from time import perf_counter
 from typing import NamedTuple
 
@@ -54,6 +52,7 @@ from slidestat.engine.clock.event_clock import EventClock, Refused
 from slidestat.engine.decoding.decoder import EventColumns, EventDecoder, Refusal, refuse_future
 from slidestat.engine.emissions.emission import EmissionEncoder, OutputRecord
 from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
+from slidestat.engine.emissions.in_order import LAST, Given, Placed, in_order, place_of
 from slidestat.engine.event_store import EventStore
 from slidestat.engine.events import Events, distinct_texts, texts
 from slidestat.engine.keys.key_cache import KeyCache, PartitionStore
@@ -62,6 +61,7 @@ from slidestat.engine.keys.key_sample import KeySample
 from slidestat.engine.keys.key_state import KeyState, encode_key_state, read_clock
 from slidestat.engine.keys.key_timers import DueSlice, KeyTimers, Place, due_slices
 from slidestat.engine.keys.unwritten import SLOTS, slot_of
+from slidestat.engine.pace import Pace
 from slidestat.engine.partition_work import PartitionWork
 from slidestat.engine.publishing import Clock, Publication, Publisher, TickPublisher
 from slidestat.engine.quota import Quota
@@ -112,9 +112,17 @@ class Snapshot:
     next_offset: int
 
 
-# An emission after its place in their order. A plain tuple, as the record is.
-_Placed = tuple[Place, OutputRecord]
-_place = itemgetter(0)
+# Of keys or events, before it is known how long they take.
+_FIRST_SLICE = 500
+
+
+class _DueKeys(NamedTuple):
+    """Of keys with events, those of which something is due besides: at which tick, and which may
+    fall silent.
+    """
+
+    opened: dict[str, int]
+    closing: set[str]
 
 
 class PartitionProcessor:
@@ -122,9 +130,10 @@ class PartitionProcessor:
 
     # States kept in memory in front of the store; least recently touched go first.
     CACHED_KEYS = 200_000
-    # Of a tick's keys without events in the batch, and of keys to delete, so many are in hand at a
-    # time.
+    # Of a tick's keys without events, of the events of the others, and of keys to delete, so many
+    # at the most are in hand at a time.
     SLICE_KEYS = 5_000
+    SLICE_EVENTS = 100_000
     DELETED_KEYS = 100_000
     # So many of the events that could be absorbed wait, and so many bytes, and a batch's.
     WAITING_EVENTS = 100_000
@@ -196,6 +205,10 @@ class PartitionProcessor:
         # A restarted worker reads from here on, or from further on, if it reads at all.
         self._durable_offset = self._checkpoint.next_offset if self._has_checkpoint else 0
         self._snapshot: Snapshot | None = None
+        # Up to where had been read when it was the turn of a slot of keys to be written.
+        self._read_at_turn = [self._next_offset] * SLOTS
+        self._events_pace = Pace(_FIRST_SLICE, self.SLICE_EVENTS)
+        self._keys_pace = Pace(_FIRST_SLICE, self.SLICE_KEYS)
         # Whether a batch is half done: its ticks are not all emitted yet.
         self._is_amid = False
         # A copy that looks ahead is a trial; how far the last one looked since the last batch.
@@ -354,22 +367,36 @@ class PartitionProcessor:
         self._next_offset = int(batch.offsets[-1]) + 1
         self._waiting.add(events)
         if self.watermark // self._every > before // self._every:
-            events = self._waiting.take(self.watermark)
             if self._publisher is None:
-                touched = self._insert(events, before, batch.offsets, watermarks)
+                yield effects
+                touched = self._touched(before, batch.offsets, watermarks)
             else:
-                touched, effects.published = self._insert_and_publish(
+                events = self._waiting.take(self.watermark)
+                placed, effects.published = self._insert_and_publish(
                     self._publisher, events, before, batch.offsets, watermarks
                 )
-            yield effects
-            yield from map(Effects, self._emit_due(touched, batch.offsets, watermarks))
+                yield effects
+                touched = iter([(placed, LAST)])
+            untouched = self._untouched(batch.offsets, watermarks)
+            yield from map(Effects, in_order(touched, untouched))
             return
         if (
             self._waiting.added_events > self.WAITING_EVENTS
             or self._waiting.added_bytes > self.WAITING_BYTES
         ):
-            self._absorb(self._waiting.take(self.watermark))
+            yield effects
+            yield from self._absorb_all()
+            return
         yield effects
+
+    def _absorb_all(self) -> Iterator[Effects]:
+        """Insert all events up to the watermark though no tick has passed, some keys at a time."""
+        if self._publisher is not None:
+            self._absorb(self._waiting.take(self.watermark))
+            return
+        last, watermarks = np.array([[self._next_offset - 1], [self.watermark]], np.int64)
+        for _ in self._touched(self.watermark, last, watermarks):
+            yield Effects()
 
     def _absorb(self, events: Events) -> None:
         """Insert events up to the watermark though no tick has passed: nothing is said."""
@@ -459,12 +486,12 @@ class PartitionProcessor:
             self._looked_ahead < tick <= horizon for tick in self._open.ticks()
         ):
             return
-        trial, events = self._trial(horizon)
+        trial = self._trial()
         last = np.array([self._next_offset - 1], np.int64)
         looked_ahead, self._looked_ahead = self._looked_ahead, horizon
         horizons = np.array([horizon], np.int64)
-        touched = trial._insert(events, self.watermark, last, horizons)
-        for emissions in trial._emit_due(touched, last, horizons):
+        touched = trial._touched(self.watermark, last, horizons)
+        for emissions in in_order(touched, trial._untouched(last, horizons)):
             yield [emission for emission in emissions if emission[2] > looked_ahead]
 
     def published_ahead(self, now: int) -> list[Publication | Clock]:
@@ -477,19 +504,20 @@ class PartitionProcessor:
         if self._publisher is None or tick <= max(self._published_ahead, self.watermark):
             return []
         self._published_ahead = tick
-        trial, events = self._trial(horizon)
+        trial = self._trial()
+        events = trial._waiting.take(horizon)
         last = np.array([self._next_offset - 1], np.int64)
         horizons = np.array([horizon], np.int64)
         return trial._insert_and_publish(self._publisher, events, self.watermark, last, horizons)[1]
 
-    def _trial(self, horizon: int) -> tuple["PartitionProcessor", Events]:
-        """A copy that may be spoilt, and the events that the watermark `horizon` would release."""
+    def _trial(self) -> "PartitionProcessor":
+        """A copy that may be spoilt."""
         trial = copy(self)
         trial._is_trial = True
         trial._open, trial._closing = self._open.copy(), KeyTimers()
         trial._cache, trial._waiting = self._cache.copy(), self._waiting.copy()
         trial._used = dict(self._used)
-        return trial, trial._waiting.take(horizon)
+        return trial
 
     def view(self) -> PartitionView:
         """Its keys, for questions."""
@@ -529,8 +557,8 @@ class PartitionProcessor:
         slots = frozenset(slots)
         if len(slots) == SLOTS:
             self._absorb(self._waiting.take(self.watermark))
-        elif slots:
-            self._absorb(self._waiting.take_keys(self.watermark, lambda key: slot_of(key) in slots))
+        else:
+            self._absorb_old(slots)
         states = self._cache.take_changes(slots)
         next_offset = self._needed_offset()
         end = self._ledger.reached
@@ -556,6 +584,17 @@ class PartitionProcessor:
             next_offset,
         )
         return self._snapshot
+
+    def _absorb_old(self, slots: Iterable[int]) -> None:
+        """Insert the events of slots whose turn it is, if one has waited since their turn before:
+        most of what waits is absorbed by a tick before that, with all else of its key.
+        """
+        first = self._waiting.first_offset(self.watermark)
+        old = {slot for slot in slots if first is not None and first < self._read_at_turn[slot]}
+        if old:
+            self._absorb(self._waiting.take_keys(self.watermark, lambda key: slot_of(key) in old))
+        for slot in slots:
+            self._read_at_turn[slot] = self._next_offset
 
     def _needed_offset(self) -> int:
         """From where the source must be read for what waits and for the states that no snapshot has
@@ -610,42 +649,61 @@ class PartitionProcessor:
             del self._closed[key]
         self._cache.delete(settled)
 
-    def _emit_due(
-        self, touched: Iterable[_Placed], offsets: Int64s, watermarks: Int64s
-    ) -> Iterator[list[OutputRecord]]:
-        """Emit the ticks that `watermarks` (after each of `offsets`) passed, slice by slice: of the
-        keys without events, and at their places among these what the `touched` ones came to.
+    def _touched(self, before: int, offsets: Int64s, watermarks: Int64s) -> Iterator[Given]:
+        """Insert the events that wait up to the watermark, some keys at a time; what these come to
+        at the ticks that `watermarks` (after each of `offsets`) passed after `before`.
         """
-        touched = deque(touched)
         watermark = int(watermarks[-1])
-        for due in due_slices(self._open, self._closing, watermark, self.SLICE_KEYS):
+        slices = self._waiting.slices(watermark)
+        # Now, for all: what is due of keys without events is found meanwhile.
+        due = self._take_due(slices.keys, watermark)
+        tick = (before // self._every + 1) * self._every
+        while slices.next_key is not None:
+            started = perf_counter()
+            events = slices.take(self._events_pace.size)
+            placed = self._insert(events, before, offsets, watermarks, due)
+            self._events_pace.took(len(events), perf_counter() - started)
+            yield placed, LAST if slices.next_key is None else (tick, slices.next_key)
+
+    def _untouched(self, offsets: Int64s, watermarks: Int64s) -> Iterator[Given]:
+        """What the keys without events come to at the ticks that `watermarks` passed, some of them
+        at a time.
+        """
+        pace = self._keys_pace
+        watermark = int(watermarks[-1])
+        for due in due_slices(self._open, self._closing, watermark, lambda: pace.size):
+            started = perf_counter()
             placed = self._answer_untouched(due, offsets, watermarks)
-            while touched and touched[0][0] < due.end:
-                placed.append(touched.popleft())
-            placed.sort(key=_place)
-            yield [record for _, record in placed]
-        yield [record for _, record in touched]
+            pace.took(len(due.opened) + len(due.closing), perf_counter() - started)
+            yield placed, due.end
+
+    def _take_due(self, keys: list[str], watermark: int) -> _DueKeys:
+        """What is due of keys up to the watermark; it is due no more."""
+        ticks = ((key, self._open.take(key, watermark)) for key in keys)
+        return _DueKeys(
+            {key: tick for key, tick in ticks if tick is not None},
+            {key for key in keys if self._closing.take(key, watermark) is not None},
+        )
 
     def _insert(
-        self, events: Events, before: int, offsets: Int64s, watermarks: Int64s
-    ) -> list[_Placed]:
+        self,
+        events: Events,
+        before: int,
+        offsets: Int64s,
+        watermarks: Int64s,
+        taken: _DueKeys | None = None,
+    ) -> list[Placed]:
         """Insert events; what their keys come to at the ticks that `watermarks` (after each of
-        `offsets`) passed after `before`, in order.
+        `offsets`) passed after `before`, in order. `taken` is what was due of these keys, or also
+        of others, where that is known.
         """
         if not len(events):
             return []
         watermark = int(watermarks[-1])
         keys, groups = distinct_texts(events.keys)
-        due = [
-            (group, tick)
-            for group, key in enumerate(keys)
-            if (tick := self._open.take(key, watermark)) is not None
-        ]
-        silent = [
-            group
-            for group, key in enumerate(keys)
-            if self._closing.take(key, watermark) is not None
-        ]
+        opened, closing = taken or self._take_due(keys, watermark)
+        due = [(group, opened[key]) for group, key in enumerate(keys) if key in opened]
+        silent = [group for group, key in enumerate(keys) if key in closing]
 
         states = self._cache.load(keys)
         absorbed_watermarks = np.array([s.watermark for s in states], dtype=np.int64)
@@ -699,9 +757,9 @@ class PartitionProcessor:
         before: int,
         offsets: Int64s,
         watermarks: Int64s,
-    ) -> tuple[list[_Placed], list[Publication | Clock]]:
+    ) -> tuple[list[Placed], list[Publication | Clock]]:
         """Insert events as `_insert` does, but tick by tick, and publish the states between."""
-        touched: dict[Place, _Placed] = {}
+        touched: dict[Place, Placed] = {}
         published: list[Publication | Clock] = [*publisher.clocks(before, offsets, watermarks)]
 
         def insert(part: Events, until: Int64s) -> None:
@@ -722,11 +780,9 @@ class PartitionProcessor:
         # Of one tick the synopses come first: the clock says that there are no more.
         published.sort(key=lambda item: (item.tick, isinstance(item, Clock)))
         published = [item for item in published if item.tick > emitted]
-        return sorted(touched.values(), key=_place), published
+        return sorted(touched.values(), key=place_of), published
 
-    def _answer_untouched(
-        self, due: DueSlice, offsets: Int64s, watermarks: Int64s
-    ) -> list[_Placed]:
+    def _answer_untouched(self, due: DueSlice, offsets: Int64s, watermarks: Int64s) -> list[Placed]:
         """Answer for keys without events, in any order; their states stay as they are."""
         keys = list({key for _, key in (*due.opened, *due.closing)})
         states = self._cache.read(keys)
@@ -794,18 +850,20 @@ class PartitionProcessor:
         for group in silent:
             newest.setdefault(group, states[group].last_time)
         closed = []
-        for group, last_time in newest.items():
-            tick = event_time.closing_tick(last_time, self._span.length, self._every)
+        last_times = np.fromiter(newest.values(), np.int64, len(newest))
+        ticks = event_time.closing_tick(last_times, self._span.length, self._every)
+        for group, tick in zip(newest, ticks.tolist(), strict=True):
+            key = keys[group]
             if tick <= watermark:
                 closed.append((group, tick))
                 if self._forgets_keys:
-                    self._closed[keys[group]] = self._next_offset - 1
+                    self._closed[key] = self._next_offset - 1
                 continue
-            self._closed.pop(keys[group], None)
+            self._closed.pop(key, None)
             # A timer that is armed stays where it is, and is looked at again when it is due: a busy
             # key would leave one behind at every tick.
-            if keys[group] not in self._closing:
-                self._closing.arm(keys[group], tick)
+            if key not in self._closing:
+                self._closing.arm(key, tick)
         found_groups.append(np.array([group for group, _ in closed], np.int64))
         found_ticks.append(np.array([tick for _, tick in closed], np.int64))
         return np.concatenate(found_groups), np.concatenate(found_ticks)
@@ -920,7 +978,7 @@ class PartitionProcessor:
         ticks: Int64s,
         source_offsets: Int64s,
         answered: Mapping[Runner, Answered],
-    ) -> list[_Placed]:
+    ) -> list[Placed]:
         """The emission of each query, in order; none of what the referee answers for."""
         hidden = self._answered_by_referee
         by_name = sorted(range(len(keys)), key=keys.__getitem__)

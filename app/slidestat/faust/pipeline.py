@@ -37,6 +37,7 @@ from slidestat.engine.publishing import SynopsisRecord, SynopsisTopic
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.faust.checkpoint_turns import CheckpointTurns
+from slidestat.faust.flushes import to_its_end
 from slidestat.faust.progress import Progress
 from slidestat.faust.source.commit_notes import NOTED_KEYS, read_note
 from slidestat.faust.source.lost_records import LostRange, refusal, tell_lost
@@ -512,7 +513,8 @@ async def flush_all(
     whole: bool = False,
 ) -> dict[TP, int]:
     """Have all outputs acknowledged, then make the states durable whose turn it is, or all; the
-    offsets to commit: where a topic's partition is durable for all of its pipelines.
+    offsets to commit: where a topic's partition is durable for all of its pipelines. Cancelled, it
+    ends before states go to a changelog, or after they are in the database.
     """
     async with sending:
         durable: dict[TP, int] = {}
@@ -526,6 +528,7 @@ async def flush_all(
             for pipeline in pipelines:
                 pipeline.observed.acknowledged()
     for pipeline, changed in zip(pipelines, snapshots, strict=True):
-        await pipeline.write(changed)
+        # Half of it would come to the changelog later, when another worker may have read that.
+        await to_its_end(pipeline.write(changed))
     # Of what has never brought anything there is nothing to commit.
     return {tp: offset for tp, offset in durable.items() if offset}

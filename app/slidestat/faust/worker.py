@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, cast
 
@@ -29,6 +30,7 @@ from slidestat.faust.broker_contact import LOOK_EVERY_S, BrokerContact, went_awa
 from slidestat.faust.checkpoint_turns import CHECKPOINT_INTERVAL_S
 from slidestat.faust.delivery import BatchApp, BatchConsumer
 from slidestat.faust.fencing import SupersededError
+from slidestat.faust.flushes import Flushes, FlushGivenUpError
 from slidestat.faust.graceful_shutdown import LeavingWorker
 from slidestat.faust.open_files import open_files, raise_open_files
 from slidestat.faust.pipeline import Pipeline, flush_all
@@ -58,6 +60,8 @@ _LOSS_CHECK_S = 1.0
 # Faust would have them wait for a minute.
 _SESSION_TIMEOUT_S = 10.0
 
+# Of the minute after which the group would go on without this worker.
+_REVOKED_S = 20.0
 # As long as a group may take to tell a worker that it was given up.
 _REBALANCE_S = 3 * _SESSION_TIMEOUT_S
 _SUPERSEDED = SlidestatError(
@@ -181,7 +185,7 @@ def create_app(
         for topology, pipeline in zip(topologies, pipelines, strict=True)
     }
     app.make_web = lambda: web.server(app, live)
-    flushing = asyncio.Lock()
+    flushes = Flushes()
     # Between the discovery that others have its partitions and the rebalance that says so.
     superseded = asyncio.Event()
 
@@ -202,25 +206,28 @@ def create_app(
         else:
             app.add_future(crash(_SUPERSEDED))
 
-    async def flush(*, whole: bool = False) -> dict[TP, int]:
-        async with flushing:
-            try:
-                return await flush_all(pipelines, outputs, sending, whole=whole)
-            except SupersededError:
-                forget()
-                superseded.set()
-                asyncio.get_running_loop().call_later(_REBALANCE_S, end_superseded)
-                return {}
-            except BaseException as error:
-                # What was taken for writing is not written: the next flush must not commit it.
-                forget()
-                if isinstance(error, Exception):
-                    await app.crash(error)
-                raise
+    async def flush(*, whole: bool) -> dict[TP, int]:
+        try:
+            return await flush_all(pipelines, outputs, sending, whole=whole)
+        except SupersededError:
+            forget()
+            superseded.set()
+            asyncio.get_running_loop().call_later(_REBALANCE_S, end_superseded)
+            return {}
+        except BaseException as error:
+            # What was taken for writing is not written: the next flush must not commit it.
+            forget()
+            if isinstance(error, Exception):
+                await app.crash(error)
+            raise
 
     async def before_commit() -> dict[TP, int]:
         # The last commit of a worker that stops is that of all it has.
-        return await flush(whole=app.should_stop or app.consumer.should_stop)
+        whole = app.should_stop or app.consumer.should_stop
+        try:
+            return await flushes.run(partial(flush, whole=whole))
+        except FlushGivenUpError:
+            return {}
 
     app.before_commit = before_commit
 
@@ -349,7 +356,15 @@ def create_app(
         # A flush under way must end before another worker may read what it writes; and what this
         # one leaves unwritten is read again.
         if not superseded.is_set():
-            await flush(whole=True)
+            try:
+                await flushes.run_within(_REVOKED_S, partial(flush, whole=True))
+            except FlushGivenUpError:
+                tell(
+                    "states not written",
+                    f"not everything was acknowledged within {_REVOKED_S:.0f} s: the group goes on,"
+                    " and reads again what was not committed",
+                    topics=[source_topic],
+                )
         forget()
         superseded.clear()
         # So must provisional emissions: they would replace those of the next worker.

@@ -124,23 +124,22 @@ class KeyCache:
         """The key's new state, to be written; the first of the events that it has absorbed since it
         was put last lies at `first_offset`.
         """
-        self._note_unwritten(key, state)
+        before = self._states.get(key)
         self._states[key] = state
-        self._unwritten.add(key, first_offset)
+        if self._unwritten.add(key, first_offset) and before is not None:
+            self.unwritten_bytes -= len(before)
+        self.unwritten_bytes += len(state)
 
     def delete(self, keys: Iterable[str]) -> None:
         """The keys' states go, here and with the next write."""
         keys = list(keys)
         self._count(-len(keys))
         for key in keys:
-            self._note_unwritten(key, b"")
+            before = self._states.get(key)
             self._states[key] = None
-            self._unwritten.add(key)
+            if self._unwritten.add(key) and before is not None:
+                self.unwritten_bytes -= len(before)
             self.sample.discard(key)
-
-    def _note_unwritten(self, key: str, state: bytes) -> None:
-        before = self._states.get(key) if key in self._unwritten else None
-        self.unwritten_bytes += len(state) - len(before or b"")
 
     def _count(self, more: int) -> None:
         if self.keys_held is not None:

@@ -16,6 +16,7 @@ synopses already and is skipped. That makes the state effectively-once over at-l
 
 import struct
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 from slidestat.errors import SlidestatError
@@ -23,6 +24,7 @@ from slidestat.errors import SlidestatError
 _MAGIC = b"sk"
 _WITHOUT_QUOTA, _WITH_QUOTA = 1, 2
 _HEAD = struct.Struct("<2sBBqqqq")
+_HEAD_FIELDS = 7
 # Of a quota: a stretch, what was charged, the last offset.
 _ENTRY_BYTES = 24
 _NEWER = "Run the version that wrote it, or reset the topology's state."
@@ -39,6 +41,12 @@ class KeyState(NamedTuple):
     used: bytes = b""
 
 
+@cache
+def _whole_head(blocks: int) -> struct.Struct:
+    """The head with the lengths of so many blocks, of which there are up to 256."""
+    return struct.Struct(f"{_HEAD.format}{blocks}I")
+
+
 def encode_key_state(
     watermark: int,
     offset: int,
@@ -50,23 +58,21 @@ def encode_key_state(
     """The bytes that the table, the changelog and recovery share."""
     count = len(synopses)
     version, blocks = (_WITH_QUOTA, (*synopses, used)) if used else (_WITHOUT_QUOTA, synopses)
-    return b"".join(
-        (
-            _HEAD.pack(_MAGIC, version, count, watermark, offset, last_time, number),
-            struct.pack(f"<{len(blocks)}I", *map(len, blocks)),
-            *blocks,
-        )
+    head = _whole_head(len(blocks)).pack(
+        _MAGIC, version, count, watermark, offset, last_time, number, *map(len, blocks)
     )
+    return b"".join((head, *blocks))
 
 
 def decode_key_state(state: bytes) -> KeyState:
     """Take a state apart; raises SlidestatError for bytes that are not one."""
     version, count, watermark, offset, last_time, number = _read_head(state)
     blocks = count + (version == _WITH_QUOTA)
-    start = _HEAD.size + 4 * blocks
+    head = _whole_head(blocks)
+    start = head.size
     if len(state) < start:
         raise _damaged()
-    lengths = struct.unpack_from(f"<{blocks}I", state, _HEAD.size)
+    lengths = head.unpack_from(state)[_HEAD_FIELDS:]
     if len(state) != start + sum(lengths):
         raise _damaged()
     parts = []

@@ -1,6 +1,6 @@
 """At which tick something is due for which key."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -77,18 +77,18 @@ class DueSlice(NamedTuple):
 
 
 def due_slices(
-    opened: KeyTimers, closing: KeyTimers, watermark: int, size: int
+    opened: KeyTimers, closing: KeyTimers, watermark: int, size: Callable[[], int]
 ) -> Iterator[DueSlice]:
     """Yield the timers of two kinds that are due at or before `watermark`, in slices in order of
-    time: several whole ticks of about `size` keys together, or a part of one tick with up to `size`
-    keys. What is armed meanwhile at or after the end of the last slice comes in one of the next.
+    time: several whole ticks of about `size()` keys together, or a part of one tick with up to so
+    many. What is armed meanwhile at or after the end of the last slice comes in one of the next.
     """
     slice_ = DueSlice([], [], (0, ""))
     while True:
         nexts = (opened.next_due(watermark), closing.next_due(watermark))
         ticks = [tick for tick in nexts if tick is not None]
         waiting = len(slice_.opened) + len(slice_.closing)
-        if waiting and (waiting >= size or not ticks):
+        if waiting and (waiting >= size() or not ticks):
             yield slice_
             slice_ = DueSlice([], [], (0, ""))
             continue
@@ -96,7 +96,7 @@ def due_slices(
             return
         tick = min(ticks)
         open_keys, closing_keys = opened.pop(tick), closing.pop(tick)
-        if len(open_keys) + len(closing_keys) <= size:
+        if len(open_keys) + len(closing_keys) <= size():
             slice_.opened.extend((tick, key) for key in open_keys)
             slice_.closing.extend((tick, key) for key in closing_keys)
             slice_ = slice_._replace(end=(tick + 1, ""))
@@ -110,13 +110,16 @@ def due_slices(
         yield from _parts(tick, set(open_keys), set(closing_keys), size)
 
 
-def _parts(tick: int, open_keys: set[str], closing_keys: set[str], size: int) -> Iterator[DueSlice]:
+def _parts(
+    tick: int, open_keys: set[str], closing_keys: set[str], size: Callable[[], int]
+) -> Iterator[DueSlice]:
     keys = sorted(open_keys | closing_keys)
-    for start in range(0, len(keys), size):
-        part = keys[start : start + size]
-        rest = keys[start + size : start + size + 1]
+    start = 0
+    while start < len(keys):
+        end = start + size()
         yield DueSlice(
-            [(tick, key) for key in part if key in open_keys],
-            [(tick, key) for key in part if key in closing_keys],
-            (tick, rest[0]) if rest else (tick + 1, ""),
+            [(tick, key) for key in keys[start:end] if key in open_keys],
+            [(tick, key) for key in keys[start:end] if key in closing_keys],
+            (tick, keys[end]) if end < len(keys) else (tick + 1, ""),
         )
+        start = end

@@ -27,11 +27,16 @@ class UnwrittenKeys:
     def __contains__(self, key: str) -> bool:
         return key in self._keys[slot_of(key)]
 
-    def add(self, key: str, first_offset: int = _NOTHING_NEEDED) -> None:
-        """A key's state has absorbed events, from this offset on; without one, none."""
+    def add(self, key: str, first_offset: int = _NOTHING_NEEDED) -> bool:
+        """A key's state has absorbed events, from this offset on; without one, none. Whether the
+        key was there.
+        """
         slot = slot_of(key)
-        self._keys[slot].add(key)
-        self._first_offsets[slot] = min(self._first_offsets[slot], first_offset)
+        keys, count = self._keys[slot], len(self._keys[slot])
+        keys.add(key)
+        if first_offset < self._first_offsets[slot]:
+            self._first_offsets[slot] = first_offset
+        return len(keys) == count
 
     def take(self, slots: Iterable[int] = range(SLOTS)) -> list[str]:
         """The keys of these slots, which are about to be written."""

@@ -1,0 +1,23 @@
+"""How much is done in one go, so that whoever does it is not held up for long."""
+
+# A heartbeat, a question or an acknowledgement can wait for so long.
+_HOLD_S = 0.03
+# A slice that was slow by chance tells little.
+_GROWTH, _SHRINKAGE = 2, 4
+
+
+class Pace:
+    """A number of things to do at a time, which follows from how long the last ones took.
+
+    What comes of them may not depend on it.
+    """
+
+    def __init__(self, first: int, most: int) -> None:
+        self.size = min(first, most)
+        self._most = most
+
+    def took(self, done: int, seconds: float) -> None:
+        """So many things took so long."""
+        fitting = int(done * _HOLD_S / max(seconds, 1e-6))
+        slowest, quickest = self.size // _SHRINKAGE, self.size * _GROWTH
+        self.size = max(1, min(fitting, quickest, self._most), slowest)
