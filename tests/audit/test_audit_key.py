@@ -61,7 +61,7 @@ class Partition:
         self.keys = {key: self._key(rows) for key, rows in events.items()}
         self.watermark = processor.watermark
 
-    def _key(self, rows: list[tuple[int, int, list[str]]]) -> ExactKey:
+    def _key(self, rows: list[tuple[int, int, list[str | None]]]) -> ExactKey:
         rows.sort(key=lambda row: row[:2])
         columns = {
             name: [texts[place] for _, _, texts in rows]

@@ -11,7 +11,7 @@ from tests.broker.workers import Stage, events, produce, undisturbed
 
 BAD = [
     (b"k1", b"not JSON"),
-    (b"k2", b'{"key":"k2","time":1700000001000}'),
+    (b"k2", b'{"key":"k2","value":1}'),
     (b"k3", b'{"key":"k3","time":"noon","value":1}'),
     (None, b'\xff\xfe{"key"'),
     (b"k5", None),

@@ -22,7 +22,6 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
-from msgspec.structs import astuple
 
 from slidestat.declare.forms.files import load_topology
 from slidestat.declare.topology import Topology
@@ -228,8 +227,7 @@ class Stage:
 
     def counters(self) -> Counters:
         """Records read and what became of them, over all partitions."""
-        counters = [astuple(checkpoint.counters) for checkpoint in self.checkpoints().values()]
-        return Counters(*map(sum, zip(*counters, strict=True)))
+        return sum((c.counters for c in self.checkpoints().values()), Counters())
 
     def await_settled(self, workers: Sequence[Worker] = (), timeout_s: float = DRAIN_S) -> None:
         """Return once as much is committed as an undisturbed worker would commit: everything but
@@ -286,7 +284,7 @@ def undisturbed(topology: Topology, source: Records) -> Expected:
     Records that still wait for the watermark are in no counter, as in a worker's checkpoints.
     """
     effects = Effects()
-    counters = np.zeros(4, np.int64)
+    counters = Counters()
     next_offsets = dict.fromkeys(source, 0)
     tables: Tables = {partition: {} for partition in source}
     for partition, records in source.items():
@@ -303,8 +301,7 @@ def undisturbed(topology: Topology, source: Records) -> Expected:
         assert snapshot is not None
         tables[partition] = table(topology, snapshot.states)
         next_offsets[partition] = processor.checkpoint.next_offset
-        c = processor.checkpoint.counters
-        counters += (c.read, c.counted, c.dead, c.late)
+        counters += processor.checkpoint.counters
 
     def by_key(letters: Iterable) -> dict:
         return {
@@ -316,7 +313,7 @@ def undisturbed(topology: Topology, source: Records) -> Expected:
         {key: value for key, value, _ in effects.emissions},
         by_key(effects.dead_letters),
         by_key(effects.late),
-        Counters(*counters.tolist()),
+        counters,
         next_offsets,
         tables,
     )

@@ -141,6 +141,8 @@ def cases(draw: st.DrawFn, max_size: int = 250) -> Case:
     }
     size = draw(st.integers(1, max_size))
     bad = draw(st.sampled_from([0.0, 0.1, 0.9]))
+    lacking = draw(st.sampled_from([0.0, 0.3]))
     holes = draw(st.booleans())
     random = Random(draw(st.integers(0, 2**32)))
-    return Case(chosen, records(random, size, **stream, bad=bad, holes=holes), random)
+    found = records(random, size, **stream, bad=bad, holes=holes, lacking=lacking)
+    return Case(chosen, found, random)

@@ -52,25 +52,35 @@ def check_emissions(topology: Topology, model: Model, found: Sequence[Emission])
 
 
 def check_figures(
-    topology: Topology, found: Sequence[Figure], values: Mapping[int, Values]
+    topology: Topology, found: Sequence[Figure], values: Mapping[int, Sequence[Fraction | None]]
 ) -> None:
-    """The figures are those of windows with these values, by length, in the topology's order."""
+    """The figures are those of windows with these values, by length, in the topology's order; None
+    is an event without one.
+    """
     figures = deque(found)
     of_events = topology.windows_of_events
     for statistic, label in zip(topology.statistics, topology.labels, strict=True):
         for n in [ALL] if statistic.is_landmark else topology.window_lengths:
             place = (label, *((None, n or None) if of_events else (n or None, None)))
+            taken = _taken(statistic, values[n])
             if isinstance(statistic, TopItems):
                 listed = []
                 while figures and _place(figures[0]) == place:
                     listed.append(figures.popleft())
-                _check_top(statistic, listed, values[n])
+                _check_top(statistic, listed, taken)
                 continue
-            for right in exact(statistic, values[n], n):
+            for right in exact(statistic, taken, n):
                 figure = figures.popleft()
                 assert _place(figure) == place
-                check_figure(statistic, figure, right, values[n])
+                check_figure(statistic, figure, right, taken)
     assert not figures
+
+
+def _taken(statistic: Statistic, values: Sequence[Fraction | None]) -> Values:
+    """The values that a statistic takes in: what is of times alone takes all events."""
+    if not statistic.columns(("value",)):
+        return [value or Fraction() for value in values]
+    return [value for value in values if value is not None]
 
 
 def _place(figure: Figure) -> tuple[str, int | None, int | None]:

@@ -30,11 +30,11 @@ ALL = 0
 
 
 class Event(NamedTuple):
-    """A readable record's fields; `value` is the decimal number as written."""
+    """A readable record's fields; `value` is the decimal number as written, None if it has none."""
 
     key: str
     time: int
-    value: Fraction
+    value: Fraction | None
 
 
 class Fate(Enum):
@@ -51,24 +51,35 @@ class Emission(NamedTuple):
     tick: int
     key: str
     source_offset: int
-    values: dict[int, list[Fraction]]
+    values: dict[int, list[Fraction | None]]
 
 
 def read(record: bytes | None, topology: Topology) -> Event | None:
-    """The event of a record whose value is to be summed; None for what cannot be read as one."""
+    """The event of a record whose value is to be summed; None for what cannot be read as one, and
+    where no statistic can do without the value that it lacks.
+    """
     try:
-        fields = json.loads(record or b"", parse_constant=lambda _: None)
+        fields = json.loads(record or b"", parse_constant=str)
         if topology.publishes_partitions:  # which has one key, whatever the events have
             fields = {**fields, "key": f"{topology.source}/3"}
-        key, time, value = fields["key"], fields["time"], fields["value"]
+        key, time, value = fields["key"], fields["time"], fields.get("value")
     except (ValueError, KeyError, TypeError):
         return None
     key = str(key) if type(key) is int and -(2**63) <= key < 2**63 else key
-    if type(key) is not str or type(time) is not int or type(value) not in (int, float):
+    if type(key) is not str or type(time) is not int:
         return None
-    good_key = 1 <= len(key) <= MAX_KEY_LENGTH
-    good_time = EARLIEST_TIME_MS <= time < LATEST_TIME_MS
-    return Event(key, time, decimal(value)) if good_key and good_time and value >= 0 else None
+    if not 1 <= len(key) <= MAX_KEY_LENGTH or not EARLIEST_TIME_MS <= time < LATEST_TIME_MS:
+        return None
+    if value is None:
+        return Event(key, time, None) if len(readers(topology)) < len(topology.labels) else None
+    good = type(value) in (int, float) and value >= 0
+    return Event(key, time, decimal(value)) if good else None
+
+
+def readers(topology: Topology) -> list[str]:
+    """The labels of the statistics that read the value."""
+    labelled = zip(topology.labels, topology.statistics, strict=True)
+    return [label for label, s in labelled if s.columns(topology.value_path)]
 
 
 def _event(record: Record, topology: Topology) -> Event | None:
@@ -135,6 +146,7 @@ class Model:
     ) -> None:
         self.records = records
         self.events = [_event(record, topology) for record in records]
+        self._readers = readers(topology)
         self.fates: list[Fate] = []
         self.late_by: dict[int, int] = {}
         self.watermarks: list[float] = []
@@ -187,6 +199,18 @@ class Model:
         """(read, counted, dead, late) of the records before `offset`."""
         before = [f for r, f in zip(self.records, self.fates, strict=True) if r.offset < offset]
         return (len(before), *(before.count(fate) for fate in Fate))
+
+    def left_out_before(self, offset: int) -> dict[str, int]:
+        """How many of the counted records before `offset` each statistic leaves out."""
+        rows = zip(self.records, self.events, self.fates, strict=True)
+        lacking = sum(
+            record.offset < offset
+            and fate is Fate.COUNTED
+            and event is not None
+            and event.value is None
+            for record, event, fate in rows
+        )
+        return dict.fromkeys(self._readers, lacking) if lacking else {}
 
     def watermark_before(self, offset: int) -> float:
         """The watermark after the records before `offset`."""

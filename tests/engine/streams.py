@@ -89,18 +89,38 @@ def confirmed(offset: int, time: int) -> list[Record]:
     return [Record(offset + i, None, encode("~", time, 0), time) for i in range(16)]
 
 
+def without_value(random: Random, record: bytes) -> bytes:
+    """The record with null for a value, or with none."""
+    fields = json.loads(record)
+    del fields["value"]
+    return json.dumps(random.choice([fields, {**fields, "value": None}])).encode()
+
+
 def records(
-    random: Random, size: int, *, keys: str, values: str, times: str, bad: float, holes: bool
+    random: Random,
+    size: int,
+    *,
+    keys: str,
+    values: str,
+    times: str,
+    bad: float,
+    holes: bool,
+    lacking: float = 0.0,
 ) -> list[Record]:
-    """`size` records, a part `bad` of them unreadable; with holes between offsets or without."""
+    """`size` records, a part `bad` of them unreadable, and of the others a part `lacking` without a
+    value; with holes between offsets or without.
+    """
     found = []
     offset = random.randrange(1_000) if holes else 0
     for time in TIMES[times](random, size):
-        body: bytes | None = encode(KEYS[keys](random), START_MS + time, VALUES[values](random))
+        body = encode(KEYS[keys](random), START_MS + time, VALUES[values](random))
+        if lacking and random.random() < lacking:
+            body = without_value(random, body)
+        value: bytes | None = body
         if random.random() < bad:
-            body = random.choice(BAD)
+            value = random.choice(BAD)
         key = random.choice([None, b"", b"a key"])
         stamp = START_MS + random.choice([0, time]) + random.randrange(10_000)
-        found.append(Record(offset, key, body, stamp))
+        found.append(Record(offset, key, value, stamp))
         offset += random.choice([1, 1, 2, 9]) if holes else 1
     return found

@@ -1,12 +1,14 @@
 """Events are read column by column; every other record is refused with its reason."""
 
 import json
+from math import isnan
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from slidestat.declare.statistics import Count, Mean, Sum
+from slidestat.declare.statistics import Count, Distinct, Maximum, Mean, Sum, TopItems
 from slidestat.declare.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventColumns, EventDecoder
@@ -78,14 +80,13 @@ BAD: dict[str, tuple[Reason, bytes | None]] = {
     "time a date": (Reason.WRONG_TYPE, event(time='"2020-09-13"')),
     "time with a fraction": (Reason.WRONG_TYPE, event(time="1600000000000.5")),
     "time null": (Reason.WRONG_TYPE, event(time="null")),
+    "value an object": (Reason.WRONG_TYPE, event(value="{}")),
     "value a string": (Reason.WRONG_TYPE, event(value='"1"')),
-    "value null": (Reason.WRONG_TYPE, event(value="null")),
     "value a truth": (Reason.WRONG_TYPE, event(value="true")),
     "a wrong type before the right one": (Reason.WRONG_TYPE, b'{"key": [], ' + event()[1:]),
     "nothing in it": (Reason.MISSING_FIELD, b"{}"),
     "no key": (Reason.MISSING_FIELD, b'{"time": 1600000000000, "value": 1}'),
     "no time": (Reason.MISSING_FIELD, b'{"key": "a", "value": 1}'),
-    "no amount": (Reason.MISSING_FIELD, b'{"key": "a", "time": 1600000000000}'),
     "key empty": (Reason.BAD_KEY, event(key='""')),
     "key too long": (Reason.BAD_KEY, event(key=json.dumps("x" * 257))),
     "a megabyte of key": (Reason.BAD_KEY, event(key=json.dumps("x" * MEGABYTE))),
@@ -168,6 +169,56 @@ def test_numbers_and_texts_are_one_sort_of_key() -> None:
     """7 and "7" are one key, in a batch that has both."""
     columns = decoder().decode([event(key="7"), event(key='"7"'), event(key='"a"')])
     assert columns.keys == ["7", "7", "a"]
+
+
+LACKING = {
+    "null": '{"value": null, "item": "x", "in": {"n": 1}}',
+    "not there": '{"item": "x", "in": {"n": 1}}',
+    "an item": '{"value": 1, "in": {"n": 1}}',
+    "an object around it": '{"value": 1, "item": "x"}',
+    "null around it": '{"value": 1, "item": "x", "in": null}',
+    "an empty object around it": '{"value": 1, "item": "x", "in": {}}',
+}
+
+
+@pytest.mark.parametrize("name", LACKING)
+def test_what_a_statistic_reads_may_be_lacked(name: str) -> None:
+    """NaN, or None for an item; among events that have it, all are read."""
+    topology = Topology(
+        name="t",
+        source="s",
+        span="1h",
+        every="1m",
+        statistics=[Count(), Sum(), TopItems(field="item"), Maximum(field="in.n")],
+        key_field="kafka:key",
+        time_field="kafka:timestamp",
+    )
+    whole = b'{"value": 1, "item": "x", "in": {"n": 1}}'
+    lacking = LACKING[name].encode()
+    columns = EventDecoder(topology).decode([whole, lacking, whole], [b"k"] * 3, [TIME] * 3)
+    fields = msgspec.json.decode(lacking)
+    assert columns.refusals == []
+    value, n = fields.get("value"), (fields.get("in") or {}).get("n")
+    expected = [[1.0, value, 1.0], [1.0, n, 1.0]]
+    assert [[None if isnan(x) else x for x in c.tolist()] for c in columns.numbers] == expected
+    assert columns.items == (["x", fields.get("item"), "x"],)
+
+
+def test_what_no_statistic_can_take_in_is_a_dead_letter() -> None:
+    """Of two statistics, each of which lacks its field; what has one of them is read."""
+    topology = Topology(
+        name="t", source="s", span="1h", every="1m", statistics=[Sum(), Distinct(field="user")]
+    )
+    records = [
+        b'{"key": "a", "time": %d%b}' % (TIME, rest)
+        for rest in (b"", b', "value": 1', b', "user": "u"', b', "user": null')
+    ]
+    columns = EventDecoder(topology).decode(records)
+    assert columns.rows.tolist() == [1, 2]
+    assert [(r.row, r.reason, r.detail) for r in columns.refusals] == [
+        (row, Reason.MISSING_FIELD, "Object missing required field `value`, `user`")
+        for row in (0, 3)
+    ]
 
 
 def in_format(time_format: str, *times: str) -> EventColumns:
@@ -356,13 +407,13 @@ def test_fields_of_nested_objects_are_read() -> None:
         "request": {"bytes": 5, "took": {"ms": -1.5, "s": 0}},
         "value": 2,
     }
-    records = [good, {**good, "request": 7}, {**good, "request": {"bytes": 1, "took": {}}}]
+    records = [good, {**good, "request": 7}, {**good, "user": {}}]
     columns = EventDecoder(topology).decode([json.dumps(record).encode() for record in records])
     assert columns.keys == ["u"]
     assert [column.tolist() for column in columns.numbers] == [[5.0], [-1.5], [2.0]]
     assert [(refusal.reason, refusal.detail) for refusal in columns.refusals] == [
         (Reason.WRONG_TYPE, "request: Expected `object`, got `int`"),
-        (Reason.MISSING_FIELD, "request.took: Object missing required field `ms`"),
+        (Reason.MISSING_FIELD, "user: Object missing required field `id`"),
     ]
 
 
@@ -425,6 +476,6 @@ def test_any_bytes_are_read_or_refused(records: list[bytes | None]) -> None:
         assert 1 <= len(key) <= 256
         assert key.encode().decode() == key
         assert 315_532_800_000 <= time < 4_102_444_800_000
-        assert 0 <= value <= 9_007_199_254_740
+        assert isnan(value) or 0 <= value <= 9_007_199_254_740
     for refusal in columns.refusals:
         refusal.detail.encode()

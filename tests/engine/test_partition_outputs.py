@@ -62,8 +62,8 @@ def test_every_refused_or_late_record_becomes_one_letter(case: Case) -> None:
 @laws
 @given(cases())
 def test_read_is_counted_and_dead_and_late_at_every_commit(case: Case) -> None:
-    """A checkpoint's counters are the model's for the records before its offset, and its largest
-    time is theirs.
+    """A checkpoint's counters are the model's for the records before its offset, with what each
+    statistic left out of them, and its largest time is theirs.
     """
     model = Model(case.topology, case.records)
     partition = Partition(case.topology, case.records, case.random)
@@ -71,7 +71,8 @@ def test_read_is_counted_and_dead_and_late_at_every_commit(case: Case) -> None:
     assert partition.commits
     for checkpoint in partition.commits:
         read, counted, dead, late = model.counts_before(checkpoint.next_offset)
-        assert checkpoint.counters == Counters(read, counted, dead, late)
+        left_out = model.left_out_before(checkpoint.next_offset)
+        assert checkpoint.counters == Counters(read, counted, dead, late, left_out=left_out)
         assert read == counted + dead + late
         watermark = model.watermark_before(checkpoint.next_offset)
         if watermark == float("-inf"):

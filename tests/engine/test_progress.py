@@ -45,3 +45,20 @@ def test_a_worker_that_can_count_nothing(capsys: pytest.CaptureFixture[str]) -> 
             said = capsys.readouterr().err
             assert said.count("records read") == 2
             assert said.count("slidestat dlq count") == (counted == 0)
+
+
+def test_fields_that_are_lacked_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """How many events each statistic left out; where it is all of them, once, with what may be
+    wrong.
+    """
+    with telling(LogForm.TEXT):
+        for counted in (4, 5):
+            told = Progress("t")
+            left_out = {"sum": 4, "mean": 4, "top": 1}
+            for read in (10, 20):
+                told._told_at = float("-inf")
+                told.read(10)
+                told.flushed(Counters(read=read, counted=counted, left_out=left_out), 0)
+            said = capsys.readouterr().err
+            assert said.count("fields lacked by 4 for sum, mean; 1 for top;") == 2
+            assert said.count("no event so far has the field of sum, mean") == (counted == 4)

@@ -76,6 +76,12 @@ CHECKPOINTS = {
         "k7jLpHrTQXq0N2hs5FvB8g",
         Loss(30, NOON - 9, NOON + 9, is_open=False),
     ),
+    "checkpoint-3/left-out": Checkpoint(
+        2**40,
+        NOON,
+        Counters(10, 7, 2, 1, left_out={"mean": 3, "sum": 3}),
+        "k7jLpHrTQXq0N2hs5FvB8g",
+    ),
 }
 
 
@@ -168,7 +174,7 @@ def test_frozen_checkpoints_are_read(name: str) -> None:
     """
     stored = (FROZEN / f"{name}.bin").read_bytes()
     assert decode_checkpoint(stored, MEANING) == CHECKPOINTS[name]
-    if name.startswith("checkpoint-2"):
+    if not name.startswith("checkpoint-1"):
         assert encode_checkpoint(CHECKPOINTS[name], MEANING) == stored
 
 
@@ -248,10 +254,10 @@ def test_a_frozen_referee_goes_on_as_if_never_stopped(name: str) -> None:
 def test_what_a_newer_version_stored_is_refused(name: str) -> None:
     """By the checkpoint, before any state is looked at, with what to do."""
     newer = [
-        (key, value if key or not value else value[:1] + bytes([3]) + value[2:])
+        (key, value if key or not value else value[:1] + bytes([4]) + value[2:])
         for key, value in frozen(name)
     ]
     make = referee if name.startswith("referee") else partition
-    with pytest.raises(SlidestatError, match="version 3") as raised:
+    with pytest.raises(SlidestatError, match="version 4") as raised:
         make(MemoryStore(newer))
     assert "the version that wrote it" in raised.value.advice

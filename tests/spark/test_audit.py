@@ -78,6 +78,8 @@ class Audited:
                 "value": random.randrange(10_000) / 100,
                 "item": random.choice([HOSTILE, "x", "y", "z", f"rare {i}"]),
             }
+            if i % 7 == 2:
+                event[random.choice(["value", "item"])] = None
             records.append(b"no JSON" if i % 500 == 1 else msgspec.json.encode(event))
         for record in records:
             driver.send_bytes(record)

@@ -136,6 +136,19 @@ def test_bad_records_are_dead_letters() -> None:
     assert driver.dead_letters[2].detail == "at: Expected `int`, got `str`"
 
 
+def test_events_that_lack_a_field_count_for_the_others() -> None:
+    """How many each statistic left out is told, also after a crash."""
+    driver = TopologyDriver(latency(statistics=(Count(), Sum(), Sum(field="bytes"))))
+    driver.send(request("/a", START), {"request": {"path": "/a"}, "at": START, "ms": 5})
+    driver.send({"request": {"path": "/a"}, "at": START, "bytes": None})
+    driver.advance_to(START + MINUTE)
+    figures = {label: driver.figure("/a", label, "1m").estimate for label in driver.topology.labels}
+    assert figures == pytest.approx({"count": 3, "sum": 15, "sum_bytes": 100}, rel=0.01)
+    assert driver.left_out == {"sum": 1, "sum_bytes": 2}
+    driver.restart()
+    assert driver.left_out == {"sum": 1, "sum_bytes": 2}
+
+
 @pytest.mark.parametrize("time_format", CLOCKS)
 def test_times_of_any_format_and_keys_that_are_numbers(time_format: str) -> None:
     """They make the emissions that milliseconds and texts do, on the same partitions."""

@@ -40,7 +40,9 @@ Float64s = npt.NDArray[np.float64]
 
 
 class ItemColumn(NamedTuple):
-    """Items of events: the different `texts`, and int64[n] `codes`, where each event's is there."""
+    """Items of events: the different `texts`, and int64[n] `codes`, where each event's is there; -1
+    for an event that has none.
+    """
 
     texts: Sequence[str]
     codes: Int64s
@@ -54,8 +56,9 @@ class ItemColumn(NamedTuple):
 class Work:
     """Events and queries of G groups (keys), as `synopses.core.batch.run_batch` describes them.
 
-    `numbers` and `items` have the events' values of each field that is read; `windows` int64[W] the
-    lengths of the windows that each of the Q queries asks for.
+    `numbers` and `items` have the events' values of each field that is read, NaN or a code of -1
+    where an event lacks it; `windows` int64[W] the lengths of the windows that each of the Q
+    queries asks for.
     """
 
     starts: Int64s
@@ -72,12 +75,31 @@ class Work:
         return self.query_starts, self.query_times, self.windows
 
     def values(self, field: FieldPath) -> tuple[Int64s, Int64s, Float64s]:
-        """The events as times and values."""
-        return self.starts, self.times, self.numbers[field]
+        """The events that have the field, as times and values."""
+        values = self.numbers[field]
+        starts, times, rows = self._where(~np.isnan(values))
+        return starts, times, values if rows is None else values[rows]
+
+    def coded(self, *fields: FieldPath) -> tuple[Int64s, Int64s, list[ItemColumn]]:
+        """The events that have all of the fields, as times and items."""
+        columns = [self.items[field] for field in fields]
+        there = np.logical_and.reduce([column.codes >= 0 for column in columns])
+        starts, times, rows = self._where(there)
+        if rows is not None:
+            columns = [column._replace(codes=column.codes[rows]) for column in columns]
+        return starts, times, columns
 
     def texts(self, field: FieldPath) -> tuple[Int64s, Int64s, Int64s]:
-        """The events as times and items."""
-        return self.starts, self.times, self.items[field].ids()
+        """The events that have the field, as times and items."""
+        starts, times, (items,) = self.coded(field)
+        return starts, times, items.ids()
+
+    def _where(self, there: npt.NDArray[np.bool_]) -> tuple[Int64s, Int64s, Int64s | None]:
+        """Starts and times of the events that are there, and their rows; None if all are."""
+        if there.all():
+            return self.starts, self.times, None
+        rows = np.flatnonzero(there)
+        return np.searchsorted(rows, self.starts), self.times[rows], rows
 
 
 class Listed(NamedTuple):
@@ -273,9 +295,11 @@ class DistinctRunner:
         return what if self.by is None else f"{what} by {list(self.by)}"
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
-        starts, times, items = work.texts(self.field)
-        if self.by is not None:
-            items = paired_ids(items, work.items[self.by].ids(self.parameters.seed))
+        if self.by is None:
+            starts, times, items = work.texts(self.field)
+        else:
+            starts, times, (firsts, seconds) = work.coded(self.field, self.by)
+            items = paired_ids(firsts.ids(), seconds.ids(self.parameters.seed))
         result = run_distinct_batch(self.parameters, states, starts, times, items, *work.queries)
         return Answered(result.states, {"distinct": _stack(result)})
 
@@ -336,12 +360,12 @@ class TopRunner:
         return _of(self.field, f"frequent items, epsilon {float(self.parameters.epsilon)}")
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
-        items = work.items[self.field]
+        starts, times, (items,) = work.coded(self.field)
         result = run_named_items_batch(
             self.parameters,
             states,
-            work.starts,
-            work.times,
+            starts,
+            times,
             items.codes,
             items.texts,
             *work.queries,
@@ -401,9 +425,12 @@ class LandmarkRunner:
         return _of(self.field, f"landmark sum, {self.parameters.decimals} decimals")
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
-        values = np.zeros(len(work.times)) if self.field is None else work.numbers[self.field]
+        if self.field is None:
+            starts, times, values = work.starts, work.times, np.zeros(len(work.times))
+        else:
+            starts, times, values = work.values(self.field)
         result = run_landmark_batch(
-            self.parameters, states, work.starts, work.times, values, *work.queries[:2]
+            self.parameters, states, starts, times, values, *work.queries[:2]
         )
         answers = {
             "landmark_count": np.stack([result.counts.astype(np.float64)] * 3),

@@ -13,23 +13,27 @@ Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
 
 
-def texts(values: Sequence[str]) -> pa.Array:
-    """Texts as a column; it may hold more than 2 GiB of them."""
+def texts(values: Sequence[str | None]) -> pa.Array:
+    """Texts as a column, None as null; it may hold more than 2 GiB of them."""
     return pa.array(values, pa.large_string())
 
 
 def distinct_texts(column: pa.Array) -> tuple[list[str], Int64s]:
-    """The different texts of a column, and for each of its rows the place there, int64[n]."""
+    """The different texts of a column, and for each of its rows the place there, int64[n]; -1 where
+    it has none.
+    """
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    places = column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    indices = column.indices.fill_null(-1) if column.null_count else column.indices
+    places = indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return column.dictionary.to_pylist(), places
 
 
 @dataclass(slots=True)
 class Events:
     """`offsets` and `times` int64[n], `keys` n texts; `numbers` float64[n] and `items` n texts for
-    each of the topology's columns. Texts are plain or, where they wait for long, numbered.
+    each of the topology's columns, NaN and null where an event lacks the field. Texts are plain or,
+    where they wait for long, numbered.
     """
 
     offsets: Int64s

@@ -50,6 +50,7 @@ from slidestat.engine.checkpoints.loss import Loss, joined
 from slidestat.engine.clock import event_time
 from slidestat.engine.clock.event_clock import EventClock, Refused
 from slidestat.engine.decoding.decoder import EventColumns, EventDecoder, Refusal, refuse_future
+from slidestat.engine.decoding.lacked_fields import LackedFields
 from slidestat.engine.emissions.emission import EmissionEncoder, OutputRecord
 from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
 from slidestat.engine.emissions.in_order import LAST, Given, Placed, in_order, place_of
@@ -193,6 +194,7 @@ class PartitionProcessor:
         # The newest records that were gone before they were read.
         self._loss = self._checkpoint.loss
         self._waiting = EventStore(self._columns)
+        self._lacked = LackedFields(topology)
         self._quota = Quota(topology)
         # What keys have used of their quotas, where events that wait have changed it.
         self._used: dict[str, bytes] = {}
@@ -261,16 +263,9 @@ class PartitionProcessor:
         """Where reading has come, for those who watch: records that wait for the watermark count,
         those of which it is not decided what they are do not.
         """
-        reached, undecided = self._ledger.reached, self.undecided
-        if reached.next_offset < self._emitted.next_offset:
+        if self._ledger.reached.next_offset < self._emitted.next_offset:
             return self._emitted  # What was read before a restart is being read again.
-        counters = reached.counters
-        return replace(
-            reached,
-            counters=replace(
-                counters, read=counters.read - undecided, counted=counters.counted - undecided
-            ),
-        )
+        return self._ledger.reached_without(self._suspects)
 
     @property
     def unwritten_bytes(self) -> int:
@@ -355,7 +350,11 @@ class PartitionProcessor:
             outcomes[full] = DEAD
             events = events.take(np.delete(np.arange(len(events)), refused))
         self._loss = self._after_loss(times, batch.timestamps, started_at)
-        self._ledger.append(batch.offsets, clocks, outcomes, self._loss)
+        left_out = {
+            label: np.searchsorted(batch.offsets, events.offsets[lacking])
+            for label, lacking in self._lacked.left_out(events.numbers, events.items).items()
+        }
+        self._ledger.append(batch.offsets, clocks, outcomes, self._loss, left_out)
         events, letters = self._refuse_suspects(events, batch, unconfirmed)
         if batch.offsets[0] < emitted:
             effects.dead_letters = [it for it in effects.dead_letters if it.offset >= emitted]

@@ -124,7 +124,8 @@ class Quota:
         count = len(numbers[0]) if numbers else 0
         charges = np.zeros(count, np.int64)
         for place, largest in self._largest.items():
-            steps = np.abs(numbers[place]) * (STEPS / largest)
+            # What lacks the field, NaN, uses nothing.
+            steps = np.nan_to_num(np.abs(numbers[place])) * (STEPS / largest)
             if count and steps.max() >= 1:
                 np.maximum(charges, steps.astype(np.int64), out=charges)
         return charges

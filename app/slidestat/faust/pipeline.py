@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from faust.types import TP
-from msgspec.structs import astuple
 
 from slidestat.declare.forms.fingerprint import fingerprint_of
 from slidestat.declare.referee import Referee
@@ -399,6 +398,7 @@ class Pipeline:
             counters.dead,
             counters.late,
             counters.lost,
+            counters.left_out,
             self.observed.partition(partition).emissions,
             view.keys_held,
             table.size(),
@@ -425,7 +425,7 @@ class Pipeline:
 
     def _tell(self, processors: Iterable[PartitionProcessor | RefereeProcessor]) -> None:
         reached = [processor.reached for processor in processors]
-        counters = Counters(*map(sum, zip(*(astuple(r.counters) for r in reached), strict=True)))
+        counters = sum((r.counters for r in reached), Counters())
         self.progress.flushed(counters, max(r.max_time for r in reached))
 
     def _open(self, partition: int) -> None:

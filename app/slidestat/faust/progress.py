@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 
 from msgspec.structs import asdict
@@ -26,7 +26,7 @@ class Progress:
         self._told_at = -_EVERY_S  # the first line comes at once
         self._newest = Counters(), NO_TIME
         self._due: asyncio.TimerHandle | None = None
-        self._told_refusals = False
+        self._told_refusals = self._told_empty = False
 
     def ready(self, partitions: Collection[int]) -> None:
         """The group gave this worker these partitions."""
@@ -58,11 +58,12 @@ class Progress:
         if max_time != NO_TIME:
             newest = _moment(max_time)
         lost = f", {counters.lost:,} lost" if counters.lost else ""
+        left_out = _listed(counters.left_out)
         self._say(
             "progress",
             f"{counters.read:,} records read of its partitions, {rate:,.0f}/s now;"
             f" {counters.counted:,} counted, {counters.dead:,} dead, {counters.late:,} late{lost};"
-            f" newest event {newest}",
+            f"{f' fields lacked by {left_out};' if left_out else ''} newest event {newest}",
             records_per_second=round(rate),
             newest_event_ms=None if max_time == NO_TIME else max_time,
             **asdict(counters),
@@ -73,9 +74,25 @@ class Progress:
                 "nothing counted",
                 "no record could be counted so far; `slidestat dlq count TOPOLOGY` tells why",
             )
+        empty = {s: n for s, n in counters.left_out.items() if n == counters.counted}
+        if empty and not self._told_empty:
+            self._told_empty = True
+            self._say(
+                "statistics of nothing",
+                f"no event so far has the field of {', '.join(empty)}: check its name",
+                statistics=list(empty),
+            )
 
     def _say(self, event: str, text: str, **fields: object) -> None:
         tell(event, f"{self._topology}: {text}", topology=self._topology, **fields)
+
+
+def _listed(left_out: Mapping[str, int]) -> str:
+    """How many events each statistic leaves out, those that leave out as many together."""
+    by_count: dict[int, list[str]] = {}
+    for statistic, count in left_out.items():
+        by_count.setdefault(count, []).append(statistic)
+    return "; ".join(f"{count:,} for {', '.join(names)}" for count, names in by_count.items())
 
 
 def _moment(time_ms: int) -> str:

@@ -124,6 +124,10 @@ class PartitionStatus(msgspec.Struct, frozen=True):
     lost: Annotated[
         int, Meta(description="gone before they were read: offsets, so this many at most")
     ]
+    left_out: Annotated[
+        dict[str, int],
+        Meta(description="of the counted, those that a statistic leaves out: they lack its field"),
+    ]
     emissions: Annotated[int, Meta(description="records written out since the worker began")]
     keys: Annotated[
         int | None, Meta(description="keys with a state; null until a record has come here")

@@ -13,7 +13,7 @@ from slidestat.declare.columns import Column
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.lengths import window_length
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoints.checkpoint import NO_TIME
+from slidestat.engine.checkpoints.checkpoint import NO_TIME, Counters
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.emissions.output_codec import emission_codec
@@ -107,6 +107,12 @@ class TopologyDriver:
     ) -> None:
         """Send records of any bytes, also bad ones, under one Kafka key; None is a null record."""
         self._send([_Record(key, value, timestamp) for value in values], partition)
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """How many of the counted events each statistic left out, as they lack its field."""
+        counters = (processor.reached.counters for processor in self._processors)
+        return sum(counters, Counters()).left_out
 
     def advance_to(self, time: int) -> None:
         """Let the watermark of every partition reach `time`, in milliseconds: windows that end by

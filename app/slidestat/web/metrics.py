@@ -185,6 +185,12 @@ class _Topologies:
             "Gone before they were read, in the partition's whole life; offsets, so at most.",
             labels=_PARTITION,
         )
+        left_out = CounterMetricFamily(
+            "slidestat_left_out_records",
+            "Counted records that a statistic leaves out, as they lack its field; in the"
+            " partition's whole life.",
+            labels=[*_PARTITION, "statistic"],
+        )
         for labels, status in self._status.items():
             if status.end_offset is not None:
                 lag.add_metric(labels, max(0, status.end_offset - status.next_offset))
@@ -195,7 +201,9 @@ class _Topologies:
                 keys.add_metric(labels, status.keys)
             state.add_metric(labels, status.state_bytes)
             lost.add_metric(labels, status.lost)
-        yield from (lag, watermark, delay, keys, state, lost)
+            for statistic, count in sorted(status.left_out.items()):
+                left_out.add_metric([*labels, statistic], count)
+        yield from (lag, watermark, delay, keys, state, lost, left_out)
 
 
 def _gauge(name: str, text: str) -> GaugeMetricFamily:

@@ -7,10 +7,12 @@ that position: when reading starts further back, because the commit that should 
 not happen, what lies between is settled and is passed over.
 
 An offset is one of a topic, which its id tells from another of the same name. Ids, lost records and
-what decides how the clock goes on came with version 2; version 1 is read for ever.
+what decides how the clock goes on came with version 2, what statistics left out with version 3,
+which is written where there is such; all are read for ever.
 """
 
-from operator import sub
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 from msgspec.structs import astuple, replace
@@ -18,8 +20,9 @@ from msgspec.structs import astuple, replace
 from slidestat.engine.checkpoints.loss import Loss
 from slidestat.errors import SlidestatError
 
-# Version 1 has the largest event time, and the counters without `lost`.
-_VERSION = 2
+# Version 1 has the largest event time, and the counters without `lost`; version 2 those up to it.
+_VERSION = 3
+_LENGTH_2 = 5
 
 # Of a partition's checkpoint, in its table and its changelog.
 CHECKPOINT_KEY = b"p"
@@ -32,8 +35,9 @@ BEING_RESET = {"reset": "under way"}
 
 
 class Counters(msgspec.Struct, frozen=True, array_like=True):
-    """Records read and what became of them, read = counted + dead + late; and those that were gone
-    before they were read.
+    """Records read and what became of them, read = counted + dead + late; those that were gone
+    before they were read; and of the counted ones those that each statistic left out, by its label,
+    as they lack a field that it reads.
     """
 
     read: int = 0
@@ -41,10 +45,32 @@ class Counters(msgspec.Struct, frozen=True, array_like=True):
     dead: int = 0
     late: int = 0
     lost: int = 0
+    left_out: dict[str, int] = {}
 
     def since(self, before: "Counters") -> "Counters":
         """Return the counts since `before`."""
-        return Counters(*map(sub, astuple(self), astuple(before)))
+        return self._with(before, -1)
+
+    def __add__(self, other: "Counters") -> "Counters":
+        return self._with(other, 1)
+
+    def _with(self, other: "Counters", sign: int) -> "Counters":
+        return Counters(
+            self.read + sign * other.read,
+            self.counted + sign * other.counted,
+            self.dead + sign * other.dead,
+            self.late + sign * other.late,
+            self.lost + sign * other.lost,
+            with_counts(self.left_out, other.left_out, sign),
+        )
+
+
+def with_counts(
+    counts: Mapping[str, int], more: Mapping[str, int], sign: int = 1
+) -> dict[str, int]:
+    """Counts by name with `more` added, or taken away; none that comes to nothing."""
+    sums = {name: counts.get(name, 0) + sign * more.get(name, 0) for name in (*counts, *more)}
+    return {name: count for name, count in sums.items() if count}
 
 
 class Recent(msgspec.Struct, frozen=True, array_like=True):
@@ -112,9 +138,21 @@ def encode_checkpoint(
     """The bytes that the table and the changelog keep; `meaning` is a topology's `state_label`, and
     `emitted` the position up to which everything has been emitted, if it lies further on.
     """
-    if emitted is None or emitted.next_offset <= checkpoint.next_offset:
-        return msgspec.msgpack.encode(_Stored(_VERSION, checkpoint, meaning))
-    return msgspec.msgpack.encode(_StoredAhead(_VERSION, checkpoint, meaning, emitted))
+    positions = [checkpoint]
+    if emitted is not None and emitted.next_offset > checkpoint.next_offset:
+        positions.append(emitted)
+    if any(position.counters.left_out for position in positions):
+        return msgspec.msgpack.encode([_VERSION, positions[0], meaning, *positions[1:]])
+    first, *others = map(_in_version_2, positions)
+    return msgspec.msgpack.encode([2, first, meaning, *others])
+
+
+def _in_version_2(checkpoint: Checkpoint) -> list[Any]:
+    """For versions that know no more: they may go on from it."""
+    position: list[Any] = list(astuple(checkpoint))
+    place = Checkpoint.__struct_fields__.index("counters")
+    position[place] = astuple(checkpoint.counters)[:_LENGTH_2]
+    return position
 
 
 def decode_emitted(stored: bytes | None, checkpoint: Checkpoint) -> Checkpoint:

@@ -7,13 +7,14 @@ Whoever watches is told of all that was read, up to the newest record.
 """
 
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from slidestat.engine.checkpoints.checkpoint import Checkpoint, Counters
+from slidestat.engine.checkpoints.checkpoint import Checkpoint, Counters, with_counts
 from slidestat.engine.checkpoints.loss import Loss
 
 COUNTED, DEAD, LATE = 0, 1, 2
@@ -29,10 +30,30 @@ class _Entry:
     loss: Loss | None
     # Of records before the first one here.
     lost: int = 0
+    # The rows, rising, that each statistic leaves out if they are counted, by its label.
+    left_out: Mapping[str, npt.NDArray[np.int64]] = field(default_factory=dict)
+
+    def left_out_at(self, row: int) -> dict[str, int]:
+        """1 for each statistic that leaves a row out."""
+        return {
+            label: 1
+            for label, rows in self.left_out.items()
+            if (place := np.searchsorted(rows, row)) < len(rows) and rows[place] == row
+        }
+
+    def left_out_before(self, end: int) -> dict[str, int]:
+        """How many of the counted records before a row each statistic leaves out."""
+        found = {}
+        for label, rows in self.left_out.items():
+            before = rows[: np.searchsorted(rows, end)]
+            found[label] = int(np.count_nonzero(self.outcomes[before] == COUNTED))
+        return found
 
 
 class Ledger:
-    """Outcomes of the records since a checkpoint. 17 bytes a record not yet settled."""
+    """Outcomes of the records since a checkpoint. 17 bytes a record not yet settled, and 8 for each
+    field that it lacks.
+    """
 
     def __init__(self, start: Checkpoint) -> None:
         self._checkpoint = self._reached = start
@@ -51,11 +72,12 @@ class Ledger:
         max_times: npt.NDArray[np.int64],
         outcomes: npt.NDArray[np.uint8],
         loss: Loss | None = None,
+        left_out: Mapping[str, npt.NDArray[np.int64]] | None = None,
     ) -> None:
-        """Note a batch: each record's offset, the largest time up to it, what became of it; and the
-        newest loss before it.
+        """Note a batch: each record's offset, the largest time up to it, what became of it; the
+        newest loss before it; and the rows that each statistic leaves out.
         """
-        self._append(_Entry(offsets, max_times, outcomes, loss))
+        self._append(_Entry(offsets, max_times, outcomes, loss, left_out=left_out or {}))
 
     def lose(self, next_offset: int, max_time: int, loss: Loss, lost: int) -> None:
         """Note that the records up to `next_offset`, `lost` of them, are gone."""
@@ -64,6 +86,7 @@ class Ledger:
 
     def refuse(self, offset: int) -> None:
         """Move the record at `offset`, counted but not settled, to the dead ones."""
+        left_out = self._left_out_at(offset)
         for entry in reversed(self._entries):
             if entry.offsets[0] <= offset:
                 entry.outcomes[np.searchsorted(entry.offsets, offset)] = DEAD
@@ -71,8 +94,27 @@ class Ledger:
         counters = self._reached.counters
         self._reached = replace(
             self._reached,
-            counters=replace(counters, counted=counters.counted - 1, dead=counters.dead + 1),
+            counters=replace(
+                counters,
+                counted=counters.counted - 1,
+                dead=counters.dead + 1,
+                left_out=with_counts(counters.left_out, left_out, -1),
+            ),
         )
+
+    def reached_without(self, undecided: Iterable[int]) -> Checkpoint:
+        """Where reading has come; what is counted at these offsets is taken for not read yet."""
+        counters = self._reached.counters
+        for offset in undecided:
+            one = Counters(read=1, counted=1, left_out=self._left_out_at(offset))
+            counters = counters.since(one)
+        return replace(self._reached, counters=counters)
+
+    def _left_out_at(self, offset: int) -> dict[str, int]:
+        for entry in reversed(self._entries):
+            if entry.offsets[0] <= offset:
+                return entry.left_out_at(int(np.searchsorted(entry.offsets, offset)))
+        return {}
 
     def settle(self, next_offset: int) -> Checkpoint:
         """The checkpoint just before `next_offset`, which may not lie before the last one."""
@@ -87,6 +129,10 @@ class Ledger:
                     entry.max_times[settled:],
                     entry.outcomes[settled:],
                     entry.loss,
+                    left_out={
+                        label: rows[np.searchsorted(rows, settled) :] - settled
+                        for label, rows in entry.left_out.items()
+                    },
                 )
                 break
             self._entries.popleft()
@@ -112,6 +158,7 @@ def _after(before: Checkpoint, entry: _Entry, count: int) -> Checkpoint:
             counters.dead + dead,
             counters.late + late,
             counters.lost + entry.lost,
+            with_counts(counters.left_out, entry.left_out_before(count)),
         ),
         loss=entry.loss,
     )

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from slidestat.declare.columns import Column
 from slidestat.declare.fields import field_text
 from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.lacked_fields import LackedFields
 from slidestat.engine.decoding.record_type import reader, record_type
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.event import MAX_KEY_LENGTH
@@ -36,15 +37,15 @@ class Refusal:
 @dataclass(frozen=True, slots=True)
 class EventColumns:
     """Readable events: `rows` int64[m] in the batch, `keys` m texts, `times` int64[m], `numbers`
-    float64[m] and `items` m texts for each of the topology's columns; and the refusals, one for
-    each other row of the batch.
+    float64[m] and `items` m texts for each of the topology's columns, NaN and None where an event
+    lacks the field; and the refusals, one for each other row of the batch.
     """
 
     rows: npt.NDArray[np.int64]
     keys: list[str]
     times: npt.NDArray[np.int64]
     numbers: tuple[npt.NDArray[np.float64], ...]
-    items: tuple[list[str], ...]
+    items: tuple[list[str | None], ...]
     refusals: list[Refusal]
 
 
@@ -69,6 +70,7 @@ class EventDecoder:
         self._time_name = topology.time_name
         self._limited = {_name(column): column for column in topology.columns.numbers}
         self._item_names = {_name(column) for column in topology.columns.items}
+        self._lacking = LackedFields(topology)
 
     def decode(
         self,
@@ -108,12 +110,12 @@ class EventDecoder:
             rows=rows,
             keys=_decimal(texts),
             times=times,
-            numbers=tuple(
-                np.fromiter(map(number, events), np.float64, count) for number in self._numbers
-            ),
+            numbers=tuple(_doubles(number, events) for number in self._numbers),
             items=tuple(_texts(list(map(item, events))) for item in self._items),
             refusals=refusals,
         )
+        for place, detail in self._lacking.of_no_use(columns.numbers, columns.items):
+            faults.setdefault(place, Refusal(int(rows[place]), Reason.MISSING_FIELD, detail))
         return _without(columns, faults) if faults else columns
 
     def _events(self, records: Sequence[bytes | None]) -> tuple[list[Any], list[Refusal]]:
@@ -138,6 +140,7 @@ class EventDecoder:
         path = _PATH.search(text)
         field = path["field"] if path else ""
         detail = text[: path.start()] if path else text
+        detail = detail.replace(" | null`", "`")  # What may be lacked is told elsewhere.
         if field:
             detail = f"{field}: {detail}"
         return Refusal(row, self._reason(field, detail), detail)
@@ -221,8 +224,19 @@ def _name(column: Column) -> str:
     return field_text(column.path)
 
 
-def _texts(items: list[object]) -> list[str]:
-    """Items as texts: what is none is written as in JSON."""
+def _doubles(number: Callable[[Any], Any], events: list[Any]) -> npt.NDArray[np.float64]:
+    """Numbers of events; NaN, which none of them is, where an event has none."""
+    try:
+        return np.fromiter(map(number, events), np.float64, len(events))
+    except TypeError:
+        return np.array(list(map(number, events)), np.float64)
+
+
+def _texts(items: list[object]) -> list[str | None]:
+    """Items as texts, but for None: what is no text is written as in JSON."""
     if all(type(item) is str for item in items):
         return items  # type: ignore[return-value]  # As just seen.
-    return [item if isinstance(item, str) else msgspec.json.encode(item).decode() for item in items]
+    return [
+        item if item is None or isinstance(item, str) else msgspec.json.encode(item).decode()
+        for item in items
+    ]

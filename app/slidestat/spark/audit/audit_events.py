@@ -26,10 +26,12 @@ class RawRecord(NamedTuple):
     timestamp_ms: int
 
 
-def read_event(declaration: Declaration, record: RawRecord) -> tuple[str, int, list[str]]:
-    """Key, time and the text of each of `declaration.columns`; a number keeps its digits.
+def read_event(declaration: Declaration, record: RawRecord) -> tuple[str, int, list[str | None]]:
+    """Key, time and the text of each of `declaration.columns`, None where the event lacks one of
+    its fields; a number keeps its digits.
 
-    Raises UnreadableError for a record that has not all of them.
+    Raises UnreadableError for a record without a key or a time, or with a field that is no number
+    and no item.
     """
     try:
         fields = json.loads(record.value or b"", parse_float=Decimal)
@@ -92,20 +94,27 @@ def _iso_ms(text: str) -> int:
 
 
 def _at(fields: object, path: Path) -> object:
+    """What is there; None for null and for nothing."""
     for name in path:
-        if not isinstance(fields, dict) or name not in fields:
+        if fields is None:
+            return None
+        if not isinstance(fields, dict):
             raise UnreadableError
-        fields = fields[name]
+        fields = fields.get(name)
     return fields
 
 
-def _joined(texts: list[str]) -> str:
-    """A text that no other texts are joined to."""
+def _joined(texts: list[str | None]) -> str | None:
+    """A text that no other texts are joined to; None unless all are there."""
+    if None in texts:
+        return None
     return texts[0] if len(texts) == 1 else json.dumps(texts)
 
 
-def _text(value: object, as_item: bool) -> str:
+def _text(value: object, as_item: bool) -> str | None:
     match value:
+        case None:
+            return None
         case str():
             return value
         case bool():

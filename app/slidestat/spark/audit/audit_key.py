@@ -162,7 +162,7 @@ def _missing(
     """Items with a share of epsilon that a list with room for them has not."""
     if len(listed) >= statistic.parameters["limit"]:
         return []
-    share = Fraction(statistic.parameters["epsilon"]) * (window.stop - window.start)
+    share = Fraction(statistic.parameters["epsilon"]) * key.taken(statistic, window)
     tallies = key.tallies(statistic.column, window)
     frequent = np.flatnonzero((tallies > 0) & (tallies >= float(share))).tolist()
     if not frequent:

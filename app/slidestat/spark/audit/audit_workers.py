@@ -53,7 +53,7 @@ def event_reader(
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            found: list[tuple[str, int, list[str]] | tuple[None, None, None]] = []
+            found: list[tuple[str, int, list[str | None]] | tuple[None, None, None]] = []
             values = batch.column("value").to_pylist()
             for record in map(
                 RawRecord, batch.column("key").to_pylist(), values, batch.column("ms").to_pylist()

@@ -34,10 +34,19 @@ _PRECISE = Context(prec=80)
 
 
 class Column:
-    """A column of a key's events that a statistic reads, in the order of their times."""
+    """A column of a key's events, in the order of their times; `of_events` has None
+    where an event lacks it, `texts` those that are there.
+    """
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        self.texts = texts
+    def __init__(self, of_events: Sequence[str | None]) -> None:
+        self.of_events = of_events
+        self.texts = [text for text in of_events if text is not None]
+        # How many there are before each event.
+        self._before = np.cumsum([0, *(text is not None for text in of_events)])
+
+    def within(self, window: slice) -> slice:
+        """Where the texts of a window of events lie."""
+        return slice(int(self._before[window.start]), int(self._before[window.stop]))
 
     @cached_property
     def doubles(self) -> npt.NDArray[np.float64]:
@@ -83,7 +92,7 @@ class ExactKey:
     """All counted events of one key: `times` rising, `offsets` as they came, texts by column."""
 
     def __init__(
-        self, times: Int64s, offsets: Int64s, columns: Mapping[ColumnName, Sequence[str]]
+        self, times: Int64s, offsets: Int64s, columns: Mapping[ColumnName, Sequence[str | None]]
     ) -> None:
         self.times = times
         self.offsets = offsets
@@ -95,7 +104,8 @@ class ExactKey:
         """The key as it was when the record at `offset` had come: for provisional figures."""
         kept = np.flatnonzero(self.offsets <= offset)
         columns = {
-            name: [column.texts[i] for i in kept.tolist()] for name, column in self._columns.items()
+            name: [column.of_events[i] for i in kept.tolist()]
+            for name, column in self._columns.items()
         }
         return ExactKey(self.times[kept], self.offsets[kept], columns)
 
@@ -108,16 +118,24 @@ class ExactKey:
             return slice(max(0, stop - window_events), stop)
         return slice(0, stop)
 
+    def taken(self, statistic: DeclaredStatistic, window: slice) -> int:
+        """How many of a window's events a statistic takes in."""
+        if statistic.paths:
+            window = self._columns[statistic.column].within(window)
+        taken: int = window.stop - window.start
+        return taken
+
     def exact(self, statistic: DeclaredStatistic, figure: Figure, window: slice) -> Exact:
         """The exact figure; None where there is none, as the mean of no events."""
-        start, stop = window.start, window.stop
-        n: int = stop - start
+        n = self.taken(statistic, window)
         match statistic.kind:
             case "count" | "landmark_count":
                 return n
             case "rate":
                 return Fraction(1_000 * n, figure.window_ms or 1)
         column = self._columns[statistic.column]
+        values = column.within(window)
+        start, stop = values.start, values.stop
         match statistic.kind:
             case "sum" | "landmark_sum":
                 return column.total(start, stop)
@@ -142,17 +160,17 @@ class ExactKey:
             case "deviation":
                 return root(column.variance(start, stop))
             case "minimum":
-                return float(column.doubles[window].min())
+                return float(column.doubles[values].min())
             case "maximum":
-                return float(column.doubles[window].max())
+                return float(column.doubles[values].max())
             case "quantile" | "rank_quantile":
                 rank = rank_of(figure.quantile or 0.0, n)
-                return float(np.partition(column.doubles[window], rank - 1)[rank - 1])
+                return float(np.partition(column.doubles[values], rank - 1)[rank - 1])
         raise NotImplementedError(statistic.kind)  # An audit asks for KINDS alone.
 
     def rank_error(self, name: ColumnName, quantile: float, estimate: float, window: slice) -> int:
         """By how many places a quantile's estimate is off; 0 if it stands at its own rank."""
-        values = self._columns[name].doubles[window]
+        values = self._doubles(name, window)
         rank = rank_of(quantile, len(values))
         below = int(np.count_nonzero(values < estimate))
         not_above = int(np.count_nonzero(values <= estimate))
@@ -162,7 +180,7 @@ class ExactKey:
         self, name: ColumnName, quantile: float, share: float, window: slice
     ) -> tuple[float, float]:
         """The least and the largest number that is a quantile within `share` of this one."""
-        values = np.sort(self._columns[name].doubles[window])
+        values = np.sort(self._doubles(name, window))
         p, share_error = Fraction(repr(float(quantile))), Fraction(repr(float(share)))
         first = max(1, ceil((p - share_error) * len(values)))
         last = min(len(values), floor((p + share_error) * len(values)) + 1)
@@ -170,16 +188,19 @@ class ExactKey:
 
     def deviation(self, name: ColumnName, window: slice) -> Fraction:
         """The standard deviation of a window's values; 0 of none."""
-        if window.stop == window.start:
+        column = self._columns[name]
+        values = column.within(window)
+        if values.stop == values.start:
             return Fraction()
-        return root(self._columns[name].variance(window.start, window.stop))
+        return root(column.variance(values.start, values.stop))
 
     def tallies(self, name: ColumnName, window: slice) -> Int64s:
         """How often each item came in a window, by its code."""
         place = (name, window.start, window.stop)
         if place != self._tallied:
             column = self._columns[name]
-            self._tallies = np.bincount(column.codes[window], minlength=len(column.code_of))
+            codes = column.codes[column.within(window)]
+            self._tallies = np.bincount(codes, minlength=len(column.code_of))
             self._tallied = place
         return self._tallies
 
@@ -187,9 +208,13 @@ class ExactKey:
         """The item of each code."""
         return list(self._columns[name].code_of)
 
+    def _doubles(self, name: ColumnName, window: slice) -> npt.NDArray[np.float64]:
+        column = self._columns[name]
+        return column.doubles[column.within(window)]
+
     @staticmethod
     def _between(column: Column, figure: Figure, window: slice) -> int:
-        values: Any = column.doubles[window]
+        values: Any = column.doubles[column.within(window)]
         inside = np.ones(len(values), bool)
         if figure.at_least is not None:
             inside &= values >= figure.at_least

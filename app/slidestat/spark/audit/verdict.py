@@ -29,7 +29,7 @@ class Verdict:
 
 def judge(key: ExactKey, statistic: DeclaredStatistic, figure: Figure, window: slice) -> Verdict:
     """Compare a figure with its window's events, exactly: nothing is added to a bound."""
-    events = window.stop - window.start
+    events = key.taken(statistic, window)
     exact = key.exact(statistic, figure, window)
     unit, promised = _main_term(figure)
     if exact is None or figure.estimate is None or figure.lower is None or figure.upper is None:

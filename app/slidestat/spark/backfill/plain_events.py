@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
 from operator import and_
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -105,7 +106,7 @@ def _joined(plain: EventColumns, judged: EventColumns, rows: Int64s) -> EventCol
     order = np.argsort(both)
     places = order.tolist()
 
-    def texts(first: list[str], second: list[str]) -> list[str]:
+    def texts(first: list[Any], second: list[Any]) -> list[Any]:
         joined = first + second
         return [joined[place] for place in places]
 

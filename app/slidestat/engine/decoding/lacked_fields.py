@@ -1,0 +1,84 @@
+"""Which statistics leave an event out, because it lacks a field that they read.
+
+Null and not there are the same, as in SQL: a statistic is one of the events that have its field.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slidestat.declare.fields import field_text
+from slidestat.declare.topology import Topology
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+# Numbers as an array, where NaN is nothing; or items, a list or of Arrow, where None and null are.
+Column = Any
+
+_NONE = np.zeros(0, np.int64)
+
+
+class LackedFields:
+    """What the events of a topology lack. A nanosecond a number, where nothing is lacked."""
+
+    def __init__(self, topology: Topology) -> None:
+        columns = topology.columns
+        self._names = [field_text(c.path) for c in (*columns.numbers, *columns.items)]
+        # The places of the columns that each statistic reads, numbers first.
+        self._read_by = {
+            label: tuple(
+                columns.index(column) + (0 if column.is_number else len(columns.numbers))
+                for column in statistic.columns(topology.value_path)
+            )
+            for label, statistic in zip(topology.labels, topology.statistics, strict=True)
+        }
+
+    def left_out(self, numbers: Sequence[Column], items: Sequence[Column]) -> dict[str, Int64s]:
+        """The rows, rising, that each statistic leaves out, by its label; none that takes all."""
+        absent = self._absent(numbers, items)
+        if not absent:
+            return {}
+        by_places: dict[tuple[int, ...], Int64s] = {}
+        for places in dict.fromkeys(self._read_by.values()):
+            masks = [absent[place] for place in places if place in absent]
+            by_places[places] = np.flatnonzero(np.any(masks, axis=0)) if masks else _NONE
+        left_out = {label: by_places[places] for label, places in self._read_by.items()}
+        return {label: rows for label, rows in left_out.items() if len(rows)}
+
+    def of_no_use(
+        self, numbers: Sequence[Column], items: Sequence[Column]
+    ) -> Iterator[tuple[int, str]]:
+        """The rows that every statistic leaves out, and what they lack."""
+        left_out = self.left_out(numbers, items)
+        if len(left_out) < len(self._read_by):
+            return
+        absent = self._absent(numbers, items)
+        rows, by = np.unique(np.concatenate(list(left_out.values())), return_counts=True)
+        for row in rows[by == len(self._read_by)].tolist():
+            lacked = dict.fromkeys(self._names[place] for place in absent if absent[place][row])
+            yield row, f"Object missing required field `{'`, `'.join(lacked)}`"
+
+    @staticmethod
+    def _absent(numbers: Sequence[Column], items: Sequence[Column]) -> dict[int, Bools]:
+        """Where the columns have nothing, by their places; none that are whole."""
+        found: dict[int, Bools] = {}
+        for place, column in enumerate((*numbers, *items)):
+            mask = _nothing_in(column)
+            if mask is not None and mask.any():
+                found[place] = mask
+        return found
+
+
+def _nothing_in(column: Column) -> Bools | None:
+    if isinstance(column, np.ndarray):
+        is_nan: Bools = np.isnan(column)
+        return is_nan
+    if isinstance(column, pa.Array):
+        if not column.null_count:
+            return None
+        mask: Bools = column.is_null().to_numpy(zero_copy_only=False)
+        return mask
+    return np.array([item is None for item in column], bool) if None in column else None
