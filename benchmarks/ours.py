@@ -21,7 +21,8 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.faust.pipeline import Pipeline
-from slidestat.faust.worker import run_worker
+from slidestat.faust.worker.run import run_worker
+from slidestat.faust.worker.settings import WorkerSettings
 from slidestat.options import LOOPBACK
 from slidestat.web.address import listen
 from slidestat.web.history import OutputHistory
@@ -74,10 +75,12 @@ if __name__ == "__main__":
     prepare_topics(_bootstrap, _topology)
     # Timed up to the last commit, which must not wait for its turn.
     run_worker(
-        [_topology],
-        _bootstrap,
-        Path(_data_dir),
-        int(_partitions),
-        _web,
-        checkpoint_interval_s=1.0,
+        WorkerSettings(
+            topologies=[_topology],
+            bootstrap_servers=_bootstrap,
+            data_dir=Path(_data_dir),
+            partitions=int(_partitions),
+            web=_web,
+            checkpoint_interval_s=1.0,
+        )
     )

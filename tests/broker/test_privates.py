@@ -13,6 +13,7 @@ import faust
 import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka.consumer.fetcher import Fetcher, FetchResult, PartitionRecords
+from faust.assignor.partition_assignor import PartitionAssignor
 from faust.stores.rocksdb import Store
 from faust.tables import Table
 from faust.tables.manager import TableManager
@@ -21,7 +22,7 @@ from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer
 from faust.web.drivers.aiohttp import Web
 
 ROOM = Path(__file__).parents[2] / "app" / "slidestat"
-FILES = [*sorted((ROOM / "faust").glob("*.py")), ROOM / "web" / "server.py"]
+FILES = [*sorted((ROOM / "faust").rglob("*.py")), ROOM / "web" / "server.py"]
 
 PRIVATES: dict[type, set[str]] = {
     AIOKafkaConsumer: {"_fetcher", "_isolation_level", "_subscription"},
@@ -42,6 +43,7 @@ PRIVATES: dict[type, set[str]] = {
     },
     faust.App: {"_new_transport", "_new_web"},
     faust.Worker: {"_schedule_shutdown"},
+    PartitionAssignor: {"_get_copartitioned_groups", "_perform_assignment"},
     Recovery: {"_build_offsets", "_generation_id", "_wait"},
     Store: {"_db_for_partition"},
     Table: {"_data"},

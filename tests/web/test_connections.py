@@ -13,8 +13,8 @@ import rocksdict
 from yarl import URL
 
 from slidestat.errors import SlidestatError
-from slidestat.faust.open_files import open_files, raise_open_files
-from slidestat.faust.worker import _raise_for_the_user
+from slidestat.faust.worker.errors import raise_for_the_user
+from slidestat.faust.worker.open_files import open_files, raise_open_files
 from slidestat.web.connections import MOST_CONNECTIONS, most_connections
 from slidestat.web.server import IDLE_S
 from tests.web.serving import Served, get, serving
@@ -107,5 +107,5 @@ def test_few_open_files_leave_few_to_connections(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
     with pytest.raises(SlidestatError, match="no file left to open") as told:
-        _raise_for_the_user(fault.value, tmp_path)
+        raise_for_the_user(fault.value, tmp_path)
     assert "elete" not in told.value.advice

@@ -81,7 +81,8 @@ def start_worker(
                 letter_bytes = min(letter_bytes, check_sizes(bootstrap, topology))
 
         # Faust takes a second to import.
-        from slidestat.faust.worker import run_worker
+        from slidestat.faust.worker.run import run_worker
+        from slidestat.faust.worker.settings import WorkerSettings
         from slidestat.web.history import OutputHistory
         from slidestat.web.server import QueryServer
 
@@ -90,16 +91,18 @@ def start_worker(
         with announced(folder, address):
             web = QueryServer(address, OutputHistory(bootstrap, registry))
             run_worker(
-                topologies,
-                bootstrap,
-                folder,
-                partitions,
-                web,
-                codecs,
-                extent,
-                log,
-                letter_bytes,
-                key_watch,
-                checkpoint_interval_s,
-                allow_loss=allow_loss,
+                WorkerSettings(
+                    topologies=topologies,
+                    bootstrap_servers=bootstrap,
+                    data_dir=folder,
+                    partitions=partitions,
+                    web=web,
+                    codecs=codecs,
+                    extent=extent,
+                    log=log,
+                    letter_bytes=letter_bytes,
+                    key_watch=key_watch,
+                    checkpoint_interval_s=checkpoint_interval_s,
+                    allow_loss=allow_loss,
+                )
             )

@@ -183,7 +183,7 @@ class EventStore:
         return [*self._untaken(), *self._runs, *self._newest]
 
     def _untaken(self) -> list[_Part]:
-        """What is left of the slices."""
+        """Return the parts that the slices left."""
         if self._sliced is None or self._sliced.next_key is None:
             return []
         return [_Part.of(self._sliced.rest)]

@@ -665,8 +665,8 @@ class PartitionProcessor:
             yield placed, LAST if slices.next_key is None else (tick, slices.next_key)
 
     def _untouched(self, offsets: Int64s, watermarks: Int64s) -> Iterator[Given]:
-        """What the keys without events come to at the ticks that `watermarks` passed, some of them
-        at a time.
+        """Yield the answers of keys without events at the ticks that `watermarks` passed, some at a
+        time.
         """
         pace = self._keys_pace
         watermark = int(watermarks[-1])
@@ -677,7 +677,7 @@ class PartitionProcessor:
             yield placed, due.end
 
     def _take_due(self, keys: list[str], watermark: int) -> _DueKeys:
-        """What is due of keys up to the watermark; it is due no more."""
+        """Take the timers of keys that are due up to the watermark."""
         ticks = ((key, self._open.take(key, watermark)) for key in keys)
         return _DueKeys(
             {key: tick for key, tick in ticks if tick is not None},

@@ -86,7 +86,9 @@ def shared_out(partitions: int, held: Mapping[str, CopartitionedAssignment]) -> 
 def _without_doubles(
     partitions: int, held: Mapping[str, CopartitionedAssignment]
 ) -> Iterator[tuple[str, set[int]]]:
-    """What members have, of a partition that several claim the first: one is back from the dead."""
+    """Yield the partitions of members; of one that several claim, the first has it: the other is a
+    zombie.
+    """
     taken: Set[int] = set()
     for member in sorted(held):
         own = held[member].actives.intersection(range(partitions)) - taken

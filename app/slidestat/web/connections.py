@@ -11,7 +11,7 @@ from typing import cast
 import msgspec
 from aiohttp import web
 
-from slidestat.faust.open_files import open_files
+from slidestat.faust.worker.open_files import open_files
 from slidestat.schemas.query import Fault
 
 MOST_CONNECTIONS = 256

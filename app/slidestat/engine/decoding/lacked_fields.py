@@ -22,7 +22,9 @@ _NONE = np.zeros(0, np.int64)
 
 
 class LackedFields:
-    """What the events of a topology lack. A nanosecond a number, where nothing is lacked."""
+    """Counts the fields that events of a topology lack. A nanosecond a number, where nothing is
+    lacked.
+    """
 
     def __init__(self, topology: Topology) -> None:
         columns = topology.columns

@@ -1,0 +1,1 @@
+"""The worker process: settings, Faust app, and what happens at batches, commits and rebalances."""

@@ -1,0 +1,329 @@
+"""A member of the consumer group: its pipelines at batches, commits, rebalances and timers."""
+
+import asyncio
+import signal
+import sys
+from functools import partial
+from typing import Any
+
+from faust.types import TP, StreamT
+
+from slidestat.declare.one_worker import require_one_worker
+from slidestat.engine.emissions.emission_codec import JsonCodec
+from slidestat.engine.records import RecordBatch
+from slidestat.errors import SlidestatError
+from slidestat.faust.broker_contact import LOOK_EVERY_S, BrokerContact
+from slidestat.faust.fencing import SupersededError
+from slidestat.faust.flushes import Flushes, FlushGivenUpError
+from slidestat.faust.pipeline import Pipeline, flush_all
+from slidestat.faust.progress import Progress
+from slidestat.faust.restore import BulkRecovery
+from slidestat.faust.source.commit_notes import encode_note
+from slidestat.faust.source.topic_watch import TopicWatch
+from slidestat.faust.table import StateTable
+from slidestat.faust.worker.app import SESSION_TIMEOUT_S, ConsumerOffsets, batch_app
+from slidestat.faust.worker.settings import WorkerSettings
+from slidestat.kafka.producer import BulkProducer
+from slidestat.live.live_topology import LiveTopology
+from slidestat.log import tell, tell_failure
+
+_IDLE_CHECK_S = 1.0
+_END_CHECK_S = 0.5
+_KEY_CHECK_S = 1.0
+_LOSS_CHECK_S = 1.0
+
+# Of the minute after which the group would go on without this worker.
+_REVOKED_S = 20.0
+# As long as a group may take to tell a worker that it was given up.
+_REBALANCE_S = 3 * SESSION_TIMEOUT_S
+_SUPERSEDED = SlidestatError(
+    "Another worker writes to the changelog of this one, and is in no group with it.",
+    "Stop one of the two; this one committed nothing since.",
+)
+
+
+class GroupMember:
+    """Computes topologies that share a group and a source, in a Faust app.
+
+    What is committed is what all topologies have made durable; one that is further on passes over
+    what it has seen.
+    """
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        require_one_worker(settings.topologies)
+        self.app = batch_app(settings)
+        self._source = settings.source
+        self._extent = settings.extent
+        self._key_watch = settings.key_watch
+        servers = settings.bootstrap_servers
+        self._outputs = BulkProducer(servers)
+        changelog = BulkProducer(servers, track_offsets=True)
+        self._topics = TopicWatch(servers, settings.topologies, settings.data_dir)
+        self._contact = BrokerContact((self._outputs, changelog), self._source)
+        self._tables = [
+            StateTable(self.app, topology, settings.partitions, changelog, servers)
+            for topology in settings.topologies
+        ]
+        self._pipelines = self._pipelines_of(settings)
+        self._live = {
+            topology.name: LiveTopology(topology, pipeline)
+            for topology, pipeline in zip(settings.topologies, self._pipelines, strict=True)
+        }
+        # Held while records are queued, and while a flush waits for them: it would wait for ever
+        # for a queue that is filled meanwhile.
+        self._sending = asyncio.Lock()
+        self._looking_ahead = asyncio.Lock()
+        self._flushes = Flushes()
+        # Between the discovery that others have its partitions and the rebalance that says so.
+        self._superseded = asyncio.Event()
+        self._connect(settings)
+        self._start_timers(settings)
+
+    def _pipelines_of(self, settings: WorkerSettings) -> list[Pipeline]:
+        codecs = settings.codecs or [JsonCodec()] * len(settings.topologies)
+        offsets = ConsumerOffsets(self.app, self._source, self._topics)
+        return [
+            Pipeline(
+                topology,
+                table,
+                self._outputs,
+                offsets,
+                Progress(topology.name),
+                codec,
+                settings.extent.silent_until,
+                settings.partitions,
+                settings.letter_bytes,
+                settings.checkpoint_interval_s,
+                allow_loss=settings.allow_loss,
+            )
+            for topology, table, codec in zip(
+                settings.topologies, self._tables, codecs, strict=True
+            )
+        ]
+
+    def _connect(self, settings: WorkerSettings) -> None:
+        """Have the app call this member."""
+        app = self.app
+        tables: Any = app.tables
+        tables._recovery = BulkRecovery(
+            app,
+            app.tables,
+            bootstrap_servers=settings.bootstrap_servers,
+            on_owned=self._own,
+            beacon=app.tables.beacon,
+            loop=app.tables.loop,
+        )
+        app.topics_fault = self._topics.fault
+        app.make_web = lambda: settings.web.server(app, self._live)
+        app.before_commit = self._before_commit
+        app.needed_offset = self._needed_offset
+        if self._key_watch is not None:
+            app.commit_notes = self._commit_notes
+        source = app.topic(self._source, key_serializer="raw", value_serializer="raw")
+        app.agent(source, name=f"{settings.topologies[0].group_name}-absorb")(self._absorb)
+        app.on_partitions_revoked.connect(self._revoked)
+        app.on_rebalance_complete.connect(self._ready)
+
+    def _start_timers(self, settings: WorkerSettings) -> None:
+        timers = [
+            (LOOK_EVERY_S, self._look_for_brokers),
+            (_LOSS_CHECK_S, self._look_for_losses),
+        ]
+        if self._key_watch is not None:
+            timers.append((_KEY_CHECK_S, self._compare_keys))
+        if any(topology.idle_ms for topology in settings.topologies):
+            timers.append((_IDLE_CHECK_S, self._look_ahead))
+        if settings.extent.end_offsets is not None:
+            timers.append((_END_CHECK_S, self._end_when_read))
+        for interval_s, look in timers:
+            self.app.timer(interval_s)(look)
+
+    # Batches.
+
+    async def _absorb(self, batches: StreamT[RecordBatch]) -> None:
+        async for batch in batches:
+            rebalances = self.app.rebalancing_count
+            try:
+                within = self._extent.within(batch)
+                if within is not None:
+                    async with self._sending:
+                        await self._process(within, rebalances)
+            except Exception as error:
+                # A restarted agent would go on with the next batch and lose this one.
+                tell_failure(
+                    "batch failed",
+                    topic=batch.topic,
+                    partition=batch.partition,
+                    offset=int(batch.offsets[0]),
+                    last_offset=int(batch.offsets[-1]),
+                )
+                await self._crash(error)
+                raise
+
+    async def _process(self, batch: RecordBatch, rebalances: int) -> None:
+        if self._key_watch is not None:
+            await self._key_watch.before(len(batch))
+        if self._is_rebalanced_since(rebalances):
+            return  # It is read again, here or by another worker.
+        for pipeline in self._pipelines:
+            if self._superseded.is_set() or not await pipeline.check_order(batch):
+                return
+            if not await pipeline.process(batch):
+                return
+
+    # Commits.
+
+    async def _before_commit(self) -> dict[TP, int]:
+        # The last commit of a worker that stops is that of all it has.
+        whole = self.app.should_stop or self.app.consumer.should_stop
+        try:
+            return await self._flushes.run(partial(self._flush, whole=whole))
+        except FlushGivenUpError:
+            return {}
+
+    async def _flush(self, *, whole: bool) -> dict[TP, int]:
+        try:
+            return await flush_all(self._pipelines, self._outputs, self._sending, whole=whole)
+        except SupersededError:
+            self._forget()
+            self._superseded.set()
+            asyncio.get_running_loop().call_later(_REBALANCE_S, self._end_superseded)
+            return {}
+        except BaseException as error:
+            # What was taken for writing is not written: the next flush must not commit it.
+            self._forget()
+            if isinstance(error, Exception):
+                await self.app.crash(error)
+            raise
+
+    def _needed_offset(self, tp: TP) -> int:
+        try:
+            return min(pipeline.needed_offset(tp.partition) for pipeline in self._pipelines)
+        except SlidestatError:
+            return sys.maxsize  # The first batch says what is wrong, and stops the worker.
+
+    def _commit_notes(self) -> dict[TP, str]:
+        notes = {}
+        for partition in self._held_partitions():
+            samples = [pipeline.sampled_keys(partition) for pipeline in self._pipelines]
+            if any(samples):
+                note = encode_note(dict(sample for sample in samples if sample is not None))
+                notes[TP(self._source, partition)] = note
+        return notes
+
+    # Rebalances.
+
+    async def _revoked(self, *_args: Any, **_kwargs: Any) -> None:
+        tell("partitions given up", topics=[self._source])
+        for topology in self._live.values():
+            topology.not_ready()
+        # A flush under way must end before another worker may read what it writes; and what this
+        # one leaves unwritten is read again.
+        if not self._superseded.is_set():
+            try:
+                await self._flushes.run_within(_REVOKED_S, partial(self._flush, whole=True))
+            except FlushGivenUpError:
+                tell(
+                    "states not written",
+                    f"not everything was acknowledged within {_REVOKED_S:.0f} s: the group goes on,"
+                    " and reads again what was not committed",
+                    topics=[self._source],
+                )
+        self._forget()
+        self._superseded.clear()
+        # So must provisional emissions: they would replace those of the next worker.
+        async with self._looking_ahead:
+            pass
+
+    async def _ready(self, *_args: Any, **_kwargs: Any) -> None:
+        held = self._held_partitions()
+        try:
+            for pipeline in self._pipelines:
+                pipeline.open(held)
+        except SlidestatError as error:
+            await self._crash(error)
+            return
+        for pipeline in self._pipelines:
+            pipeline.progress.ready(held)
+        for topology in self._live.values():
+            topology.ready(held)
+
+    def _own(self, changelog: TP, last_offset: int, generation: int) -> None:
+        for table in self._tables:
+            if table.changelog_topic == changelog.topic:
+                table.owned(changelog.partition, last_offset, generation)
+
+    def _held_partitions(self) -> list[int]:
+        assigned = self.app.consumer.assignment()
+        return [tp.partition for tp in assigned if tp.topic == self._source]
+
+    def _is_rebalanced_since(self, rebalances: int) -> bool:
+        return bool(self.app.rebalancing) or self.app.rebalancing_count != rebalances
+
+    # Timers.
+
+    async def _look_for_brokers(self) -> None:
+        await self._contact.look(self._topics.without_leader)
+        try:
+            await self._topics.confirm()
+        except SlidestatError as error:
+            await self._crash(error)
+            raise
+
+    async def _compare_keys(self) -> None:
+        rebalances = self.app.rebalancing_count
+        watch = self._key_watch
+        notes = await watch.notes(set(self._held_partitions())) if watch is not None else None
+        if notes is None or self._is_rebalanced_since(rebalances):
+            return  # They may be here by now.
+        try:
+            for pipeline in self._pipelines:
+                pipeline.learn_keys(notes)
+        except SlidestatError as error:
+            await self._crash(error)
+
+    async def _look_for_losses(self) -> None:
+        async with self._sending:
+            try:
+                for pipeline in self._pipelines:
+                    await pipeline.look_for_losses()
+            except SlidestatError as error:
+                await self._crash(error)
+                raise
+
+    async def _look_ahead(self) -> None:
+        async with self._sending, self._looking_ahead:
+            try:
+                for pipeline in self._pipelines:
+                    await pipeline.look_ahead()
+            except Exception as error:
+                await self._crash(error)
+                raise
+
+    async def _end_when_read(self) -> None:
+        async with self._sending:  # A batch is read when it is all processed.
+            held = self._held_partitions()
+            if held and all(
+                self._extent.is_read(p, min(line.next_offset(p) for line in self._pipelines))
+                for p in held
+            ):
+                signal.raise_signal(signal.SIGTERM)
+
+    # Ends.
+
+    def _forget(self) -> None:
+        for pipeline in self._pipelines:
+            pipeline.forget()
+
+    async def _crash(self, error: Exception) -> None:
+        # Stopping commits once more: nothing half done may be in that commit.
+        self._forget()
+        await self.app.crash(error)
+
+    def _end_superseded(self) -> None:
+        if not self._superseded.is_set():
+            return
+        if self._contact.is_silent:  # Nobody can tell of a rebalance.
+            asyncio.get_running_loop().call_later(_REBALANCE_S, self._end_superseded)
+        else:
+            self.app.add_future(self._crash(_SUPERSEDED))

@@ -1,0 +1,66 @@
+"""Settings of a worker process."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from faust.web.base import Web
+
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology
+from slidestat.engine.emissions.emission_codec import EmissionCodec
+from slidestat.engine.extent import WHOLE, Extent
+from slidestat.faust.checkpoint_turns import CHECKPOINT_INTERVAL_S
+from slidestat.faust.delivery import BatchApp
+from slidestat.faust.source.key_watch import KeyWatch
+from slidestat.kafka.letter_record import LETTER_BYTES
+from slidestat.live.live_topology import LiveTopology
+from slidestat.log import LogForm
+
+
+class WebSide(Protocol):
+    """The address at which a worker answers, and the server there."""
+
+    @property
+    def canonical_url(self) -> str:
+        """Return the URL by which the other workers of the group reach this one, and know it."""
+
+    def server(self, app: BatchApp, topologies: dict[str, LiveTopology]) -> Web:
+        """Return the server of these topologies, by name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerSettings:
+    """What a worker computes, from where, and how.
+
+    topologies: they share a group and a source, which is consumed once.
+    partitions: how many the source has.
+    data_dir: a folder of this worker alone, with its tables and, unless in JSON, its log.
+    web: where it answers questions.
+    codecs: how each topology's emissions are written; JSON without any.
+    extent: limits what is read and emitted.
+    log: as text in `data_dir`, or as JSON on standard error.
+    letter_bytes: what a letter has of a record, at most.
+    key_watch: looks for keys that lie in several partitions.
+    checkpoint_interval_s: a state becomes durable at most once in as many seconds.
+    allow_loss: records that are gone before they were read are counted as lost; else they stop it.
+    """
+
+    topologies: Sequence[Topology | Referee]
+    bootstrap_servers: str
+    data_dir: Path
+    partitions: int
+    web: WebSide
+    codecs: Sequence[EmissionCodec] | None = None
+    extent: Extent = WHOLE
+    log: LogForm = LogForm.TEXT
+    letter_bytes: int = LETTER_BYTES
+    key_watch: KeyWatch | None = None
+    checkpoint_interval_s: float = CHECKPOINT_INTERVAL_S
+    allow_loss: bool = False
+
+    @property
+    def source(self) -> str:
+        """Return the name of the source topic."""
+        return self.topologies[0].source
