@@ -1,6 +1,6 @@
-"""The privates of Faust and aiokafka that a worker replaces or reads: each is named here.
+"""The privates of Faust, aiokafka and aiohttp that a worker replaces or reads: each is named here.
 
-They are why both have an upper bound in pyproject.toml. A release that moves one fails here,
+They are why these have an upper bound in pyproject.toml. A release that moves one fails here,
 and not in the middle of a rebalance.
 """
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import faust
 import pytest
+from aiohttp.web import SockSite
 from aiokafka import AIOKafkaConsumer
 from aiokafka.consumer.fetcher import Fetcher, FetchResult, PartitionRecords
 from faust.assignor.partition_assignor import PartitionAssignor
@@ -22,7 +23,8 @@ from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer
 from faust.web.drivers.aiohttp import Web
 
 ROOM = Path(__file__).parents[2] / "app" / "slidestat"
-FILES = [*sorted((ROOM / "faust").rglob("*.py")), ROOM / "web" / "server.py"]
+WEB = [ROOM / "web" / "connections.py", ROOM / "web" / "server.py"]
+FILES = [*sorted((ROOM / "faust").rglob("*.py")), *WEB]
 
 PRIVATES: dict[type, set[str]] = {
     AIOKafkaConsumer: {"_fetcher", "_isolation_level", "_subscription"},
@@ -45,6 +47,7 @@ PRIVATES: dict[type, set[str]] = {
     faust.Worker: {"_schedule_shutdown"},
     PartitionAssignor: {"_get_copartitioned_groups", "_perform_assignment"},
     Recovery: {"_build_offsets", "_generation_id", "_wait"},
+    SockSite: {"_backlog", "_runner", "_server", "_sock"},
     Store: {"_db_for_partition"},
     Table: {"_data"},
     TableManager: {"_changelogs", "_recovery"},
@@ -60,7 +63,7 @@ def test_it_is_still_there(owner: type, name: str) -> None:
     sets_it = any(
         f"self.{name}" in inspect.getsource(base)
         for base in owner.__mro__
-        if base.__module__.split(".")[0] in ("faust", "aiokafka", "mode")
+        if base.__module__.split(".")[0] in ("aiohttp", "faust", "aiokafka", "mode")
     )
     assert hasattr(owner, name) or sets_it
 

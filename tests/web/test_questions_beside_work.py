@@ -4,14 +4,20 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
 
+from slidestat.engine.partition import PartitionProcessor
 from slidestat.live.live_query import LiveQuery
 from slidestat.live.looks import SAVED_S, SHARE, Looks
 from slidestat.web.faults import HttpError
 from slidestat.web.turns import Turns
+from tests.engine.cases import EVERY_STATISTIC, topology
+from tests.engine.memory import MemoryStore, batch_of
+from tests.engine.model import Record
+from tests.engine.streams import START_MS, encode
 from tests.web.serving import TOPOLOGY, Held, get, one_event_each, serving
 
 KEY = "/topologies/orders/keys/a"
@@ -126,3 +132,26 @@ async def test_a_key_looked_at_is_answered_for_as_it_was() -> None:
     assert question.answer(held.processors[0].view(), "a") != before
     assert question.answer(alone, "b") is None
     assert held.processors[0].view().alone("c") is None
+
+
+async def test_answers_in_a_thread_are_those_of_the_work_itself() -> None:
+    """While the work goes on with every statistic, another thread answers what was looked at: to
+    the last bit as it is answered afterwards, and the work comes out as without questions.
+    """
+    law = topology(statistics=EVERY_STATISTIC, lateness="30ms")
+    sent = [Record(i, None, encode(f"k{i % 5}", START_MS + 3 * i, i % 97), 0) for i in range(2_000)]
+    asked, unasked = (PartitionProcessor(law, "events", 0, MemoryStore()) for _ in range(2))
+    question = LiveQuery(law, ["77ms", "1s"])
+    answers = []
+    with ThreadPoolExecutor(2) as threads:
+        for i in range(0, len(sent), 50):
+            asked.process(batch_of(sent[i : i + 50]))
+            unasked.process(batch_of(sent[i : i + 50]))
+            for key in ("k0", "k3"):
+                view = asked.view().alone(key)
+                if view is not None:
+                    answers.append((view, key, threads.submit(question.answer, view, key)))
+        found = [answer.result(60) for _, _, answer in answers]
+    assert len(found) > 50
+    assert found == [question.answer(view, key) for view, key, _ in answers]
+    assert asked.snapshot() == unasked.snapshot()

@@ -20,7 +20,8 @@ Told = TypeVar("Told")
 LOOK_EVERY_S = 5.0
 _RETRY_S = 1.0
 _PATIENCE_S = 3.0
-_TELL_EVERY_S = 30.0
+# Half a minute at most, as a look comes each 5 to 8 s.
+_TELL_EVERY_S = 25.0
 
 
 def went_away_at_start() -> SlidestatError:
