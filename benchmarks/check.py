@@ -68,7 +68,7 @@ def check_output(workload: Workload, topology: Topology, bootstrap: str) -> Chec
         keys[place], ends[place] = workload.key_number(head.key), head.window_end_ms
         if isinstance(head, _Emission):
             emissions.append(head)
-    _check_complete(workload, topology, keys, ends)
+    check_complete(workload, topology, keys, ends)
     for emission in emissions:
         if [(f.statistic, f.window_ms, f.quantile) for f in emission.figures] != series:
             raise _impossible(f"{emission} has not the figures of {series}")
@@ -134,7 +134,7 @@ def _numbers(figures: list[Figure], name: str) -> npt.NDArray[np.float64]:
     return np.array([getattr(figure, name) for figure in figures], np.float64)
 
 
-def _check_complete(workload: Workload, topology: Topology, keys: Int64s, ends: Int64s) -> None:
+def check_complete(workload: Workload, topology: Topology, keys: Int64s, ends: Int64s) -> None:
     """Each key must have the emissions of the ticks after its events and of those by which all of
     them have left the span, as far as its partition has come, and no other.
     """

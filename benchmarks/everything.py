@@ -22,8 +22,10 @@ from benchmarks.bench import Bench
 from benchmarks.cases import CASES, CaseName
 from benchmarks.demonstration import EVENTS, demonstrate
 from benchmarks.due import SUBJECTS
+from benchmarks.held import measure_held
 from benchmarks.latency import measure_latencies
 from benchmarks.peers.environments import UnavailableError
+from benchmarks.real_rate import WORKLOADS
 from benchmarks.systems import BARE, OURS, SYSTEMS
 from benchmarks.throughput import PARTITIONS, broker, measure, run_command
 from slidestat.errors import SlidestatError
@@ -129,13 +131,16 @@ def run(plan: Plan, json: Path, console: Console) -> None:
     # Its load before: later on it is that of the benchmarks.
     more: dict[str, object] = {"machine": results.machine()}
     console.print(more["machine"], highlight=False)
-    workloads: dict[CaseName, object] = {}
+    workloads: dict[str, object] = {}
     for case in (CaseName.SUMS, *plan.others):
         is_first = case is CaseName.SUMS
         names = plan.systems if is_first else plan.others_systems
         runs = plan.runs if is_first else plan.others_runs
         systems = [SYSTEMS[name] for name in names]
         workloads[case] = measure(case, systems, plan.events, None, None, runs, console)
+        results.write(json, workloads, more)
+    for name in WORKLOADS:
+        workloads |= measure_held([name], console)
         results.write(json, workloads, more)
     demonstration = demonstrate(EVENTS)
     console.print(

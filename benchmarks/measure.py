@@ -187,9 +187,9 @@ class _Look:
 
     def __init__(self, subject: SubjectProcess, broker: int | None) -> None:
         self._time = time.monotonic()
-        self._cpu = _cpu_seconds(subject.pid)
+        self._cpu = cpu_seconds(subject.pid)
         self._subject = subject
-        self._broker_cpu = None if broker is None else _cpu_seconds(broker)
+        self._broker_cpu = None if broker is None else cpu_seconds(broker)
 
     def until(self, later: "_Look", events: int) -> Measurement:
         broker = None
@@ -205,7 +205,8 @@ class _Look:
         )
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
+    """What a process and those that it started have used."""
     return sum(process.cpu_times().user + process.cpu_times().system for process in _family(pid))
 
 

@@ -10,16 +10,19 @@ ruler sees for itself, from the group's committed offsets.
 
 import sys
 from collections.abc import Awaitable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.cases import CaseName, make_topology
 from benchmarks.progress import Progress
+from benchmarks.real_rate import WORKLOADS
 from slidestat.admin.worker_topics import prepare_topics
 from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
+from slidestat.faust.checkpoint_turns import CHECKPOINT_INTERVAL_S
 from slidestat.faust.pipeline import Pipeline
 from slidestat.faust.worker.run import run_worker
 from slidestat.faust.worker.settings import WorkerSettings
@@ -68,12 +71,18 @@ def note_events_taken_up(progress: Progress) -> None:
 
 if __name__ == "__main__":
     _bootstrap, _topic, _name, _file, _data_dir, _partitions, _every, _case = sys.argv[1:]
-    _topology = make_topology(CaseName(_case), _topic, _name, _every)
+    _held = WORKLOADS.get(_case)
+    # Where the last commit is waited for it must not wait for its turn.
+    _interval_s = 1.0 if _held is None else CHECKPOINT_INTERVAL_S
+    _topology = (
+        make_topology(CaseName(_case), _topic, _name, _every)
+        if _held is None
+        else replace(_held.topology, source=_topic, name=_name)
+    )
     load_kernels(_topology)
     note_events_taken_up(Progress(Path(_file)))
     _web = QueryServer(listen(LOOPBACK, 0), OutputHistory(_bootstrap, ""))
     prepare_topics(_bootstrap, _topology)
-    # Timed up to the last commit, which must not wait for its turn.
     run_worker(
         WorkerSettings(
             topologies=[_topology],
@@ -81,6 +90,6 @@ if __name__ == "__main__":
             data_dir=Path(_data_dir),
             partitions=int(_partitions),
             web=_web,
-            checkpoint_interval_s=1.0,
+            checkpoint_interval_s=_interval_s,
         )
     )

@@ -10,7 +10,7 @@ watermark. No broker takes part: what Kafka and Faust cost comes on top.
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import median
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from slidestat.declare.statistics import Count, Mean, Sum
 from slidestat.declare.topology import Topology
+from slidestat.engine.garbage_collector import calm_garbage_collector
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.faust.checkpoint_turns import CHECKPOINT_INTERVAL_S, CheckpointTurns
@@ -29,7 +30,7 @@ _WAITING_BATCH = 10_000
 
 
 @dataclass(frozen=True)
-class Workload:
+class Held:
     """Log-normal values of three decimals, of uniformly chosen keys, at a rate of event time."""
 
     topology: Topology
@@ -39,9 +40,9 @@ class Workload:
     live_s: int
 
 
-WORKLOADS = {
+WORKLOADS: Mapping[str, Held] = {
     # The latencies of a service.
-    "latencies": Workload(
+    "latencies": Held(
         Topology(
             name="latencies", source="events", span="1h", every="10s", windows=("1m", "5m", "1h")
         ),
@@ -51,7 +52,7 @@ WORKLOADS = {
         live_s=120,
     ),
     # A Faust user's question: faust-streaming/faust 184.
-    "hot-keys": Workload(
+    "hot-keys": Held(
         Topology(
             name="hot-keys",
             source="events",
@@ -62,7 +63,7 @@ WORKLOADS = {
         ),
         keys=50_000,
         events_per_s=5_000,
-        history_s=600,
+        history_s=360,
         live_s=120,
     ),
 }
@@ -71,7 +72,7 @@ WORKLOADS = {
 class _Run:
     """A partition, and what it has done; records are made outside of the time that counts."""
 
-    def __init__(self, workload: Workload, interval_s: float) -> None:
+    def __init__(self, workload: Held, interval_s: float) -> None:
         self._workload = workload
         self._random = np.random.default_rng(1)
         self._turns = CheckpointTurns(interval_s, 0.0)
@@ -124,7 +125,7 @@ class _Run:
         self.cpu_s += time.process_time() - started
 
 
-def measure(name: str, workload: Workload, interval_s: float) -> str:
+def measure(name: str, workload: Held, interval_s: float) -> str:
     """Catching up on history, then held at the real rate."""
     run, rate = _Run(workload, interval_s), workload.events_per_s
     for batch in run.batches(workload.history_s * rate, _HISTORY_BATCH):
@@ -160,7 +161,7 @@ def measure_waiting(waiting: int) -> float:
         lateness=f"{waiting // rate}s",
         statistics=(Count(), Sum()),
     )
-    run = _Run(Workload(topology, 1_000, rate, 0, 0), 30.0)
+    run = _Run(Held(topology, 1_000, rate, 0, 0), 30.0)
     for batch in run.batches(waiting + 10 * _WAITING_BATCH, _WAITING_BATCH):
         run.take(batch)
     run.cpu_s, events = 0.0, 50 * _WAITING_BATCH
@@ -181,4 +182,5 @@ if __name__ == "__main__":
                     f"{count:,} events wait: {measure_waiting(count):.2f} us an event", flush=True
                 )
         else:
-            print(measure(asked_name, WORKLOADS[asked_name], asked.interval), flush=True)
+            with calm_garbage_collector():
+                print(measure(asked_name, WORKLOADS[asked_name], asked.interval), flush=True)

@@ -11,7 +11,6 @@ import msgspec
 import psutil
 
 from benchmarks.bench import Run
-from benchmarks.cases import CaseName
 from benchmarks.systems import OURS
 
 LATEST = Path(__file__).with_name("results") / "latest.json"
@@ -102,7 +101,7 @@ def as_data(outcome: Outcome, settings: Mapping[str, object]) -> dict[str, objec
     }
 
 
-def write(path: Path, workloads: Mapping[CaseName, object], more: Mapping[str, object]) -> None:
+def write(path: Path, workloads: Mapping[str, object], more: Mapping[str, object]) -> None:
     """Write everything; the ratios of the first workload stand at the top as well."""
     first = next(iter(workloads.values()))
     contents = {

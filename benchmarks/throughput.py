@@ -159,7 +159,7 @@ def throughput(
         each for name, each in SYSTEMS.items() if name == OURS or name in names or "all" in names
     ]
     console.print(results.machine(), highlight=False)
-    found = {
+    found: dict[str, object] = {
         case: measure(case, chosen, events, keys, every, runs, console)
         for case in workload or [CaseName.SUMS]
     }

@@ -1,9 +1,12 @@
 """The thread that fetches, where the real broker would have to be away for minutes."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import cast
 
-from slidestat.faust.delivery import BatchApp, BatchConsumer
+from aiokafka import AIOKafkaConsumer
+
+from slidestat.faust.delivery import BatchApp, BatchConsumer, BatchConsumerThread
 
 
 class _Waiting:
@@ -35,3 +38,28 @@ def test_a_fetch_that_waits_for_a_broker_holds_up_no_end() -> None:
         return waiting
 
     assert asyncio.run(end()).stopped
+
+
+def test_fetches_wait_for_more_only_while_records_come() -> None:
+    """A topic that brings a record now and then does not wake its worker for each; after a pause a
+    record is brought at once.
+    """
+    unpaced = (1500, 1)
+    fetcher = SimpleNamespace(_fetch_max_wait_ms=unpaced[0], _fetch_min_bytes=unpaced[1])
+
+    def waits() -> tuple[int, int]:
+        return fetcher._fetch_max_wait_ms, fetcher._fetch_min_bytes
+
+    async def pace() -> None:
+        app = BatchApp("paces", broker="kafka://127.0.0.1:1", store="memory://")
+        thread = cast(BatchConsumerThread, cast(BatchConsumer, app.consumer)._thread)
+        consumer = cast(AIOKafkaConsumer, SimpleNamespace(_fetcher=fetcher))
+        try:
+            for is_trickling in (False, True, True, False, True):
+                thread._pace(consumer, is_trickling=is_trickling)
+                assert (waits() == unpaced) is not is_trickling
+                assert waits()[0] <= unpaced[0]
+        finally:
+            thread.thread_loop.close()
+
+    asyncio.run(pace())
