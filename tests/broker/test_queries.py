@@ -147,10 +147,18 @@ def test_the_command_finds_a_worker(
         (line,) = shown.stdout.splitlines()
         assert " 7m quantile 0.123" in line
         assert run(stage, "k1", "--url", worker.url).returncode == 0
+        ranked = run(stage, "k1", "--window", "7m", "--rank", "-1", "--rank", "250")
+        assert ranked.stderr == ""
+        lines = ranked.stdout.splitlines()
+        assert len(lines) == 8
+        assert " 7m quantile at most -1, events " in lines[0]
+        assert " 7m quantile more than 250, share " in lines[-1]
 
         for arguments, says in (
             (["k1", "--window", "2h"], "window is '2h'"),
             (["k1", "--statistic", "sun"], "statistic is 'sun'"),
+            (["k1", "--rank", "nan"], "rank is nan, which is no finite number"),
+            (["k1", "--rank", "9" * 5_000], "rank is inf, which is no finite number"),
             (["k9"], "has no key 'k9'"),
             (["k1", "--url", "127.0.0.1:1"], "is no URL"),
             (["k1", "--url", "http://127.0.0.1:1"], "No worker answers"),

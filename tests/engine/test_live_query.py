@@ -246,6 +246,32 @@ def test_other_quantiles_than_the_declared_ones() -> None:
         check_figure(asked, figure, right, window)
 
 
+def test_ranks_of_values_hold_over_windows_of_time_and_of_events() -> None:
+    """Of values of both signs, under two errors."""
+    events = [(START_MS + i, (i * 7919) % 1_000 - 300) for i in range(1_000)]
+    statistics = (Count(), Quantiles(), Quantiles(epsilon=0.5, name="rough"))
+    for span, windows in (("1s", ["10ms", "1s"]), ("1000 events", ["10 events", "1000 events"])):
+        law = topology(statistics=statistics, span=span, windows=windows)
+        processor = PartitionProcessor(law, SOURCE, PARTITION, MemoryStore())
+        records = [Record(i, None, encode("a", *event), 0) for i, event in enumerate(events)]
+        processor.process(batch_of(records))
+        question = LiveQuery(law, windows, ranks=[-150, 0, 0.1, 250.0])
+        answer = question.answer(processor.view(), "a")
+        assert answer is not None
+        assert answer.figures == []
+        assert [rank.statistic for rank in answer.ranks or ()] == ["quantile"] * 8 + ["rough"] * 8
+        for rank in answer.ranks or ():
+            length = rank.window_ms or rank.window_events or 0
+            values = [value for _, value in events[-length:]]
+            up_to = sum(value <= rank.value for value in values)
+            sides = ((rank.at_most, up_to), (rank.more_than, length - up_to))
+            shares = ((rank.share_at_most, up_to), (rank.share_more_than, length - up_to))
+            for bounds, right in (*sides, *((share, n / length) for share, n in shares)):
+                assert bounds.lower is not None
+                assert bounds.upper is not None
+                assert bounds.lower <= right <= bounds.upper
+
+
 @pytest.mark.parametrize(
     ("question", "says"),
     [
@@ -258,6 +284,10 @@ def test_other_quantiles_than_the_declared_ones() -> None:
         ({"quantiles": [1.5]}, "quantiles are 1.5"),
         ({"quantiles": [float("nan")]}, "quantiles are"),
         ({"quantiles": [0.5], "statistics": ["count"]}, "no statistic that is asked for"),
+        ({"ranks": [float("inf")]}, "rank is inf, which is no finite number"),
+        ({"ranks": ["5"]}, "rank is '5', which is no finite number"),
+        ({"ranks": [1], "quantiles": [0.5]}, "quantile and rank are given together"),
+        ({"ranks": [1], "statistics": ["rank_quantile"]}, "cannot be asked for ranks"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(question: dict[str, list], says: str) -> None:

@@ -357,15 +357,14 @@ def _by_value(p: float) -> Question:
     return Question(lambda s, n, now: s.query(n, p, now), exact, kept)
 
 
-def _share_below(value: float) -> Question:
+def _share_up_to(value: float) -> Question:
     def exact(window: Window) -> Fraction | None:
         events = len(window.units)
-        return Fraction(int((window.units / 100 < value).sum()), events) if events else None
+        # As a double has it, which bounds allow for.
+        return Fraction((window.units / 100 <= value).sum() / events) if events else None
 
     def ask(synopsis: ValueQuantiles, n: int, now: int) -> Figures:
-        found = synopsis.rank(n, value, now)
-        # The share itself is a fraction that a double rounds.
-        return found[0], found[1] * (1 - 2**-52), min(found[2] * (1 + 2**-52), 1.0)
+        return synopsis.rank(n, value, now).share_at_most
 
     return Question(ask, exact, lambda *_: True)
 
@@ -385,7 +384,7 @@ def _value_quantiles(relative_error: float, epsilon: float) -> Entry:
     return Entry(
         lambda span: ValueQuantiles.create(ValueQuantileParameters(relative_error, epsilon, span)),
         cents,
-        [_by_value(0.01), _by_value(0.5), _by_value(0.99), _share_below(0.0), _share_below(3.25)],
+        [_by_value(0.01), _by_value(0.5), _by_value(0.99), _share_up_to(0.0), _share_up_to(3.25)],
         most,
         states,
     )

@@ -9,6 +9,7 @@ import pytest
 
 from slidestat.synopses import (
     Bundle,
+    Rank,
     ValueQuantileParameters,
     ValueQuantiles,
     merge_summaries,
@@ -16,8 +17,10 @@ from slidestat.synopses import (
     run_value_quantile_batch,
     take_summary,
     union_value_quantiles,
+    union_value_ranks,
 )
 from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.value_quantiles.rank import rank_of
 from tests.laws.streams import TIMES
 
 Floats = npt.NDArray[np.float64]
@@ -109,25 +112,79 @@ def test_the_promise_is_reached() -> None:
     slow.insert(times, values)
     for n in range(3_000, 4_200, 7):
         exact = Fraction(int((values[-n:] > 3).sum()), n)
-        found = 1 - Fraction(slow.rank(n, 3.0).estimate)
-        used = max(used, float(abs(found / exact - 1)))
+        found = Fraction(slow.rank(n, 3.0).share_more_than.estimate)
+        used = max(used, float(abs(exact / found - 1)))
     assert 0.03 < used <= 0.1
 
 
+ASKED = (0.0, 1.0, -1.0, 1e300, -np.inf, np.inf, 2.0**-40, -(2.0**-40), 2.0**50, -(2.0**50), 1.03)
+
+
+def check_rank(
+    parameters: ValueQuantileParameters, rank: Rank, value: float, window: Floats
+) -> None:
+    """Bounds hold, and the estimates are as near as promised; `window` is sorted. No slack: a share
+    of the window is rounded once, as any share of two whole numbers is.
+    """
+    up_to, size = int(np.searchsorted(window, value, "right")), len(window)
+    assert rank.at_most.lower <= up_to <= rank.at_most.upper
+    assert rank.more_than.lower <= size - up_to <= rank.more_than.upper
+    assert rank.share_at_most.lower <= up_to / size <= rank.share_at_most.upper
+    assert rank.share_more_than.lower <= (size - up_to) / size <= rank.share_more_than.upper
+    for figure in rank:
+        assert figure.lower <= figure.estimate <= figure.upper
+    fewer = rank.at_most.estimate <= rank.more_than.estimate
+    near = parameters.rank_value_error * min(abs(value), 1e300) + (2.0**-30 if value else 0)
+    first = int(np.searchsorted(window, value - near, "left"))
+    last = int(np.searchsorted(window, value + near, "right"))
+    numbers = (first, last) if fewer else (size - last, size - first)
+    epsilon = Fraction(repr(parameters.epsilon))
+    for of, figure in ((1, rank[0 if fewer else 1]), (size, rank[2 if fewer else 3])):
+        estimate = Fraction(figure.estimate)
+        slack = estimate * Fraction(2.0**-52) if of > 1 else 0  # The division that makes a share.
+        nearest = min(max(estimate, Fraction(numbers[0], of)), Fraction(numbers[1], of))
+        assert abs(estimate - nearest) <= epsilon * estimate + slack
+
+
 @pytest.mark.parametrize("draw", VALUES.values(), ids=VALUES)
-def test_shares_below_a_value_are_within_bounds(draw) -> None:  # type: ignore[no-untyped-def]
+def test_ranks_are_within_bounds_and_errors(draw) -> None:  # type: ignore[no-untyped-def]
+    """Of values that came and others, of states, of unions and of summaries of windows."""
     rng = np.random.default_rng(4)
     times, values = np.cumsum(rng.integers(0, 4, 9_000)), draw(rng, 9_000)
-    summary = ValueQuantiles.create(ValueQuantileParameters(0.01, 0.1, 10**5))
-    summary.insert(times, values)
-    asked = [*rng.choice(values, 20).tolist(), 0.0, 1.0, -1.0, 1e300, -np.inf, np.inf, 2.0**-40]
-    for n in (1, 50, 3_000, 10**5):
-        window = values[times >= summary.now - n]
-        for value in asked:
-            estimate, lower, upper = summary.rank(n, value)
-            share = (window < value).sum() / len(window)
-            assert lower * (1 - 2**-52) <= share <= upper * (1 + 2**-52)
-            assert lower <= estimate <= upper
+    asked = [*rng.choice(values, 20).tolist(), *ASKED]
+    for a, epsilon in ((0.01, 0.1), (0.2, 0.5), (0.05, 0.01)):
+        parameters = ValueQuantileParameters(a, epsilon, 10**5)
+        summary = ValueQuantiles.create(parameters)
+        summary.insert(times, values)
+        parts = [ValueQuantiles.create(parameters) for _ in range(3)]
+        for i, part in enumerate(parts):
+            part.insert(times[i::3], values[i::3])
+        bundle = Bundle.of({str(i): part.to_bytes() for i, part in enumerate(parts)})
+        now, spans = int(times[-1]) + 1, [1, 50, 3_000, 10**5]
+        union = union_value_ranks([bundle], [now], spans, asked)
+        for k, n in enumerate(spans):
+            window = np.sort(values[times >= now - n])
+            taken = take_summary(summary.to_bytes(), n, now)
+            for j, value in enumerate(asked):
+                rank = summary.rank(n, value)
+                check_rank(parameters, rank, value, window)
+                check_rank(parameters, rank_of(union[:, :, 0, k, j]), value, window)
+                assert read_summary(taken).rank(value) == rank
+
+
+def test_a_rank_at_the_edge_of_a_bin_is_exact_of_few_events() -> None:
+    """At most zero is not at most a millionth; at most 1 is not at most a little more."""
+    summary = ValueQuantiles.create(ValueQuantileParameters(0.01, 0.1, HOUR))
+    for value, up_to in ((-1.0, 1), (-0.5, 1), (0.0, 3), (0.9, 3), (np.nextafter(1.0, 0), 3)):
+        if summary.now < 0:
+            summary.insert([1, 2, 3, 4], [-1.0, 0.0, -0.0, 1.0])
+        assert summary.rank(HOUR, value).at_most == (up_to, up_to, up_to)
+    assert summary.rank(HOUR, 1.0).at_most.upper == 4
+    empty = ValueQuantiles.create(ValueQuantileParameters(0.01, 0.1, HOUR)).rank(HOUR, 1.0)
+    assert empty.at_most == empty.more_than == (0.0, 0.0, 0.0)
+    assert np.isnan(empty.share_at_most).all()
+    with pytest.raises(SynopsisError, match="of a number"):
+        summary.rank(HOUR, np.nan)
 
 
 def test_few_events_are_exact_but_for_the_bin() -> None:
@@ -208,6 +265,21 @@ def test_values_that_have_no_bin_are_refused() -> None:
     assert summary.query(HOUR, 1.0).upper == 2.0**50
     assert summary.query(HOUR, 0.5) == (0.0, 0.0, 0.0)
     assert summary.query(HOUR, 0.0) == (0.0, -(2.0**-30), 0.0)
+
+
+def test_what_was_made_with_any_errors_is_read_back() -> None:
+    """The least error, the largest, and all between that have other bins."""
+    errors = [0.001, 0.5, *(1 / np.arange(2.0, 1_000.0, 7.0))]
+    for i, relative_error in enumerate(errors):
+        parameters = ValueQuantileParameters(relative_error, errors[-i], HOUR)
+        summary = ValueQuantiles.create(parameters)
+        summary.insert([1, 2], [-3.0, 250.0])
+        data = summary.to_bytes()
+        again = ValueQuantiles.from_bytes(data)
+        assert again.to_bytes() == data
+        assert again.parameters.bins_per_octave == parameters.bins_per_octave
+        assert again.parameters.epsilon_parts == parameters.epsilon_parts
+        assert read_summary(take_summary(data, HOUR)).quantile(1.0) == again.query(HOUR, 1.0)
 
 
 @pytest.mark.parametrize("wrong", [0, 0.0009, 0.51, -1, np.nan, "1", True])

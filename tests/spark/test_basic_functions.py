@@ -1,6 +1,7 @@
 """basic_count and its relatives in real SQL, against what SQL itself says exactly."""
 
 from collections.abc import Iterator
+from math import ceil, floor
 
 import pytest
 from pyspark.errors import PythonException
@@ -83,12 +84,22 @@ def test_the_form_without_a_window(sql: SparkSession) -> None:
     assert all(abs(row.n - counts[row.g]) <= counts[row.g] / 2 for row in last)
 
 
+def _check_by_value(found: float, p: float, k: int, ranked: list[float]) -> None:
+    """Within 1/k of some value whose rank is off by a tenth of the rows beyond; `ranked` rises."""
+    share = 0.1 * min(p, 1 - p)
+    first = max(1, ceil(round((p - share) * len(ranked), 9)))
+    last = min(len(ranked), floor(round((p + share) * len(ranked), 9)) + 1)
+    nearest = min(max(found, ranked[first - 1]), ranked[last - 1])
+    assert abs(found - nearest) <= abs(nearest) / k
+
+
 def test_relatives_as_plain_aggregates(sql: SparkSession) -> None:
     """Sum, quantile, distinct and top of a group are within 1/k of what SQL says exactly."""
     found = _rows(
         sql,
         """
-        SELECT g, basic_sum(x, t, 50) AS total, basic_quantile(x, t, 100, 0.5D) AS median,
+        SELECT g, basic_sum(x, t, 50) AS total, basic_rank_quantile(x, t, 100, 0.5D) AS median,
+               basic_quantile(x, t, 50, 0.95D) AS p95,
                basic_distinct(item, t, 10) AS items, basic_top(item, t, 20) AS top
         FROM s GROUP BY g
         """,
@@ -113,6 +124,7 @@ def test_relatives_as_plain_aggregates(sql: SparkSession) -> None:
         assert abs(row.total - truth.total) <= truth.total / 50
         ranks = [rank for rank, x in enumerate(truth.ranked, 1) if x == row.median]
         assert any(abs(rank - events / 2) <= events / 100 for rank in ranks)
+        _check_by_value(row.p95, 0.95, 50, truth.ranked)
         assert abs(row.items - truth.items) <= truth.items / 10
         listed = {entry["item"]: entry for entry in row.top}
         for (group, item), n in counts.items():
@@ -128,7 +140,8 @@ def test_relatives_over_frames(sql: SparkSession) -> None:
         sql,
         """
         SELECT basic_sum(x, t, 10) OVER w AS total, sum(x) OVER w AS exact_total,
-               basic_quantile(x, t, 10, 0.9D) OVER w AS q,
+               basic_rank_quantile(x, t, 10, 0.9D) OVER w AS q,
+               basic_quantile(x, t, 100, 0.9D) OVER w AS p90,
                sort_array(collect_list(x) OVER w) AS ranked,
                basic_distinct(item, t, 10) OVER w AS items,
                size(collect_set(item) OVER w) AS exact_items,
@@ -144,6 +157,7 @@ def test_relatives_over_frames(sql: SparkSession) -> None:
         upto = sum(x <= row.q for x in row.ranked)
         wanted, off = 0.9 * len(row.ranked), len(row.ranked) / 10
         assert below - off <= wanted <= upto + off
+        _check_by_value(row.p90, 0.9, 100, row.ranked)
         assert row.items == row.exact_items  # few items are exact
         assert row.listed >= 1  # of 40 items, one has a fortieth
 
@@ -228,6 +242,10 @@ def test_items_of_every_kind_have_their_names_with_nulls_among_them(sql: SparkSe
         ("basic_sum(1e10D, t, 2)", "is above 9007199255, the largest value that 6 decimals leave"),
         ("basic_sum(double('inf'), t, 2)", "infinite"),
         ("basic_quantile(double('inf'), t, 2, 0.5D)", "infinite, and has no rank"),
+        ("basic_rank_quantile(double('inf'), t, 2, 0.5D)", "infinite, and has no rank"),
+        ("basic_quantile(-1e300D, t, 2, 0.5D)", "has no bin.*Use basic_rank_quantile"),
+        ("basic_quantile(1, t, 1, 0.5D)", "relative_error must be from 0.001 to 0.5.*another k"),
+        ("basic_quantile(1, t, 2, 1.5D)", "a quantile must be a number from 0 to 1"),
         ("basic_count(1, t, 2, INTERVAL 1 MONTH)", "has no one length"),
         ("basic_distinct(array(t), t, 2)", "no item. Give it as a text: to_json"),
         ("basic_top(struct(t), t, 2)", "no item. Give it as a text: to_json"),

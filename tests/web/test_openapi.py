@@ -52,7 +52,7 @@ VALUES = [
     *("1000", "1001", "%D9%A3", "null", "true", "[]", "%00", "_1", "1_0", "+5m"),
 ]
 NAMES = [
-    *("window", "statistic", "quantile", "where", "limit", "after", "prefix"),
+    *("window", "statistic", "quantile", "rank", "where", "limit", "after", "prefix"),
     *("x", "", "%FF", "window[]"),
 ]
 

@@ -93,6 +93,12 @@ async def test_a_key_over_all_parties_for_any_window() -> None:
         assert largest["quantile"] == 1.0
         assert largest["lower"] <= 29.0 <= largest["upper"]
         assert abs(largest["estimate"] - 29.0) <= largest["relative_error"] * 29.0
+        ranked = await get(worker.url, f"{KEYS}/hot?rank=14.5&window=1h")
+        assert is_of_the_document(ranked)
+        (rank,) = ranked.json["ranks"]
+        assert ranked.json["figures"] == []
+        assert rank["at_most"]["lower"] <= 15 <= rank["at_most"]["upper"]
+        assert rank["at_most"]["estimate"] + rank["more_than"]["estimate"] == 30.0
         declared = (await get(worker.url, f"{KEYS}/hot")).json["figures"]
         assert {figure["window_ms"] for figure in declared} == {60 * MINUTE}
 
@@ -159,6 +165,8 @@ async def test_the_history_of_a_stream() -> None:
         (f"{KEYS}/hot?window=2h", 400, "longer than"),
         (f"{KEYS}/hot?statistic=cuont", 400, "Did you mean 'count'"),
         (f"{KEYS}/hot?quantile=2", 400, "quantile"),
+        (f"{KEYS}/hot?rank=nan", 400, "no finite number"),
+        (f"{KEYS}/hot?rank=1&statistic=count", 400, "cannot be asked for ranks"),
         (f"{KEYS}/cold", 404, "no key 'cold'"),
         (f"{KEYS}/warm", 404, "from its first answer on"),
         ("/topologies/shop/keys/hot", 404, "There is shop-global"),

@@ -67,6 +67,35 @@ async def test_a_key_is_answered_for_any_window() -> None:
         assert [figure["window_ms"] for figure in declared[:2]] == [60_000, 3_600_000]
 
 
+async def test_the_rank_of_a_value_is_answered() -> None:
+    """How many events are at most a value that nobody declared, how many more, over any window."""
+    async with serving({0: ["a", "b"], 1: ["c"] * 8}) as [worker]:
+        asked = "rank=2&rank=-0.5&rank=1e300&window=4ms&window=1h"
+        body = (await get(worker.url, f"{KEYS}/c?{asked}")).json
+        assert body["figures"] == []
+        found = [
+            (
+                rank["window_ms"],
+                rank["value"],
+                *(rank[side]["estimate"] for side in ("at_most", "more_than", "share_at_most")),
+            )
+            for rank in body["ranks"]
+        ]
+        # The values are 0 to 7, a millisecond each; 2 and what is just above it have one bin.
+        assert found == [
+            (4, 2.0, 0.0, 4.0, 0.0),
+            (4, -0.5, 0.0, 4.0, 0.0),
+            (4, 1e300, 4.0, 0.0, 1.0),
+            (3_600_000, 2.0, 2.5, 5.5, 2.5 / 8),
+            (3_600_000, -0.5, 0.0, 8.0, 0.0),
+            (3_600_000, 1e300, 8.0, 0.0, 1.0),
+        ]
+        of_two = body["ranks"][3]
+        assert (of_two["at_most"]["lower"], of_two["at_most"]["upper"]) == (2.0, 3.0)
+        assert (of_two["relative_error"], of_two["statistic"]) == (0.05, "quantile")
+        assert 0.01 < of_two["value_error"] < 0.0203
+
+
 async def test_any_worker_answers_for_all() -> None:
     """Each key is found, and each page is the same, whichever worker is asked."""
     async with serving({0: ["a", "e"], 3: ["b"]}, {1: ["c"]}, {2: ["d", "f", "g"]}) as workers:
@@ -241,6 +270,16 @@ async def test_a_damaged_state_is_told_without_a_trace() -> None:
         (f"{KEYS}/a?quantile=2", "quantile"),
         (f"{KEYS}/a?quantile=nan", "quantile"),
         (f"{KEYS}/a?quantile=0.5&statistic=count", "quantile"),
+        (f"{KEYS}/a?rank=x", "rank is 'x', which is no number"),
+        (f"{KEYS}/a?rank=", "rank is '', which is no number"),
+        (f"{KEYS}/a?rank=nan", "rank is nan, which is no finite number"),
+        (f"{KEYS}/a?rank=-inf", "rank is -inf, which is no finite number"),
+        (f"{KEYS}/a?rank=" + "9" * 5_000, "rank is inf, which is no finite number"),
+        (f"{KEYS}/a?rank=1" + "x" * 5_000, "and so on, which is no number"),
+        (f"{KEYS}/a?rank=1&statistic=count", "'count', which cannot be asked for ranks"),
+        (f"{KEYS}/a?rank=1&quantile=0.5", "quantile and rank are given together"),
+        (f"{KEYS}/a?rank=1&where=country=NL", "where and rank are given together"),
+        (f"{KEYS}/a?" + "window=5m&" * 11 + "rank=5&" * 46, "506 ranks"),
         (f"{KEYS}/a?where=country=NL", "no distinct items by a field"),
         (f"{KEYS}/a?where=a=1&where=b=2", "where is given 2 times"),
         (f"{KEYS}/a?where=", "no distinct items by a field"),
@@ -269,6 +308,8 @@ async def test_bad_parameters(path: str, says: str) -> None:
         answer = await get(worker.url, path)
         assert is_fault(answer, 400)
         assert says in answer.json["error"] + answer.json["advice"]
+        assert len(answer.body) < 500
+        assert "\n" not in answer.json["error"] + answer.json["advice"]
 
 
 async def test_as_many_windows_and_quantiles_as_the_document_says() -> None:

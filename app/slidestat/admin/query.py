@@ -61,6 +61,7 @@ def ask(
     statistics: Sequence[str] = (),
     quantiles: Sequence[float] = (),
     where: str | None = None,
+    ranks: Sequence[float] = (),
 ) -> tuple[KeyAnswer, bytes]:
     """A key's answer, and as the JSON that it came in.
 
@@ -74,6 +75,7 @@ def ask(
         "window": windows,
         "statistic": statistics,
         "quantile": quantiles,
+        "rank": ranks,
         "where": [] if where is None else [where],
     }
     parameters = urlencode(asked, doseq=True)

@@ -346,6 +346,14 @@ def query(
         list[float] | None,
         typer.Option(metavar="SHARE", help="Any quantile, such as 0.99; several if repeated."),
     ] = None,
+    rank: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="VALUE",
+            help="How many events are at most this value, and how many are more, and no figure; "
+            "several if repeated.",
+        ),
+    ] = None,
     where: Annotated[
         str | None,
         typer.Option(
@@ -380,6 +388,7 @@ def query(
         statistic or [],
         quantile or [],
         where,
+        rank or [],
         as_json=as_json,
     )
 

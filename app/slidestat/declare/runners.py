@@ -235,11 +235,14 @@ class QuantileRunner:
 
 @dataclass(frozen=True)
 class ValueQuantileRunner:
-    """Quantiles of a field, by value; an answer is one as of a `QuantileRunner`."""
+    """Quantiles of a field, by value; an answer is one as of a `QuantileRunner`. That of `ranked`
+    values, "rank", is float64[4, 3, Q, W, values], as `run_value_quantile_batch` has it.
+    """
 
     parameters: ValueQuantileParameters
     field: FieldPath
-    quantiles: tuple[float, ...]
+    quantiles: tuple[float, ...] = ()
+    ranked: tuple[float, ...] = ()
 
     @property
     def meaning(self) -> str:
@@ -249,11 +252,17 @@ class ValueQuantileRunner:
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
         result = run_value_quantile_batch(
-            self.parameters, states, *work.values(self.field), *work.queries, self.quantiles
+            self.parameters,
+            states,
+            *work.values(self.field),
+            *work.queries,
+            self.quantiles,
+            self.ranked,
         )
         figures = np.stack((result.estimates, result.lowers, result.uppers))
         asked = np.array(self.quantiles, np.float64)
-        return Answered(result.states, {"quantile": figures, "quantiles": asked})
+        answers = {"quantile": figures, "quantiles": asked, "rank": result.ranks}
+        return Answered(result.states, answers)
 
 
 @dataclass(frozen=True)

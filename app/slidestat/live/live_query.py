@@ -6,7 +6,7 @@ state has absorbed it yet or not. Events that wait for the watermark are not in 
 takes no events in and leaves no trace.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import NamedTuple
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from slidestat.declare.runners import ItemColumn, Work
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.statistics.quantiles import QuantileStatistic
+from slidestat.declare.statistics.ranks import asked_ranks
 from slidestat.declare.statistics.where import asked_where
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import decode_checkpoint
@@ -24,6 +25,7 @@ from slidestat.engine.emissions.emission import FigureTable
 from slidestat.engine.keys.key_cache import KeyCache, PartitionStore
 from slidestat.engine.view import KeyView, PartitionView
 from slidestat.errors import SlidestatError
+from slidestat.live.rank_table import RankTable
 from slidestat.schemas.emission import LostRecords
 from slidestat.schemas.query import KeyAnswer
 from slidestat.synopses.core.errors import SynopsisError
@@ -62,6 +64,7 @@ def asked_of(
     statistics: Sequence[str] = (),
     quantiles: Sequence[float] = (),
     where: str | None = None,
+    ranks: Sequence[float] = (),
 ) -> Asked:
     """Check a question to a topology, in the terms of `LiveQuery`, and refuse it as there."""
     kept = list(dict.fromkeys(topology.runners))
@@ -69,15 +72,18 @@ def asked_of(
     places: list[int] = []
     named = _known(statistics, topology.labels)
     declared = dict(zip(topology.labels, topology.statistics, strict=True))
+    if where is not None and ranks:
+        raise SlidestatError("where and rank are given together.", "Ask one after the other.")
     if where is not None:
         declared = {**asked_where(where, declared)}
-        for label in statistics:
-            if label not in declared:
-                raise SlidestatError(
-                    f"statistic is {label!r}, which cannot be asked where {where!r}.",
-                    f"Leave it out, or where; {', '.join(declared)} can be asked so.",
-                )
-        named = [label for label in named if label in declared]
+        named = _that_can_be_asked(named, statistics, declared, f"where {where!r}")
+    if ranks:
+        if quantiles:
+            raise SlidestatError(
+                "quantile and rank are given together.", "Ask one after the other."
+            )
+        declared = asked_ranks(ranks, declared)
+        named = _that_can_be_asked(named, statistics, declared, "for ranks of values")
     for label in named:
         place = topology.labels.index(label)
         statistic = declared[label]
@@ -101,7 +107,9 @@ class LiveQuery:
     by default. `statistics` are names of the topology's figures, all by default; `quantiles` takes
     the place of those that its quantile statistics declare. `where`, such as "country=NL", asks for
     the distinct items with that text in the field by which they were declared, and for nothing
-    else. Raises SlidestatError, naming the parameter, for what the topology does not keep.
+    else; `ranks`, values such as 250, for how many events are at most as large, of the quantiles by
+    value, and for nothing else. Raises SlidestatError, naming the parameter, for what the topology
+    does not keep.
     """
 
     def __init__(
@@ -111,9 +119,12 @@ class LiveQuery:
         statistics: Sequence[str] = (),
         quantiles: Sequence[float] = (),
         where: str | None = None,
+        ranks: Sequence[float] = (),
     ) -> None:
-        self._topology, self._places = asked_of(topology, windows, statistics, quantiles, where)
+        asked = asked_of(topology, windows, statistics, quantiles, where, ranks)
+        self._topology, self._places = asked
         self._where = where
+        self._ranks = RankTable(self._topology) if ranks else None
         lengths = self._topology.window_lengths
         self._windows = np.array(lengths, np.int64)
         self._figures = FigureTable(self._topology, lengths)
@@ -150,12 +161,13 @@ class LiveQuery:
                 f"A stored state is not that of the topology: {error}.",
                 "Delete the worker's data folder; it is restored from the changelog.",
             ) from error
-        (figures,) = self._figures.rows(answered)
+        figures = [] if self._ranks else self._figures.rows(answered)[0]
         return KeyAnswer(
             *(topology.name, key, end, figures),
             *(topology.source, view.partition, view.next_offset),
             where=self._where,
             lost=self._lost(view, end),
+            ranks=self._ranks.rows(answered) if self._ranks else None,
         )
 
     def _lost(self, view: PartitionView | KeyView, end: int) -> LostRecords | None:
@@ -164,6 +176,20 @@ class LiveQuery:
         longest = int(max(self._windows)) if self._topology.forgets_keys else None
         concerned = view.loss.concerns(np.array([end]), longest)
         return view.loss.told() if concerned[0] else None
+
+
+def _that_can_be_asked(
+    named: Sequence[str], statistics: Sequence[str], declared: Mapping[str, Statistic], how: str
+) -> list[str]:
+    """Those of the labels that are in `declared`; an error if another one was asked for by name."""
+    for label in statistics:
+        if label not in declared:
+            what = "where" if how.startswith("where") else "rank"
+            raise SlidestatError(
+                f"statistic is {label!r}, which cannot be asked {how}.",
+                f"Leave it out, or {what}; {', '.join(declared)} can be asked so.",
+            )
+    return [label for label in named if label in declared]
 
 
 def _known(names: Sequence[str], labels: Sequence[str]) -> Sequence[str]:

@@ -13,6 +13,7 @@ from slidestat.declare.referee import Referee
 from slidestat.engine.publishing import published_by
 from slidestat.errors import SlidestatError
 from slidestat.live.live_query import asked_of
+from slidestat.live.rank_table import RankTable
 from slidestat.referee.party_synopses import PartySynopses
 from slidestat.referee.referee_answers import Present, UnionFigures
 from slidestat.schemas.query import KeyAnswer
@@ -70,9 +71,11 @@ class RefereeQuery:
         statistics: Sequence[str] = (),
         quantiles: Sequence[float] = (),
         where: str | None = None,
+        ranks: Sequence[float] = (),
     ) -> None:
-        asked, _ = asked_of(referee.answering, windows, statistics, quantiles, where)
+        asked, _ = asked_of(referee.answering, windows, statistics, quantiles, where, ranks)
         self._where = where
+        self._ranks = RankTable(asked) if ranks else None
         published = dict(zip(referee.of.labels, published_by(referee.of), strict=True))
         self._referee = referee
         self._figures = UnionFigures(asked, [published[label] for label in asked.labels])
@@ -86,8 +89,10 @@ class RefereeQuery:
         if not view.has(key):
             return None
         parties, absent = view.present
+        asked = view.watermark, [view.streams[key]], parties
         try:
-            (figures,) = self._figures.at(view.watermark, [view.streams[key]], parties)
+            ranks = self._ranks.rows(self._figures.answered(*asked)) if self._ranks else None
+            figures = [] if self._ranks else self._figures.at(*asked)[0]
         except SynopsisError as error:
             raise SlidestatError(
                 f"A stored synopsis of a party is damaged: {error}.",
@@ -105,4 +110,5 @@ class RefereeQuery:
             list(parties),
             list(absent) or None,
             self._where,
+            ranks=ranks,
         )

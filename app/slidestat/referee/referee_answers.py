@@ -50,6 +50,13 @@ class UnionFigures:
         self, tick: int, streams: Sequence[PartySynopses], parties: Collection[str]
     ) -> list[list[Figure]]:
         """The figures of each stream, of which there is one at least, at a tick."""
+        rows = self._figures.rows(self.answered(tick, streams, parties))
+        return [self._widened(figures, parties) for figures in rows]
+
+    def answered(
+        self, tick: int, streams: Sequence[PartySynopses], parties: Collection[str]
+    ) -> dict[Runner, Answered]:
+        """What the synopses of the parties answer for each stream at a tick."""
         answered: dict[Runner, Answered] = {}
         for statistic, runner in self.runners.items():
             bundles = []
@@ -57,7 +64,7 @@ class UnionFigures:
                 known = stream.at(tick, statistic, parties)
                 bundles.append(Bundle.of(known or {_NOBODY: self.empty[statistic]}))
             answered[runner] = unite(runner, bundles, [tick] * len(bundles), self._windows)
-        return [self._widened(figures, parties) for figures in self._figures.rows(answered)]
+        return answered
 
     def _widened(self, figures: list[Figure], parties: Collection[str]) -> list[Figure]:
         """The figures with what the union promises: in a sum each party rounds once for itself."""

@@ -33,7 +33,10 @@ from slidestat.synopses.merge.named_union import union_named_items
 from slidestat.synopses.merge.quantile_union import union_quantiles
 from slidestat.synopses.merge.spreads import union_spreads
 from slidestat.synopses.merge.totals import union_totals
-from slidestat.synopses.merge.value_quantile_union import union_value_quantiles
+from slidestat.synopses.merge.value_quantile_union import (
+    union_value_quantiles,
+    union_value_ranks,
+)
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
@@ -115,6 +118,8 @@ def _(
 def _(
     runner: ValueQuantileRunner, bundles: Sequence[Bundle], times: Sequence[int], windows: Int64s
 ) -> Answered:
+    if runner.ranked:
+        return Answered([], {"rank": union_value_ranks(bundles, times, windows, runner.ranked)})
     union = union_value_quantiles(bundles, times, windows, runner.quantiles)
     asked = np.array(runner.quantiles, np.float64)
     return Answered([], {"quantile": _stack(union), "quantiles": asked})

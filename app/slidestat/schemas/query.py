@@ -8,6 +8,38 @@ from msgspec import Meta
 from slidestat.schemas.emission import AbsentParty, Emission, Figure, LostRecords
 
 
+class Bounds(msgspec.Struct, frozen=True):
+    """lower <= exact <= upper; null where the exact figure does not exist: a share of no events."""
+
+    estimate: Annotated[float | None, Meta(description="the estimate")]
+    lower: Annotated[float | None, Meta(description="the exact figure is not below this")]
+    upper: Annotated[float | None, Meta(description="the exact figure is not above this")]
+
+
+class ValueRank(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How many of a window's events are at most a value, how many are more; the shares of both.
+
+    Of the two sides the one with the lower estimate, and its share, is within relative_error of
+    itself of what is exact for some value w with |w - value| <= value_error * |value| + 10^-9, of
+    the events that are equal to w any part. The other side is what is left.
+    """
+
+    statistic: Annotated[str, Meta(description="name of the quantiles that were asked")]
+    value: Annotated[float, Meta(description="the value asked about")]
+    at_most: Annotated[Bounds, Meta(description="events whose value is at most this")]
+    more_than: Annotated[Bounds, Meta(description="events whose value is more")]
+    share_at_most: Annotated[Bounds, Meta(description="their share of all events, from 0 to 1")]
+    share_more_than: Annotated[Bounds, Meta(description="the same of those that are more")]
+    relative_error: Annotated[float, Meta(description="promised, of the smaller side")]
+    value_error: Annotated[float, Meta(description="promised, as a share of the value")]
+    window_ms: Annotated[
+        int | None, Meta(description="length n of a window of time; it starts at end - n")
+    ] = None
+    window_events: Annotated[
+        int | None, Meta(description="length n of a window of the key's last n events")
+    ] = None
+
+
 class KeyAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """A key's figures now, over windows that end at window_end_ms, events before it inside.
 
@@ -41,6 +73,10 @@ class KeyAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     lost: Annotated[
         LostRecords | None,
         Meta(description="records that its windows may lack; left out if they lack none"),
+    ] = None
+    ranks: Annotated[
+        list[ValueRank] | None,
+        Meta(description="where values stand, if that is what was asked; there are no figures"),
     ] = None
 
 

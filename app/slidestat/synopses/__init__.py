@@ -129,6 +129,7 @@ if TYPE_CHECKING:
     )
     from slidestat.synopses.merge.value_quantile_union import (
         union_value_quantiles as union_value_quantiles,
+        union_value_ranks as union_value_ranks,
     )
     from slidestat.synopses.moments.spread import (
         Spread as Spread,
@@ -202,6 +203,9 @@ if TYPE_CHECKING:
     from slidestat.synopses.value_quantiles.parameters import (
         ValueQuantileParameters as ValueQuantileParameters,
     )
+    from slidestat.synopses.value_quantiles.rank import (
+        Rank as Rank,
+    )
     from slidestat.synopses.value_quantiles.sketch import (
         ValueQuantiles as ValueQuantiles,
     )
@@ -231,8 +235,9 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "slidestat.synopses.summaries.window_value_quantiles": ("WindowValueQuantiles",),
-    "slidestat.synopses.merge.value_quantile_union": ("union_value_quantiles",),
+    "slidestat.synopses.merge.value_quantile_union": ("union_value_quantiles", "union_value_ranks"),
     "slidestat.synopses.value_quantiles.sketch": ("ValueQuantiles",),
+    "slidestat.synopses.value_quantiles.rank": ("Rank",),
     "slidestat.synopses.value_quantiles.parameters": ("ValueQuantileParameters",),
     "slidestat.synopses.value_quantiles.batch": (
         "ValueQuantileBatch",

@@ -57,7 +57,7 @@ def qualified(figure: Figure) -> str:
     """The statistic with all that tells the figure from others of its window: quantile 0.99."""
     words = [printable(figure.statistic)]
     if figure.quantile is not None:
-        words.append(_short(figure.quantile))
+        words.append(short(figure.quantile))
     if figure.item is not None:
         words.append(f'"{printable(figure.item)}"')
     if figure.at_least is not None or figure.below is not None:
@@ -90,9 +90,9 @@ def _values(figure: Figure) -> str:
     """The values a figure is of, as an interval; "above 5" says it in words already."""
     least, below = figure.at_least, figure.below
     if figure.statistic == "above" and least is not None and below is None:
-        return _short(least)
-    left = "(-∞" if least is None else f"[{_short(least)}"
-    right = "∞" if below is None else _short(below)
+        return short(least)
+    left = "(-∞" if least is None else f"[{short(least)}"
+    right = "∞" if below is None else short(below)
     return f"{left}, {right})"
 
 
@@ -107,7 +107,7 @@ def _percent(figure: Figure) -> str:
     return f"{100 * (half_width / abs(figure.estimate)):.2f}"
 
 
-def _short(number: float) -> str:
+def short(number: float) -> str:
     """All digits that tell a number from its neighbours, and no ".0"."""
     return repr(number).removesuffix(".0")
 

@@ -199,6 +199,13 @@ def _key_parameters() -> list[dict[str, Any]]:
             listed({"type": "number", "minimum": 0, "maximum": 1}),
         ),
         _query_parameter(
+            "rank",
+            "A value: how many events are at most as large, and how many larger, in number and"
+            " share, of quantiles by value; no figure is told then. Windows times ranks are at most"
+            f" {MOST_PAIRS}.",
+            listed({"type": "number"}),
+        ),
+        _query_parameter(
             "where",
             "FIELD=TEXT: only distinct items with this text in the field by which they are"
             " declared, and no other statistic.",

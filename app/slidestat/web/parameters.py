@@ -15,11 +15,14 @@ from slidestat.schemas.event import MAX_KEY_LENGTH
 
 DEFAULT_LIMIT = 100
 MOST_KEYS = 1_000
-# Of one parameter in one question; and of windows times quantiles, which are as many figures.
+# Of one parameter in one question; and of windows times quantiles or ranks, which are as many
+# figures.
 MOST_VALUES = 50
 MOST_PAIRS = 500
 
 _MOST_PARAMETERS = 500
+# Of what is no number, so many characters are told.
+_SHOWN = 40
 _LIMIT = re.compile(r"[0-9]{1,9}", re.ASCII)
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
@@ -52,23 +55,31 @@ def key_in_query(query: str) -> tuple[str, str]:
 
 
 def key_query(topology: Topology | Referee, query: str) -> Question:
-    """The question of ?window=&statistic=&quantile=, each any number of times, and one &where=."""
-    parameters = _parameters(query, ("window", "statistic", "quantile", "where"))
+    """The question of ?window=&statistic=&quantile=&rank=, each any number of times, and one
+    &where=.
+    """
+    parameters = _parameters(query, ("window", "statistic", "quantile", "rank", "where"))
     where = _single(parameters, "where")
     for name, values in parameters.items():
         if len(values) > MOST_VALUES:
             raise SlidestatError(
                 f"{name} is given {len(values)} times.", f"Give it at most {MOST_VALUES} times."
             )
-    windows, shares = len(parameters["window"]), len(parameters["quantile"])
-    if windows * shares > MOST_PAIRS:
-        raise SlidestatError(
-            f"window is given {windows} times and quantile {shares} times: {windows * shares:,}"
-            " quantiles.",
-            f"Ask for at most {MOST_PAIRS} in one question.",
-        )
-    quantiles = [_number("quantile", text) for text in parameters["quantile"]]
-    asked = parameters["window"], parameters["statistic"], quantiles, where
+    windows = len(parameters["window"])
+    for name in ("quantile", "rank"):
+        times = len(parameters[name])
+        if windows * times > MOST_PAIRS:
+            raise SlidestatError(
+                f"window is given {windows} times and {name} {times} times: {windows * times:,}"
+                f" {name}s.",
+                f"Ask for at most {MOST_PAIRS} in one question.",
+            )
+    quantiles = [
+        _number("quantile", text, "Give one from 0 to 1, such as 0.99.")
+        for text in parameters["quantile"]
+    ]
+    ranks = [_number("rank", text, "Give a value, such as 250.") for text in parameters["rank"]]
+    asked = parameters["window"], parameters["statistic"], quantiles, where, ranks
     if isinstance(topology, Referee):
         return RefereeQuery(topology, *asked)
     return LiveQuery(topology, *asked)
@@ -134,10 +145,9 @@ def _instead(name: str, known: Sequence[str]) -> str:
     return f"Did you mean {near[0]}?" if near else f"There are {', '.join(known)}."
 
 
-def _number(name: str, text: str) -> float:
+def _number(name: str, text: str, advice: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise SlidestatError(
-            f"{name} is {text!r}, which is no number.", "Give one from 0 to 1, such as 0.99."
-        ) from error
+        shown = repr(text[:_SHOWN]) + (" and so on" if len(text) > _SHOWN else "")
+        raise SlidestatError(f"{name} is {shown}, which is no number.", advice) from error

@@ -9,7 +9,8 @@ from rich.console import Console
 from slidestat.admin.query import ask
 from slidestat.cli.display.watch import show_rows
 from slidestat.schemas.emission import Figure
-from slidestat.text.figure_text import Row, iso_time, printable
+from slidestat.schemas.query import ValueRank
+from slidestat.text.figure_text import Row, iso_time, printable, short
 
 
 def query(
@@ -20,18 +21,18 @@ def query(
     statistics: Sequence[str],
     quantiles: Sequence[float],
     where: str | None,
+    ranks: Sequence[float] = (),
     *,
     as_json: bool,
 ) -> None:
     """Show a key's figures once. Raises SlidestatError as asking does."""
-    answer, body = ask(url, topology, key, windows, statistics, quantiles, where)
+    answer, body = ask(url, topology, key, windows, statistics, quantiles, where, ranks)
     if as_json:
         sys.stdout.write(body.decode() + "\n")
         return
-    rows = [
-        Row(answer.key, answer.window_end_ms, _chosen(figure, answer.where), lost=answer.lost)
-        for figure in answer.figures
-    ]
+    told = [_chosen(figure, answer.where) for figure in answer.figures]
+    told += [figure for rank in answer.ranks or () for figure in _sides(rank)]
+    rows = [Row(answer.key, answer.window_end_ms, figure, lost=answer.lost) for figure in told]
     show_rows(rows, Console(highlight=False))
     for absent in answer.absent or ():
         came = (
@@ -40,6 +41,24 @@ def query(
             else f"it came to {iso_time(absent.since_ms)}"
         )
         print(f"Without {printable(absent.party)}: {came}.", file=sys.stderr)
+
+
+def _sides(rank: ValueRank) -> list[Figure]:
+    """A rank as figures, with what each is of told beside the statistic's name."""
+    value = short(rank.value)
+    sides = (
+        (f"at most {value}", rank.at_most, rank.share_at_most),
+        (f"more than {value}", rank.more_than, rank.share_more_than),
+    )
+    return [
+        Figure(
+            f"{rank.statistic} {side}, {of}",
+            *(bounds.estimate, bounds.lower, bounds.upper),
+            *(rank.window_ms, rank.window_events),
+        )
+        for side, events, share in sides
+        for of, bounds in (("events", events), ("share", share))
+    ]
 
 
 def _chosen(figure: Figure, where: str | None) -> Figure:

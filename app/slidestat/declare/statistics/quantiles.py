@@ -66,6 +66,11 @@ class QuantileStatistic(ValueStatistic):
 class Quantiles(QuantileStatistic):
     """The values below which shares of the window's events lie, such as the p99.
 
+    And the other way round: running workers tell how many events are at most as large as any value,
+    and how many are more, in number and share (`slidestat query --rank 250`, `rank=250` over HTTP).
+    Bounds always hold; the smaller of the two is within epsilon of itself, of a value that is off
+    by at most twice relative_error, or a little above that.
+
     relative_error: how far a value may be off, as a share of it, 0.001 to 0.5.
     epsilon: how far the number of events beyond a value may be off, as a share of that number,
     0.001 to 0.5. A value may be up to 10^15, of either sign; others make dead letters. What is
@@ -92,12 +97,12 @@ class Quantiles(QuantileStatistic):
     def runner(self, span: int, field: FieldPath) -> Runner:
         from slidestat.declare.runners import ValueQuantileRunner
 
-        return ValueQuantileRunner(self._parameters(span), field, tuple(sorted(self.quantiles)))
+        return ValueQuantileRunner(self.parameters(span), field, tuple(sorted(self.quantiles)))
 
     def promise(self, span: int) -> Promise:
         """The share is that of the median, the largest that there can be."""
         return Promise(
-            relative_error=self._parameters(span).value_error,
+            relative_error=self.parameters(span).value_error,
             absolute_error=_LEAST,
             share_error=self.epsilon / 2,
         )
@@ -109,7 +114,8 @@ class Quantiles(QuantileStatistic):
         exact = Fraction(repr(p))
         return float(Fraction(repr(float(self.epsilon))) * min(exact, 1 - exact))
 
-    def _parameters(self, span: int) -> ValueQuantileParameters:
+    def parameters(self, span: int) -> ValueQuantileParameters:
+        """What its synopsis is made with, for windows of up to `span`."""
         from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
 
         return ValueQuantileParameters(self.relative_error, self.epsilon, span)

@@ -7,7 +7,9 @@ before the newest one, its start included, as with RANGE BETWEEN that INTERVAL P
 
     basic_count(v, t, k)        how many v are 1 (or true): off by at most 1/k of them
     basic_sum(v, t, k)          the sum of v, none negative: off by at most 1/k of it
-    basic_quantile(v, t, k, p)  a v whose rank is off by at most 1/k of the rows
+    basic_quantile(v, t, k, p)  a number within 1/k of a v of rank q, as a share of it, abs(q - p)
+                                being at most a tenth of min(p, 1 - p)
+    basic_rank_quantile(v, t, k, p)  a v whose rank is off by at most 1/k of the rows
     basic_distinct(v, t, k)     how many different v: off by at most 1/k, in 99 % of cases
     basic_top(v, t, k)          all v that 1/k of the rows have, with how often at least and at most
 
@@ -44,9 +46,14 @@ from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
 from slidestat.synopses.exponential_histogram.units import MAX_UNITS
 from slidestat.synopses.frequent.named_batch import run_named_items_batch
 from slidestat.synopses.quantiles.quantile_batch import run_quantile_batch
+from slidestat.synopses.value_quantiles.batch import run_value_quantile_batch
+from slidestat.synopses.value_quantiles.mapping import LIMIT
+from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
 
 A = TypeVar("A")
 
+QUANTILE_EPSILON = 0.1
+"""How far the rows beyond a basic_quantile may be off, as a share of them."""
 DISTINCT_DELTA = 0.01
 """How often basic_distinct may be farther off than 1/k."""
 _MOST_KEPT = 8  # synopses of one function in one task: calls that differ in k, say
@@ -105,7 +112,35 @@ def basic_sum() -> "FrameAggregate[float]":
 
 
 def basic_quantile() -> "FrameAggregate[float]":
-    """The p-quantile of numbers."""
+    """The p-quantile of numbers, by value."""
+    name = "basic_quantile"
+
+    def make(k: float, p: float) -> Any:
+        parameters = ValueQuantileParameters(1 / k, QUANTILE_EPSILON, SPAN)
+
+        def run(
+            state: bytes | None, rows: Int64s, values: Column, now: int, n: int
+        ) -> tuple[bytes, float | None]:
+            numbers = _ranked(name, values)
+            if np.any(np.abs(numbers) >= LIMIT):
+                raise SlidestatError(
+                    f"{name}: a value is 2^50 or more, which has no bin.",
+                    "Use basic_rank_quantile, or divide: basic_quantile(v / 1000000, ...).",
+                )
+            asked = ([0, 1], [now], [n], [p])
+            result = run_value_quantile_batch(
+                parameters, [state], [0, len(rows)], rows, numbers, *asked
+            )
+            return result.states[0], _number(result.estimates[0, 0, 0])
+
+        return run
+
+    return FrameAggregate(name, make, None, constants=2)
+
+
+def basic_rank_quantile() -> "FrameAggregate[float]":
+    """The p-quantile of numbers, by rank."""
+    name = "basic_rank_quantile"
 
     def make(k: float, p: float) -> Any:
         parameters = QuantileParameters(1 / k, SPAN)
@@ -113,19 +148,14 @@ def basic_quantile() -> "FrameAggregate[float]":
         def run(
             state: bytes | None, rows: Int64s, values: Column, now: int, n: int
         ) -> tuple[bytes, float | None]:
-            numbers = numbers_of("basic_quantile", values)
-            if np.isinf(numbers).any():
-                raise SlidestatError(
-                    "basic_quantile: a value is infinite, and has no rank.",
-                    "Add WHERE abs(v) < double('infinity').",
-                )
+            numbers = _ranked(name, values)
             asked = ([0, 1], [now], [n], [p])
             result = run_quantile_batch(parameters, [state], [0, len(rows)], rows, numbers, *asked)
             return result.states[0], _number(result.estimates[0, 0, 0])
 
         return run
 
-    return FrameAggregate("basic_quantile", make, None, constants=2)
+    return FrameAggregate(name, make, None, constants=2)
 
 
 def basic_distinct() -> "FrameAggregate[float]":
@@ -246,6 +276,17 @@ def _of_rows_there(run: Run[A]) -> Run[A]:
         return run(state, rows[there], values, now, n)
 
     return counted
+
+
+def _ranked(name: str, values: Column) -> Float64s:
+    """The numbers of a column; raises SlidestatError for an infinite one."""
+    numbers = numbers_of(name, values)
+    if np.isinf(numbers).any():
+        raise SlidestatError(
+            f"{name}: a value is infinite, and has no rank.",
+            "Add WHERE abs(v) < double('infinity').",
+        )
+    return numbers
 
 
 def _require_summable(numbers: Float64s, decimals: int) -> None:

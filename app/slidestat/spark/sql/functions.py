@@ -18,6 +18,7 @@ _AGGREGATES: dict[str, tuple[Callable[[], Any], str]] = {
     "basic_count": (aggregates.basic_count, "double"),
     "basic_sum": (aggregates.basic_sum, "double"),
     "basic_quantile": (aggregates.basic_quantile, "double"),
+    "basic_rank_quantile": (aggregates.basic_rank_quantile, "double"),
     "basic_distinct": (aggregates.basic_distinct, "double"),
     "basic_top": (aggregates.basic_top, _LISTED),
 }

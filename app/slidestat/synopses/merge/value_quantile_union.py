@@ -1,4 +1,4 @@
-"""Quantiles by value over the union of a bundle's parts.
+"""Quantiles by value, and ranks of values, over the union of a bundle's parts.
 
 Contract: as of one part (value_quantiles/sketch.py), with m the events of the union: both errors
 stay. Cost: O(bytes), and of a window O(bins).
@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 from slidestat.synopses.core.batch import windows
 from slidestat.synopses.exponential_histogram.codec import Integers
+from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.merge.asked import UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle
 from slidestat.synopses.merge.families import BY_VALUE
-from slidestat.synopses.value_quantiles.batch import figures_of, parts_of
+from slidestat.synopses.value_quantiles.batch import cuts_of, figures_of, parts_of
 from slidestat.synopses.value_quantiles.bounds import answer
 from slidestat.synopses.value_quantiles.known import Known, known_of
 from slidestat.synopses.value_quantiles.mapping import NOT_FINITE, mapping_of
@@ -46,30 +47,63 @@ def union_value_quantiles(
     times: int64[B]; spans: int64[K], 1 to the span kept; quantiles: numbers from 0 to 1, taken to
     the millionth. NaN for no events. Raises SynopsisError as `ask` does.
     """
-    asked = ask(ValueQuantileParameters, (BY_VALUE,), bundles, times, spans)
-    parameters = asked.parameters
-    lengths = windows(asked.spans, parameters.span)
+    parameters, windows_of = _known(bundles, times, spans)
     parts = parts_of(quantiles)
-    found = np.empty((3, len(bundles), len(lengths), len(parts)), np.int64)
-    for b, (first, last) in enumerate(pairwise(asked.starts.tolist())):
+    found = np.array([[bins_of(*window, parts) for window in row] for row in windows_of])
+    found = np.moveaxis(found.reshape(len(bundles), -1, 3, len(parts)), 2, 0)
+    return UnionAnswers(*figures_of(found, mapping_of(parameters.bins_per_octave)))
+
+
+def union_value_ranks(
+    bundles: Sequence[Bundle], times: npt.ArrayLike, spans: npt.ArrayLike, values: npt.ArrayLike
+) -> Floats:
+    """Return float64[4, 3, bundles, spans, values]: ranks as `run_value_quantile_batch` has them.
+
+    times, spans and errors raised: as of `union_value_quantiles`; SynopsisError for a NaN, too.
+    """
+    parameters, windows_of = _known(bundles, times, spans)
+    cuts = cuts_of(values, mapping_of(parameters.bins_per_octave))
+    ranks = np.array([[ranks_of(*window, cuts) for window in row] for row in windows_of])
+    return np.moveaxis(ranks.reshape(len(bundles), -1, 4, 3, cuts.shape[1]), (2, 3), (0, 1))
+
+
+def _known(
+    bundles: Sequence[Bundle], times: npt.ArrayLike, spans: npt.ArrayLike
+) -> tuple[ValueQuantileParameters, list[list[tuple[Known, int]]]]:
+    """Return what is known of each bundle's union, with the place of each of the windows."""
+    asked = ask(ValueQuantileParameters, (BY_VALUE,), bundles, times, spans)
+    lengths = windows(asked.spans, asked.parameters.span)
+    rows = []
+    for first, last in pairwise(asked.starts.tolist()):
         known = united(
             [
-                known_of(parameters, asked.states[part], int(asked.times[part]), lengths)
+                known_of(asked.parameters, asked.states[part], int(asked.times[part]), lengths)
                 for part in range(first, last)
             ]
         )
-        for k in range(len(lengths)):
-            found[:, b, k] = bins_of(known, k, parts)
-    return UnionAnswers(*figures_of(found, mapping_of(parameters.bins_per_octave)))
+        rows.append([(known, window) for window in range(len(lengths))])
+    return asked.parameters, rows
 
 
 def bins_of(known: Known, window: int, parts: Integers) -> Integers:
     """Return the bins of (estimate, lower, upper) of each quantile, int64[3, parts]."""
-    lows, highs = np.cumsum(known.counts[:, window], axis=1)
-    least, most = known.totals[:, window].tolist()
-    places = np.empty((3, len(parts)), np.int64)
-    none, no_shares = np.empty((2, 0), np.int64), np.empty((3, 0), np.float64)
-    answer(lows, highs, least, most, parts, none, places, no_shares)
+    places, _ = _answered(known, window, parts, np.empty((2, 0), np.int64))
     if not len(known.bins):
         return np.full(places.shape, NOT_FINITE)
     return np.where(places < 0, NOT_FINITE, known.bins[np.maximum(places, 0)])
+
+
+def ranks_of(known: Known, window: int, cuts: Integers) -> Floats:
+    """Return float64[4, 3, cuts]: ranks of the values between these bins (`cuts_of`)."""
+    return _answered(known, window, np.empty(0, np.int64), np.searchsorted(known.bins, cuts))[1]
+
+
+def _answered(
+    known: Known, window: int, parts: Integers, cuts: Integers
+) -> tuple[Integers, Floats]:
+    lows, highs = np.cumsum(known.counts[:, window], axis=1)
+    least, most = known.totals[:, window].tolist()
+    places = np.empty((3, len(parts)), np.int64)
+    ranks = np.empty((4, 3, cuts.shape[1]), np.float64)
+    answer(lows, highs, least, most, parts, cuts, places, ranks)
+    return places, ranks

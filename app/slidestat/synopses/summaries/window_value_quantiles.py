@@ -12,24 +12,24 @@ least number of events up to a bin; by how much what it adds to the most is abov
 """
 
 from dataclasses import dataclass
-from math import exp2
 from typing import ClassVar
 
 import numpy as np
 
 from slidestat.synopses.core import wire
 from slidestat.synopses.core.batch import windows
-from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
+from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.merge.bundle import damaged, varint
 from slidestat.synopses.merge.families import BY_VALUE
-from slidestat.synopses.merge.value_quantile_union import bins_of, united
+from slidestat.synopses.merge.value_quantile_union import bins_of, ranks_of, united
 from slidestat.synopses.summaries.window_form import Body, WindowSummary, must_agree
-from slidestat.synopses.value_quantiles.batch import figures_of, parts_of
+from slidestat.synopses.value_quantiles.batch import cuts_of, figures_of, parts_of
 from slidestat.synopses.value_quantiles.bounds import PARTS
 from slidestat.synopses.value_quantiles.known import Known, known_of
 from slidestat.synopses.value_quantiles.mapping import mapping_of, most_bins
 from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
+from slidestat.synopses.value_quantiles.rank import Rank, rank_of
 from slidestat.synopses.value_quantiles.sketch import ValueQuantiles
 
 _MOST_EVENTS = 1 << 41
@@ -74,6 +74,11 @@ class WindowValueQuantiles(WindowSummary):
         found = bins_of(self.known, 0, parts_of(quantile))
         return Estimate(*map(float, figures_of(found, mapping_of(self.per_octave))[:, 0]))
 
+    def rank(self, value: float) -> Rank:
+        """Return how many events are at most `value`, how many more, and the shares of both."""
+        cuts = cuts_of(value, mapping_of(self.per_octave))
+        return rank_of(ranks_of(self.known, 0, cuts)[:, :, 0])
+
     def body(self) -> bytes:
         bins = self.known.bins.tolist()
         lows, highs = self.known.counts[:, 0].tolist()
@@ -90,12 +95,7 @@ class WindowValueQuantiles(WindowSummary):
     def from_body(cls, body: Body) -> "WindowValueQuantiles":
         per_octave = body.number(1, 1_000)
         epsilon = body.number(1, PARTS)
-        ratio = exp2(1.0 / per_octave)
-        try:
-            made = ValueQuantileParameters((ratio - 1) / (ratio + 1), epsilon / PARTS, 1)
-        except SynopsisError:
-            raise damaged() from None
-        if (made.bins_per_octave, made.epsilon_parts) != (per_octave, epsilon):
+        if ValueQuantileParameters.of_bytes(per_octave, epsilon, 1) is None:
             raise damaged()
         least = body.number(most=_MOST_EVENTS)
         most = least + body.number(most=_MOST_EVENTS)

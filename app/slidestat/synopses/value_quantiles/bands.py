@@ -59,48 +59,44 @@ _DEPTH = 4
 
 
 @kernel
-def may_be_one(
-    cells: Integers, newer: int, older: int, beyond: Integers, epsilon: int, parts: int
-) -> bool:
-    """Tell whether two cells may be one: `beyond` has the events of the cells newer than both.
+def may_be_one(cells: Integers, newer: int, older: int, allowed: Integers, parts: int) -> bool:
+    """Tell whether two cells may be one.
 
-    `epsilon` is in units of 1 / `parts`. Cost: O(1), and mostly one comparison.
+    `allowed` has 2 epsilon times the events of the cells newer than both, up to each bin, in units
+    of 1 / `parts`. Cost: O(1); without branches, which nothing foretells.
     """
-    total = cells[newer, LAST] + cells[older, LAST]
-    if total * parts > 2 * epsilon * beyond[LAST]:
-        return False
-    wrong = 0
-    for i in range(LAST):
-        below = cells[newer, i] + cells[older, i]
-        wrong |= below * parts > 2 * epsilon * beyond[i]
-        wrong |= (total - below) * parts > 2 * epsilon * (beyond[LAST] - beyond[i])
+    over_all = (cells[newer, LAST] + cells[older, LAST]) * parts - allowed[LAST]
+    wrong = int(over_all > 0)
+    for i in range(WIDTH):
+        over = (cells[newer, i] + cells[older, i]) * parts - allowed[i]
+        wrong |= int(over > 0) | int(over < over_all)
     return wrong == 0
 
 
 @kernel
 def _join(cells: Integers, start: int, end: int, epsilon: int, parts: int, depth: int) -> int:
     """Join the cells start..end - 1 from new to old, down to `depth` events; return the new end."""
-    beyond = np.zeros(WIDTH, np.int64)
+    allowed = np.zeros(WIDTH, np.int64)
+    events = 0
     written = end
     newer = end - 1
-    older = end - 2
     while True:
-        if older >= start and may_be_one(cells, newer, older, beyond, epsilon, parts):
+        older = newer - 1
+        while older >= start and may_be_one(cells, newer, older, allowed, parts):
             for i in range(WIDTH):
                 cells[newer, i] += cells[older, i]
             cells[newer, ONE_TIME] = 0
             older -= 1
-            continue
         written -= 1
         if written != newer:
             for i in range(COLUMNS):
                 cells[written, i] = cells[newer, i]
         for i in range(WIDTH):
-            beyond[i] += cells[written, i]
-        if older < start or beyond[LAST] > depth:
+            allowed[i] += 2 * epsilon * cells[written, i]
+        events += cells[written, LAST]
+        if older < start or events > depth:
             break
         newer = older
-        older -= 1
     at = older + 1
     if at == written:
         return end

@@ -33,15 +33,16 @@ class ValueQuantileBatch:
     """The result of a batch: the new state of each group, and an answer for each query.
 
     estimates, lowers and uppers are float64[queries, spans, quantiles], NaN for a window without
-    events; shares float64[3, queries, spans, values], (estimate, lower, upper) of the share of the
-    window's events that are below each value asked about, alike.
+    events. ranks is float64[4, 3, queries, spans, values], (estimate, lower, upper) of how many of
+    the window's events are at most each value asked about, how many are more, and the shares of
+    both; shares are NaN for a window without events.
     """
 
     states: list[bytes]
     estimates: Floats
     lowers: Floats
     uppers: Floats
-    shares: Floats
+    ranks: Floats
 
 
 def head_of(parameters: ValueQuantileParameters) -> Integers:
@@ -64,21 +65,23 @@ def parts_of(quantiles: npt.ArrayLike) -> Integers:
 
 
 def cuts_of(values: npt.ArrayLike, mapping: Mapping) -> Integers:
-    """Return between which bins each of `values` lies, int64[2, values]: what is below the value is
-    all below the first, and of what is from the second on, nothing is. SynopsisError for NaN.
+    """Return between which bins each of `values` lies, int64[2, values]: what is below the first is
+    at most the value, and what is from the second on is more. SynopsisError for NaN.
     """
     array = np.atleast_1d(np.asarray(values, np.float64))
     if array.ndim != 1 or np.isnan(array).any():
-        raise SynopsisError(f"a share is asked for below a number, not {values!r}")
+        raise SynopsisError(f"a rank is asked for of a number, not {values!r}")
     beyond = most_bins(len(mapping.edges) - 1) + 1
     cuts = np.empty((2, len(array)), np.int64)
-    for j, bits in enumerate((array + 0.0).view(np.int64).tolist()):
-        place = int(bin_of(bits, *mapping))
-        if place >= NOT_FINITE:
-            place = beyond if bits >= 0 else -beyond
-        _, low, _ = outlines(np.array([place]), mapping)
-        begins = place == 0 or (2 <= place < beyond and float(low[0]) == array[j])
-        cuts[:, j] = place, place if begins else place + 1
+    nexts = np.nextafter(array, np.inf)
+    for j, numbers in enumerate(zip(array.tolist(), nexts.tolist(), strict=True)):
+        place, after = (
+            int(bin_of(bits, *mapping)) for bits in np.array(numbers).view(np.int64).tolist()
+        )
+        if abs(place) >= NOT_FINITE:
+            cuts[:, j] = beyond if numbers[0] > 0 else -beyond
+        else:
+            cuts[:, j] = place + (after != place), place + 1
     return cuts
 
 
@@ -92,15 +95,14 @@ def run_value_quantile_batch(
     query_times: npt.ArrayLike,
     spans: npt.ArrayLike,
     quantiles: npt.ArrayLike = (),
-    below: npt.ArrayLike = (),
+    ranked: npt.ArrayLike = (),
     advances: npt.ArrayLike | None = None,
 ) -> ValueQuantileBatch:
     """Feed and ask many summaries of values at once, one a group (key).
 
     states, starts, times, query_starts, query_times, spans, advances: as `keyed_batch` has them.
     values: float64, one a time, of a magnitude below 2^50. quantiles: numbers from 0 to 1, taken to
-    the millionth. below: values whose share of smaller events is asked for. A query leaves no trace
-    in the state.
+    the millionth. ranked: values whose rank is asked for. A query leaves no trace in the state.
 
     However the events are split into batches, the states end in the same bytes.
 
@@ -121,11 +123,11 @@ def run_value_quantile_batch(
         spans,
         advances,
     )
-    parts, cuts = parts_of(quantiles), cuts_of(below, mapping)
+    parts, cuts = parts_of(quantiles), cuts_of(ranked, mapping)
     order = np.argsort(columns.spans, kind="stable")
     queries, windows = len(columns.query_times), len(columns.spans)
     found = np.empty((3, queries, windows, len(parts)), np.int64)
-    shares = np.empty((3, queries, windows, cuts.shape[1]), np.float64)
+    ranks = np.empty((4, 3, queries, windows, cuts.shape[1]), np.float64)
     fault, group, a, b, out, ends = run(
         head_of(parameters),
         *mapping,
@@ -141,14 +143,14 @@ def run_value_quantile_batch(
         parts,
         cuts,
         found,
-        shares,
+        ranks,
     )
     if fault != faults.OK:
         raise columns.fault(fault, group, a, b)
     back = np.argsort(order, kind="stable")
     figures = figures_of(found[:, :, back], mapping)
     return ValueQuantileBatch(
-        split(out, ends), figures[0], figures[1], figures[2], shares[:, :, back]
+        split(out, ends), figures[0], figures[1], figures[2], ranks[:, :, :, back]
     )
 
 

@@ -1,4 +1,4 @@
-"""The knowledge of a window: how many events are in each bin and below; quantiles follow.
+"""The knowledge of a window: how many events are in each bin and below; quantiles and ranks follow.
 
 Let the window have m events, N(<= i) of them in the bins up to i. Cells (bands.py) give L <= N <= U
 for the bins up to i and for those from i on, and an exponential histogram of all events gives m;
@@ -22,6 +22,16 @@ as 1 / (1 - d) = 1 + e, and (1 - d) / (1 + d^2) = (1 + e) / ((1 + e)^2 + e^2) >=
 share q with abs(q - p) <= e (1 - p) has a quantile in that bin: any number y with at least q m
 events up to it and at most q m below. The estimate, the bin's middle, is within the relative error
 of y. For p < 1/2 the same holds from below, with p for 1 - p. If L = U, it is the exact one's bin.
+
+Ranks: a value v lies in the bin from edge a to edge b (a = b if it is the bin's last). Bounds on
+the events up to it are L(<= a) and U(<= b), those on the events that are more L(> b) and U(> a),
+and either may be m less the other. Let M be the mean of the middles M_a and M_b at the two edges,
+on the side that has less by it, and y any number of events that there may be beyond a value from a
+to b, of those that are equal to it any part. As N_a <= (1 + d) M_a <= (1 + d) M, and N_b >= (1 - d)
+M_b >= (1 - d) M, if M_a is the lesser one, some y is within d M of M. So M is within e y of a y, as
+d / (1 - d) = e; and M / M_m is within e M / M_m of y / m, as 1 / (1 - d) = 1 + e, and so on, as
+above. To take an estimate into the bounds of v itself moves it towards one such y. The other side
+is what is left of M_m, or of 1.
 """
 
 import numpy as np
@@ -143,33 +153,56 @@ def find_quantile(
 
 
 @kernel
-def _share(part: int, other: int, least: int, most: int, is_upper: bool) -> float:
-    """Return part / all, all being part + other, or what of least..most makes it sharper."""
-    events = max(part + other, least) if is_upper else min(part + other, most)
-    return min(1.0, part / events) if events > 0 else 0.0
+def _fill(
+    ranks: Floats, row: int, numbers: tuple[int, int], others: tuple[int, int], events: Floats
+) -> None:
+    """Fill rows `row` and `row` + 2 from bounds on a number, on what is left, and on all events.
+
+    ranks[row, 0] is the number's estimate. Each share is one division of whole numbers below 2^53,
+    so that rounding leaves bounds where they are, next to the exact share, rounded alike.
+    """
+    ranks[row, 1], ranks[row, 2] = numbers
+    ranks[row, 0] = min(max(ranks[row, 0], ranks[row, 1]), ranks[row, 2])
+    lower = upper = 0.0
+    if numbers[0] > 0:
+        lower = numbers[0] / min(numbers[0] + others[1], events[2])
+    if numbers[1] > 0:
+        upper = min(1.0, numbers[1] / max(numbers[1] + others[0], events[1]))
+    ranks[row + 2, 0] = min(max(ranks[row, 0] / events[0], lower), upper)
+    ranks[row + 2, 1], ranks[row + 2, 2] = lower, upper
 
 
 @kernel
-def find_share(
-    lows: Integers, highs: Integers, least: int, most: int, from_place: int, to_place: int
-) -> tuple[float, float, float]:
-    """Return (estimate, lower, upper) of the share of events below a value.
+def find_rank(
+    lows: Integers,
+    highs: Integers,
+    least: int,
+    most: int,
+    from_place: int,
+    to_place: int,
+    ranks: Floats,
+) -> None:
+    """Fill ranks[4, 3] with (estimate, lower, upper) of how many events are at most a value, how
+    many are more, and the shares of both.
 
-    It is below all events from `to_place` on, and above those of the places up to `from_place`,
-    that one not included. Arrays as `find_quantile` has them. Cost: O(1).
+    It is at least all events of the places below `from_place`, and less than all from `to_place`
+    on. Arrays as `find_quantile` has them. Cost: O(1).
     """
     bins = len(lows)
     low_a = lows[from_place - 1] if from_place > 0 else 0
     high_a = highs[from_place - 1] if from_place > 0 else 0
     low_b = lows[to_place - 1] if to_place > 0 else 0
     high_b = highs[to_place - 1] if to_place > 0 else 0
-    lower = _share(low_a, highs[bins - 1] - high_a, least, most, False)
-    upper = _share(high_b, lows[bins - 1] - low_b, least, most, True)
-    below = (low_a + high_a + low_b + high_b) / 2.0
-    above = (lows[bins - 1] + highs[bins - 1]) - below
-    events = float(least + most)
-    estimate = below / events if below <= above else 1.0 - above / events
-    return min(max(estimate, lower), upper), lower, upper
+    more_low, more_high = lows[bins - 1] - low_b, highs[bins - 1] - high_a
+    up_to = (max(low_a, least - more_high), min(high_b, most - more_low))
+    more = (max(more_low, least - high_b), min(more_high, most - low_a))
+    events = np.array([(least + most) / 2.0, float(least), float(most)])
+    found = (low_a + high_a + low_b + high_b) / 4.0
+    left = (lows[bins - 1] + highs[bins - 1]) / 2.0 - found
+    ranks[0, 0] = found if found <= left else events[0] - left
+    ranks[1, 0] = events[0] - found if found <= left else left
+    _fill(ranks, 0, up_to, more, events)
+    _fill(ranks, 1, more, up_to, events)
 
 
 @kernel
@@ -181,25 +214,24 @@ def answer(
     parts: Integers,
     cuts: Integers,
     places: Integers,
-    shares: Floats,
+    ranks: Floats,
 ) -> None:
-    """Answer one window: fill places[3, parts] and shares[3, cuts], each (estimate, lower, upper).
+    """Answer one window: fill places[3, parts] and ranks[4, 3, cuts].
 
-    places are those of bins, -1 where there is no event. cuts: int64[2, ...], the places that
-    `find_share` takes.
+    Each has (estimate, lower, upper). places are those of bins, -1 where there is no event; ranks
+    and cuts, int64[2, ...], are what `find_rank` has. Of no events numbers are 0 and shares NaN.
     """
     bins = len(lows)
     sure = max(least, lows[bins - 1]) if bins > 0 else 0
     possible = min(most, highs[bins - 1]) if bins > 0 else 0
     if possible == 0:
         places[:] = -1
-        shares[:] = np.nan
+        ranks[:2] = 0.0
+        ranks[2:] = np.nan
         return
     for j in range(len(parts)):
         found = find_quantile(lows, highs, sure, possible, parts[j])
         for i in range(3):
             places[i, j] = found[i]
     for j in range(cuts.shape[1]):
-        share = find_share(lows, highs, sure, possible, cuts[0, j], cuts[1, j])
-        for i in range(3):
-            shares[i, j] = share[i]
+        find_rank(lows, highs, sure, possible, cuts[0, j], cuts[1, j], ranks[:, :, j])

@@ -184,7 +184,7 @@ def _ask(
     parts: Integers,
     cuts: Integers,
     found: Integers,
-    shares: Floats,
+    ranks: Floats,
 ) -> None:
     """Answer for all windows at `now`: found[3, spans, parts] are bins, NOT_FINITE for none."""
     lows = np.empty((len(spans), WIDTH * state[BANDS]), np.int64)
@@ -194,7 +194,7 @@ def _ask(
     _places(state, table, cuts, at)
     for k in range(len(spans)):
         least, most = total_at(head, state, runs, now - spans[k])
-        answer(lows[k], highs[k], least, most, parts, at, found[:, k], shares[:, k])
+        answer(lows[k], highs[k], least, most, parts, at, found[:, k], ranks[:, :, k])
         for i in range(3):
             for j in range(len(parts)):
                 place = found[i, k, j]
@@ -221,12 +221,12 @@ def run(
     parts: Integers,
     cuts: Integers,
     found: Integers,
-    shares: Floats,
+    ranks: Floats,
 ) -> tuple[int, int, int, int, Bytes, Integers]:
     """Run each group's events and queries; `run_value_quantile_batch` says what the arrays hold.
 
-    values: the 64 bits of each value. spans rise. found: int64[3, queries, spans, parts], shares:
-    float64[3, queries, spans, cuts]. Returns (fault, group, its two numbers, new arena, its
+    values: the 64 bits of each value. spans rise. found: int64[3, queries, spans, parts], ranks:
+    float64[4, 3, queries, spans, cuts]. Returns (fault, group, its two numbers, new arena, its
     offsets).
     """
     groups = len(starts) - 1
@@ -289,7 +289,7 @@ def run(
                     parts,
                     cuts,
                     found[:, query],
-                    shares[:, query],
+                    ranks[:, :, query],
                 )
         if advances[group] > TIME_MIN:
             if advances[group] < state[NOW]:

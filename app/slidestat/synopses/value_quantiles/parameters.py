@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 from math import ceil, exp2, log, log1p
+from typing import Self
 
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.parameters import CountParameters
+from slidestat.synopses.core.parameters import MAX_SPAN, CountParameters
 
 PARTS = 1_000_000
 """Shares, and epsilon, are kept in whole millionths."""
@@ -12,6 +13,7 @@ PARTS = 1_000_000
 _LEAST_ERROR, _LARGEST_ERROR = 0.001, 0.5
 _LEAST_EPSILON, _LARGEST_EPSILON = 0.001, 0.5
 _ROUNDING = 2.0**-40
+_MOST_BINS = 1_000
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,22 @@ class ValueQuantileParameters:
         _check("epsilon", self.epsilon, _LEAST_EPSILON, _LARGEST_EPSILON)
         CountParameters(1.0, self.span)
 
+    @classmethod
+    def of_bytes(cls, per_octave: int, epsilon_parts: int, span: int) -> Self | None:
+        """Return the parameters with so many bins an octave and millionths, None if there are none.
+
+        relative_error is then the promised one, but not below the least that may be asked for.
+        """
+        if not (1 <= span <= MAX_SPAN and 1 <= per_octave <= _MOST_BINS):
+            return None
+        ratio = exp2(1.0 / per_octave)
+        try:
+            found = cls(max(_LEAST_ERROR, (ratio - 1) / (ratio + 1)), epsilon_parts / PARTS, span)
+        except SynopsisError:
+            return None
+        made = found.bins_per_octave, found.epsilon_parts
+        return found if made == (per_octave, epsilon_parts) else None
+
     @property
     def bins_per_octave(self) -> int:
         """How many bins part the values from a power of two to the next: edges are 2^(j/B).
@@ -48,6 +66,11 @@ class ValueQuantileParameters:
         """The promise of values, at most relative_error: half a bin, as a share of its middle."""
         ratio = exp2(1.0 / self.bins_per_octave)
         return (ratio - 1.0) / (ratio + 1.0) + 2.0**-50
+
+    @property
+    def rank_value_error(self) -> float:
+        """By how much values of one bin differ at most, as a share of either; see `Rank`."""
+        return exp2(1.0 / self.bins_per_octave) - 1.0 + 2.0**-50
 
     @property
     def epsilon_parts(self) -> int:

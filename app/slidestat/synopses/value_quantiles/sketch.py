@@ -21,11 +21,10 @@ Windows of the last n events: number the events and give the numbers as times.
 >>> latencies.insert([1_000, 2_000, 2_000, 59_000], [12.5, 8.0, 31.0, 9.5])
 >>> [round(figure, 2) for figure in latencies.query(60_000, 0.5)]
 [9.55, 9.46, 9.65]
->>> latencies.rank(60_000, 10.0)
+>>> latencies.rank(60_000, 10.0).share_at_most
 Estimate(estimate=0.5, lower=0.5, upper=0.5)
 """
 
-from math import exp2
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,6 @@ from slidestat.synopses.core import faults, wire
 from slidestat.synopses.core.envelope import numbers, opened, synopsis_error
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.core.parameters import MAX_SPAN
 from slidestat.synopses.core.stored_values import NO_VALUES, StoredSynopsis
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.exponential_histogram.canonical import bucket_at
@@ -64,6 +62,7 @@ from slidestat.synopses.value_quantiles.codec import (
     read,
 )
 from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
+from slidestat.synopses.value_quantiles.rank import Rank, rank_of
 
 Decoded = tuple[Integers, Integers, Integers, Integers]
 
@@ -81,7 +80,9 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
         data = bytes(data)
         array = opened(data, VALUE_QUANTILES)
         (span, per_octave, epsilon), _ = numbers(array, wire.BODY, 3)
-        parameters = _parameters_of(span, per_octave, epsilon)
+        parameters = ValueQuantileParameters.of_bytes(per_octave, epsilon, span)
+        if parameters is None:
+            raise faults.synopsis_error(faults.CORRUPTED, 0, VERSION, -1)
         state, *_ = decoded(parameters, data)
         return cls(parameters, data, int(state[NOW]))
 
@@ -106,18 +107,15 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
         figures = (result.estimates, result.lowers, result.uppers)
         return Estimate(*(float(figure[0, 0, 0]) for figure in figures))
 
-    def rank(self, n: int, value: float, now: int | None = None) -> Estimate:
-        """Return the share, from 0 to 1, of the window's events that are below `value`.
-
-        lower <= exact <= upper, always. The estimate, or what is left to 1 if that is smaller, is
-        off by at most epsilon of what it would be for some value that is in the same bin: within
-        twice relative_error. NaN without events.
+    def rank(self, n: int, value: float, now: int | None = None) -> Rank:
+        """Return how many of the window's events are at most `value`, how many are more, and the
+        shares of both. SynopsisError for NaN. Cost: O(bytes).
         """
         at = self._at(now)
         result = run_value_quantile_batch(
             self._parameters, [self._data], [0, 0], [], [], [0, 1], [at], [n], [], [value]
         )
-        return Estimate(*map(float, result.shares[:, 0, 0, 0]))
+        return rank_of(result.ranks[:, :, 0, 0, 0])
 
     def check(self) -> None:
         """Raise SynopsisError unless the stored state keeps its invariants: each cell that a window
@@ -129,17 +127,17 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
         oldest = int(state[NOW]) - self._parameters.span
         nothing = np.zeros(COLUMNS, np.int64)
         for band in range(int(state[BANDS])):
-            beyond = np.zeros(WIDTH, np.int64)
+            allowed = np.zeros(WIDTH, np.int64)
             later = int(state[NOW]) - 1
             for cell in range(int(table[END, band]) - 1, int(table[START, band]) - 1, -1):
                 pair = np.stack([cells[cell], nothing])
                 alone = cells[cell, ONE_TIME] == 1
-                if not alone and not may_be_one(pair, 0, 1, beyond, int(head[EPSILON]), PARTS):
+                if not alone and not may_be_one(pair, 0, 1, allowed, PARTS):
                     raise SynopsisError(f"a cell of {cells[cell, LAST]} events is too large")
                 if not (oldest <= cells[cell, TIME] <= later):
                     raise SynopsisError(f"time {cells[cell, TIME]} is out of order or expired")
                 later = int(cells[cell, TIME])
-                beyond += cells[cell, :WIDTH]
+                allowed += 2 * head[EPSILON] * cells[cell, :WIDTH]
         per_level = int(head[PER_LEVEL])
         for run in range(int(state[RUNS])):
             newer, size = bucket_at(int(state[TOTAL]), per_level, int(runs[1, run]) - 1)
@@ -158,19 +156,6 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
             [],
             advances=to,
         ).states[0]
-
-
-def _parameters_of(span: int, per_octave: int, epsilon: int) -> ValueQuantileParameters:
-    """Return the parameters of stored bytes, or raise SynopsisError for none that can be."""
-    if 1 <= span <= MAX_SPAN and 1 <= per_octave <= 1_000:
-        ratio = exp2(1.0 / per_octave)
-        try:
-            found = ValueQuantileParameters((ratio - 1) / (ratio + 1), epsilon / PARTS, span)
-        except SynopsisError:
-            found = None
-        if found and (found.bins_per_octave, found.epsilon_parts) == (per_octave, epsilon):
-            return found
-    raise faults.synopsis_error(faults.CORRUPTED, 0, VERSION, -1)
 
 
 def decoded(parameters: ValueQuantileParameters, data: bytes) -> Decoded:

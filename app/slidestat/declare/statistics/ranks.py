@@ -1,0 +1,54 @@
+"""A question to the state of quantiles by value: how many events are at most as large as a value?
+
+It is asked (`live_query.py`), never declared: a topology keeps the `Quantiles` that it is asked of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from slidestat.declare.fields import FieldPath
+from slidestat.declare.statistics.base import Statistic
+from slidestat.declare.statistics.quantiles import Quantiles
+from slidestat.errors import SlidestatError
+
+if TYPE_CHECKING:
+    from slidestat.declare.runners import Runner
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranks(Quantiles):
+    """Where each of `values` stands among the events."""
+
+    values: tuple[float, ...]
+
+    def runner(self, span: int, field: FieldPath) -> Runner:
+        from slidestat.declare.runners import ValueQuantileRunner
+
+        return ValueQuantileRunner(self.parameters(span), field, ranked=self.values)
+
+
+def asked_ranks(values: Sequence[float], declared: Mapping[str, Statistic]) -> dict[str, Statistic]:
+    """The statistics of a topology, by their labels, that can be asked for the ranks of `values`.
+
+    Raises SlidestatError for what is no finite number, and where no statistic can be asked.
+    """
+    for value in values:
+        if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
+            raise SlidestatError(
+                f"rank is {value!r}, which is no finite number.", "Give a value, such as 250."
+            )
+    asked: dict[str, Statistic] = {
+        label: Ranks(**vars(statistic), values=tuple(map(float, values)))
+        for label, statistic in declared.items()
+        if type(statistic) is Quantiles
+    }
+    if not asked:
+        raise SlidestatError(
+            "rank is given, but the topology has no quantiles by value.",
+            'Declare them as kind = "quantile", Quantiles() in Python; they count from then on.',
+        )
+    return asked

@@ -1,0 +1,46 @@
+"""Ranks of values, as answers tell them."""
+
+from collections.abc import Mapping, Sequence
+
+from slidestat.declare.runners import Answered, Runner
+from slidestat.declare.statistics.ranks import Ranks
+from slidestat.declare.topology import Topology
+from slidestat.schemas.query import Bounds, ValueRank
+
+
+class RankTable:
+    """What the synopses of `Ranks`, a topology's only statistics, answer over its windows."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._windows = [
+            (None, window) if topology.windows_of_events else (window, None)
+            for window in topology.window_lengths
+        ]
+        self._asked: list[tuple[str, Ranks, Runner, tuple[float, float]]] = []
+        for label, statistic, runner in zip(
+            topology.labels, topology.statistics, topology.runners, strict=True
+        ):
+            if isinstance(statistic, Ranks):
+                parameters = statistic.parameters(topology.span_length.length)
+                errors = parameters.epsilon, parameters.rank_value_error
+                self._asked.append((label, statistic, runner, errors))
+
+    def rows(self, answered: Mapping[Runner, Answered]) -> list[ValueRank]:
+        """The ranks of one query, by statistic, windows in their order, values in theirs."""
+        rows = []
+        for label, statistic, runner, errors in self._asked:
+            # float64[windows, values, 4, 3]
+            numbers = answered[runner].answers["rank"][:, :, 0].transpose(2, 3, 0, 1)
+            for lengths, row in zip(self._windows, numbers.tolist(), strict=True):
+                for value, sides in zip(statistic.values, row, strict=True):
+                    at_most, more, share_at_most, share_more = map(_bounds, sides)
+                    shares = share_at_most, share_more
+                    rank = ValueRank(label, value, at_most, more, *shares, *errors, *lengths)
+                    rows.append(rank)
+        return rows
+
+
+def _bounds(side: Sequence[float]) -> Bounds:
+    # NaN, which is not equal to itself, is null in JSON.
+    estimate, lower, upper = (None if number != number else number for number in side)
+    return Bounds(estimate, lower, upper)
