@@ -21,7 +21,9 @@ Quantiles by value have an absolute error near zero, which the extremes have not
 where the maximum is so far from zero that (e - r) |x| makes up for it.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -40,8 +42,19 @@ _ESTIMATE, _LOWER, _UPPER = range(3)
 class _Place:
     """The columns of a statistic's figures, int64[windows, series], and what they promise."""
 
-    columns: Int64s
+    statistic: Statistic
     promise: Promise
+    columns: Int64s
+
+    @property
+    def units(self) -> int:
+        """Return by how many units in the last place its values may differ from the others'."""
+        return int(isinstance(self.statistic, Mean))
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether its estimates and those of extremes can be ordered, as the proof above has it."""
+        return isinstance(self.statistic, Minimum | Maximum | Quantiles)
 
 
 @dataclass
@@ -50,24 +63,23 @@ class _FieldFigures:
 
     minima: list[_Place] = field(default_factory=list)
     maxima: list[_Place] = field(default_factory=list)
-    by_value: list[_Place] = field(default_factory=list)
-    by_rank: list[_Place] = field(default_factory=list)
-    means: list[_Place] = field(default_factory=list)
+    between: list[_Place] = field(default_factory=list)
 
-    def list_of(self, statistic: Statistic) -> list[_Place] | None:
-        """Where such a statistic belongs; None for one that says nothing of others."""
-        match statistic:
+    def add(self, place: _Place) -> None:
+        """Take in a statistic, if it says anything of others."""
+        match place.statistic:
             case Minimum():
-                return self.minima
+                self.minima.append(place)
             case Maximum():
-                return self.maxima
-            case Quantiles():
-                return self.by_value
-            case RankQuantiles():
-                return self.by_rank
-            case Mean():
-                return self.means
-        return None
+                self.maxima.append(place)
+            case Quantiles() | RankQuantiles() | Mean():
+                self.between.append(place)
+
+    def pairs(self) -> Iterator[tuple[_Place, _Place]]:
+        """Yield each two of which no figure of the first is above one of the second."""
+        yield from product(self.minima, self.maxima)
+        yield from product(self.between, self.maxima)
+        yield from product(self.minima, self.between)
 
 
 class Agreement:
@@ -78,9 +90,8 @@ class Agreement:
 
     def add(self, path: FieldPath, statistic: Statistic, promise: Promise, columns: Int64s) -> None:
         """Take in the figures of a statistic of the field `path`, int64[windows, series]."""
-        places = self._fields.setdefault(path, _FieldFigures()).list_of(statistic)
-        if places is not None:
-            places.append(_Place(columns, promise))
+        figures = self._fields.setdefault(path, _FieldFigures())
+        figures.add(_Place(statistic, promise, columns))
 
     def settle(self, table: Float64s) -> None:
         """Change estimates and bounds, float64[queries, figures, 3], to ones that agree.
@@ -88,37 +99,21 @@ class Agreement:
         Figures that do not exist, NaN, stay so. Cost: some passes over the figures concerned.
         """
         for figures in self._fields.values():
-            quantiles = figures.by_value + figures.by_rank
-            for low in figures.minima:
-                for high in figures.maxima:
-                    _cut(table, low, high)
-                    _order(table, low, high)
-            for high in figures.maxima:
-                for place in quantiles:
-                    _cut(table, place, high)
-                for place in figures.means:
-                    _cut(table, place, high, units=1)
-                for place in figures.by_value:
-                    _order(table, place, high)
-            for low in figures.minima:
-                for place in quantiles:
-                    _cut(table, low, place)
-                for place in figures.means:
-                    _cut(table, low, place, units=1)
-                for place in figures.by_value:
-                    _order(table, low, place)
+            for small, large in figures.pairs():
+                _cut(table, small, large)
+                if small.is_ordered and large.is_ordered:
+                    _order(table, small, large)
 
 
-def _cut(table: Float64s, small: _Place, large: _Place, units: int = 0) -> None:
-    """Cut the bounds of figures of which all `small` ones are at most the `large` ones, but for so
-    many units in the last place.
+def _cut(table: Float64s, small: _Place, large: _Place) -> None:
+    """Cut the bounds of figures of which all `small` ones are at most the `large` ones.
 
     One of the two has one figure in each window.
     """
     below, above = table[:, small.columns], table[:, large.columns]
     lowers = below[..., _LOWER].max(axis=2, keepdims=True)
     uppers = above[..., _UPPER].min(axis=2, keepdims=True)
-    for _ in range(units):
+    for _ in range(small.units + large.units):
         lowers, uppers = np.nextafter(lowers, -np.inf), np.nextafter(uppers, np.inf)
     _raise(above, lowers)
     _lower(below, uppers)
