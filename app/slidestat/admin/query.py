@@ -62,6 +62,7 @@ def ask(
     quantiles: Sequence[float] = (),
     where: str | None = None,
     ranks: Sequence[float] = (),
+    items: Sequence[str] = (),
 ) -> tuple[KeyAnswer, bytes]:
     """A key's answer, and as the JSON that it came in.
 
@@ -76,6 +77,7 @@ def ask(
         "statistic": statistics,
         "quantile": quantiles,
         "rank": ranks,
+        "item": items,
         "where": [] if where is None else [where],
     }
     parameters = urlencode(asked, doseq=True)

@@ -354,6 +354,14 @@ def query(
             "several if repeated.",
         ),
     ] = None,
+    item: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT",
+            help="How often this item came, of top items, and no other figure; several if "
+            "repeated.",
+        ),
+    ] = None,
     where: Annotated[
         str | None,
         typer.Option(
@@ -389,6 +397,7 @@ def query(
         quantile or [],
         where,
         rank or [],
+        item or [],
         as_json=as_json,
     )
 

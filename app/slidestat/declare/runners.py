@@ -25,6 +25,7 @@ from slidestat.synopses.distinct.paired_ids import paired_ids, second_is
 from slidestat.synopses.exponential_histogram.landmark import LandmarkParameters, run_landmark_batch
 from slidestat.synopses.extremes.extreme import ExtremeParameters, run_extreme_batch
 from slidestat.synopses.frequent.named_batch import run_named_items_batch
+from slidestat.synopses.frequent.named_counts import run_item_counts
 from slidestat.synopses.moments.spread import SpreadParameters, run_spread_batch
 from slidestat.synopses.norm.lp_norm import LpNormParameters, run_lp_norm_batch
 from slidestat.synopses.quantiles.quantile_batch import run_quantile_batch
@@ -396,6 +397,40 @@ class TopRunner:
             for query in range(len(work.query_times))
         ]
         return Answered(result.states, {}, lists)
+
+
+@dataclass(frozen=True)
+class ItemCountRunner:
+    """A question to the states of a `TopRunner`: how often each of `items` came. It takes no events
+    in.
+    """
+
+    parameters: FrequentParameters
+    field: FieldPath
+    items: tuple[str, ...]
+
+    @property
+    def meaning(self) -> str:
+        return f"{TopRunner(self.parameters, self.field).meaning} counted of {list(self.items)}"
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        if len(work.times):
+            raise SynopsisError("a question takes no events in")
+        states, counts = run_item_counts(self.parameters, states, *work.queries, self.items)
+        return Answered(states, {}, self.listed(counts))
+
+    def listed(self, counts: Float64s) -> list[list[list[Listed]]]:
+        """float64[3, Q, W, items] as a list for each query and window, items in their order."""
+        return [
+            [
+                [
+                    Listed(item, (estimate, lower, upper))
+                    for item, (estimate, lower, upper) in zip(self.items, row, strict=True)
+                ]
+                for row in windows
+            ]
+            for windows in np.moveaxis(counts, 0, 3).tolist()
+        ]
 
 
 @dataclass(frozen=True)

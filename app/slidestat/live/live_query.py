@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from slidestat.declare.runners import ItemColumn, Work
 from slidestat.declare.statistics import Statistic
+from slidestat.declare.statistics.item_counts import asked_items
 from slidestat.declare.statistics.quantiles import QuantileStatistic
 from slidestat.declare.statistics.ranks import asked_ranks
 from slidestat.declare.statistics.where import asked_where
@@ -65,6 +66,7 @@ def asked_of(
     quantiles: Sequence[float] = (),
     where: str | None = None,
     ranks: Sequence[float] = (),
+    items: Sequence[str] = (),
 ) -> Asked:
     """Check a question to a topology, in the terms of `LiveQuery`, and refuse it as there."""
     kept = list(dict.fromkeys(topology.runners))
@@ -72,18 +74,17 @@ def asked_of(
     places: list[int] = []
     named = _known(statistics, topology.labels)
     declared = dict(zip(topology.labels, topology.statistics, strict=True))
-    if where is not None and ranks:
-        raise SlidestatError("where and rank are given together.", "Ask one after the other.")
+    _require_one(where=where is not None, rank=bool(ranks), item=bool(items))
+    _require_one(quantile=bool(quantiles), rank=bool(ranks), item=bool(items))
     if where is not None:
         declared = {**asked_where(where, declared)}
-        named = _that_can_be_asked(named, statistics, declared, f"where {where!r}")
+        named = _that_can_be_asked(named, statistics, declared, "where", f"where {where!r}")
     if ranks:
-        if quantiles:
-            raise SlidestatError(
-                "quantile and rank are given together.", "Ask one after the other."
-            )
         declared = asked_ranks(ranks, declared)
-        named = _that_can_be_asked(named, statistics, declared, "for ranks of values")
+        named = _that_can_be_asked(named, statistics, declared, "rank", "for ranks of values")
+    if items:
+        declared = asked_items(items, declared)
+        named = _that_can_be_asked(named, statistics, declared, "item", "for counts of items")
     for label in named:
         place = topology.labels.index(label)
         statistic = declared[label]
@@ -108,7 +109,8 @@ class LiveQuery:
     the place of those that its quantile statistics declare. `where`, such as "country=NL", asks for
     the distinct items with that text in the field by which they were declared, and for nothing
     else; `ranks`, values such as 250, for how many events are at most as large, of the quantiles by
-    value, and for nothing else. Raises SlidestatError, naming the parameter, for what the topology
+    value, and for nothing else; `items` for how often each of them came, of the top items, and for
+    nothing else. Raises SlidestatError, naming the parameter, for what the topology
     does not keep.
     """
 
@@ -120,8 +122,9 @@ class LiveQuery:
         quantiles: Sequence[float] = (),
         where: str | None = None,
         ranks: Sequence[float] = (),
+        items: Sequence[str] = (),
     ) -> None:
-        asked = asked_of(topology, windows, statistics, quantiles, where, ranks)
+        asked = asked_of(topology, windows, statistics, quantiles, where, ranks, items)
         self._topology, self._places = asked
         self._where = where
         self._ranks = RankTable(self._topology) if ranks else None
@@ -179,17 +182,29 @@ class LiveQuery:
 
 
 def _that_can_be_asked(
-    named: Sequence[str], statistics: Sequence[str], declared: Mapping[str, Statistic], how: str
+    named: Sequence[str],
+    statistics: Sequence[str],
+    declared: Mapping[str, Statistic],
+    what: str,
+    how: str,
 ) -> list[str]:
     """Those of the labels that are in `declared`; an error if another one was asked for by name."""
     for label in statistics:
         if label not in declared:
-            what = "where" if how.startswith("where") else "rank"
             raise SlidestatError(
                 f"statistic is {label!r}, which cannot be asked {how}.",
                 f"Leave it out, or {what}; {', '.join(declared)} can be asked so.",
             )
     return [label for label in named if label in declared]
+
+
+def _require_one(**given: bool) -> None:
+    """Refuse parameters of which each asks for something else."""
+    names = [name for name, is_given in given.items() if is_given]
+    if len(names) > 1:
+        raise SlidestatError(
+            f"{' and '.join(names)} are given together.", "Ask one after the other."
+        )
 
 
 def _known(names: Sequence[str], labels: Sequence[str]) -> Sequence[str]:

@@ -72,8 +72,9 @@ class RefereeQuery:
         quantiles: Sequence[float] = (),
         where: str | None = None,
         ranks: Sequence[float] = (),
+        items: Sequence[str] = (),
     ) -> None:
-        asked, _ = asked_of(referee.answering, windows, statistics, quantiles, where, ranks)
+        asked, _ = asked_of(referee.answering, windows, statistics, quantiles, where, ranks, items)
         self._where = where
         self._ranks = RankTable(asked) if ranks else None
         published = dict(zip(referee.of.labels, published_by(referee.of), strict=True))

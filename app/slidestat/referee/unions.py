@@ -14,6 +14,7 @@ from slidestat.declare.runners import (
     ExtremeRunner,
     HistogramRunner,
     ItemColumn,
+    ItemCountRunner,
     Listed,
     QuantileRunner,
     Runner,
@@ -29,7 +30,7 @@ from slidestat.synopses.merge.bundle import Bundle
 from slidestat.synopses.merge.distinct_union import union_distinct, union_distinct_where
 from slidestat.synopses.merge.extremes import union_extremes
 from slidestat.synopses.merge.histogram_union import union_value_histograms
-from slidestat.synopses.merge.named_union import union_named_items
+from slidestat.synopses.merge.named_union import union_item_counts, union_named_items
 from slidestat.synopses.merge.quantile_union import union_quantiles
 from slidestat.synopses.merge.spreads import union_spreads
 from slidestat.synopses.merge.totals import union_totals
@@ -152,6 +153,14 @@ def _(
         for bundle, time in zip(bundles, times, strict=True)
     ]
     return Answered([], {"distinct": np.moveaxis(np.array(found, np.float64), 2, 0)})
+
+
+@unite.register
+def _(
+    runner: ItemCountRunner, bundles: Sequence[Bundle], times: Sequence[int], windows: Int64s
+) -> Answered:
+    counts = union_item_counts(bundles, times, windows, runner.items)
+    return Answered([], {}, runner.listed(counts))
 
 
 @unite.register

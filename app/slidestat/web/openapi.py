@@ -206,6 +206,12 @@ def _key_parameters() -> list[dict[str, Any]]:
             listed({"type": "number"}),
         ),
         _query_parameter(
+            "item",
+            "An item: how often it came, of top items, whether it is among them or not; no other"
+            f" figure is told then. Windows times items are at most {MOST_PAIRS}.",
+            listed({"type": "string"}),
+        ),
+        _query_parameter(
             "where",
             "FIELD=TEXT: only distinct items with this text in the field by which they are"
             " declared, and no other statistic.",

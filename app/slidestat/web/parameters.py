@@ -55,10 +55,11 @@ def key_in_query(query: str) -> tuple[str, str]:
 
 
 def key_query(topology: Topology | Referee, query: str) -> Question:
-    """The question of ?window=&statistic=&quantile=&rank=, each any number of times, and one
+    """The question of ?window=&statistic=&quantile=&rank=&item=, each any number of times, and one
     &where=.
     """
-    parameters = _parameters(query, ("window", "statistic", "quantile", "rank", "where"))
+    names = ("window", "statistic", "quantile", "rank", "item", "where")
+    parameters = _parameters(query, names)
     where = _single(parameters, "where")
     for name, values in parameters.items():
         if len(values) > MOST_VALUES:
@@ -66,7 +67,7 @@ def key_query(topology: Topology | Referee, query: str) -> Question:
                 f"{name} is given {len(values)} times.", f"Give it at most {MOST_VALUES} times."
             )
     windows = len(parameters["window"])
-    for name in ("quantile", "rank"):
+    for name in ("quantile", "rank", "item"):
         times = len(parameters[name])
         if windows * times > MOST_PAIRS:
             raise SlidestatError(
@@ -79,7 +80,8 @@ def key_query(topology: Topology | Referee, query: str) -> Question:
         for text in parameters["quantile"]
     ]
     ranks = [_number("rank", text, "Give a value, such as 250.") for text in parameters["rank"]]
-    asked = parameters["window"], parameters["statistic"], quantiles, where, ranks
+    figures = parameters["window"], parameters["statistic"], quantiles
+    asked = *figures, where, ranks, parameters["item"]
     if isinstance(topology, Referee):
         return RefereeQuery(topology, *asked)
     return LiveQuery(topology, *asked)

@@ -22,11 +22,12 @@ def query(
     quantiles: Sequence[float],
     where: str | None,
     ranks: Sequence[float] = (),
+    items: Sequence[str] = (),
     *,
     as_json: bool,
 ) -> None:
     """Show a key's figures once. Raises SlidestatError as asking does."""
-    answer, body = ask(url, topology, key, windows, statistics, quantiles, where, ranks)
+    answer, body = ask(url, topology, key, windows, statistics, quantiles, where, ranks, items)
     if as_json:
         sys.stdout.write(body.decode() + "\n")
         return

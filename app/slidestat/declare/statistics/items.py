@@ -56,16 +56,16 @@ class TopItems(ListStatistic):
     def runner(self, span: int, field: FieldPath) -> Runner:
         from slidestat.declare.runners import TopRunner
 
-        return TopRunner(self._parameters(span), field)
+        return TopRunner(self.parameters(span), field)
 
     def promise(self, span: int) -> Promise:
         """The estimate stands in the middle of bounds that are less than epsilon m apart."""
-        return Promise(share_error=self._parameters(span).relative_width / 2)
+        return Promise(share_error=self.parameters(span).relative_width / 2)
 
     def chosen(self, listed: Sequence[Listed]) -> Sequence[Listed]:
         return listed[: self.limit]
 
-    def _parameters(self, span: int) -> FrequentParameters:
+    def parameters(self, span: int) -> FrequentParameters:
         from slidestat.synopses.blocks.parameters import FrequentParameters
 
         return FrequentParameters(epsilon=self.epsilon, span=span)

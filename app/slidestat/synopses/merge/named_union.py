@@ -1,4 +1,4 @@
-"""Frequent items by name over the union of a bundle's parts.
+"""Frequent items by name, and counts of chosen items, over the union of a bundle's parts.
 
 Contract: that of item_union.py, for texts: counts are added up by the texts' ids, of which one text
 has the same in every part. A text is shown as the first part that lists it has it, which for texts
@@ -6,15 +6,19 @@ with one id (named_items.py) may differ between parts. Cost: as there, and the b
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.synopses.blocks.columns import Floats
 from slidestat.synopses.blocks.parameters import FrequentParameters
-from slidestat.synopses.frequent.named_batch import run_named_items_batch
+from slidestat.synopses.distinct.item_ids import item_ids
+from slidestat.synopses.frequent.named_batch import NamedBatch, run_named_items_batch
+from slidestat.synopses.frequent.named_counts import counts_of
 from slidestat.synopses.frequent.named_items import NamedItem
-from slidestat.synopses.merge.asked import ask
+from slidestat.synopses.merge.asked import Asked, ask
 from slidestat.synopses.merge.bundle import Bundle
 from slidestat.synopses.merge.families import NAMED
 from slidestat.synopses.merge.item_union import check_share, united
@@ -42,18 +46,7 @@ def union_named_items(
     """
     asked = ask(FrequentParameters, (NAMED,), bundles, times, spans)
     check_share(share, asked.parameters.epsilon)
-    parts = run_named_items_batch(
-        asked.parameters,
-        asked.states,
-        asked.none,
-        [],
-        [],
-        [],
-        asked.each,
-        asked.times,
-        asked.spans,
-        0,
-    )
+    parts = _all_listed(asked)
     ids, first = np.unique(parts.items, return_index=True)
     name_of = {item: parts.names[at] for item, at in zip(ids.tolist(), first.tolist(), strict=True)}
     lists = []
@@ -74,3 +67,40 @@ def union_named_items(
             )
         lists.append(windows)
     return lists
+
+
+def union_item_counts(
+    bundles: Sequence[Bundle], times: npt.ArrayLike, spans: npt.ArrayLike, texts: Sequence[str]
+) -> Floats:
+    """Return float64[3, bundles, spans, texts]: estimates, lowers and uppers of how often each text
+    came in [time - span, time).
+
+    times, spans and what is raised: as of `union_items`. Cost: as there.
+    """
+    asked = ask(FrequentParameters, (NAMED,), bundles, times, spans)
+    parts = _all_listed(asked)
+    ids = item_ids(texts)
+    counts = np.empty((3, len(bundles), len(asked.spans), len(ids)))
+    for bundle, (start, end) in enumerate(pairwise(asked.starts.tolist())):
+        for k in range(len(asked.spans)):
+            found = united(parts, range(start, end), k, 0)
+            counts[:, bundle, k] = counts_of(
+                ids, found.items, found.lowers, found.uppers, found.unlisted
+            )
+    return counts
+
+
+def _all_listed(asked: Asked[FrequentParameters]) -> NamedBatch:
+    """What each part lists in each window, whatever its share."""
+    return run_named_items_batch(
+        asked.parameters,
+        asked.states,
+        asked.none,
+        [],
+        [],
+        [],
+        asked.each,
+        asked.times,
+        asked.spans,
+        0,
+    )
