@@ -4,11 +4,14 @@
 
 Bytes of a key with five events an hour and of one with 900,000 (one each 4 ms, values around 100 of
 two decimals), the longest window being an hour; and CPU nanoseconds an event of the busy key, in
-batches of 10,000, once its window is full. About a minute.
+batches of 10,000, once its window is full. About a minute. Writes results/costs.json, for `make
+figures`.
 """
 
 import time
+from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from benchmarks.kernel_subjects import (
@@ -28,6 +31,7 @@ from benchmarks.kernel_subjects import (
     spread,
     total,
     value_histogram,
+    value_quantiles,
     wave,
 )
 
@@ -39,28 +43,32 @@ SUBJECTS: dict[str, Insert] = {
     "count wave, 0.01": wave("count", 0.01),
     "sum wave, 0.01": wave("sum", 0.01),
     "position wave, 0.01": wave("position", 0.01),
-    "minimum, exact": extreme("minimum"),
-    "minimum, 0.01": extreme("minimum", 0.01),
-    "spread, 0.1": spread(0.1),
-    "spread, 0.01": spread(0.01),
-    "quantiles, 0.1": quantiles(0.1),
-    "quantiles, 0.05": quantiles(0.05),
-    "quantiles, 0.01": quantiles(0.01),
-    "quantiles, 0.005": quantiles(0.005),
+    "minimum or maximum, exact (random order)": extreme("minimum"),
+    "minimum or maximum, 0.01": extreme("minimum", 0.01),
+    "mean, variance, deviation, 0.1": spread(0.1),
+    "mean, variance, deviation, 0.01": spread(0.01),
+    "quantiles by value, 0.02 and 0.1": value_quantiles(0.02, 0.1),
+    "quantiles by value, 0.01 and 0.1": value_quantiles(0.01, 0.1),
+    "quantiles by value, 0.01 and 0.02": value_quantiles(0.01, 0.02),
+    "quantiles by rank, 0.1": quantiles(0.1),
+    "quantiles by rank, 0.05": quantiles(0.05),
+    "quantiles by rank, 0.01": quantiles(0.01),
+    "quantiles by rank, 0.005": quantiles(0.005),
     "frequent items, 0.1": frequent(0.1),
     "frequent items, 0.05": frequent(0.05),
     "frequent items, 0.01": frequent(0.01),
     "value histogram, 12 bins, 0.1": value_histogram(0.1),
     "value histogram, 12 bins, 0.01": value_histogram(0.01),
-    "counter table, 0.01": counter_table(0.01),
-    "distinct, 0.1": distinct(0.1),
-    "distinct, 0.05": distinct(0.05),
-    "distinct, 256 bitmaps": bitmaps(256),
-    "L_2 norm, 0.5": norm(2, 0.5),
+    "count of each item, 0.01 (200 items)": counter_table(0.01),
+    "distinct items, 0.1 (14,000 different)": distinct(0.1),
+    "distinct items, 0.05": distinct(0.05),
+    "distinct items, 256 bitmaps": bitmaps(256),
+    "L_2 norm, 0.5 (200 items)": norm(2, 0.5),
     "sample of 10": sample(10),
     "sample of 100": sample(100),
 }
 
+RESULTS = Path(__file__).with_name("results") / "costs.json"
 _START_MS = 1_700_000_000_000
 _GAP_MS, _BATCH, _BATCHES = 4, 10_000, 150
 
@@ -88,12 +96,14 @@ def cost(insert: Insert) -> tuple[int, int, float]:
 
 
 def main() -> None:
-    """Print a row for each statistic and error, as a Markdown table."""
-    print("| | five events, bytes | 900,000 events, bytes | an event, ns |")
-    print("|---|---|---|---|")
+    """Measure, write, and print a row for each statistic and error."""
+    rows = {}
     for name, insert in SUBJECTS.items():
         few, busy, ns = cost(insert)
-        print(f"| {name} | {few} | {busy:,} | {ns:,.0f} |", flush=True)
+        rows[name] = {"few": few, "busy": busy, "ns": ns}
+        print(f"{name}: {few} bytes, {busy:,} bytes, {ns:,.0f} ns", flush=True)
+    RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(rows)) + b"\n")
+    print(f"written: {RESULTS}")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import measured_speed, measured_synopses
+from benchmarks import measured_sizes, measured_speed, measured_synopses
 
 _ROOT = Path(__file__).parents[1]
 TEXTS: dict[str, Callable[[], str]] = {
@@ -19,8 +19,22 @@ TEXTS: dict[str, Callable[[], str]] = {
     "workloads": measured_speed.workloads,
     "space": measured_synopses.space,
     "accuracy": measured_synopses.accuracy,
+    "statistics": measured_sizes.statistics,
+    "cost": measured_sizes.cost,
+    "sketches": measured_sizes.sketches,
+    "flights": measured_sizes.flights,
+    "audit": measured_sizes.audit,
 }
-DOCUMENTS = tuple(_ROOT / name for name in ("README.md", "docs/compare.md"))
+DOCUMENTS = tuple(
+    _ROOT / name
+    for name in (
+        "README.md",
+        "docs/compare.md",
+        "docs/choose-a-statistic.md",
+        "docs/many-parties.md",
+        "docs/spark.md",
+    )
+)
 _PLACE = re.compile(
     r"(?<=<!-- figures: )(?P<name>\w+)(?P<open> -->\n)(?P<text>.*?)(?=<!-- end of figures -->)",
     re.DOTALL,

@@ -24,6 +24,7 @@ from slidestat.synopses import (
     SpreadParameters,
     SumParameters,
     ValueHistogramParameters,
+    ValueQuantileParameters,
     WaveParameters,
     run_batch,
     run_bitmaps_batch,
@@ -36,6 +37,7 @@ from slidestat.synopses import (
     run_sample_batch,
     run_spread_batch,
     run_value_histogram_batch,
+    run_value_quantile_batch,
     run_wave_batch,
 )
 
@@ -129,8 +131,21 @@ def sample(size: int) -> Insert:
     return insert
 
 
+def value_quantiles(relative_error: float, epsilon: float) -> Insert:
+    """Quantiles by value."""
+    chosen = ValueQuantileParameters(relative_error, epsilon, SPAN_MS)
+
+    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+        asked = _no_queries(states)
+        return run_value_quantile_batch(
+            chosen, states, starts, times, values, asked, _none, _none
+        ).states
+
+    return insert
+
+
 def quantiles(epsilon: float) -> Insert:
-    """Quantiles."""
+    """Quantiles by rank."""
     chosen = QuantileParameters(epsilon, SPAN_MS)
 
     def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:

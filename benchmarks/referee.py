@@ -3,7 +3,8 @@
     python -m benchmarks.referee [number of trials]
 
 1. The flights of the demo over four partitions: the newest figures over all of them beside the
-   exact ones, and the bytes that each partition published beside the bytes of its events.
+   exact ones, and the bytes that each partition published beside the bytes of its events. They are
+   written to results/referee.json, and stand in docs/many-parties.md (`make figures`).
 2. Trials (1,000 by default) of distinct items over the union of eight parties, each with coins of
    its own seed, by epsilon and delta: how many answers were off by epsilon or more, or out of their
    bounds. The share may not exceed delta; the command fails, with exit code 2, if one does.
@@ -18,6 +19,7 @@ import sys
 import time
 from importlib import resources
 from math import lgamma, log, log2
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -46,6 +48,7 @@ TRIAL_PARTIES, TRIAL_ITEMS, TRIAL_SPAN = 8, 3_000, 10_000
 # (epsilon, delta): one instance each, then three, then five.
 TRIAL_PROMISES = ((0.5, 0.25), (0.2, 0.1), (0.2, 0.01), (0.2, 1e-5), (0.5, 1e-6))
 LEAST_EPSILON = 1 / 64
+RESULTS = Path(__file__).with_name("results") / "referee.json"
 
 
 def flights(count: int) -> list[dict[str, Any]]:
@@ -63,7 +66,9 @@ def flights(count: int) -> list[dict[str, Any]]:
 
 
 def show_flights(count: int) -> None:
-    """Print the newest answers over all partitions beside the exact ones, and what travelled."""
+    """Print the newest answers over all partitions beside the exact ones, and what travelled, and
+    write them to results/referee.json.
+    """
     referee = load_declaration("flights_global")
     if not isinstance(referee, Referee):
         raise TypeError("flights_global is no referee")
@@ -73,6 +78,7 @@ def show_flights(count: int) -> None:
         driver.send(*events[start : start + BATCH])
     newest = [emission for emission in driver.emissions if not emission.provisional][-1]
     times = np.array([event["time"] for event in events])
+    rows = []
     print("| statistic | window | lower | estimate | upper | exact |")
     print("|---|---|---|---|---|---|")
     for figure in newest.figures:
@@ -81,8 +87,10 @@ def show_flights(count: int) -> None:
         name, exact = exact_figure(figure.statistic, figure.quantile, events[first:last])
         if exact is not None:
             days = f"{window // 86_400_000}d"
-            cells = (figure.lower, figure.estimate, figure.upper, exact)
-            print(f"| {name} | {days} | " + " | ".join(f"{cell:,.6g}" for cell in cells) + " |")
+            numbers = (figure.lower, figure.estimate, figure.upper, exact)
+            cells = [name, days, *(f"{number:,.6g}" for number in numbers)]
+            rows.append(cells)
+            print(f"| {' | '.join(cells)} |")
     raw, sent, ticks = 0, 0, set()
     for event in events:
         raw += len(msgspec.json.encode(event))
@@ -91,7 +99,8 @@ def show_flights(count: int) -> None:
         sent += sum(len(name) + len(value) for name, value in record.headers)
         ticks.add(record.timestamp)
     print(f"\n{count:,} events, {raw:,} bytes of JSON; published {sent:,} bytes: {sent / raw:.1%}")
-    print(f"{sent / PARTITIONS / len(ticks):,.0f} bytes a party and tick, {len(ticks)} ticks")
+    a_tick = PARTITIONS * len(ticks)
+    print(f"{sent / a_tick:,.0f} bytes a party and tick, {len(ticks)} ticks")
     of_statistic: dict[str, list[int]] = {}
     for record in driver.parties.published:
         key = decode_key(record.key)
@@ -99,6 +108,15 @@ def show_flights(count: int) -> None:
             of_statistic.setdefault(key.statistic, []).append(len(record.value))
     for statistic, sizes in of_statistic.items():
         print(f"  {statistic}: {np.mean(sizes):,.0f} bytes a synopsis")
+    told = {
+        "events": count,
+        "window_end_ms": newest.window_end_ms,
+        "rows": rows,
+        "json_a_tick": raw / a_tick,
+        "sent_a_tick": sent / a_tick,
+        "bytes": {statistic: float(np.mean(sizes)) for statistic, sizes in of_statistic.items()},
+    }
+    RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(told)) + b"\n")
 
 
 def exact_figure(

@@ -20,6 +20,8 @@ _ESCAPE = 24
 _LENGTH_BITS = 6
 _LENGTHS = (0, 1, 1, 2, 2, 2, 2, 3)  # of numbers up to 0, 1, ..., 7, rounded down
 
+_STEPS = (32, 16, 8, 4, 2, 1)
+
 LONGEST = _ESCAPE + _LENGTH_BITS + 62
 """No number takes more bits."""
 
@@ -65,10 +67,11 @@ def _get(words: Words, at: int, count: int) -> int:
 def length_of(number: int) -> int:
     """Return how many bits `number` >= 0 has."""
     length = 0
-    while number > 0:
-        number >>= 1
-        length += 1
-    return length
+    for step in _STEPS:
+        if number >> step > 0:
+            number >>= step
+            length += step
+    return length + number
 
 
 @kernel
@@ -77,27 +80,26 @@ def put_near(words: Words, at: int, number: int, guess: int) -> tuple[int, int]:
 
     Returns (the bit after it, how many bits it has).
     """
-    length = max(guess, 1)
-    while (number + 1) >> length > 0:
-        length += 1
-    while (number + 1) >> (length - 1) == 0:
-        length -= 1
+    length = length_of(number + 1)
+    behind = (number + 1) & ((1 << (length - 1)) - 1)
     off = length - guess
     folded = 2 * off - 1 if off > 0 else -2 * off
-    if folded < _ESCAPE:
-        at = put_few(words, at, 1 << folded, folded + 1)
-    else:
+    if folded >= _ESCAPE:
         at = put_few(words, put_few(words, at, 0, _ESCAPE), length, _LENGTH_BITS)
-    return _put(words, at, (number + 1) & ((1 << (length - 1)) - 1), length - 1), length
+    elif folded + length <= _CHUNK:
+        return put_few(words, at, (behind << 1 | 1) << folded, folded + length), length
+    else:
+        at = put_few(words, at, 1 << folded, folded + 1)
+    return _put(words, at, behind, length - 1), length
 
 
 @kernel
 def get_near(words: Words, at: int, guess: int) -> tuple[int, int, int]:
     """Read what `put_near` wrote; return (it, or -1 for what it does not write, the bit after it,
     how many bits it has)."""
-    ahead = get_few(words, at, _CHUNK) | 1 << _ESCAPE
+    ahead = get_few(words, at, _CHUNK)
     folded = 0
-    while ahead & 1 == 0:
+    while folded < _ESCAPE and ahead & 1 == 0:
         ahead >>= 1
         folded += 1
     if folded < _ESCAPE:
@@ -111,7 +113,11 @@ def get_near(words: Words, at: int, guess: int) -> tuple[int, int, int]:
             return -1, at, 0
     if not (1 <= length <= 62):
         return -1, at, 0
-    number = _get(words, at, length - 1) | 1 << (length - 1)
+    if folded < _ESCAPE and folded + length <= _CHUNK:
+        behind = ahead >> 1 & ((1 << (length - 1)) - 1)
+    else:
+        behind = _get(words, at, length - 1)
+    number = behind | 1 << (length - 1)
     return number - 1, at + length - 1, length
 
 

@@ -1,0 +1,127 @@
+"""What results/*.json say of states: their sizes, what they cost, and beside other sketches."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.markdown import table
+
+_RESULTS = Path(__file__).with_name("results")
+SIZES, COSTS = _RESULTS / "sizes.json", _RESULTS / "costs.json"
+REFEREE, QUANTILES = _RESULTS / "referee.json", _RESULTS / "quantiles.json"
+AUDIT = _RESULTS / "audit.json"
+
+_SPREAD = "`mean`, `variance`, `deviation`"
+# What is said of the statistics that stand in a row together, by the kind whose size is told.
+_STATISTICS = {
+    "count": ("`count`, `rate`", "events; events a second", "1 %"),
+    "sum": ("`sum`", "of values that are not negative", "1 %"),
+    "mean": (_SPREAD, "of values of any sign", "7 % of a deviation; 10 %; 5 %"),
+    "maximum": ("`minimum`, `maximum`", "", "1 %; exact with epsilon 0"),
+    "quantile": (
+        "`quantile`",
+        "for each p of `quantiles`",
+        "1 % of the value, of a p off by 10 % of what is beyond: p99 lies in p98.9 to p99.1",
+    ),
+    "rank_quantile": (
+        "`rank_quantile`",
+        "the same, whatever the values are",
+        "rank off by 1 % of the events",
+    ),
+    "top": ("`top`", "the items that came most often, with how often", "0.5 % of the events"),
+    "distinct": (
+        "`distinct`",
+        "how many different items",
+        "10 % in 99 % of cases; exact while few",
+    ),
+    "histogram": (
+        "`histogram`, `above`",
+        "values between edges; from thresholds on",
+        "1 %",
+    ),
+    "norm": ("`norm`", "L_p norm of how often items came", "30 % in 95 % of cases; slow"),
+    "landmark_sum": ("`landmark_count`, `landmark_sum`", "since the key's first event", "exact"),
+}
+_NOTES = {
+    "mean": " for all three",
+    "maximum": " each",
+    "histogram": " for five ranges",
+    "landmark_sum": " each",
+}
+
+
+def statistics() -> str:
+    """A row for each statistic: what it is, its error, its bytes."""
+    sizes: dict[str, list[int]] = json.loads(SIZES.read_text())
+    heads = ("statistic", "what", "error, by default", "bytes a key with 5, 1,000, 100,000 events")
+    return table(
+        heads,
+        [
+            (*words, ", ".join(f"{size:,}" for size in sizes[kind]) + _NOTES.get(kind, ""))
+            for kind, words in _STATISTICS.items()
+        ],
+    )
+
+
+def cost() -> str:
+    """Bytes of a key with few events and of a busy one, and time an event."""
+    rows: dict[str, dict[str, float]] = json.loads(COSTS.read_text())
+    heads = ("statistic, epsilon", "few, bytes", "busy, bytes", "an event, ns")
+    return table(
+        heads,
+        [
+            (name, f"{row['few']:,}", f"{row['busy']:,}", f"{row['ns']:,.0f}")
+            for name, row in rows.items()
+        ],
+    )
+
+
+def sketches() -> str:
+    """Quantiles by value beside sketches without windows."""
+    told: dict[str, Any] = json.loads(QUANTILES.read_text())
+    shares = [f"p{100 * share:.6g}" for share in told["shares"]]
+    heads = ("", "bytes", "an event, ns", *shares)
+    rows = [
+        (
+            name,
+            f"{row['bytes']:,}",
+            f"{row['ns']:,.0f}",
+            *(
+                f"{100 * value:.1f} %, {100 * rank:.1f} %"
+                for value, rank in zip(row["value_errors"], row["rank_errors"], strict=True)
+            ),
+            *([""] * (len(shares) - len(row["value_errors"]))),
+        )
+        for name, row in told["rows"].items()
+    ]
+    return f"{table(heads, rows)}\n\nOn {told['machine']}; of {told['streams']} streams."
+
+
+def audit() -> str:
+    """What an audit of flights tells, as it prints it."""
+    told: dict[str, Any] = json.loads(AUDIT.read_text())
+    lines = [
+        f"{'statistic':<20} {'figures':>8} {'promised':>9} {'median':>8} {'99 %':>8} {'largest':>8}"
+        "  error"
+    ]
+    for row in told["rows"]:
+        shares = (row["promised"], row["median"], row["p99"], row["largest"])
+        cells = [f"{row['statistic']:<20}", f"{row['figures']:>8,}"]
+        cells += [f"{share:>{width}.4%}" for share, width in zip(shares, (9, 8, 8, 8), strict=True)]
+        lines.append(" ".join(cells) + f"  {row['unit']}")
+    return "```text\n" + "\n".join(lines) + "\n```"
+
+
+def flights() -> str:
+    """The referee's answers beside the exact ones, and what travelled."""
+    told: dict[str, Any] = json.loads(REFEREE.read_text())
+    heads = ("statistic", "window", "lower", "estimate", "upper", "exact")
+    largest = max(told["bytes"], key=told["bytes"].__getitem__)
+    sent, raw = told["sent_a_tick"], told["json_a_tick"]
+    return (
+        f"{table(heads, told['rows'])}\n\n"
+        f"What travels does not grow with the traffic, but it is not nothing. Here a partition\n"
+        f"publishes {sent / 1_000:.1f} kB a tick, where its flights of six hours are"
+        f" {raw / 1_000:.0f} kB of JSON: {100 * sent / raw:.0f} %.\n"
+        f"The largest part is `{largest}`, {told['bytes'][largest] / 1_000:.1f} kB."
+    )

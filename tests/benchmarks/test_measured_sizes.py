@@ -1,0 +1,90 @@
+"""Sizes and errors that pages tell are those of the code: counted again here."""
+
+import json
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pytest
+from aiokafka.partitioner import DefaultPartitioner
+
+from benchmarks import cost_of_statistics, state_sizes
+from benchmarks.audited import rows
+from benchmarks.beside_sketches import HOUR_MS, SPAN_MS, SUBJECTS, errors
+from benchmarks.measured_sizes import AUDIT, COSTS, QUANTILES, REFEREE, SIZES
+from benchmarks.referee import PARTITIONS, flights
+from slidestat.declare.forms.files import load_declaration
+from slidestat.declare.referee import Referee
+from slidestat.declare.statistics import Quantiles
+from slidestat.synopses import Bundle, ValueQuantiles, union_value_quantiles
+
+
+def test_every_statistic_takes_what_the_readme_says() -> None:
+    """Bytes with five, a thousand and 100,000 events; `python -m benchmarks.state_sizes` writes
+    them anew.
+    """
+    assert state_sizes.sizes() == json.loads(SIZES.read_text())
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in cost_of_statistics.SUBJECTS if name.startswith(("quant", "count,"))]
+)
+def test_a_busy_key_takes_what_the_guide_says(name: str) -> None:
+    """Bytes with five and 900,000 events; `python -m benchmarks.cost_of_statistics` writes them."""
+    few, busy, _ = cost_of_statistics.cost(cost_of_statistics.SUBJECTS[name])
+    told = json.loads(COSTS.read_text())
+    assert list(told) == list(cost_of_statistics.SUBJECTS)
+    assert (few, busy) == (told[name]["few"], told[name]["busy"])
+
+
+@pytest.mark.parametrize("name", ["slidestat, all of the stream", "slidestat, its last hour"])
+def test_ours_beside_sketches_is_what_the_guide_says(name: str) -> None:
+    """Bytes and errors of the same streams; `python -m benchmarks.beside_sketches` writes them."""
+    told: dict[str, Any] = json.loads(QUANTILES.read_text())
+    window_ms, run = SUBJECTS[name]
+    assert window_ms == (SPAN_MS if "all" in name else HOUR_MS)
+    runs = {seed: run(seed) for seed in range(1, told["streams"] + 1)}
+    assert round(median(done.bytes for done in runs.values())) == told["rows"][name]["bytes"]
+    off = np.max([errors(seed, window_ms, done.quantiles) for seed, done in runs.items()], axis=0)
+    assert off[:, 0].tolist() == pytest.approx(told["rows"][name]["value_errors"], rel=1e-9)
+    assert off[:, 1].tolist() == pytest.approx(told["rows"][name]["rank_errors"], rel=1e-9)
+
+
+def test_audited_quantiles_are_what_the_guide_says() -> None:
+    """Errors of all quantiles of 100,000 flights; `python -m benchmarks.audited` writes them."""
+    told: dict[str, Any] = json.loads(AUDIT.read_text())
+    (row,) = rows(told["flights"], ["quantile"])
+    assert row in told["rows"]
+
+
+def test_quantiles_of_all_flights_are_what_the_guide_says() -> None:
+    """The referee's answers are those of the union of four states; `python -m benchmarks.referee`
+    writes them.
+    """
+    told: dict[str, Any] = json.loads(REFEREE.read_text())
+    referee = load_declaration("flights_global")
+    assert isinstance(referee, Referee)
+    (statistic,) = (one for one in referee.of.statistics if isinstance(one, Quantiles))
+    parameters = statistic.parameters(referee.of.span_length.length)
+    end, partition = told["window_end_ms"], DefaultPartitioner()
+    parts: list[list[tuple[int, float]]] = [[] for _ in range(PARTITIONS)]
+    numbers = list(range(PARTITIONS))
+    for event in flights(told["events"]):
+        if event["time"] < end:
+            place = partition(event["key"].encode(), numbers, numbers)
+            parts[place].append((event["time"], event["value"]))
+    states = {}
+    for name, part in enumerate(parts):
+        summary = ValueQuantiles.create(parameters)
+        summary.insert(*map(np.array, zip(*part, strict=True)))
+        states[str(name)] = summary.to_bytes()
+    days = [int(row[1].removesuffix("d")) * 86_400_000 for row in told["rows"]]
+    union = union_value_quantiles([Bundle.of(states)], [end], days, statistic.quantiles)
+    found = {f"quantile {p}": place for place, p in enumerate(statistic.quantiles)}
+    checked = 0
+    for k, (name, _, *cells, _) in enumerate(told["rows"]):
+        if (place := found.get(name)) is not None:
+            figures = (union.lowers, union.estimates, union.uppers)
+            assert [f"{figure[0, k, place]:,.6g}" for figure in figures] == cells
+            checked += 1
+    assert checked >= len(statistic.quantiles)
