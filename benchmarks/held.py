@@ -60,6 +60,7 @@ class HeldRun(msgspec.Struct):
     """What a worker did; bytes are those of keys and values."""
 
     events_per_s: float
+    events_per_cpu_s: float
     live_core_percent: float
     live_changelog_bytes_per_event: float
     live_output_bytes_per_event: float
@@ -177,9 +178,11 @@ def hold(bootstrap: str, name: str) -> HeldRun:
         with SubjectProcess(command, folder / "log") as worker:
             load = worker.load
             first = worker.wait_for(progress.read, 1, _PATIENCE_S)
-            start = time.monotonic()
+            start, before = time.monotonic(), cpu_seconds(worker.pid)
             worker.wait_for(progress.read, history, _PATIENCE_S)
-            events_per_s = (history - first) / (time.monotonic() - start)
+            caught_up = history - first
+            events_per_s = caught_up / (time.monotonic() - start)
+            events_per_cpu_s = caught_up / (cpu_seconds(worker.pid) - before)
             stream.send_live(_LEAD_IN_S)
             before, begin = cpu_seconds(worker.pid), time.time()
             behind = stream.send_live(held.live_s)
@@ -187,7 +190,8 @@ def hold(bootstrap: str, name: str) -> HeldRun:
             live = _Stretch(int(begin * 1000), int(time.time() * 1000), cpu_s, rss)
             workload = stream.workload()
             worker.wait_for(progress.read, len(workload), _PATIENCE_S)
-        return _weighed(bootstrap, topology, workload, live, behind, events_per_s, load)
+        speed = events_per_s, events_per_cpu_s
+        return _weighed(bootstrap, topology, workload, live, behind, speed, load)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         _delete(bootstrap, group)
@@ -199,7 +203,7 @@ def _weighed(
     workload: Workload,
     live: _Stretch,
     behind: int,
-    events_per_s: float,
+    speed: tuple[float, float],
     load: float,
 ) -> HeldRun:
     answers, output = _check(bootstrap, topology, workload, live, behind)
@@ -213,7 +217,7 @@ def _weighed(
     )
     events = int(np.sum(workload.times + behind >= live.start_ms))
     return HeldRun(
-        events_per_s,
+        *speed,
         100 * live.cpu_s / live.seconds,
         changelog / events,
         output / events,
@@ -277,7 +281,8 @@ def measure_held(names: Sequence[str], console: Console) -> dict[str, object]:
         with broker() as (bootstrap, _), console.status(f"held: {name}"):
             run, held = hold(bootstrap, name), WORKLOADS[name]
         console.print(
-            f"{name}: catching up {run.events_per_s:,.0f} events/s; held at"
+            f"{name}: catching up {run.events_per_s:,.0f} events/s,"
+            f" {run.events_per_cpu_s:,.0f} a CPU second; held at"
             f" {held.events_per_s:,} events/s {run.live_core_percent:.1f} % of a core,"
             f" {run.live_changelog_bytes_per_event:.0f} bytes of changelog and"
             f" {run.live_output_bytes_per_event:.0f} of output an event, latency p50"

@@ -1,5 +1,9 @@
 """How much is done in one go, so that whoever does it is not held up for long."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import thread_time
+
 # A heartbeat, a question or an acknowledgement can wait for so long.
 _HOLD_S = 0.03
 # A slice that was slow by chance tells little.
@@ -15,6 +19,15 @@ class Pace:
     def __init__(self, first: int, most: int) -> None:
         self.size = min(first, most)
         self._most = most
+
+    @contextmanager
+    def doing(self, count: int) -> Iterator[None]:
+        """While so many things are done. What counts is CPU time: on a machine that is short of it
+        smaller slices would take more of it in all.
+        """
+        started = thread_time()
+        yield
+        self.took(count, thread_time() - started)
 
     def took(self, done: int, seconds: float) -> None:
         """So many things took so long."""

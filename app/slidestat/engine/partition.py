@@ -658,10 +658,9 @@ class PartitionProcessor:
         due = self._take_due(slices.keys, watermark)
         tick = (before // self._every + 1) * self._every
         while slices.next_key is not None:
-            started = perf_counter()
             events = slices.take(self._events_pace.size)
-            placed = self._insert(events, before, offsets, watermarks, due)
-            self._events_pace.took(len(events), perf_counter() - started)
+            with self._events_pace.doing(len(events)):
+                placed = self._insert(events, before, offsets, watermarks, due)
             yield placed, LAST if slices.next_key is None else (tick, slices.next_key)
 
     def _untouched(self, offsets: Int64s, watermarks: Int64s) -> Iterator[Given]:
@@ -671,9 +670,8 @@ class PartitionProcessor:
         pace = self._keys_pace
         watermark = int(watermarks[-1])
         for due in due_slices(self._open, self._closing, watermark, lambda: pace.size):
-            started = perf_counter()
-            placed = self._answer_untouched(due, offsets, watermarks)
-            pace.took(len(due.opened) + len(due.closing), perf_counter() - started)
+            with pace.doing(len(due.opened) + len(due.closing)):
+                placed = self._answer_untouched(due, offsets, watermarks)
             yield placed, due.end
 
     def _take_due(self, keys: list[str], watermark: int) -> _DueKeys:
