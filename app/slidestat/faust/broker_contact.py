@@ -92,11 +92,14 @@ class BrokerContact:
         waited_s = round(max(producer.waited_s() for producer in self._producers))
         if (waited_s < _TELL_EVERY_S and not without_leader) or not self._is_time():
             return
-        why = f": no broker leads all partitions of {', '.join(without_leader)}"
+        why = []
+        if without_leader:
+            why.append(f"no broker leads all partitions of {', '.join(without_leader)}")
+        if waited_s:
+            why.append(f"records that it has sent are not acknowledged, for {waited_s} s now")
         tell(
-            "records not acknowledged",
-            f"the brokers answer, but this worker waits{why if without_leader else ''}; records"
-            f" that it has sent were not acknowledged for {waited_s} s",
+            "brokers hold up",
+            f"the brokers answer, but this worker waits: {'; '.join(why)}",
             seconds=waited_s,
             without_leader=list(without_leader),
         )

@@ -47,7 +47,7 @@ Seen = TypeVar("Seen")
 
 # How many are served at once, and how many seconds others wait: so an answer that is given comes
 # soon, and who watches a worker is not in the queue of those who ask.
-_QUESTIONS = (2, 0.1)
+_QUESTIONS = (2, 0.05)
 _HISTORIES = (1, 5.0)
 _WATCHERS = (1, 2.0)
 
