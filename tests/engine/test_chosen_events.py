@@ -10,7 +10,8 @@ from slidestat.declare.forms.fingerprint import fingerprint_of
 from slidestat.declare.statistics import Count, Distinct, Mean, Quantiles, Statistic, Sum, TopItems
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
-from slidestat.engine.decoding.decoder import EventColumns, EventDecoder
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.decoding.event_columns import EventColumns
 from slidestat.engine.footprint import measure
 from slidestat.errors import SlidestatError
 from slidestat.schemas.dead_letter import Reason

@@ -17,7 +17,8 @@ from slidestat.declare.columns import Column, Limits
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.runners import Runner
 from slidestat.declare.topology import Topology
-from slidestat.engine.decoding.decoder import EventColumns, EventDecoder
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.decoding.event_columns import EventColumns
 from slidestat.engine.keys.key_state import decode_key_state
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch

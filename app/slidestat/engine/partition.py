@@ -51,7 +51,8 @@ from slidestat.engine.checkpoints.ledger import COUNTED, DEAD, LATE, PASSED_OVER
 from slidestat.engine.checkpoints.loss import Loss, joined
 from slidestat.engine.clock import event_time
 from slidestat.engine.clock.event_clock import EventClock, Refused
-from slidestat.engine.decoding.decoder import EventColumns, EventDecoder, Refusal, refuse_future
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.decoding.event_columns import EventColumns, Refusal, refuse_future
 from slidestat.engine.decoding.lacked_fields import LackedFields
 from slidestat.engine.emissions.emission import EmissionEncoder, OutputRecord
 from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
