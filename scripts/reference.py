@@ -48,8 +48,8 @@ add up:
 
 {terms}
 
-Those "with the defaults" are the same whatever the span. All statistics have a `name`, and all but
-{without_field} a `field`:
+Those "with the defaults" are the same whatever the span. All statistics have a `name` and a
+`where`, and all but {without_field} a `field`:
 
 """
 _WORDS: dict[object, str] = {
@@ -60,7 +60,7 @@ _WORDS: dict[object, str] = {
 }
 _PROMISE = "promise"
 # What is told once for all statistics.
-_COMMON = ("field", "name")
+_COMMON = ("field", "name", "where")
 # Long enough for any statistic; promises do not depend on it.
 _SPAN_MS = 3_600_000
 

@@ -20,7 +20,12 @@ from slidestat.engine.partition import PartitionProcessor
 from slidestat.schemas.emission import Emission, Figure
 from slidestat.spark.audit import exact_key
 from slidestat.spark.audit.audit_charges import ALWAYS, Charge, Turn, charges_of
-from slidestat.spark.audit.audit_events import RawRecord, UnreadableError, read_event
+from slidestat.spark.audit.audit_events import (
+    RawRecord,
+    UnreadableError,
+    is_passed_over,
+    read_event,
+)
 from slidestat.spark.audit.audit_key import Finding, audit_key, newest
 from slidestat.spark.audit.declaration import Declaration, declaration_of
 from slidestat.spark.audit.exact_key import ExactKey
@@ -53,10 +58,9 @@ class Partition:
             self.emissions[emission.key][emission.window_end_ms] = emission
         events = defaultdict(list)
         for record in records:
-            if record.offset not in refused:
-                key, time, texts = read_event(
-                    self.declaration, RawRecord(record.key, record.value, record.timestamp)
-                )
+            raw = RawRecord(record.key, record.value, record.timestamp)
+            if record.offset not in refused and not is_passed_over(self.declaration, raw):
+                key, time, texts = read_event(self.declaration, raw)
                 events[key].append((time, record.offset, texts))
         self.keys = {key: self._key(rows) for key, rows in events.items()}
         self.watermark = processor.watermark

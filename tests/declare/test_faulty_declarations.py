@@ -47,6 +47,32 @@ TOML: list[tuple[str, str, str]] = [
     (WHOLE + COUNT + "field = 'a'", "statistics[0].field is no parameter", "There are name"),
     (WHOLE + COUNT + "name = 'a b'", "statistics[0].name is 'a b'", "letters"),
     (WHOLE + COUNT + COUNT, "statistics has ['count', 'count']", "each once"),
+    (
+        WHOLE + "where = 'status >='",
+        "where is 'status >=', which is no SQL near '>='",
+        "status >= 500",
+    ),
+    (WHOLE + "where = 5", "where is 5, which is no text", "status >= 500"),
+    (WHOLE + "where = 'count(*) > 1'", "'COUNT(*)' is nothing that can be", "There are = <>"),
+    (WHOLE + "where = 'a > 1 and lower(a) > b'", "a is a number in one place and a text", "'500'"),
+    (WHOLE + "where = 'status + 1'", "where is 'status + 1', a number, not", "a condition"),
+    (WHOLE + "where = 'a = b'", "nothing tells whether 'a' is", "Write a + 0 for a number"),
+    (WHOLE + "where = '1 = 1'", "which reads no field", "status >= 500"),
+    (WHOLE + "where = 'select = 1'", "no SQL", 'in double quotes: "order"'),
+    (WHOLE + "where = 'a = 1; b = 2'", "not one expression", "status >= 500"),
+    (WHOLE + "where = 'a like b'", "the pattern of like", "'/api/%'"),
+    (WHOLE + "where = 'substring(a, 0) = a'", "other places", "from 1 on"),
+    (WHOLE + "where = 'value.a > 1'\n[[statistics]]\nkind = 'sum'", "'value' is read", "Correct"),
+    (WHOLE + "where = 'not value'\n[[statistics]]\nkind = 'sum'", "where reads 'value'", "number"),
+    (WHOLE + "where = 'lower(time) = \"a\"'", "where reads 'time', the time", "Leave it out"),
+    (WHOLE + "where = '" + "(" * 3_000 + "a" + ")" * 3_000 + "'", "nested too deep", "fewer"),
+    (WHOLE + "where = '" + "a or " * 3_000 + "a'", "where is", "at most 10,000 characters"),
+    (WHOLE + COUNT + "where = 'a >'", "statistics[0].where is 'a >'", "status >= 500"),
+    (
+        WHOLE + COUNT + "where = 'a > 1'",
+        "statistics[0].where is 'a > 1', and it has no name",
+        "errors",
+    ),
     (WHOLE + "[[statistics]]\nkind = 'quantile'\nquantiles = 0.5", "[0].quantiles are 0.5", "list"),
 ]
 
@@ -101,7 +127,10 @@ FLAGS: list[tuple[dict[str, Any], str, str]] = [
     ({"statistics": ["count:epsilon=true"]}, "epsilon is True", "from 0.0001"),
     ({"statistics": ["quantile:quantiles=0.5,,1"]}, "quantiles are 0.5, '', 1", "list"),
     ({"statistics": ["quantile:p=0.5"]}, "p is no parameter of quantile", "quantiles"),
-    ({"statistics": ["count:a"]}, "field is no parameter of count", "name, epsilon"),
+    ({"where": "a >"}, "--where is 'a >'", "status >= 500"),
+    ({"statistics": ["count:name=x:where=a:b"]}, "'b' is no NAME=VALUE", "KIND[:FIELD]"),
+    ({"statistics": ["count:name=x:where=a >"]}, "where is 'a >'", "status >= 500"),
+    ({"statistics": ["count:a"]}, "field is no parameter of count", "name, where, epsilon"),
 ]
 
 

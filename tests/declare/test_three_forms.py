@@ -16,7 +16,7 @@ from slidestat.cli.main import app
 from slidestat.declare.forms.files import load_topology
 from slidestat.declare.forms.flags import flag_of, topology_of_flags
 from slidestat.declare.forms.tables import statistic_of, topology_of
-from slidestat.declare.statistics import KINDS, Distinct, Statistic
+from slidestat.declare.statistics import KINDS, Count, Distinct, Statistic, Sum
 from slidestat.declare.topology import Topology
 
 PYTHON = """
@@ -184,6 +184,30 @@ def test_distinct_items_by_a_field_in_each_form() -> None:
     listed = topology_of({**NEEDED, "statistics": [{**table, "by": ["geo", "country"]}]})
     assert flags.labels == listed.labels == ("distinct_user_by_geo.country",)
     assert flags.runners == listed.runners
+
+
+def test_conditions_in_each_form() -> None:
+    """They may have the signs that flags are cut at, in quotes."""
+    where = "path = 'a:b=c' and \"x:y\" >= 5"
+    wanted = (Count(name="some", where=where, epsilon=0.1), Sum(field="a", name="s", where="b"))
+    flags = [f"count:name=some:where={where}:epsilon=0.1", "sum:a:name=s:where=b"]
+    given = {**NEEDED, "where": "status <> 404", "statistics": flags}
+    in_toml = f"""
+where = "status <> 404"
+[[statistics]]
+kind = "count"
+name = "some"
+epsilon = 0.1
+where = {json.dumps(where)}
+[[statistics]]
+kind = "sum"
+field = "a"
+name = "s"
+where = "b"
+"""
+    topology = Topology(**NEEDED, where="status <> 404", statistics=wanted)
+    assert topology_of_flags(given) == topology
+    assert topology_of({**NEEDED, **tomllib.loads(in_toml)}) == topology
 
 
 def test_every_field_of_a_topology_has_a_flag() -> None:

@@ -1,6 +1,7 @@
 """Topologies and streams that the laws of a partition are tried on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import cycle
 from random import Random
 
 from hypothesis import HealthCheck, settings, strategies as st
@@ -26,6 +27,7 @@ from slidestat.declare.statistics import (
 )
 from slidestat.declare.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
+from tests.engine.meant import CONDITIONS
 from tests.engine.model import Record
 from tests.engine.streams import KEYS, TIMES, VALUES, records
 
@@ -50,6 +52,7 @@ def topology(
     epsilon: float = 0.1,
     statistics: tuple[Statistic, ...] = (),
     publish: str | tuple[str, ...] = (),
+    where: str = "",
 ) -> Topology:
     """Windows of milliseconds, so that a few records cross many ticks; counts and sums, if nothing
     else is asked for.
@@ -63,6 +66,7 @@ def topology(
         lateness=lateness,
         statistics=statistics or (Count(epsilon=epsilon), Sum(epsilon=epsilon)),
         publish=publish,
+        where=where,
     )
 
 
@@ -84,9 +88,31 @@ EVERY_STATISTIC = (
     TopItems(epsilon=0.3, limit=4),
 )
 
+# Each under a name and a condition of its own.
+CHOSEN = tuple(
+    replace(statistic, name=f"{statistic.kind}-{place}", where=where)
+    for place, (statistic, where) in enumerate(
+        zip(EVERY_STATISTIC, cycle(CONDITIONS[1:]), strict=False)
+    )
+)
+
 TOPOLOGIES = {
     "every statistic": topology(statistics=EVERY_STATISTIC),
     "every statistic, late": topology(lateness="150ms", statistics=EVERY_STATISTIC),
+    "chosen": topology(statistics=(Count(), Sum(), Sum(name="plain", epsilon=0.3), *CHOSEN)),
+    "chosen of chosen, late": topology(
+        lateness="150ms", statistics=(*CHOSEN, Count()), where=CONDITIONS[0]
+    ),
+    "passed over": topology(where=CONDITIONS[1]),
+    "chosen last events": topology(
+        span="12 events",
+        windows=("3 events", "12 events"),
+        statistics=tuple(s for s in CHOSEN if s.kind != "rate"),
+        where=CONDITIONS[2],
+    ),
+    "published and chosen": topology(
+        publish="partition", statistics=CHOSEN, where=CONDITIONS[0], lateness="90ms"
+    ),
     "landmarks": topology(
         statistics=(Count(), LandmarkCount(), LandmarkSum(), LandmarkSum(name="d", decimals=0))
     ),

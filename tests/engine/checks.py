@@ -12,6 +12,7 @@ from slidestat.declare.statistics import Statistic, TopItems
 from slidestat.declare.topology import Topology
 from slidestat.schemas.emission import Emission, Figure, emission_key
 from tests.engine.exact import Values, double, exact, root, variance
+from tests.engine.meant import meant
 from tests.engine.memory import PARTITION, SOURCE, Output
 from tests.engine.model import ALL, Model
 
@@ -78,6 +79,8 @@ def check_figures(
 
 def _taken(statistic: Statistic, values: Sequence[Fraction | None]) -> Values:
     """The values that a statistic takes in: what is of times alone takes all events."""
+    if statistic.where:
+        values = [v for v in values if meant(statistic.where, None if v is None else double(v))]
     if not statistic.columns(("value",)):
         return [value or Fraction() for value in values]
     return [value for value in values if value is not None]

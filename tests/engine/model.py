@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from slidestat.declare.topology import Topology
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
+from tests.engine.meant import meant
 from tests.oracles import decimal
 
 
@@ -43,6 +44,7 @@ class Fate(Enum):
     COUNTED = "counted"
     DEAD = "dead"
     LATE = "late"
+    PASSED_OVER = "passed over"
 
 
 class Emission(NamedTuple):
@@ -88,6 +90,19 @@ def _event(record: Record, topology: Topology) -> Event | None:
     if event is None or topology.is_sequence or record.timestamp <= 0:
         return event
     return None if event.time - record.timestamp > topology.ahead_ms else event
+
+
+def is_passed_over(record: bytes | None, topology: Topology) -> bool:
+    """Whether a record's value is none that the topology asks for, whatever else is in it."""
+    if not topology.where:
+        return False
+    try:
+        fields = json.loads(record or b"", parse_constant=int)
+    except ValueError:
+        return False
+    if type(fields) is not dict or type(fields.get("value")) not in (int, float, type(None)):
+        return False
+    return not meant(topology.where, fields.get("value"))
 
 
 class Clock:
@@ -146,7 +161,11 @@ class Model:
     ) -> None:
         self.records = records
         self.events = [_event(record, topology) for record in records]
-        self._readers = readers(topology)
+        self._readers = [
+            (label, statistic.where)
+            for label, statistic in zip(topology.labels, topology.statistics, strict=True)
+            if statistic.columns(topology.value_path)
+        ]
         self.fates: list[Fate] = []
         self.late_by: dict[int, int] = {}
         self.watermarks: list[float] = []
@@ -157,12 +176,16 @@ class Model:
         clock, watermark = Clock(topology.lateness_ms), float("-inf")
         place: dict[int, int] = {}
         for row, (record, event) in enumerate(zip(records, self.events, strict=True)):
+            passed_over = is_passed_over(record.value, topology)
             if event is None:
-                self.fates.append(Fate.DEAD)
-                self.dead.append(record.offset)
+                self.fates.append(Fate.PASSED_OVER if passed_over else Fate.DEAD)
+                if not passed_over:
+                    self.dead.append(record.offset)
                 self.watermarks.append(watermark)
                 continue
-            if event.time < watermark:
+            if passed_over:
+                self.fates.append(Fate.PASSED_OVER)
+            elif event.time < watermark:
                 self.fates.append(Fate.LATE)
                 self.late_by[record.offset] = int(watermark) - event.time
             else:
@@ -198,7 +221,13 @@ class Model:
     def counts_before(self, offset: int) -> tuple[int, int, int, int]:
         """(read, counted, dead, late) of the records before `offset`."""
         before = [f for r, f in zip(self.records, self.fates, strict=True) if r.offset < offset]
-        return (len(before), *(before.count(fate) for fate in Fate))
+        fates = (Fate.COUNTED, Fate.DEAD, Fate.LATE)
+        return (len(before), *map(before.count, fates))
+
+    def passed_over_before(self, offset: int) -> int:
+        """How many of the records before `offset` the topology does not ask for."""
+        rows = zip(self.records, self.fates, strict=True)
+        return sum(r.offset < offset and f is Fate.PASSED_OVER for r, f in rows)
 
     def left_out_before(self, offset: int) -> dict[str, int]:
         """How many of the counted records before `offset` each statistic leaves out."""
@@ -210,7 +239,8 @@ class Model:
             and event.value is None
             for record, event, fate in rows
         )
-        return dict.fromkeys(self._readers, lacking) if lacking else {}
+        asked = [label for label, where in self._readers if not where or meant(where, None)]
+        return dict.fromkeys(asked, lacking) if lacking else {}
 
     def watermark_before(self, offset: int) -> float:
         """The watermark after the records before `offset`."""

@@ -11,7 +11,8 @@ from hypothesis import given, strategies as st
 from slidestat.declare.statistics import Count, Distinct, Maximum, Mean, Sum, TopItems
 from slidestat.declare.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
-from slidestat.engine.decoding.decoder import EventColumns, EventDecoder
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.decoding.event_columns import EventColumns
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
 from tests.engine.cases import CLOCKS, laws

@@ -72,8 +72,11 @@ def test_read_is_counted_and_dead_and_late_at_every_commit(case: Case) -> None:
     for checkpoint in partition.commits:
         read, counted, dead, late = model.counts_before(checkpoint.next_offset)
         left_out = model.left_out_before(checkpoint.next_offset)
-        assert checkpoint.counters == Counters(read, counted, dead, late, left_out=left_out)
-        assert read == counted + dead + late
+        passed_over = model.passed_over_before(checkpoint.next_offset)
+        assert checkpoint.counters == Counters(
+            *(read, counted, dead, late), passed_over=passed_over, left_out=left_out
+        )
+        assert read == counted + dead + late + passed_over
         watermark = model.watermark_before(checkpoint.next_offset)
         if watermark == float("-inf"):
             assert checkpoint.max_time == NO_TIME

@@ -27,6 +27,11 @@ MINUTE_MS = 60_000
 HOSTILE = "</script><b>'&\u2028"
 
 
+# A twentieth of the events is passed over, and of the others a half is large.
+WHERE = "value is null or value < 95"
+LARGE = "value > 50 and lower(item) <> 'x'"
+
+
 class Audited:
     """A topology with what an undisturbed worker makes of some events, on its topics."""
 
@@ -39,6 +44,7 @@ class Audited:
             windows=("5m", "20m"),
             every="1m",
             lateness="30s",
+            where=WHERE,
             statistics=(
                 Count(epsilon=0.1),
                 Sum(epsilon=0.1, decimals=2),
@@ -46,12 +52,15 @@ class Audited:
                 Quantiles(epsilon=0.1),
                 Distinct(field="item"),
                 TopItems(field="item", limit=3),
+                Count(name="large", where=LARGE),
+                Mean(name="mean_large", where=LARGE),
             ),
         )
         self.file = folder / "topology.toml"
         self.file.write_text(
             f'name = "{topics.name}"\nsource = "{topics.source}"\nspan = "20m"\n'
             'windows = ["5m", "20m"]\nevery = "1m"\nlateness = "30s"\n'
+            f"where = '{WHERE}'\n"
             + "".join(
                 f'[[statistics]]\nkind = "{kind}"\n{more}\n'
                 for kind, more in (
@@ -61,10 +70,13 @@ class Audited:
                     ("quantile", "epsilon = 0.1"),
                     ("distinct", 'field = "item"'),
                     ("top", 'field = "item"\nlimit = 3'),
+                    ("count", f'name = "large"\nwhere = "{LARGE}"'),
+                    ("mean", f'name = "mean_large"\nwhere = "{LARGE}"'),
                 )
             )
         )
         self.lake = str(folder / "lake")
+        self.passed_over: list[int] = []
         self.emissions = self._stream()
 
     def _stream(self) -> list[Emission]:
@@ -80,6 +92,8 @@ class Audited:
             }
             if i % 7 == 2:
                 event[random.choice(["value", "item"])] = None
+            if i % 500 != 1 and (event["value"] or 0) >= 95:
+                self.passed_over.append(i)
             records.append(b"no JSON" if i % 500 == 1 else msgspec.json.encode(event))
         for record in records:
             driver.send_bytes(record)
@@ -156,14 +170,18 @@ def test_an_audit_of_what_a_worker_wrote(
 
 
 def _check_clean(audited: Audited, said: str) -> None:
-    told = re.search(r"([\d,]+) records read = ([\d,]+) counted \+ (\d+) late \+ (\d+) dead", said)
-    assert told is not None, said
-    read, counted, late, dead = (int(n.replace(",", "")) for n in told.groups())
-    reached = max(emission.source_offset for emission in audited.emissions)
-    assert (read, counted) == (reached + 1, read - late - dead)
-    assert (late, dead) == tuple(
-        sum(offset <= reached for offset in offsets) for offsets in (audited.late, audited.dead)
+    told = re.search(
+        r"([\d,]+) records read = ([\d,]+) counted \+ (\d+) late \+ (\d+) dead \+ (\d+) passed",
+        said,
     )
+    assert told is not None, said
+    read, counted, *others = (int(n.replace(",", "")) for n in told.groups())
+    reached = max(emission.source_offset for emission in audited.emissions)
+    assert (read, counted) == (reached + 1, read - sum(others))
+    assert others == [
+        sum(offset <= reached for offset in offsets)
+        for offsets in (audited.late, audited.dead, audited.passed_over)
+    ]
     figures = sum(len(emission.figures) for emission in audited.emissions)
     old = f"{len(audited.emissions) + 50:,} emissions without a declaration's fingerprint"
     assert said.splitlines()[-2].startswith(old)
@@ -184,9 +202,16 @@ def _check_page(audited: Audited, file: Path) -> None:
     assert [key["key"] for key in data["keys"]] == [HOSTILE, "a"]
     assert data["is_clean"]
     names = {series["name"] for series in data["keys"][0]["series"]}
-    assert names == {"count", "sum", "mean", "quantile 0.5", "quantile 0.9", "quantile 0.99"} | {
-        "distinct_item"
-    }
+    assert names == {
+        "count",
+        "sum",
+        "mean",
+        "large",
+        "mean_large",
+        "quantile 0.5",
+        "quantile 0.9",
+        "quantile 0.99",
+    } | {"distinct_item"}
     for series in data["keys"][0]["series"]:
         for exact, low, high in zip(
             series["exacts"], series["lowers"], series["uppers"], strict=True
@@ -218,5 +243,14 @@ def _check_drawn(reader: ReportReader) -> None:
         reader.check_bars("#tops", 6)
         reader.check_bars("#traffic", 4)
         bars = reader.histograms()
-        assert bars.keys() == {"count", "sum", "mean", "quantile", "distinct_item", "top_item"}
+        assert bars.keys() == {
+            "count",
+            "sum",
+            "mean",
+            "large",
+            "mean_large",
+            "quantile",
+            "distinct_item",
+            "top_item",
+        }
         assert min(bars["count"], bars["sum"]) > 3

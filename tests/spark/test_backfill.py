@@ -363,8 +363,9 @@ def _odd_cells(rows: int) -> pa.Table:
         # None of these columns is plain: texts where numbers are read, numbers as items.
         (TopItems(field="ratio", epsilon=0.1), Sum(field="bytes", decimals=0)),
         (Mean(field="word"), Sum(field="bytes", decimals=0)),
+        (Count(name="some", where="word = 'x' and bytes > 3"), Sum(field="price", decimals=2)),
     ],
-    ids=["plain", "fractions as items", "texts as numbers"],
+    ids=["plain", "fractions as items", "texts as numbers", "conditions"],
 )
 def test_plain_rows_give_what_their_json_gives(
     spark: SparkSession,
@@ -394,6 +395,24 @@ def test_plain_rows_give_what_their_json_gives(
     dead = [row for row in by_json if row.topic == topology.dead_letter_topic]
     reasons = {bytes(head["value"]) for row in dead for head in row.headers if head.key == "reason"}
     assert len(reasons) >= (1 if more[0].kind == "mean" else 5)
+
+
+def test_what_a_worker_passes_over_is_not_filled_in(spark: SparkSession) -> None:
+    """Conditions of the topology and of a statistic, byte for byte as in a stream."""
+    some = Count(name="small", where="value < 1 and path like '/%'")
+    topology = replace(TOPOLOGY, where="path <> '/a'", statistics=(*TOPOLOGY.statistics, some))
+    records = _requests(2_000, 0)
+    rows = backfill(topology, _frame(spark, [records])).collect()
+    driver = TopologyDriver(topology)
+    for key, value, timestamp in records:
+        driver.send_bytes(value, key=key, partition=0, timestamp=timestamp)
+    encode = JsonCodec().encode
+    written = [bytes(row.value) for row in rows if row.topic == topology.output_topic]
+    assert written == [encode(emission) for emission in driver.emissions]
+    late = [row.value for row in rows if row.topic == topology.late_topic]
+    assert late == [letter.value for letter in driver.late]
+    assert late
+    assert not any(b'"/a"' in value for value in late)
 
 
 def test_a_topic_gives_what_its_records_give(

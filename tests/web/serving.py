@@ -116,6 +116,7 @@ class Held:
             view.next_offset,
             None if view.watermark <= NO_TIME else view.watermark,
             *(counters.read, counters.counted, counters.dead, counters.late, counters.lost),
+            counters.passed_over,
             counters.left_out,
             self.observed.partition(partition).emissions,
             view.keys_held,

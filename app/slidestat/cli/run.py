@@ -85,6 +85,10 @@ def run(
     value_field: Annotated[
         str | None, _flag("--value", "FIELD", "Field of statistics that name none.")
     ] = None,
+    where: Annotated[
+        str | None,
+        _flag("--where", "CONDITION", 'Count these events alone, as SQL: "status >= 500".'),
+    ] = None,
     publish: Annotated[
         str | None,
         _flag("--publish", "partition|KEY,KEY", "Have a referee answer over all partitions."),
@@ -162,6 +166,7 @@ def run(
         "time_field": time_field,
         "time_format": time_format,
         "value_field": value_field,
+        "where": where,
         "publish": publish,
         "output_format": output_format,
         "output": output,

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.fields import FieldPath
 
 _LARGEST = sys.float_info.max
@@ -57,13 +58,16 @@ class Column:
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a topology: each path once as a number, once as an item, where asked for."""
+    """The columns of a topology: each path once as a number, once as an item, where asked for; and
+    of each condition by which statistics choose events, whether it holds.
+    """
 
     numbers: tuple[Column, ...]
     items: tuple[Column, ...]
+    conditions: tuple[Expression, ...] = ()
 
     @classmethod
-    def of(cls, wanted: Iterable[Column]) -> "Columns":
+    def of(cls, wanted: Iterable[Column], conditions: Iterable[Expression] = ()) -> "Columns":
         """The columns that serve all of `wanted`: limits of one path hold for all who read it."""
         numbers: dict[FieldPath, Limits] = {}
         items: dict[FieldPath, Column] = {}
@@ -74,7 +78,9 @@ class Columns:
                 known = numbers.get(column.path, column.limits)
                 numbers[column.path] = known.within(column.limits)
         return cls(
-            tuple(Column(path, limits) for path, limits in numbers.items()), tuple(items.values())
+            tuple(Column(path, limits) for path, limits in numbers.items()),
+            tuple(items.values()),
+            tuple(dict.fromkeys(conditions)),
         )
 
     def index(self, column: Column) -> int:

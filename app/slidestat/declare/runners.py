@@ -5,13 +5,14 @@ to queries. Two statistics whose runners are equal share one state.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.fields import FieldPath, field_text
 from slidestat.synopses.blocks.parameters import FrequentParameters, QuantileParameters
 from slidestat.synopses.core.batch import BatchResult, run_batch
@@ -59,7 +60,7 @@ class Work:
 
     `numbers` and `items` have the events' values of each field that is read, NaN or a code of -1
     where an event lacks it; `windows` int64[W] the lengths of the windows that each of the Q
-    queries asks for.
+    queries asks for; `conditions` for which events each condition holds.
     """
 
     starts: Int64s
@@ -69,6 +70,7 @@ class Work:
     query_starts: Int64s
     query_times: Int64s
     windows: Int64s
+    conditions: Mapping[Expression, npt.NDArray[np.bool_]] = field(default_factory=dict)
 
     @property
     def queries(self) -> tuple[Int64s, Int64s, Int64s]:
@@ -94,6 +96,23 @@ class Work:
         """The events that have the field, as times and items."""
         starts, times, (items,) = self.coded(field)
         return starts, times, items.ids()
+
+    def chosen(self, condition: Expression) -> "Work":
+        """The same work over the events for which a condition holds."""
+        if not len(self.times):
+            return self
+        starts, times, rows = self._where(self.conditions[condition])
+        if rows is None:
+            return self
+        return replace(
+            self,
+            starts=starts,
+            times=times,
+            numbers={path: values[rows] for path, values in self.numbers.items()},
+            items={
+                path: items._replace(codes=items.codes[rows]) for path, items in self.items.items()
+            },
+        )
 
     def _where(self, there: npt.NDArray[np.bool_]) -> tuple[Int64s, Int64s, Int64s | None]:
         """Starts and times of the events that are there, and their rows; None if all are."""
@@ -485,6 +504,21 @@ class LandmarkRunner:
         )
 
 
+@dataclass(frozen=True)
+class ChosenRunner:
+    """What another runner keeps, of the events for which a condition holds."""
+
+    runner: Runner
+    condition: Expression
+
+    @property
+    def meaning(self) -> str:
+        return f"{self.runner.meaning}, where {self.condition.text}"
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        return self.runner.run(states, work.chosen(self.condition))
+
+
 _WithQuantiles = QuantileRunner | ValueQuantileRunner
 
 
@@ -492,11 +526,17 @@ def shared(runners: Sequence[Runner]) -> tuple[Runner, ...]:
     """The runners, those of one meaning made one: it answers for all of them."""
     found: dict[str, Runner] = {}
     for runner in runners:
-        known = found.setdefault(runner.meaning, runner)
-        if isinstance(known, _WithQuantiles) and isinstance(runner, _WithQuantiles):
-            both = tuple(sorted({*known.quantiles, *runner.quantiles}))
-            found[runner.meaning] = replace(known, quantiles=both)
+        found[runner.meaning] = _for_both(found.get(runner.meaning, runner), runner)
     return tuple(found[runner.meaning] for runner in runners)
+
+
+def _for_both(known: Runner, runner: Runner) -> Runner:
+    """One that answers for two of one meaning."""
+    if isinstance(known, ChosenRunner) and isinstance(runner, ChosenRunner):
+        return replace(known, runner=_for_both(known.runner, runner.runner))
+    if isinstance(known, _WithQuantiles) and isinstance(runner, _WithQuantiles):
+        return replace(known, quantiles=tuple(sorted({*known.quantiles, *runner.quantiles})))
+    return known
 
 
 def _of(field: FieldPath, what: str) -> str:

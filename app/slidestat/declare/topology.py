@@ -8,6 +8,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from slidestat.declare.columns import Column, Columns
+from slidestat.declare.expressions.expression import Expression, condition_of
+from slidestat.declare.expressions.nodes import Sort
 from slidestat.declare.fields import (
     RECORD_KEY,
     RECORD_TIMESTAMP,
@@ -64,6 +66,8 @@ class Topology(Named):
     they are numbers of a global "sequence". Then all lengths are numbers of events ("1000 events"),
     what is called `..._ms` too, and there is no `ahead` and no `idle`.
     value_field: the path of what statistics read that name no field of their own.
+    where: the condition on an event to be counted, as SQL: "status >= 500 and path like '/api/%'".
+    Others move event time, and leave no letter.
     group: the consumer group of the workers is slidestat-GROUP; without one, the topology's name is
     taken. Topologies of one source and group share a worker.
     output_format: that of the emissions, "json" or "avro".
@@ -90,6 +94,7 @@ class Topology(Named):
     time_field: Field = "time"
     time_format: str = "ms"
     value_field: Field = "value"
+    where: str = ""
     group: str = ""
     output_format: str = "json"
     output: str = ""
@@ -100,6 +105,7 @@ class Topology(Named):
         self._check_fields()
         self._check_times()
         self._check_statistics()
+        self._check_conditions()
         self._check_publish()
 
     def _check_topics(self) -> None:
@@ -212,7 +218,7 @@ class Topology(Named):
                 )
         read = (column.path for column in (*self.columns.numbers, *self.columns.items))
         own = [path for path in (self.key_path, self.time_path) if path is not None]
-        check_apart((*own, *read))
+        check_apart((*own, *read, *(path for path, _ in self._asked_fields)))
         for column in (*self.columns.numbers, *self.columns.items):
             if column.path == self.time_path:
                 raise SlidestatError(
@@ -231,6 +237,41 @@ class Topology(Named):
                     "which is the key.",
                     "Give it the field of a number, or the topology another key_field.",
                 )
+
+    def _check_conditions(self) -> None:
+        numbers = {column.path for column in self.columns.numbers}
+        numbers -= {column.path for column in self.columns.items}
+        for path, sort in self._asked_fields:
+            name, is_number = field_text(path), sort in (Sort.NUMBER, Sort.ANY)
+            if path == self.time_path and (self.time_format == "iso8601" or not is_number):
+                raise SlidestatError(
+                    f"where reads {name!r}, the time, as a {sort.value}.",
+                    "Leave it out: times decide by themselves which windows an event is in.",
+                )
+            if path in numbers and not is_number:
+                raise SlidestatError(
+                    f"where reads {name!r} as a {sort.value}, and a statistic as a number.",
+                    "Compare it with a number, or give the statistic another field.",
+                )
+
+    @property
+    def _asked_fields(self) -> list[tuple[FieldPath, Sort]]:
+        """What conditions read, each path with its sort."""
+        own = [] if self.condition is None else [self.condition]
+        return [field for known in (*own, *self.columns.conditions) for field in known.fields]
+
+    @property
+    def condition_fields(self) -> dict[FieldPath, set[Sort]]:
+        """What conditions read, each path with the sorts that they read it as."""
+        found: dict[FieldPath, set[Sort]] = {}
+        for path, sort in self._asked_fields:
+            found.setdefault(path, set()).add(sort)
+        return found
+
+    @property
+    def condition(self) -> Expression | None:
+        """The condition on its events, None if it counts all."""
+        return condition_of(self.where, "where")
 
     def _check_publish(self) -> None:
         publish = self.publish
@@ -351,7 +392,29 @@ class Topology(Named):
     @cached_property
     def columns(self) -> Columns:
         """Return the fields that are read of each event beside its key and time."""
-        return Columns.of(chain.from_iterable(map(self._columns, self.statistics)))
+        conditions = (statistic.condition for statistic in self.statistics)
+        return Columns.of(
+            chain.from_iterable(map(self._columns, self.statistics)),
+            (condition for condition in conditions if condition is not None),
+        )
+
+    @cached_property
+    def chosen_columns(self) -> dict[int, tuple[int, ...]]:
+        """The number columns that no statistic reads of all events, by their places: the places of
+        the conditions under which it is read.
+        """
+        readers: dict[int, list[Expression | None]] = {}
+        for statistic in self.statistics:
+            for column in self._columns(statistic):
+                if column.is_number:
+                    place = self.columns.index(column)
+                    readers.setdefault(place, []).append(statistic.condition)
+        places = self.columns.conditions.index
+        return {
+            place: tuple(places(condition) for condition in conditions if condition is not None)
+            for place, conditions in readers.items()
+            if None not in conditions
+        }
 
     @cached_property
     def filling_columns(self) -> dict[int, float]:
@@ -384,13 +447,20 @@ class Topology(Named):
         """The synopsis of each statistic; those of two that can share one are equal."""
         from slidestat.declare.runners import shared
 
-        span = self.span_length.length
         try:
-            return shared([s.runner(span, s.path(self.value_path)) for s in self.statistics])
+            return shared([self._runner(statistic) for statistic in self.statistics])
         except SynopsisError as error:
             raise SlidestatError(
                 f"statistics has one that cannot be kept: {error}.", "Give it other parameters."
             ) from error
+
+    def _runner(self, statistic: Statistic) -> "Runner":
+        from slidestat.declare.runners import ChosenRunner
+
+        path = statistic.path(self.value_path)
+        runner = statistic.runner(self.span_length.length, path)
+        condition = statistic.condition
+        return runner if condition is None else ChosenRunner(runner, condition)
 
     @property
     def state_meaning(self) -> dict[str, str]:
@@ -407,6 +477,7 @@ class Topology(Named):
             "span": f"{self.span_length.length} {'events' if self.windows_of_events else 'ms'}",
             "lateness": f"{self.lateness_ms} {self.times.unit}",
             "statistics": "; ".join(dict.fromkeys(runner.meaning for runner in self.runners)),
+            **({} if self.condition is None else {"where": self.condition.text}),
         }
 
     @property

@@ -11,6 +11,7 @@ from slidestat.declare.columns import Columns
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 
 def texts(values: Sequence[str | None]) -> pa.Array:
@@ -32,8 +33,8 @@ def distinct_texts(column: pa.Array) -> tuple[list[str], Int64s]:
 @dataclass(slots=True)
 class Events:
     """`offsets` and `times` int64[n], `keys` n texts; `numbers` float64[n] and `items` n texts for
-    each of the topology's columns, NaN and null where an event lacks the field. Texts are plain or,
-    where they wait for long, numbered.
+    each of the topology's columns, NaN and null where an event lacks the field, `conditions`
+    bool[n]. Texts are plain or, where they wait for long, numbered.
     """
 
     offsets: Int64s
@@ -41,6 +42,7 @@ class Events:
     keys: pa.Array
     numbers: tuple[Float64s, ...]
     items: tuple[pa.Array, ...]
+    conditions: tuple[Bools, ...] = ()
 
     @classmethod
     def none(cls, columns: Columns) -> "Events":
@@ -51,6 +53,7 @@ class Events:
             texts([]),
             tuple(np.empty(0) for _ in columns.numbers),
             tuple(texts([]) for _ in columns.items),
+            tuple(np.empty(0, bool) for _ in columns.conditions),
         )
 
     def __len__(self) -> int:
@@ -59,7 +62,7 @@ class Events:
     @property
     def nbytes(self) -> int:
         """Return their bytes in memory, texts included."""
-        arrays = (self.offsets, self.times, self.keys, *self.numbers, *self.items)
+        arrays = (self.offsets, self.times, self.keys, *self.numbers, *self.items, *self.conditions)
         return sum(array.nbytes for array in arrays)
 
     def take(self, rows: Int64s) -> "Events":
@@ -71,6 +74,7 @@ class Events:
             self.keys.take(places),
             tuple(column[rows] for column in self.numbers),
             tuple(column.take(places) for column in self.items),
+            tuple(column[rows] for column in self.conditions),
         )
 
     def between(self, start: int, end: int) -> "Events":
@@ -81,6 +85,7 @@ class Events:
             self.keys[start:end],
             tuple(column[start:end] for column in self.numbers),
             tuple(column[start:end] for column in self.items),
+            tuple(column[start:end] for column in self.conditions),
         )
 
     def numbered(self) -> "Events":
@@ -91,6 +96,7 @@ class Events:
             self.keys.dictionary_encode(),
             self.numbers,
             tuple(column.dictionary_encode() for column in self.items),
+            self.conditions,
         )
 
     def in_order(self) -> "Events":
@@ -113,6 +119,7 @@ def joined(parts: Sequence[Events], columns: Columns) -> Events:
         _joined_texts([part.keys for part in parts]),
         tuple(map(np.concatenate, zip(*(part.numbers for part in parts), strict=True))),
         tuple(map(_joined_texts, zip(*(part.items for part in parts), strict=True))),
+        tuple(map(np.concatenate, zip(*(part.conditions for part in parts), strict=True))),
     )
 
 

@@ -4,7 +4,7 @@ A bound on paper would tell the worst case; what a key costs depends on how many
 the span, so that is what is varied.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import log
 from typing import Any
@@ -17,6 +17,8 @@ from slidestat.declare.columns import Column, Limits
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.runners import Runner
 from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.decoding.event_columns import EventColumns
 from slidestat.engine.keys.key_state import decode_key_state
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
@@ -87,7 +89,8 @@ def _measure(topology: Topology, count: int) -> Footprint:
         times.tolist(),
         start_offset=0,
     )
-    processor = PartitionProcessor(quiet, topology.source, 0, _NoStore())
+    decoder = _Unconditional(quiet)
+    processor = PartitionProcessor(quiet, topology.source, 0, _NoStore(), decoder)
     effects = processor.process(batch)
     snapshot = processor.snapshot()
     state = snapshot.states[_KEY] if snapshot is not None else None
@@ -140,6 +143,25 @@ def _nested(fields: Iterable[tuple[FieldPath, object]]) -> dict[str, Any]:
             inner = inner.setdefault(name, {})
         inner[path[-1]] = value
     return record
+
+
+class _Unconditional(EventDecoder):
+    """Reads events as if all conditions held for each."""
+
+    def __init__(self, topology: Topology) -> None:
+        every = [replace(statistic, where="") for statistic in topology.statistics]
+        super().__init__(replace(topology, where="", statistics=every))
+        self._count = len(topology.columns.conditions)
+
+    def decode(
+        self,
+        records: Sequence[bytes | None],
+        keys: Sequence[bytes | None] = (),
+        timestamps: Sequence[int] = (),
+    ) -> EventColumns:
+        columns = super().decode(records, keys, timestamps)
+        holds = np.ones(len(columns.rows), bool)
+        return replace(columns, conditions=(holds,) * self._count)
 
 
 class _NoStore:

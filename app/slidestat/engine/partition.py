@@ -45,11 +45,12 @@ from slidestat.engine.checkpoints.checkpoint import (
     encode_checkpoint,
     of_topic,
 )
-from slidestat.engine.checkpoints.ledger import COUNTED, DEAD, LATE, Ledger
+from slidestat.engine.checkpoints.ledger import COUNTED, DEAD, LATE, PASSED_OVER, Ledger
 from slidestat.engine.checkpoints.loss import Loss, joined
 from slidestat.engine.clock import event_time
 from slidestat.engine.clock.event_clock import EventClock, Refused
-from slidestat.engine.decoding.decoder import EventColumns, EventDecoder, Refusal, refuse_future
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.decoding.event_columns import EventColumns, Refusal, refuse_future
 from slidestat.engine.decoding.lacked_fields import LackedFields
 from slidestat.engine.emissions.emission import EmissionEncoder, OutputRecord
 from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
@@ -318,6 +319,7 @@ class PartitionProcessor:
 
         times = np.full(len(batch), NO_TIME, dtype=np.int64)
         times[rows] = columns.times
+        times[columns.passed_over] = columns.passed_over_times
         started_at, before = self._clock.time, self.watermark
         clocks, unconfirmed = self._clock.read(batch.offsets, times)
         late_by = event_time.late_by(times, clocks, started_at, self._lateness)[rows]
@@ -335,11 +337,13 @@ class PartitionProcessor:
             texts(keys),
             columns.numbers,
             tuple(map(texts, columns.items)),
+            columns.conditions,
         )
         if not on_time.all():
             events = events.take(np.flatnonzero(on_time))
         outcomes = np.full(len(batch), DEAD, dtype=np.uint8)
         outcomes[rows] = np.where(on_time, COUNTED, LATE)
+        outcomes[columns.passed_over] = PASSED_OVER
         watermarks = clocks - self._lateness
         refused = self._charge(events, int(watermarks[-1]))
         if len(refused):
@@ -350,9 +354,10 @@ class PartitionProcessor:
             outcomes[full] = DEAD
             events = events.take(np.delete(np.arange(len(events)), refused))
         self._loss = self._after_loss(times, batch.timestamps, started_at)
+        lacked = self._lacked.left_out(events.numbers, events.items, events.conditions)
         left_out = {
             label: np.searchsorted(batch.offsets, events.offsets[lacking])
-            for label, lacking in self._lacked.left_out(events.numbers, events.items).items()
+            for label, lacking in lacked.items()
         }
         self._ledger.append(batch.offsets, clocks, outcomes, self._loss, left_out)
         events, letters = self._refuse_suspects(events, batch, unconfirmed)
@@ -949,6 +954,12 @@ class PartitionProcessor:
             query_starts,
             query_times,
             self._windows,
+            {
+                condition: holds[order]
+                for condition, holds in zip(
+                    self._columns.conditions, events.conditions, strict=True
+                )
+            },
         )
 
     def _answer(self, runner: Runner, states: list[bytes | None], work: Work) -> Answered:

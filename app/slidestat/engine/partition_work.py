@@ -6,13 +6,14 @@ from dataclasses import dataclass
 @dataclass(slots=True)
 class PartitionWork:
     """Counts and seconds since the process began. Records are counted once each: they were counted,
-    dead or late as their letters say, or had been read before (repeated).
+    dead or late as their letters say, passed over, or had been read before (repeated).
     """
 
     batches: int = 0
     counted: int = 0
     dead: int = 0
     late: int = 0
+    passed_over: int = 0
     repeated: int = 0
     emissions: int = 0
     # In batches as a whole, and inside the synopses' kernels.

@@ -398,6 +398,7 @@ class Pipeline:
             counters.dead,
             counters.late,
             counters.lost,
+            counters.passed_over,
             counters.left_out,
             self.observed.partition(partition).emissions,
             view.keys_held,

@@ -57,13 +57,15 @@ class Progress:
         newest = "none"
         if max_time != NO_TIME:
             newest = _moment(max_time)
-        lost = f", {counters.lost:,} lost" if counters.lost else ""
+        others = f", {counters.passed_over:,} passed over" if counters.passed_over else ""
+        others += f", {counters.lost:,} lost" if counters.lost else ""
         left_out = _listed(counters.left_out)
+        others += f"; fields lacked by {left_out}" if left_out else ""
         self._say(
             "progress",
             f"{counters.read:,} records read of its partitions, {rate:,.0f}/s now;"
-            f" {counters.counted:,} counted, {counters.dead:,} dead, {counters.late:,} late{lost};"
-            f"{f' fields lacked by {left_out};' if left_out else ''} newest event {newest}",
+            f" {counters.counted:,} counted, {counters.dead:,} dead, {counters.late:,} late"
+            f"{others}; newest event {newest}",
             records_per_second=round(rate),
             newest_event_ms=None if max_time == NO_TIME else max_time,
             **asdict(counters),

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.decoding.decoder import EventDecoder, refuse_future
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.decoding.event_columns import refuse_future
 from slidestat.engine.keys.shared_keys import shared_key
 from slidestat.errors import SlidestatError
 from slidestat.kafka.group_offsets import group_offsets

@@ -80,6 +80,7 @@ class Observed:
         work.counted += taken.counted
         work.dead += taken.dead
         work.late += taken.late
+        work.passed_over += taken.passed_over
         work.repeated += repeated
         work.processing_s += time.monotonic() - started
         if letters:

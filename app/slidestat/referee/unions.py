@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from slidestat.declare.runners import (
     Answered,
+    ChosenRunner,
     CountRunner,
     DistinctRunner,
     DistinctWhereRunner,
@@ -73,6 +74,13 @@ def unite(
 
 def _stack(union: UnionAnswers) -> Float64s:
     return np.stack((union.estimates, union.lowers, union.uppers))
+
+
+@unite.register
+def _(
+    runner: ChosenRunner, bundles: Sequence[Bundle], times: Sequence[int], windows: Int64s
+) -> Answered:
+    return unite(runner.runner, bundles, times, windows)
 
 
 @unite.register

@@ -35,6 +35,7 @@ class Reason(StrEnum):
     NEGATIVE_VALUE = "negative-value"
     VALUE_TOO_LARGE = "value-too-large"
     BAD_ITEM = "bad-item"
+    NOT_COMPUTABLE = "not-computable"
     WINDOW_FULL = "window-full"
     BAD_SYNOPSIS = "bad-synopsis"
     LATE = "late"

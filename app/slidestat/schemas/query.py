@@ -141,8 +141,8 @@ class PartitionStatus(msgspec.Struct, frozen=True):
     """How far a partition of the source has come in the worker that holds it.
 
     The counters cover the partition's whole life, up to the last batch: read = counted + dead +
-    late, and lost beside it. Records that wait for the watermark are counted; a few that lie so far
-    ahead of the others that they may yet be refused are in none of them.
+    late + passed over, and lost beside it. Records that wait for the watermark are counted; a few
+    that lie so far ahead of the others that they may yet be refused are in none of them.
     """
 
     partition: Annotated[int, Meta(description="number of the source's partition")]
@@ -160,6 +160,7 @@ class PartitionStatus(msgspec.Struct, frozen=True):
     lost: Annotated[
         int, Meta(description="gone before they were read: offsets, so this many at most")
     ]
+    passed_over: Annotated[int, Meta(description="left out by the topology's condition")]
     left_out: Annotated[
         dict[str, int],
         Meta(description="of the counted, those that a statistic leaves out: they lack its field"),

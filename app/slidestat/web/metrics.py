@@ -153,7 +153,7 @@ class _Topologies:
             labels=[*_PARTITION, "result"],
         )
         for labels, work in self._work.items():
-            for outcome in ("counted", "dead", "late", "repeated"):
+            for outcome in ("counted", "dead", "late", "passed_over", "repeated"):
                 records.add_metric([*labels, outcome], getattr(work, outcome))
             lookups.add_metric([*labels, "hit"], work.cache_hits)
             lookups.add_metric([*labels, "miss"], work.cache_misses)

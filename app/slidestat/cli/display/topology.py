@@ -74,6 +74,7 @@ def _facts(topology: Topology) -> dict[str, str]:
         "key": "none: whole partitions" if whole else topology.key_name,
         "time": f"{topology.time_name}, {topology.times.text}",
         "values": ", ".join(map(field_text, read)) or "none",
+        **({} if topology.condition is None else {"where": topology.condition.text}),
         "writes": topology.output_topic,
         **published,
         "sets aside": f"{topology.dead_letter_topic}, {topology.late_topic}",

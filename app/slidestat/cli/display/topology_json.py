@@ -22,6 +22,7 @@ def topology_object(topology: Topology) -> dict[str, Any]:
         "key_field": topology.key_name,
         "time_field": topology.time_name,
         "time_format": topology.time_format,
+        "where": None if topology.condition is None else topology.condition.text,
         "output_topic": topology.output_topic,
         "dead_letter_topic": topology.dead_letter_topic,
         "late_topic": topology.late_topic,

@@ -25,6 +25,8 @@ _FLAGS = {
     STATISTICS: "--statistic",
 }
 _FIELD = re.compile(r"\b(?:(?:key|time|value)_field|time_format)\b")
+# Not inside of quotes, as a condition may have them.
+_COLON = re.compile(r""":(?=(?:[^'"]|'[^']*'|"[^"]*")*$)""")
 _TRUTHS = {"true": True, "false": False}
 _FORM = "Write KIND[:FIELD][:NAME=VALUE]..., such as count or quantile:took.ms:quantiles=0.5,0.99."
 
@@ -66,7 +68,7 @@ def _statistic(text: str) -> Statistic:
 
 
 def _parsed(text: str) -> Statistic:
-    kind, *parts = text.split(":")
+    kind, *parts = _COLON.split(text)
     hints = get_type_hints(kind_of(kind))
     parameters: dict[str, object] = {}
     for place, part in enumerate(parts):

@@ -6,7 +6,7 @@ from slidestat.declare.statistics.base import ListStatistic, Statistic
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 
-_BASE = {"name", "field", "by"}
+_BASE = {"name", "field", "by", "where"}
 
 
 def require_audited(topology: Topology) -> None:
@@ -43,6 +43,8 @@ def resolved(topology: Topology) -> dict[str, object]:
             for statistic, label in zip(topology.statistics, topology.labels, strict=True)
         ],
     }
+    if topology.condition is not None:
+        table["where"] = topology.condition.text
     if topology.publish:
         table["publish"] = topology.publish
     return table
@@ -51,6 +53,7 @@ def resolved(topology: Topology) -> dict[str, object]:
 def _statistic(topology: Topology, statistic: Statistic, label: str) -> dict[str, object]:
     columns = statistic.columns(topology.value_path)
     is_list = isinstance(statistic, ListStatistic)
+    condition = statistic.condition
     return {
         "label": label,
         "kind": statistic.kind,
@@ -64,4 +67,6 @@ def _statistic(topology: Topology, statistic: Statistic, label: str) -> dict[str
             for field in fields(statistic)
             if field.name not in _BASE
         },
+        # Whoever has none is the same as before there was any.
+        **({} if condition is None else {"where": condition.text}),
     }

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.declare.columns import Column, Limits
+from slidestat.declare.expressions.expression import Expression, condition_of
 from slidestat.declare.fields import Field, FieldPath, field_path, field_text
 from slidestat.errors import SlidestatError
 
@@ -53,6 +54,7 @@ class Statistic(ABC):
 
     name: what the figures are called, in 1 to 100 letters, digits, '_', '.' and '-'; without one,
     the kind, and the field if it is not the topology's own.
+    where: the condition on an event to be taken in, as SQL: "status >= 500". It needs a `name`.
 
     A docstring says of each parameter what it is, and with `promise:` what its figures keep.
     Raises SlidestatError, naming the parameter, for what cannot be.
@@ -66,6 +68,7 @@ class Statistic(ABC):
     # Synopses of many streams answer over all of them.
     can_be_united: ClassVar[bool] = True
     name: str = ""
+    where: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or (self.name and not _NAME.fullmatch(self.name)):
@@ -73,6 +76,16 @@ class Statistic(ABC):
                 f"the name of {self.kind} is {self.name!r}.",
                 "Use 1 to 100 letters, digits, '_', '.' and '-'.",
             )
+        if self.condition is not None and not self.name:
+            raise SlidestatError(
+                f"the where of {self.kind} is {self.where!r}, and it has no name.",
+                'Give it one, such as name="errors": figures are told apart by it.',
+            )
+
+    @property
+    def condition(self) -> Expression | None:
+        """The condition on its events, None if it takes all."""
+        return condition_of(self.where, f"the where of {self.kind}")
 
     def label(self, _value_field: FieldPath) -> str:
         """The name of the figures, in a topology with this value field."""

@@ -7,8 +7,8 @@ that position: when reading starts further back, because the commit that should 
 not happen, what lies between is settled and is passed over.
 
 An offset is one of a topic, which its id tells from another of the same name. Ids, lost records and
-what decides how the clock goes on came with version 2, what statistics left out with version 3,
-which is written where there is such; all are read for ever.
+what decides how the clock goes on came with version 2, what the topology passed over and statistics
+left out with version 3, which is written where there is such; all are read for ever.
 """
 
 from collections.abc import Mapping
@@ -30,14 +30,18 @@ CHECKPOINT_KEY = b"p"
 # Before any event: below every time that an event may have, and far from overflow.
 NO_TIME = -(2**62)
 
+# What is meant by a field that is not there.
+_MEANT_IF_NOT_SAID = {"where": "none"}
+
 # Stands in for a topology's meaning while a replay sets its states back.
 BEING_RESET = {"reset": "under way"}
 
 
 class Counters(msgspec.Struct, frozen=True, array_like=True):
-    """Records read and what became of them, read = counted + dead + late; those that were gone
-    before they were read; and of the counted ones those that each statistic left out, by its label,
-    as they lack a field that it reads.
+    """Records read and what became of them, read = counted + dead + late + passed over, as the
+    topology's condition leaves them out; those that were gone before they were read; and of the
+    counted ones those that each statistic left out, by its label, as they lack a field that it
+    reads.
     """
 
     read: int = 0
@@ -45,6 +49,7 @@ class Counters(msgspec.Struct, frozen=True, array_like=True):
     dead: int = 0
     late: int = 0
     lost: int = 0
+    passed_over: int = 0
     left_out: dict[str, int] = {}
 
     def since(self, before: "Counters") -> "Counters":
@@ -61,6 +66,7 @@ class Counters(msgspec.Struct, frozen=True, array_like=True):
             self.dead + sign * other.dead,
             self.late + sign * other.late,
             self.lost + sign * other.lost,
+            self.passed_over + sign * other.passed_over,
             with_counts(self.left_out, other.left_out, sign),
         )
 
@@ -141,7 +147,7 @@ def encode_checkpoint(
     positions = [checkpoint]
     if emitted is not None and emitted.next_offset > checkpoint.next_offset:
         positions.append(emitted)
-    if any(position.counters.left_out for position in positions):
+    if any(p.counters.left_out or p.counters.passed_over for p in positions):
         return msgspec.msgpack.encode([_VERSION, positions[0], meaning, *positions[1:]])
     first, *others = map(_in_version_2, positions)
     return msgspec.msgpack.encode([2, first, meaning, *others])
@@ -193,8 +199,9 @@ def decode_checkpoint(stored: bytes | None, meaning: dict[str, str]) -> Checkpoi
             "The stored state is half set back: a replay was broken off.",
             "Run the same `slidestat replay` again.",
         )
-    for field, now in meaning.items():
-        before = decoded.meaning.get(field)
+    before_all = {**_MEANT_IF_NOT_SAID, **decoded.meaning}
+    for field, now in {**_MEANT_IF_NOT_SAID, **meaning}.items():
+        before = before_all.get(field)
         if before != now:
             raise SlidestatError(
                 f"The stored state was made with another topology: {field} was"

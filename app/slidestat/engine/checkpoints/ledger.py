@@ -20,6 +20,7 @@ from slidestat.engine.checkpoints.loss import Loss
 COUNTED, DEAD, LATE = 0, 1, 2
 # Not a record, but the place of those that are gone.
 _LOST = 3
+PASSED_OVER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,8 @@ class Ledger:
 
 def _after(before: Checkpoint, entry: _Entry, count: int) -> Checkpoint:
     """The checkpoint after the first `count` records of an entry, at least one."""
-    counted, dead, late, gone = np.bincount(entry.outcomes[:count], minlength=4).tolist()
+    outcomes = np.bincount(entry.outcomes[:count], minlength=5).tolist()
+    counted, dead, late, gone, passed_over = outcomes
     counters = before.counters
     return replace(
         before,
@@ -158,6 +160,7 @@ def _after(before: Checkpoint, entry: _Entry, count: int) -> Checkpoint:
             counters.dead + dead,
             counters.late + late,
             counters.lost + entry.lost,
+            counters.passed_over + passed_over,
             with_counts(counters.left_out, entry.left_out_before(count)),
         ),
         loss=entry.loss,

@@ -5,19 +5,28 @@ brings its own explanation.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.declare.columns import Column
+from slidestat.declare.columns import Column, Limits
 from slidestat.declare.fields import field_text
 from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoints.checkpoint import NO_TIME
+from slidestat.engine.decoding.conditions import Conditions, Judged
+from slidestat.engine.decoding.event_columns import EventColumns, Refusal, without
 from slidestat.engine.decoding.lacked_fields import LackedFields
-from slidestat.engine.decoding.record_type import reader, record_type
+from slidestat.engine.decoding.record_type import (
+    attributes,
+    blank,
+    condition_paths,
+    reader,
+    record_type,
+)
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.event import MAX_KEY_LENGTH
 
@@ -25,35 +34,15 @@ from slidestat.schemas.event import MAX_KEY_LENGTH
 _PATH = re.compile(r" - at `\$\.?(?P<field>.*)`$")
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A record that cannot be counted: its row in the batch, and why."""
-
-    row: int
-    reason: Reason
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class EventColumns:
-    """Readable events: `rows` int64[m] in the batch, `keys` m texts, `times` int64[m], `numbers`
-    float64[m] and `items` m texts for each of the topology's columns, NaN and None where an event
-    lacks the field; and the refusals, one for each other row of the batch.
-    """
-
-    rows: npt.NDArray[np.int64]
-    keys: list[str]
-    times: npt.NDArray[np.int64]
-    numbers: tuple[npt.NDArray[np.float64], ...]
-    items: tuple[list[str | None], ...]
-    refusals: list[Refusal]
-
-
 class EventDecoder:
     """Reads a topology's events. About 0.3 microseconds an event."""
 
     def __init__(self, topology: Topology) -> None:
         record = record_type(topology)
+        self._conditions = Conditions(topology, record)
+        self._decode_leniently = msgspec.json.Decoder(record_type(topology, lenient=True)).decode
+        self._only_in_conditions = [attributes(record, p) for p in condition_paths(topology)]
+        self._chosen_columns = topology.chosen_columns
         self._decode = msgspec.json.Decoder(record).decode
         key, time = topology.key_path, topology.time_path
         # None for what the record has itself.
@@ -68,6 +57,7 @@ class EventDecoder:
         self._items = [reader(record, column.path) for column in topology.columns.items]
         self._key_name = topology.key_name
         self._time_name = topology.time_name
+        self._number_columns = topology.columns.numbers
         self._limited = {_name(column): column for column in topology.columns.numbers}
         self._item_names = {_name(column) for column in topology.columns.items}
         self._lacking = LackedFields(topology)
@@ -86,6 +76,16 @@ class EventDecoder:
         rows = np.arange(len(records), dtype=np.int64)
         if refusals:
             rows = np.delete(rows, [refusal.row for refusal in refusals])
+        known: dict[int, Judged] = {}
+        passed_over: list[int] = []
+        if refusals and self._conditions:
+            again = self._judge_again(records, refusals)
+            refusals, passed_over = again.refusals, again.passed_over
+            rows = np.union1d(rows, [*again.events]).astype(np.int64)
+            for row, (event, judged) in sorted(again.events.items()):
+                place = int(np.searchsorted(rows, row))
+                events.insert(place, event)
+                known[place] = judged
         count = len(events)
         if self._time is None:
             times = np.asarray(timestamps, np.int64)[rows]
@@ -116,7 +116,94 @@ class EventDecoder:
         )
         for place, detail in self._lacking.of_no_use(columns.numbers, columns.items):
             faults.setdefault(place, Refusal(int(rows[place]), Reason.MISSING_FIELD, detail))
-        return _without(columns, faults) if faults else columns
+        if self._conditions:
+            read = zip((c.path for c in self._number_columns), columns.numbers, strict=True)
+            judged = _with_known(self._conditions.of(events, dict(read)), known)
+            return self._chosen(columns, faults, judged, passed_over)
+        return without(columns, faults) if faults else columns
+
+    def _judge_again(
+        self, records: Sequence[bytes | None], refusals: Sequence[Refusal]
+    ) -> "_JudgedAgain":
+        """What becomes of records that were refused, by the conditions alone."""
+        again = _JudgedAgain([], [], {})
+        for refusal in refusals:
+            record = records[refusal.row]
+            judged = None if record is None else self._conditions.of_record(record)
+            if record is None or judged is None:
+                again.refusals.append(refusal)
+                continue
+            is_counted = bool(judged.counted[0])
+            event = self._read_leniently(record) if is_counted else None
+            if is_counted and event is None:
+                again.refusals.append(refusal)
+            elif judged.faults:
+                detail = judged.faults[0]
+                again.refusals.append(Refusal(refusal.row, Reason.NOT_COMPUTABLE, detail))
+            elif event is None:
+                again.passed_over.append(refusal.row)
+            else:
+                again.events[refusal.row] = event, judged
+        return again
+
+    def _read_leniently(self, record: bytes) -> Any:
+        """The event of a record that has other things where conditions alone look; None if more
+        than that is wrong.
+        """
+        try:
+            event = self._decode_leniently(record)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return None
+        for path in self._only_in_conditions:
+            blank(event, path)
+        return event
+
+    def _chosen(
+        self,
+        columns: EventColumns,
+        faults: dict[int, Refusal],
+        judged: Judged,
+        passed_over: Sequence[int],
+    ) -> EventColumns:
+        """The events that are counted; numbers that nobody takes in are none."""
+        rows = columns.rows
+        for place, detail in judged.faults.items():
+            faults[place] = Refusal(int(rows[place]), Reason.NOT_COMPUTABLE, detail)
+        numbers = list(columns.numbers)
+        for number, conditions in self._chosen_columns.items():
+            taken = np.logical_or.reduce([judged.conditions[place] for place in conditions])
+            numbers[number] = np.where(taken, numbers[number], np.nan)
+            for place, reason, detail in self._beyond(number, numbers[number]):
+                faults.setdefault(place, Refusal(int(rows[place]), reason, detail))
+        is_other = ~judged.counted
+        is_other[[*judged.faults]] = False
+        others = np.flatnonzero(is_other)
+        faults = {place: fault for place, fault in faults.items() if not is_other[place]}
+        times = columns.times[others]
+        timed = (times >= self._times.earliest) & (times < self._times.latest)
+        every = np.concatenate([rows[others], np.array(passed_over, np.int64)])
+        their_times = np.full(len(every), NO_TIME, np.int64)
+        their_times[: len(others)][timed] = times[timed]
+        chosen = replace(
+            columns,
+            numbers=tuple(numbers),
+            conditions=judged.conditions,
+            passed_over=every,
+            passed_over_times=their_times,
+        )
+        return without(chosen, faults, others)
+
+    def _beyond(
+        self, number: int, values: npt.NDArray[np.float64]
+    ) -> Iterator[tuple[int, Reason, str]]:
+        """The places of values that a column cannot take, and why."""
+        column = self._number_columns[number]
+        limits = column.limits or Limits()
+        for place in np.flatnonzero((values < limits.least) | (values > limits.most)).tolist():
+            sign, limit = (">=", limits.least) if values[place] < 0 else ("<=", limits.most)
+            negative = sign == ">=" and limits.least == 0
+            reason = Reason.NEGATIVE_VALUE if negative else Reason.VALUE_TOO_LARGE
+            yield place, reason, f"{_name(column)}: Expected `float` {sign} {limit}"
 
     def _events(self, records: Sequence[bytes | None]) -> tuple[list[Any], list[Refusal]]:
         events: list[Any] = []
@@ -163,35 +250,27 @@ class EventDecoder:
         return Reason.BAD_ITEM if field in self._item_names else Reason.WRONG_TYPE
 
 
-def refuse_future(columns: EventColumns, timestamps: Sequence[int], ahead: int) -> EventColumns:
-    """Refuse the events whose time lies more than `ahead` ms after their record's timestamp.
-
-    `timestamps` are those of all records of the batch; one that is not positive says nothing.
+class _JudgedAgain(NamedTuple):
+    """Of records that were refused: those that stay so, the rows of those that are not asked for,
+    and the events that are right but for what conditions alone read.
     """
-    stamped = np.asarray(timestamps, np.int64)[columns.rows]
-    by = columns.times - stamped
-    wrong = (by > ahead) & (stamped > 0)
-    if not wrong.any():
-        return columns
-    refusals = [
-        Refusal(row, Reason.FROM_THE_FUTURE, f"{ms} ms after the record's own timestamp")
-        for row, ms in zip(columns.rows[wrong].tolist(), by[wrong].tolist(), strict=True)
-    ]
-    return _without(columns, dict(zip(np.flatnonzero(wrong).tolist(), refusals, strict=True)))
+
+    refusals: list[Refusal]
+    passed_over: list[int]
+    events: dict[int, tuple[Any, Judged]]
 
 
-def _without(columns: EventColumns, faults: Mapping[int, Refusal]) -> EventColumns:
-    """The columns without the events at the places of `faults`, which are refused."""
-    places = np.delete(np.arange(len(columns.rows)), list(faults))
-    kept = places.tolist()
-    return EventColumns(
-        rows=columns.rows[places],
-        keys=[columns.keys[place] for place in kept],
-        times=columns.times[places],
-        numbers=tuple(column[places] for column in columns.numbers),
-        items=tuple([column[place] for place in kept] for column in columns.items),
-        refusals=sorted([*columns.refusals, *faults.values()], key=lambda refusal: refusal.row),
-    )
+def _with_known(judged: Judged, known: Mapping[int, Judged]) -> Judged:
+    """With what is known already of the events at some places."""
+    if not known:
+        return judged
+    counted, conditions = judged.counted.copy(), tuple(map(np.copy, judged.conditions))
+    for place, found in known.items():
+        counted[place] = found.counted[0]
+        for column, of_it in zip(conditions, found.conditions, strict=True):
+            column[place] = of_it[0]
+    faults = {place: detail for place, detail in judged.faults.items() if place not in known}
+    return Judged(counted, faults, conditions)
 
 
 def _key_text(key: bytes | None) -> tuple[str, str]:

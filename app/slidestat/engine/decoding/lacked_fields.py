@@ -18,8 +18,6 @@ Bools = npt.NDArray[np.bool_]
 # Numbers as an array, where NaN is nothing; or items, a list or of Arrow, where None and null are.
 Column = Any
 
-_NONE = np.zeros(0, np.int64)
-
 
 class LackedFields:
     """Counts the fields that events of a topology lack. A nanosecond a number, where nothing is
@@ -37,17 +35,37 @@ class LackedFields:
             )
             for label, statistic in zip(topology.labels, topology.statistics, strict=True)
         }
+        # The place of the condition that chooses the events of each, None where it takes all.
+        self._chosen_by = {
+            label: None
+            if statistic.condition is None
+            else columns.conditions.index(statistic.condition)
+            for label, statistic in zip(topology.labels, topology.statistics, strict=True)
+        }
 
-    def left_out(self, numbers: Sequence[Column], items: Sequence[Column]) -> dict[str, Int64s]:
-        """The rows, rising, that each statistic leaves out, by its label; none that takes all."""
+    def left_out(
+        self,
+        numbers: Sequence[Column],
+        items: Sequence[Column],
+        conditions: Sequence[Bools] | None = None,
+    ) -> dict[str, Int64s]:
+        """The rows, rising, that each statistic leaves out, by its label; none that takes all.
+        Those that its condition leaves out are not among them, where `conditions` are given.
+        """
         absent = self._absent(numbers, items)
         if not absent:
             return {}
-        by_places: dict[tuple[int, ...], Int64s] = {}
-        for places in dict.fromkeys(self._read_by.values()):
-            masks = [absent[place] for place in places if place in absent]
-            by_places[places] = np.flatnonzero(np.any(masks, axis=0)) if masks else _NONE
-        left_out = {label: by_places[places] for label, places in self._read_by.items()}
+        found: dict[tuple[object, ...], Int64s] = {}
+        left_out: dict[str, Int64s] = {}
+        for label, places in self._read_by.items():
+            condition = None if conditions is None else self._chosen_by[label]
+            if (places, condition) not in found:
+                masks = [absent[place] for place in places if place in absent]
+                lacking = np.any(masks, axis=0) if masks else np.zeros(0, bool)
+                if masks and condition is not None and conditions is not None:
+                    lacking &= conditions[condition]
+                found[places, condition] = np.flatnonzero(lacking)
+            left_out[label] = found[places, condition]
         return {label: rows for label, rows in left_out.items() if len(rows)}
 
     def of_no_use(

@@ -1,6 +1,6 @@
 """The msgspec type that reads a topology's records: only the fields asked for, limits included."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import Annotated, Any, get_args
 
@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from slidestat.declare.columns import MAX_ITEM_LENGTH, Limits
+from slidestat.declare.expressions.nodes import Sort
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.topology import Topology
 from slidestat.schemas.event import MAX_KEY_LENGTH
@@ -30,20 +31,42 @@ def _number(limits: Limits, *, also_item: bool) -> object:
     return Annotated[int, whole] | Annotated[float, meta]
 
 
-def record_type(topology: Topology) -> type[msgspec.Struct]:
+# Of a field that conditions read as one sort.
+_OF_SORT = {Sort.NUMBER: float, Sort.TEXT: str, Sort.TRUTH: bool}
+
+
+def record_type(topology: Topology, *, lenient: bool = False) -> type[msgspec.Struct]:
     """A struct with the fields that `topology` reads, nested as they are in the records. What
-    statistics read is None where a record has null or nothing.
+    statistics and conditions read is None where a record has null or nothing; a `lenient` one takes
+    anything in what conditions alone read.
     """
     types: dict[FieldPath, object] = {column.path: _ITEM for column in topology.columns.items}
-    for column in topology.columns.numbers:
+    for place, column in enumerate(topology.columns.numbers):
         if column.limits is not None:
-            types[column.path] = _number(column.limits, also_item=column.path in types)
-    optional = frozenset(types)
+            # Of what is not read of all events, the limits are not those of all.
+            limits = Limits() if place in topology.chosen_columns else column.limits
+            types[column.path] = _number(limits, also_item=column.path in types)
+    optional = {*types}
     if topology.time_path is not None:
         types[topology.time_path] = topology.times.type
     if topology.key_path is not None and not topology.publishes_partitions:
         types[topology.key_path] = KEY
+    for path in condition_paths(topology):
+        known = topology.condition_fields[path] - {Sort.ANY}
+        (sort, *others) = known or {Sort.ANY}
+        types[path] = Any if lenient or others else _OF_SORT.get(sort, Any)
+        optional.add(path)
     return struct_of(types, optional)
+
+
+def condition_paths(topology: Topology) -> list[FieldPath]:
+    """What conditions alone read."""
+    columns = topology.columns
+    others = {column.path for column in (*columns.numbers, *columns.items)}
+    others |= {path for path in (topology.time_path,) if path is not None}
+    if topology.key_path is not None and not topology.publishes_partitions:
+        others.add(topology.key_path)
+    return [path for path in topology.condition_fields if path not in others]
 
 
 def struct_of(
@@ -58,18 +81,37 @@ def struct_of(
     return _struct(tree, (), frozenset(optional))[0]
 
 
+def attributes(struct: type[msgspec.Struct], path: FieldPath) -> list[str]:
+    """How the field at `path` is called in such a struct, after what is around it."""
+    found: list[str] = []
+    current: Any = struct
+    for name in path:
+        fields = msgspec.structs.fields(_present(current))
+        field = next(field for field in fields if field.encode_name == name)
+        found.append(field.name)
+        current = field.type
+    return found
+
+
 def reader(struct: type[msgspec.Struct], path: FieldPath) -> Callable[[Any], Any]:
     """Return a function that reads the field at `path`; None where an object around it is."""
-    attributes: list[str] = []
+    names = attributes(struct, path)
+    read = attrgetter(".".join(names))
     current: Any = struct
-    may_lack_parent = False
-    for name in path:
-        may_lack_parent |= bool(attributes) and _is_optional(current)
-        field = next(f for f in msgspec.structs.fields(_present(current)) if f.encode_name == name)
-        attributes.append(field.name)
-        current = field.type
-    read = attrgetter(".".join(attributes))
-    return _read_if_there(read) if may_lack_parent else read
+    for name in names[:-1]:
+        current = next(f.type for f in msgspec.structs.fields(_present(current)) if f.name == name)
+        if _is_optional(current):
+            return _read_if_there(read)
+    return read
+
+
+def blank(event: Any, names: Sequence[str]) -> None:
+    """Have an event lack a field, by its `attributes`."""
+    for name in names[:-1]:
+        event = getattr(event, name)
+        if event is None:
+            return
+    setattr(event, names[-1], None)
 
 
 def _plant(tree: _Tree, path: FieldPath, leaf: object) -> None:
@@ -90,7 +132,10 @@ def _struct(
         may_lack = path in optional
         if isinstance(leaf, dict):
             leaf, may_lack = _struct(leaf, path, optional)
-        fields.append((attribute, leaf | None, None) if may_lack else (attribute, leaf))
+        if may_lack:
+            fields.append((attribute, leaf if leaf is Any else leaf | None, None))
+        else:
+            fields.append((attribute, leaf))
         is_optional &= may_lack
     struct = msgspec.defstruct("Record", fields, rename=names, gc=False, kw_only=True)
     return struct, is_optional

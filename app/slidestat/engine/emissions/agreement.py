@@ -1,4 +1,4 @@
-"""Let the figures of one field and window agree: each is as narrow as the others make it.
+"""Let the figures of the same values and window agree: each is as narrow as the others make it.
 
 A quantile and a mean lie between the exact minimum and maximum. So [lower, upper] of each may be
 cut to what the extremes allow, and the extremes' to what the others allow: what is left still
@@ -21,14 +21,13 @@ Quantiles by value have an absolute error near zero, which the extremes have not
 where the maximum is so far from zero that (e - r) |x| makes up for it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics import Maximum, Mean, Minimum, Quantiles, RankQuantiles
 from slidestat.declare.statistics.base import Promise, Statistic
 
@@ -58,8 +57,8 @@ class _Place:
 
 
 @dataclass
-class _FieldFigures:
-    """The figures of one field that say something of each other."""
+class _FiguresOfValues:
+    """The figures of the same values that say something of each other."""
 
     minima: list[_Place] = field(default_factory=list)
     maxima: list[_Place] = field(default_factory=list)
@@ -86,11 +85,15 @@ class Agreement:
     """The figures of one table that bound each other."""
 
     def __init__(self) -> None:
-        self._fields: dict[FieldPath, _FieldFigures] = {}
+        self._figures: dict[Hashable, _FiguresOfValues] = {}
 
-    def add(self, path: FieldPath, statistic: Statistic, promise: Promise, columns: Int64s) -> None:
-        """Take in the figures of a statistic of the field `path`, int64[windows, series]."""
-        figures = self._fields.setdefault(path, _FieldFigures())
+    def add(
+        self, values: Hashable, statistic: Statistic, promise: Promise, columns: Int64s
+    ) -> None:
+        """Take in the figures of a statistic, int64[windows, series]; those of equal `values`, a
+        field and a condition, are of the same ones.
+        """
+        figures = self._figures.setdefault(values, _FiguresOfValues())
         figures.add(_Place(statistic, promise, columns))
 
     def settle(self, table: Float64s) -> None:
@@ -98,7 +101,7 @@ class Agreement:
 
         Figures that do not exist, NaN, stay so. Cost: some passes over the figures concerned.
         """
-        for figures in self._fields.values():
+        for figures in self._figures.values():
             for small, large in figures.pairs():
                 _cut(table, small, large)
                 if small.is_ordered and large.is_ordered:

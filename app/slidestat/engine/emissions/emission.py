@@ -1,6 +1,6 @@
 """Figures as output records."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any
@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from slidestat.declare.fields import FieldPath
 from slidestat.declare.runners import Answered, Runner
 from slidestat.declare.statistics.base import ListStatistic, Promise, Series, Statistic
 from slidestat.declare.topology import Topology
@@ -55,8 +54,8 @@ class FigureTable:
             if isinstance(statistic, ListStatistic):
                 self._parts.append(_Lists(statistic, label, runner, [tail for (tail,) in tails]))
                 continue
-            path = statistic.path(topology.value_path)
-            self._parts.append(self._numbers.add(statistic, label, runner, path, promise, tails))
+            values = statistic.path(topology.value_path), statistic.where
+            self._parts.append(self._numbers.add(statistic, label, runner, values, promise, tails))
 
     @property
     def numbers(self) -> "_Numbers | None":
@@ -91,11 +90,11 @@ class _Numbers:
         statistic: Statistic,
         label: str,
         runner: Runner,
-        path: FieldPath,
+        values: Hashable,
         promise: Promise,
         tails: Sequence[Sequence[_Tail]],
     ) -> slice:
-        """Take in a statistic of the field `path`, with the tails of its figures in each window;
+        """Take in a statistic of these `values`, with the tails of its figures in each window;
         return where they stand among all figures.
         """
         start = len(self._templates)
@@ -103,7 +102,7 @@ class _Numbers:
         self._templates += [(label, tail) for window in tails for tail in window]
         end = len(self._templates)
         columns = np.arange(start, end).reshape(len(tails), -1)
-        self._agreement.add(path, statistic, promise, columns)
+        self._agreement.add(values, statistic, promise, columns)
         return slice(start, end)
 
     def __len__(self) -> int:

@@ -86,7 +86,10 @@ class Audit:
                 counted = raw.where("event_key IS NOT NULL").join(
                     letters, ["source_partition", "source_offset"], "left_anti"
                 )
-                bounds = self._bounds(group, counted, emitted_until, charges)
+                timed = raw.where("time_ms IS NOT NULL").join(
+                    letters, ["source_partition", "source_offset"], "left_anti"
+                )
+                bounds = self._bounds(group, timed, emitted_until, charges)
                 figures = _figures(group, counted, emissions.rows, bounds)
                 figures.write.mode(mode).option("compression", "zstd").parquet(
                     self.lake.data(AUDIT)
@@ -181,35 +184,37 @@ class Audit:
         raw = reduce(DataFrame.union, raws)
         if len(raws) > 1:
             raw = raw.groupBy("source_partition", "source_offset").agg(
-                f.max("event_key").alias("event_key"), f.max("bytes").alias("bytes")
+                f.max("event_key").alias("event_key"),
+                f.max("passed_over").alias("passed_over"),
+                f.max("bytes").alias("bytes"),
             )
+        is_none = f.col("letter").isNull() & f.col("event_key").isNull()
         row = (
             raw.join(letters, ["source_partition", "source_offset"], "left")
             .agg(
                 f.count(f.lit(1)).alias("read"),
                 f.count_if(f.col("letter") == str(Dataset.LATE)).alias("late"),
                 f.count_if(f.col("letter") == str(Dataset.DEAD_LETTERS)).alias("dead"),
-                f.count_if(f.col("letter").isNull() & f.col("event_key").isNull()).alias("lost"),
+                f.count_if(is_none & f.col("passed_over")).alias("passed_over"),
+                f.count_if(is_none & ~f.col("passed_over")).alias("lost"),
                 f.coalesce(f.sum("bytes"), f.lit(0)).alias("bytes"),
             )
             .collect()[0]
         )
-        counted = row.read - row.late - row.dead - row.lost
-        return Records(row.read, counted, row.late, row.dead, row.lost, row.bytes)
+        counted = row.read - row.late - row.dead - row.lost - row.passed_over
+        return Records(row.read, counted, row.late, row.dead, row.lost, row.bytes, row.passed_over)
 
     def _bounds(
         self,
         group: Mapping[str, Declaration],
-        counted: DataFrame,
+        timed: DataFrame,
         emitted_until: dict[int, int],
         charges: Charges | None,
     ) -> dict[tuple[int, str], Bounds]:
         starts = self._topic.first
         start_of = f.create_map(*(f.lit(number) for pair in starts.items() for number in pair))
         is_first = f.col("source_offset") < start_of[f.col("source_partition")] + _FIRST_RECORDS
-        firsts = (
-            counted.where(is_first).groupBy("source_partition").agg(f.max("time_ms").alias("ms"))
-        )
+        firsts = timed.where(is_first).groupBy("source_partition").agg(f.max("time_ms").alias("ms"))
         newest_of_first = {row.source_partition: row.ms for row in firsts.collect()}
         found = {}
         for partition, start in starts.items():

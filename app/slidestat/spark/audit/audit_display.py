@@ -17,6 +17,7 @@ def show(report: AuditReport) -> None:
     r = report.records
     console.print(
         f"{r.read:,} records read = {r.counted:,} counted + {r.late:,} late + {r.dead:,} dead"
+        + (f" + {r.passed_over:,} passed over" if r.passed_over else "")
         + (f" + {r.unaccounted:,} unaccounted for" if r.unaccounted else ""),
         highlight=False,
     )

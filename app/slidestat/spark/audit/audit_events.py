@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from slidestat.spark.audit.audit_conditions import NotComputableError, holds
 from slidestat.spark.audit.declaration import Declaration, Path
 
 _PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
@@ -33,10 +34,7 @@ def read_event(declaration: Declaration, record: RawRecord) -> tuple[str, int, l
     Raises UnreadableError for a record without a key or a time, or with a field that is no number
     and no item.
     """
-    try:
-        fields = json.loads(record.value or b"", parse_float=Decimal)
-    except (ValueError, RecursionError) as error:
-        raise UnreadableError from error
+    fields = _fields(record)
     if declaration.key_path is None:
         key = _key(record.key)
     else:
@@ -49,9 +47,49 @@ def read_event(declaration: Declaration, record: RawRecord) -> tuple[str, int, l
         time_ms,
         [
             _joined([_text(_at(fields, path), as_item) for path in paths])
-            for paths, as_item in declaration.columns
+            if _holds(where, fields)
+            else None
+            for paths, as_item, where in declaration.columns
         ],
     )
+
+
+def time_of(declaration: Declaration, record: RawRecord) -> int | None:
+    """The time of a record that may be no event; None if it has none."""
+    if declaration.time_path is None:
+        return record.timestamp_ms
+    try:
+        return _time_ms(_at(_fields(record), declaration.time_path), declaration.time_format)
+    except UnreadableError:
+        return None
+
+
+def is_passed_over(declaration: Declaration, record: RawRecord) -> bool:
+    """Whether the declaration leaves a record out, whatever else is in it."""
+    if not declaration.where:
+        return False
+    try:
+        return not _holds(declaration.where, _fields(record))
+    except UnreadableError:
+        return False
+
+
+def _fields(record: RawRecord) -> object:
+    try:
+        return json.loads(record.value or b"", parse_float=Decimal)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError from error
+
+
+def _holds(where: str, fields: object) -> bool:
+    if not where:
+        return True
+    if not isinstance(fields, dict):
+        raise UnreadableError
+    try:
+        return holds(where, fields)
+    except NotComputableError as error:
+        raise UnreadableError from error
 
 
 def _key(value: object) -> str:

@@ -24,6 +24,7 @@ class Records(msgspec.Struct, frozen=True):
     dead: int
     unaccounted: int
     bytes: int
+    passed_over: int = 0
 
 
 class StatisticSummary(msgspec.Struct, frozen=True):

@@ -9,17 +9,25 @@ import pyarrow as pa
 
 from slidestat.schemas.emission import Figure
 from slidestat.spark.audit.audit_charges import ALWAYS, Charge
-from slidestat.spark.audit.audit_events import RawRecord, UnreadableError, read_event
+from slidestat.spark.audit.audit_events import (
+    RawRecord,
+    UnreadableError,
+    is_passed_over,
+    read_event,
+    time_of,
+)
 from slidestat.spark.audit.audit_key import Finding, audit_key, newest
 from slidestat.spark.audit.declaration import UNMARKED, Declaration
 from slidestat.spark.audit.exact_key import ExactKey
 from slidestat.spark.lake.wire_columns import struct_type
 
-# Of a record that is no event, key, time and texts are null.
+# Of a record that is no event, key, time and texts are null, of one that is passed over key and
+# texts; its time is null where it has none.
 EVENT_COLUMNS = (
     "source_partition int, source_offset long, event_key string, time_ms long, "
-    "texts array<string>, bytes int"
+    "texts array<string>, passed_over boolean, bytes int"
 )
+EVENT_NAMES = [column.split()[0] for column in EVENT_COLUMNS.split(", ")]
 _NEVER_MS = -(2**62)
 
 
@@ -48,16 +56,24 @@ class FigureRow(msgspec.Struct, frozen=True):
     observed: float | None = None
 
 
+_Read = tuple[str | None, int | None, list[str | None] | None]
+
+
 def event_reader(
     declaration: Declaration,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            found: list[tuple[str, int, list[str | None]] | tuple[None, None, None]] = []
+            found: list[_Read] = []
+            passed_over: list[bool] = []
             values = batch.column("value").to_pylist()
             for record in map(
                 RawRecord, batch.column("key").to_pylist(), values, batch.column("ms").to_pylist()
             ):
+                passed_over.append(is_passed_over(declaration, record))
+                if passed_over[-1]:
+                    found.append((None, time_of(declaration, record), None))
+                    continue
                 try:
                     key, time, read = read_event(declaration, record)
                 except UnreadableError:
@@ -71,9 +87,10 @@ def event_reader(
                     pa.array([event[0] for event in found], pa.string()),
                     pa.array([event[1] for event in found], pa.int64()),
                     pa.array([event[2] for event in found], pa.list_(pa.string())),
+                    pa.array(passed_over, pa.bool_()),
                     pa.array([len(value or b"") for value in values], pa.int32()),
                 ],
-                ["source_partition", "source_offset", "event_key", "time_ms", "texts", "bytes"],
+                EVENT_NAMES,
             )
 
     return read_batches

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 Path = tuple[str, ...]
-# Fields and whether they are read as items: one may be both a number and an item. Several are read
-# as one item, of what each has.
-ColumnName = tuple[tuple[Path, ...], bool]
+# Fields, whether they are read as items (one may be both a number and an item), and the condition
+# on events to be taken in, "" for all. Several fields are read as one item, of what each has.
+ColumnName = tuple[tuple[Path, ...], bool, str]
 
 UNMARKED = ""
 """In place of a fingerprint, of emissions from before there were any."""
@@ -28,7 +28,7 @@ class DeclaredSeries(msgspec.Struct, frozen=True):
 class DeclaredStatistic(msgspec.Struct, frozen=True):
     """A statistic by the label of its figures; `paths` is empty if it reads times alone. It has a
     figure for each of `series` in each window, a landmark in none; `series` is None if items have
-    figures.
+    figures. `where` is the condition on its events, "" if it takes all.
     """
 
     label: str
@@ -38,11 +38,17 @@ class DeclaredStatistic(msgspec.Struct, frozen=True):
     is_landmark: bool
     series: tuple[DeclaredSeries, ...] | None
     parameters: dict[str, Any]
+    where: str = ""
 
     @property
     def column(self) -> ColumnName:
         """Return the column that it reads."""
-        return self.paths, self.is_item
+        return self.paths, self.is_item, self.where
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether it takes in every event, whatever is in it."""
+        return not self.paths and not self.where
 
 
 class Declaration(msgspec.Struct, frozen=True):
@@ -62,16 +68,18 @@ class Declaration(msgspec.Struct, frozen=True):
     lateness_ms: int
     forgets_keys: bool
     statistics: tuple[DeclaredStatistic, ...]
+    where: str = ""
 
     @property
     def columns(self) -> tuple[ColumnName, ...]:
         """Return the columns that are read beside key and time, each once."""
-        return tuple(dict.fromkeys(s.column for s in self.statistics if s.paths))
+        return tuple(dict.fromkeys(s.column for s in self.statistics if not s.takes_all))
 
     @property
     def reading(self) -> tuple[object, ...]:
         """How events are read: declarations that agree in it have the same events."""
-        return self.source, self.key_path, self.time_path, self.time_format, self.columns
+        own = self.source, self.key_path, self.time_path, self.time_format, self.where
+        return *own, self.columns
 
     @property
     def lengths(self) -> tuple[tuple[int | None, int | None], ...]:

@@ -120,7 +120,7 @@ class ExactKey:
 
     def taken(self, statistic: DeclaredStatistic, window: slice) -> int:
         """How many of a window's events a statistic takes in."""
-        if statistic.paths:
+        if not statistic.takes_all:
             window = self._columns[statistic.column].within(window)
         taken: int = window.stop - window.start
         return taken

@@ -163,9 +163,12 @@ def _open(spark: SparkSession, files: Files) -> DataFrame:
 
 
 def _paths(topology: Topology) -> Iterator[FieldPath]:
-    """The fields that statistics read, each once."""
+    """The fields that statistics and conditions read, each once, but for key and time."""
     columns = topology.columns
-    yield from dict.fromkeys(column.path for column in (*columns.numbers, *columns.items))
+    read = dict.fromkeys(column.path for column in (*columns.numbers, *columns.items))
+    own = (topology.key_path, topology.time_path)
+    asked = (path for path in topology.condition_fields if path not in own)
+    yield from dict.fromkeys((*read, *asked))
 
 
 def _in_format(ms: Column, time_format: str) -> Column:

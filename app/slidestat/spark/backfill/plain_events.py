@@ -28,7 +28,8 @@ from pyspark.sql.types import (
 from slidestat.declare.columns import MAX_ITEM_LENGTH
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.topology import Topology
-from slidestat.engine.decoding.decoder import EventColumns, EventDecoder
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.decoding.event_columns import EventColumns
 from slidestat.engine.records import RecordBatch
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
 
@@ -41,9 +42,9 @@ def plain_columns(
     rows: DataFrame, topology: Topology, names: Mapping[FieldPath, str]
 ) -> tuple[Column, list[Column]]:
     """(whether the cells of a row are plain, its numbers and its items); `names` are the columns
-    that hold what the topology reads.
+    that hold what the topology reads. Where it has conditions, no row is: its decoder judges them.
     """
-    columns, plain = [], []
+    columns, plain = [], [f.lit(not topology.condition_fields)]
     for i, wanted in enumerate(topology.columns.numbers):
         number = _number(rows, names[wanted.path])
         columns.append(number.alias(_NUMBER.format(i)))
@@ -78,6 +79,8 @@ class PlainEvents:
         is_record = part["value"].is_valid().to_numpy(zero_copy_only=False)
         if not is_record.any():
             return self._plain(part, np.arange(len(part)))
+        if is_record.all():
+            return self._decoder.decode(batch.values, batch.keys, batch.timestamps)
         rows = np.flatnonzero(is_record)
         places = rows.tolist()
         judged = self._decoder.decode(

@@ -1,0 +1,1 @@
+"""SQL scalar expressions over the fields of an event: read, checked and written, not computed."""

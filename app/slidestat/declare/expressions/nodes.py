@@ -1,0 +1,135 @@
+"""What an expression consists of: literals, fields, and calls of operators.
+
+Texts are compared and joined, numbers are doubles, as in the events; there is NULL in all sorts,
+and truth has three values. `text_of` writes an expression, the same one always the same way:
+declarations are compared by it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from slidestat.declare.fields import FieldPath
+
+
+class Sort(Enum):
+    """What values are."""
+
+    NUMBER = "number"
+    TEXT = "text"
+    TRUTH = "truth value"
+    # Of a field that is only asked whether it is there.
+    ANY = "value"
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A number, a text, a truth value, or None for NULL."""
+
+    value: float | str | bool | None
+
+
+@dataclass(frozen=True)
+class FieldValue:
+    """What an event has at a path."""
+
+    path: FieldPath
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operator over its operands. `case` has conditions and values in turn, and the one for all
+    others last; `substring` the first character, from 1, and how many; `like` a pattern in which
+    '%' stands for any text, '_' for any character, and what escapes both, or NULL.
+    """
+
+    operator: str
+    operands: tuple["Node", ...]
+
+
+Node = Literal | FieldValue | Call
+
+# Operators that are written between their operands, the ones that bind least first.
+INFIX = (
+    ("or",),
+    ("and",),
+    ("=", "<>", "<", "<=", ">", ">="),
+    ("||",),
+    ("+", "-"),
+    ("*", "/", "%"),
+)
+COMPARISONS = frozenset(INFIX[2])
+ARITHMETIC = frozenset((*INFIX[4], *INFIX[5]))
+FUNCTIONS = frozenset(("coalesce", "lower", "upper", "substring"))
+# Words of SQL that are no names of fields unless in quotes.
+_RESERVED_WORDS = """
+all alter and any array as between call case connect_by_root create cross current_catalog
+current_date current_time current_timestamp current_user describe distinct drop else end escape
+except execute explain false fetch for from glob grant having if ilike in inner insert intersect
+interval into is join lateral like list localtime localtimestamp map not notnull null nullable
+object on optimize or outer partitioned_by prepare qualify range regexp rename returning revoke
+rlike rollback select session_user show straight_join struct table tablesample then true uncache
+union using vacuum when where with xor
+"""
+_RESERVED = frozenset(_RESERVED_WORDS.split())
+TESTS = ("is null", "is true", "is false")
+
+
+def fields_of(node: Node) -> Iterator[FieldPath]:
+    """The paths that it reads, as they stand there."""
+    match node:
+        case FieldValue(path):
+            yield path
+        case Call(_, operands):
+            for operand in operands:
+                yield from fields_of(operand)
+
+
+def text_of(node: Node) -> str:
+    """The expression as SQL; all that could be read in two ways in parentheses."""
+    match node:
+        case Literal(value):
+            return _literal(value)
+        case FieldValue(path):
+            return ".".join(_name(name) for name in path)
+        case Call("case", operands):
+            *branches, otherwise = map(text_of, operands)
+            pairs = zip(branches[::2], branches[1::2], strict=True)
+            when = " ".join(f"when {condition} then {value}" for condition, value in pairs)
+            return f"case {when} else {otherwise} end"
+        case Call("in", (value, *listed)):
+            return f"{_inner(value)} in ({', '.join(map(text_of, listed))})"
+        case Call("like", (value, pattern, escape)):
+            escaped = "" if escape == Literal(None) else f" escape {text_of(escape)}"
+            return f"{_inner(value)} like {_inner(pattern)}{escaped}"
+        case Call("not" as operator, (value,)):
+            return f"{operator} {_inner(value)}"
+        case Call("negate", (value,)):
+            return f"-{_inner(value)}"
+        case Call(operator, (value,)) if operator in TESTS:
+            return f"{_inner(value)} {operator}"
+        case Call(operator, operands) if operator in FUNCTIONS:
+            return f"{operator}({', '.join(map(text_of, operands))})"
+        case Call(operator, operands):
+            return f" {operator} ".join(map(_inner, operands))
+
+
+def _inner(node: Node) -> str:
+    text = text_of(node)
+    plain = not isinstance(node, Call) or node.operator in FUNCTIONS
+    return text if plain and not text.startswith("-") else f"({text})"
+
+
+def _literal(value: float | str | bool | None) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+
+
+def _name(name: str) -> str:
+    is_plain = name.isascii() and name.isidentifier() and name.lower() not in _RESERVED
+    return name if is_plain else f'"{name}"'

@@ -1,0 +1,254 @@
+"""SQL text to the nodes of an expression, by sqlglot; what it has beyond them is refused."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from slidestat.declare.expressions.nodes import Call, FieldValue, Literal, Node
+from slidestat.declare.fields import field_path
+from slidestat.errors import SlidestatError
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_KNOWN = (
+    "There are = <> < <= > >=, and, or, not, in, between, like, is null, is true, is false, case,"
+    " + - * / %, ||, coalesce, lower, upper and substring."
+)
+_MOST_CHARACTERS = 10_000
+
+
+def parsed(text: str, what: str) -> Node:
+    """The expression that a text is.
+
+    Raises SlidestatError, naming `what`, for a text that is none, and for one that has what is not
+    known here.
+    """
+    if len(text) > _MOST_CHARACTERS:
+        raise SlidestatError(
+            f"{what} is {len(text):,} characters long.",
+            f"Write at most {_MOST_CHARACTERS:,} characters.",
+        )
+    try:
+        return _Reader(text, what).node(_tree(text, what))
+    except RecursionError as error:
+        raise SlidestatError(
+            f"{what} is nested too deep.", "Write it with fewer levels."
+        ) from error
+
+
+def _example() -> str:
+    return (
+        "Write a condition as SQL has it, such as status >= 500 and path like '/api/%'; a field"
+        ' whose name is a word of SQL, or has other signs than letters, in double quotes: "order".'
+    )
+
+
+def _tree(text: str, what: str) -> Any:
+    from sqlglot import exp
+    from sqlglot.dialects import Dialect
+    from sqlglot.errors import ParseError, SqlglotError
+
+    try:
+        found = Dialect.get_or_raise(None).parse_into(exp.Condition, text)
+    except SqlglotError as error:
+        near = ""
+        if isinstance(error, ParseError) and error.errors and error.errors[0].get("highlight"):
+            near = f" near {error.errors[0]['highlight']!r}"
+        raise SlidestatError(f"{what} is {text!r}, which is no SQL{near}.", _example()) from error
+    if len(found) != 1 or found[0] is None:
+        raise SlidestatError(f"{what} is {text!r}, which is not one expression.", _example())
+    return found[0]
+
+
+@lru_cache(maxsize=1)
+def _infix() -> dict[type, str]:
+    from sqlglot import exp
+
+    return {
+        **{exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="},
+        **{exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"},
+        **{exp.And: "and", exp.Or: "or", exp.DPipe: "||"},
+    }
+
+
+@lru_cache(maxsize=1)
+def _known() -> dict[type, frozenset[str]]:
+    """What the parts of each sort of sqlglot's trees may be called."""
+    from sqlglot import exp
+
+    pair = ("this", "expression")
+    known: dict[type, tuple[str, ...]] = {
+        **dict.fromkeys(_infix(), pair),
+        **dict.fromkeys((exp.Paren, exp.Neg, exp.Not, exp.Lower, exp.Upper), ("this",)),
+        **dict.fromkeys((exp.Boolean, exp.Null), ("this",)),
+        **dict.fromkeys((exp.Is, exp.Like), (*pair, "negate")),
+        exp.Literal: ("this", "is_string"),
+        exp.Column: ("this", "table", "db", "catalog"),
+        exp.Dot: pair,
+        exp.Escape: pair,
+        exp.Between: ("this", "low", "high"),
+        exp.In: ("this", "expressions"),
+        exp.Case: ("this", "ifs", "default"),
+        exp.Coalesce: ("this", "expressions"),
+        exp.Substring: ("this", "start", "length"),
+        # Of `||`: whether NULL may be taken for nothing, and of `/` what of 0; not here.
+        exp.DPipe: (*pair, "safe"),
+        exp.Div: (*pair, "safe"),
+    }
+    return {kind: frozenset(names) for kind, names in known.items()}
+
+
+def _flat(operator: str, left: Node, right: Node) -> Node:
+    """One call for a row of the same operators whose order does not matter."""
+    if operator in ("and", "or", "||") and isinstance(left, Call) and left.operator == operator:
+        return Call(operator, (*left.operands, right))
+    return Call(operator, (left, right))
+
+
+class _Reader:
+    """Reads sqlglot's tree of one text."""
+
+    def __init__(self, text: str, what: str) -> None:
+        self._text = text
+        self._what = what
+
+    def node(self, tree: exp.Expression) -> Node:
+        """The node of a part; one whose parts have anything that is not known here is refused."""
+        from sqlglot import exp
+
+        known = _known().get(type(tree))
+        if known is None or any(value for name, value in tree.args.items() if name not in known):
+            raise self._unknown(tree)
+        if (operator := _infix().get(type(tree))) is not None:
+            return _flat(operator, self.node(tree.this), self.node(tree.expression))
+        match tree:
+            case exp.Paren():
+                return self.node(tree.this)
+            case exp.Literal() | exp.Boolean() | exp.Null():
+                return self._literal(tree)
+            case exp.Column() | exp.Dot():
+                return FieldValue(field_path(self._names(tree), self._what))
+            case exp.Neg():
+                return self._negated(self.node(tree.this))
+            case exp.Not():
+                return Call("not", (self.node(tree.this),))
+            case exp.Is():
+                return self._unless(tree, self._tested(tree))
+            case exp.Between():
+                value = self.node(tree.this)
+                low, high = self.node(tree.args["low"]), self.node(tree.args["high"])
+                return Call("and", (Call(">=", (value, low)), Call("<=", (value, high))))
+            case exp.In() if tree.expressions:
+                return Call("in", tuple(map(self.node, (tree.this, *tree.expressions))))
+            case exp.Like():
+                return self._unless(tree, self._like(tree, Literal(None)))
+            case exp.Escape() if isinstance(tree.this, exp.Like):
+                like = self._like(tree.this, self._character(tree.expression))
+                return self._unless(tree.this, like)
+            case exp.Case():
+                return self._case(tree)
+            case exp.Coalesce():
+                return Call("coalesce", tuple(map(self.node, (tree.this, *tree.expressions))))
+            case exp.Lower():
+                return Call("lower", (self.node(tree.this),))
+            case exp.Upper():
+                return Call("upper", (self.node(tree.this),))
+            case exp.Substring():
+                return self._substring(tree)
+        raise self._unknown(tree)
+
+    @staticmethod
+    def _unless(tree: exp.Expression, node: Node) -> Node:
+        return Call("not", (node,)) if tree.args.get("negate") else node
+
+    def _unknown(self, tree: exp.Expression) -> SlidestatError:
+        part = tree.sql()
+        return SlidestatError(
+            f"{self._what} is {self._text!r}: {part!r} is nothing that can be computed here.",
+            f"{_KNOWN} A field whose name is a word of SQL is written in double quotes.",
+        )
+
+    def _literal(self, tree: exp.Expression) -> Literal:
+        from sqlglot import exp
+
+        if isinstance(tree, exp.Null):
+            return Literal(None)
+        if isinstance(tree, exp.Boolean):
+            return Literal(bool(tree.this))
+        if tree.is_string:
+            return Literal(str(tree.this))
+        number = float(tree.this)
+        if abs(number) == float("inf"):
+            raise self._unknown(tree)
+        return Literal(number)
+
+    @staticmethod
+    def _negated(node: Node) -> Node:
+        if isinstance(node, Literal) and type(node.value) is float:
+            return Literal(-node.value)
+        return Call("negate", (node,))
+
+    def _names(self, tree: exp.Expression) -> list[str]:
+        """The names of a path, outermost first."""
+        from sqlglot import exp
+
+        if isinstance(tree, exp.Dot):
+            return [*self._names(tree.this), *self._names(tree.expression)]
+        if isinstance(tree, exp.Identifier):
+            return [str(tree.this)]
+        if not isinstance(tree, exp.Column) or not all(
+            isinstance(part, exp.Identifier) for part in tree.parts
+        ):
+            raise self._unknown(tree)
+        return [part.name for part in tree.parts]
+
+    def _tested(self, tree: exp.Expression) -> Node:
+        from sqlglot import exp
+
+        value, right = self.node(tree.this), tree.expression
+        if isinstance(right, exp.Null):
+            return Call("is null", (value,))
+        if isinstance(right, exp.Boolean):
+            return Call("is true" if right.this else "is false", (value,))
+        raise self._unknown(tree)
+
+    def _like(self, tree: exp.Expression, escape: Literal) -> Node:
+        pattern = self.node(tree.expression)
+        if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+            raise SlidestatError(
+                f"{self._what} is {self._text!r}: the pattern of like is no text in quotes.",
+                "Write it as path like '/api/%'.",
+            )
+        return Call("like", (self.node(tree.this), pattern, escape))
+
+    def _character(self, tree: exp.Expression) -> Literal:
+        literal = self.node(tree)
+        character = literal.value if isinstance(literal, Literal) else None
+        if isinstance(character, str) and len(character) == 1:
+            return Literal(character)
+        raise self._unknown(tree)
+
+    def _case(self, tree: exp.Expression) -> Node:
+        asked = None if tree.this is None else self.node(tree.this)
+        operands: list[Node] = []
+        for branch in tree.args["ifs"]:
+            condition = self.node(branch.this)
+            operands.append(condition if asked is None else Call("=", (asked, condition)))
+            operands.append(self.node(branch.args["true"]))
+        otherwise = tree.args.get("default")
+        operands.append(Literal(None) if otherwise is None else self.node(otherwise))
+        return Call("case", tuple(operands))
+
+    def _substring(self, tree: exp.Expression) -> Node:
+        places = [tree.args.get("start"), tree.args.get("length")]
+        numbers = [self.node(place) for place in places if place is not None]
+        for number, least in zip(numbers, (1, 0), strict=False):
+            value = number.value if isinstance(number, Literal) else None
+            if not isinstance(value, float) or not value.is_integer() or value < least:
+                raise SlidestatError(
+                    f"{self._what} is {self._text!r}: substring has other places than numbers.",
+                    "Write substring(path, 1, 4): the first character, from 1 on, and how many.",
+                )
+        return Call("substring", (self.node(tree.this), *numbers))

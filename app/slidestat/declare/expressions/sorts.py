@@ -1,0 +1,160 @@
+"""Of which sort the fields of an expression must be, so that it can be computed.
+
+SQL has a schema for that, events have none: a field is of the sort that its place asks for. In
+`status >= 500` it is a number, in `a = b` both are of one sort.
+"""
+
+from collections.abc import Sequence
+
+from slidestat.declare.expressions.nodes import (
+    ARITHMETIC,
+    COMPARISONS,
+    Call,
+    FieldValue,
+    Literal,
+    Node,
+    Sort,
+    text_of,
+)
+from slidestat.declare.fields import FieldPath, field_text
+from slidestat.errors import SlidestatError
+
+_AS_WRITTEN = "Numbers are written 500, texts '500', truth values true."
+_ORDERED = frozenset(("<", "<=", ">", ">="))
+
+
+class _Class:
+    """Parts that are of one sort, which is not known at first; `part` is one of them."""
+
+    def __init__(self, part: Node, sort: Sort | None = None) -> None:
+        self.part = part
+        self.sort = sort
+        self.joined: _Class | None = None
+
+    def root(self) -> "_Class":
+        return self if self.joined is None else self.joined.root()
+
+
+class _Sorts:
+    """Finds the sorts of one expression."""
+
+    def __init__(self, text: str, what: str) -> None:
+        self._says = f"{what} is {text!r}"
+        self._fields: dict[FieldPath, _Class] = {}
+        self._ordered: list[_Class] = []
+
+    def of(self, node: Node) -> _Class:
+        """The sort of a part, with all that follows for its own parts."""
+        match node:
+            case FieldValue(path):
+                return self._fields.setdefault(path, _Class(node))
+            case Literal(None):
+                return _Class(node)
+            case Literal(bool()):
+                return _Class(node, Sort.TRUTH)
+            case Literal(str()):
+                return _Class(node, Sort.TEXT)
+            case Literal():
+                return _Class(node, Sort.NUMBER)
+            case Call(operator, operands):
+                return self._of_call(node, operator, operands)
+
+    def _of_call(self, node: Node, operator: str, operands: Sequence[Node]) -> _Class:
+        if operator == "is null":
+            self.of(operands[0])
+            return _Class(node, Sort.TRUTH)
+        if operator in COMPARISONS or operator == "in":
+            kinds = self._same(operands)
+            if operator in _ORDERED:
+                self._ordered.append(kinds)
+            return _Class(node, Sort.TRUTH)
+        if operator == "coalesce":
+            return self._same(operands)
+        if operator == "case":
+            self._all(operands[:-1:2], Sort.TRUTH)
+            return self._same([*operands[1::2], operands[-1]])
+        if operator in ARITHMETIC or operator == "negate":
+            return self._all(operands, Sort.NUMBER)
+        if operator in ("||", "lower", "upper"):
+            return self._all(operands, Sort.TEXT)
+        if operator == "substring":
+            return self._all(operands[:1], Sort.TEXT)
+        if operator == "like":
+            self._all(operands[:1], Sort.TEXT)
+            return _Class(node, Sort.TRUTH)
+        self._all(operands, Sort.TRUTH)  # and, or, not, is true, is false
+        return _Class(node, Sort.TRUTH)
+
+    def _same(self, nodes: Sequence[Node]) -> _Class:
+        first, *others = map(self.of, nodes)
+        for other in others:
+            self.join(first, other)
+        return first
+
+    def _all(self, nodes: Sequence[Node], sort: Sort) -> _Class:
+        wanted = _Class(nodes[0], sort)
+        for node in nodes:
+            self.join(self.of(node), _Class(node, sort))
+        return wanted
+
+    def join(self, one: _Class, other: _Class) -> None:
+        """Let two be of one sort; raises SlidestatError if they cannot be."""
+        one, other = one.root(), other.root()
+        if one is other:
+            return
+        if one.sort is not None and other.sort is not None and one.sort is not other.sort:
+            part = one.part if isinstance(one.part, FieldValue) else other.part
+            raise SlidestatError(
+                f"{self._says}: {text_of(part)} is a {one.sort.value} in one place and a"
+                f" {other.sort.value} in another.",
+                _AS_WRITTEN,
+            )
+        other.joined = one
+        one.sort = one.sort or other.sort
+        if not isinstance(one.part, FieldValue):
+            one.part = other.part
+
+    def fields(self) -> dict[FieldPath, Sort]:
+        for kinds in self._ordered:
+            if kinds.root().sort is Sort.TRUTH:
+                raise SlidestatError(
+                    f"{self._says}: {text_of(kinds.root().part)} is a truth value, which is not"
+                    " more or less than another.",
+                    "Compare it with = or <>.",
+                )
+        return {path: kinds.root().sort or Sort.ANY for path, kinds in self._fields.items()}
+
+    def check_known(self, node: Node) -> None:
+        """Raise SlidestatError where fields are compared of which nothing tells what they are."""
+        if not isinstance(node, Call):
+            return
+        for operand in node.operands:
+            self.check_known(operand)
+            if not isinstance(operand, FieldValue) or node.operator == "is null":
+                continue
+            if self._fields[operand.path].root().sort is None:
+                raise SlidestatError(
+                    f"{self._says}: nothing tells whether {field_text(operand.path)!r} is a number"
+                    " or a text.",
+                    f"Write {text_of(operand)} + 0 for a number, {text_of(operand)} || '' for a"
+                    " text.",
+                )
+
+
+def sorts_of(node: Node, wanted: Sort, text: str, what: str) -> dict[FieldPath, Sort]:
+    """The sort of each field of an expression that is to be of the sort `wanted`.
+
+    Raises SlidestatError, naming `what` and the field at fault, where a part would have to be of
+    two sorts.
+    """
+    sorts = _Sorts(text, what)
+    found = sorts.of(node)
+    if found.root().sort not in (None, wanted):
+        raise SlidestatError(
+            f"{what} is {text!r}, a {found.root().sort.value}, not a {wanted.value}.",  # type: ignore[union-attr]
+            "Write a condition, such as status >= 500." if wanted is Sort.TRUTH else _AS_WRITTEN,
+        )
+    sorts.join(found, _Class(node, wanted))
+    fields = sorts.fields()
+    sorts.check_known(node)
+    return fields

@@ -1,0 +1,276 @@
+"""Expressions, computed over columns of events by Arrow, with SQL's NULL.
+
+What cannot be computed is a fault: a division by zero, a number beyond those of doubles, a field of
+another sort than it is read as. Only a fault that decides the outcome is one: `false and FAULT` is
+false, as `true or FAULT` is true, and of a case the branch that is taken counts. NULL is nothing
+wrong.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slidestat.declare.expressions.nodes import (
+    COMPARISONS,
+    Call,
+    FieldValue,
+    Literal,
+    Node,
+)
+from slidestat.declare.fields import FieldPath
+
+Bools = npt.NDArray[np.bool_]
+
+_COMPARE = {
+    "=": pc.equal,
+    "<>": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+_COMPUTE = {"+": pc.add, "-": pc.subtract, "*": pc.multiply, "/": pc.divide}
+
+
+class Computed(NamedTuple):
+    """A column of `values`, null where there are none, or one value for all rows; and the rows
+    without one because of a fault, None if there are no such.
+    """
+
+    values: pa.Array | pa.Scalar
+    faults: Bools | None = None
+
+
+class Evaluation:
+    """The values of expressions over `rows` events; `columns` have those of the fields."""
+
+    def __init__(self, rows: int, columns: Mapping[FieldPath, Computed]) -> None:
+        self._rows = rows
+        self._columns = columns
+
+    def holds(self, condition: Node) -> tuple[Bools, Bools | None]:
+        """bool[rows]: where a condition is true, and where it cannot be told."""
+        values, faults = self.of(condition)
+        return self._is(values, True), faults
+
+    def of(self, node: Node) -> Computed:
+        """The values of a part."""
+        match node:
+            case FieldValue(path):
+                return self._columns[path]
+            case Literal(value):
+                return Computed(pa.scalar(value))
+            case Call("and" | "or" as operator, operands):
+                return self._connected(operator, operands)
+            case Call("case", operands):
+                return self._case(operands)
+            case Call("coalesce", operands):
+                return self._coalesce(operands)
+            case Call("in", (value, *listed)):
+                return self._in(value, listed)
+            case Call("like", (value, Literal() as pattern, Literal() as escape)):
+                found = self.of(value)
+                return Computed(_like(found.values, pattern, escape), found.faults)
+            case Call("substring", (value, *places)):
+                found = self.of(value)
+                return Computed(_part(found.values, places), found.faults)
+            case Call("is null", (value,)):
+                found = self.of(value)
+                return self._known(pc.is_null(found.values), found.faults)
+            case Call("is true" | "is false" as operator, (value,)):
+                found = self.of(value)
+                is_so = self._is(found.values, operator == "is true")
+                return self._known(pa.array(is_so), found.faults)
+            case Call(operator, operands):
+                return self._plain(operator, operands)
+
+    def _plain(self, operator: str, operands: Sequence[Node]) -> Computed:
+        """Of an operator that has a value where its operands have."""
+        values, faults = self._all(operands)
+        match operator:
+            case "not":
+                return Computed(pc.invert(values[0].cast(pa.bool_())), faults)
+            case "negate":
+                return Computed(pc.negate(values[0].cast(pa.float64())), faults)
+            case "lower" | "upper":
+                return Computed(_recased(values[0], operator), faults)
+            case "||":
+                return Computed(pc.binary_join_element_wise(*map(_text, values), _text("")), faults)
+        if operator in COMPARISONS:
+            return Computed(_COMPARE[operator](*_alike(values)), faults)
+        left, right = _alike(values, pa.float64())
+        return self._arithmetic(operator, left, right, faults)
+
+    def _all(self, operands: Sequence[Node]) -> tuple[list[pa.Array | pa.Scalar], Bools | None]:
+        found = [self.of(operand) for operand in operands]
+        return [one.values for one in found], _either(*(one.faults for one in found))
+
+    def _arithmetic(
+        self,
+        operator: str,
+        left: pa.Array | pa.Scalar,
+        right: pa.Array | pa.Scalar,
+        faults: Bools | None,
+    ) -> Computed:
+        if operator == "%":
+            with np.errstate(invalid="ignore"):
+                result = pa.array(
+                    np.fmod(*map(self._doubles, (left, right))),
+                    mask=self._nulls(left) | self._nulls(right),
+                    from_pandas=False,
+                )
+        else:
+            result = _COMPUTE[operator](left, right)
+        # Null is neither: what is not a finite number here went wrong.
+        wrong = self._is(pc.is_finite(result), False)
+        if not wrong.any():
+            return Computed(result, faults)
+        return Computed(_null_where(wrong, result), _either(faults, wrong))
+
+    def _connected(self, operator: str, operands: Sequence[Node]) -> Computed:
+        connect = pc.and_kleene if operator == "and" else pc.or_kleene
+        values, faults = self._all(operands)
+        first, *others = (value.cast(pa.bool_()) for value in values)
+        for other in others:
+            first = connect(first, other)
+        if faults is not None:
+            # One operand may decide whatever the others are.
+            faults = faults & ~self._is(first, operator == "or")
+        return Computed(first, faults)
+
+    def _case(self, operands: Sequence[Node]) -> Computed:
+        conditions = [self.of(operand) for operand in operands[:-1:2]]
+        branches = [self.of(operand) for operand in (*operands[1::2], operands[-1])]
+        values = _alike([branch.values for branch in branches])
+        open_rows = np.ones(self._rows, bool)
+        faults = np.zeros(self._rows, bool)
+        result = self._spread(values[-1])
+        for condition, branch, value in zip(conditions, branches, values, strict=False):
+            if condition.faults is not None:
+                faults |= open_rows & condition.faults
+                open_rows &= ~condition.faults
+            taken = open_rows & self._is(condition.values, True)
+            if branch.faults is not None:
+                faults |= taken & branch.faults
+            result = pc.if_else(pa.array(taken), value, result)
+            open_rows &= ~taken
+        if branches[-1].faults is not None:
+            faults |= open_rows & branches[-1].faults
+        return self._without(result, faults)
+
+    def _coalesce(self, operands: Sequence[Node]) -> Computed:
+        found = [self.of(operand) for operand in operands]
+        values = _alike([one.values for one in found])
+        open_rows, faults = np.ones(self._rows, bool), np.zeros(self._rows, bool)
+        for one in found:
+            if one.faults is not None:
+                faults |= open_rows & one.faults
+                open_rows &= ~one.faults
+            open_rows &= self._nulls(one.values)
+        return self._without(self._spread(pc.coalesce(*values)), faults)
+
+    def _in(self, value: Node, listed: Sequence[Node]) -> Computed:
+        literals = [one.value for one in listed if isinstance(one, Literal)]
+        if len(literals) == len(listed) and None not in literals:
+            found = self.of(value)
+            (values,) = _alike([self._spread(found.values)])
+            if not pa.types.is_null(found.values.type):
+                among = pc.is_in(values, pa.array(literals, values.type))
+                return Computed(_null_where(self._nulls(values), among), found.faults)
+        return self._connected("or", [Call("=", (value, one)) for one in listed])
+
+    def _known(self, values: pa.Array | pa.Scalar, faults: Bools | None) -> Computed:
+        """What is never null, but of a fault."""
+        return Computed(values) if faults is None else self._without(self._spread(values), faults)
+
+    def _without(self, values: pa.Array, faults: Bools) -> Computed:
+        if not faults.any():
+            return Computed(values)
+        return Computed(_null_where(faults, values), faults)
+
+    def _spread(self, values: pa.Array | pa.Scalar) -> pa.Array:
+        return pa.repeat(values, self._rows) if isinstance(values, pa.Scalar) else values
+
+    def _nulls(self, values: pa.Array | pa.Scalar) -> Bools:
+        return self._bools(pc.is_null(values))
+
+    def _is(self, values: pa.Array | pa.Scalar, truth: bool) -> Bools:
+        """bool[rows]: where it is that, and not null."""
+        known = values.cast(pa.bool_())
+        is_true = self._bools(pc.fill_null(known if truth else pc.invert(known), False))
+        return is_true
+
+    def _bools(self, values: pa.Array | pa.Scalar) -> Bools:
+        found: Bools = self._spread(values).to_numpy(zero_copy_only=False)
+        return found
+
+    def _doubles(self, values: pa.Array | pa.Scalar) -> npt.NDArray[np.float64]:
+        found: npt.NDArray[np.float64] = self._spread(values).to_numpy(zero_copy_only=False)
+        return found
+
+
+def _null_where(rows: Bools, values: pa.Array | pa.Scalar) -> pa.Array:
+    return pc.if_else(pa.array(rows), pa.scalar(None, values.type), values)
+
+
+def _either(*faults: Bools | None) -> Bools | None:
+    found = [some for some in faults if some is not None]
+    return np.logical_or.reduce(found) if found else None
+
+
+def _alike(
+    values: Sequence[pa.Array | pa.Scalar], kind: pa.DataType | None = None
+) -> list[pa.Array | pa.Scalar]:
+    """The values as of one type: NULL on its own has none."""
+    known = (value.type for value in values if not pa.types.is_null(value.type))
+    wanted = kind or next(known, pa.bool_())
+    if pa.types.is_string(wanted):
+        wanted = pa.large_string()
+    return [value if value.type == wanted else value.cast(wanted) for value in values]
+
+
+def _text(value: pa.Array | pa.Scalar | str) -> pa.Array | pa.Scalar:
+    if isinstance(value, str):
+        return pa.scalar(value, pa.large_string())
+    return value.cast(pa.large_string())
+
+
+def _recased(values: pa.Array | pa.Scalar, operator: str) -> pa.Array | pa.Scalar:
+    """Lower or upper case, as Unicode has it: a character may become two."""
+    change = str.lower if operator == "lower" else str.upper
+    if isinstance(values, pa.Scalar):
+        text = values.as_py()
+        return pa.scalar(None if text is None else change(text), pa.large_string())
+    coded = values.cast(pa.large_string()).dictionary_encode()
+    changed = pa.array([change(text) for text in coded.dictionary.to_pylist()], pa.large_string())
+    return changed.take(coded.indices)
+
+
+def _part(values: pa.Array | pa.Scalar, places: Sequence[Node]) -> pa.Array | pa.Scalar:
+    first, *length = (int(place.value) for place in places if isinstance(place, Literal))  # type: ignore[arg-type]  # A number, as was checked.
+    stop = first - 1 + length[0] if length else None
+    return pc.utf8_slice_codeunits(_text(values), first - 1, stop)
+
+
+def _like(values: pa.Array | pa.Scalar, pattern: Literal, escape: Literal) -> pa.Array | pa.Scalar:
+    expression = _regular(str(pattern.value), str(escape.value or ""))
+    return pc.match_substring_regex(_text(values), expression)
+
+
+def _regular(pattern: str, escape: str) -> str:
+    """The pattern of a like as a regular expression."""
+    wanted, is_escaped = "", False
+    for character in pattern:
+        if is_escaped or character not in ("%", "_", escape):
+            wanted += re.escape(character)
+            is_escaped = False
+        elif character == escape:
+            is_escaped = True
+        else:
+            wanted += ".*" if character == "%" else "."
+    return rf"(?s)\A{wanted}\z"

@@ -1,0 +1,99 @@
+"""What a batch of records comes to: columns of events, refusals, and what is passed over."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import compress
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.engine.checkpoints.checkpoint import NO_TIME
+from slidestat.schemas.dead_letter import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A record that cannot be counted: its row in the batch, and why."""
+
+    row: int
+    reason: Reason
+    detail: str
+
+
+def _no_rows() -> npt.NDArray[np.int64]:
+    return np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class EventColumns:
+    """Readable events: `rows` int64[m] in the batch, `keys` m texts, `times` int64[m], `numbers`
+    float64[m] and `items` m texts for each of the topology's columns, NaN and None where an event
+    lacks the field, `conditions` bool[m] for each of its conditions; the refusals; and the other
+    rows of the batch, which the topology does not count, `passed_over` int64[p], with their times,
+    NO_TIME where they have none.
+    """
+
+    rows: npt.NDArray[np.int64]
+    keys: list[str]
+    times: npt.NDArray[np.int64]
+    numbers: tuple[npt.NDArray[np.float64], ...]
+    items: tuple[list[str | None], ...]
+    refusals: list[Refusal]
+    conditions: tuple[npt.NDArray[np.bool_], ...] = ()
+    passed_over: npt.NDArray[np.int64] = field(default_factory=_no_rows)
+    passed_over_times: npt.NDArray[np.int64] = field(default_factory=_no_rows)
+
+
+def refuse_future(columns: EventColumns, timestamps: Sequence[int], ahead: int) -> EventColumns:
+    """Refuse the events whose time lies more than `ahead` ms after their record's timestamp; what
+    is passed over has no time there.
+
+    `timestamps` are those of all records of the batch; one that is not positive says nothing.
+    """
+    stamps = np.asarray(timestamps, np.int64)
+    by, wrong = _ahead(columns.times, stamps[columns.rows], ahead)
+    _, no_times = _ahead(columns.passed_over_times, stamps[columns.passed_over], ahead)
+    if no_times.any():
+        times = np.where(no_times, NO_TIME, columns.passed_over_times)
+        columns = replace(columns, passed_over_times=times)
+    if not wrong.any():
+        return columns
+    refusals = [
+        Refusal(row, Reason.FROM_THE_FUTURE, f"{ms} ms after the record's own timestamp")
+        for row, ms in zip(columns.rows[wrong].tolist(), by[wrong].tolist(), strict=True)
+    ]
+    return without(columns, dict(zip(np.flatnonzero(wrong).tolist(), refusals, strict=True)))
+
+
+def _ahead(
+    times: npt.NDArray[np.int64], stamps: npt.NDArray[np.int64], ahead: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """By how much times lie after their timestamps, and for which it is too much."""
+    by = times - stamps
+    return by, (by > ahead) & (stamps > 0)
+
+
+def without(
+    columns: EventColumns,
+    faults: Mapping[int, Refusal],
+    others: Sequence[int] | npt.NDArray[np.int64] = (),
+) -> EventColumns:
+    """The columns without the events at the places of `faults`, which are refused, and at
+    `others`.
+    """
+    kept = np.ones(len(columns.rows), bool)
+    kept[[*faults]] = False
+    kept[np.asarray(others, np.int64)] = False
+    if kept.all():
+        return columns
+    chosen, places = kept.tolist(), np.flatnonzero(kept)
+    return replace(
+        columns,
+        rows=columns.rows[places],
+        keys=list(compress(columns.keys, chosen)),
+        times=columns.times[places],
+        numbers=tuple(column[places] for column in columns.numbers),
+        items=tuple(list(compress(column, chosen)) for column in columns.items),
+        refusals=sorted([*columns.refusals, *faults.values()], key=lambda refusal: refusal.row),
+        conditions=tuple(column[places] for column in columns.conditions),
+    )

@@ -1,0 +1,228 @@
+"""Conditions of a declaration, for one event at a time, in plain Python.
+
+An audit shares no code with the workers: sqlglot's tree of the declared text is gone through as it
+is, with None for NULL, and numbers are doubles as SQL computes with them.
+"""
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from sqlglot import exp, parse_one
+
+Value = float | str | bool | None
+# A part of sqlglot's.
+Tree = Any
+
+
+_COMPUTE: dict[type, Callable[[float, float], float]] = {
+    exp.Add: operator.add,
+    exp.Sub: operator.sub,
+    exp.Mul: operator.mul,
+    exp.Div: operator.truediv,
+    exp.Mod: math.fmod,
+}
+_COMPARE: dict[type, Callable[[Any, Any], bool]] = {
+    exp.EQ: operator.eq,
+    exp.NEQ: operator.ne,
+    exp.LT: operator.lt,
+    exp.LTE: operator.le,
+    exp.GT: operator.gt,
+    exp.GTE: operator.ge,
+}
+
+
+class NotComputableError(Exception):
+    """What decides the outcome cannot be computed."""
+
+
+@lru_cache(maxsize=1_000)
+def _tree(text: str) -> Tree:
+    return parse_one(text, into=exp.Condition)
+
+
+def holds(condition: str, fields: Mapping[str, Any]) -> bool:
+    """Whether a condition is true of the fields of an event.
+
+    Raises NotComputableError where that cannot be told.
+    """
+    return _value(_tree(condition), fields) is True
+
+
+def _value(tree: Tree, fields: Mapping[str, Any]) -> Value:
+    match tree:
+        case exp.Paren():
+            return _value(tree.this, fields)
+        case exp.Null():
+            return None
+        case exp.Boolean():
+            return bool(tree.this)
+        case exp.Literal():
+            return str(tree.this) if tree.is_string else float(tree.this)
+        case exp.Column() | exp.Dot():
+            return _field(tree, fields)
+        case exp.And() | exp.Or():
+            return _connected(tree, fields)
+        case exp.Not():
+            truth = _truth(tree.this, fields)
+            return None if truth is None else not truth
+        case exp.Is() if isinstance(tree.expression, exp.Null):
+            return _present(tree.this, fields) is None
+        case exp.Is():
+            return _truth(tree.this, fields) is bool(tree.expression.this)
+        case exp.In():
+            among = [(tree.this, one) for one in tree.expressions]
+            return _any([lambda pair=pair: _compared(exp.EQ, pair, fields) for pair in among])
+        case exp.Like():
+            return _like(tree, None, fields)
+        case exp.Escape():
+            return _like(tree.this, str(tree.expression.this), fields)
+        case exp.Case():
+            for branch in tree.args["ifs"]:
+                if _truth(branch.this, fields):
+                    return _value(branch.args["true"], fields)
+            return _value(tree.args["default"], fields)
+        case exp.Coalesce():
+            found = (_value(one, fields) for one in (tree.this, *tree.expressions))
+            return next((value for value in found if value is not None), None)
+    return _strict(tree, fields)
+
+
+def _strict(tree: Tree, fields: Mapping[str, Any]) -> Value:
+    """Of what is NULL where an operand is."""
+    match tree:
+        case exp.Substring():
+            start, length = tree.args["start"], tree.args.get("length")
+            text, first = _text(tree.this, fields), int(start.this) - 1
+            end = None if length is None else first + int(length.this)
+            return None if text is None else text[first:end]
+        case exp.Lower() | exp.Upper():
+            text = _text(tree.this, fields)
+            change = str.lower if isinstance(tree, exp.Lower) else str.upper
+            return None if text is None else change(text)
+        case exp.Neg():
+            number = _number(tree.this, fields)
+            return None if number is None else -number
+        case exp.DPipe():
+            texts = [_text(one, fields) for one in (tree.this, tree.expression)]
+            return None if None in texts else "".join(map(str, texts))
+        case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.Mod():
+            return _arithmetic(tree, fields)
+    return _compared(type(tree), (tree.this, tree.expression), fields)
+
+
+def _compared(how: type, pair: tuple[Tree, Tree], fields: Mapping[str, Any]) -> bool | None:
+    left, right = (_value(one, fields) for one in pair)
+    if left is None or right is None:
+        return None
+    if type(left) is not type(right):
+        raise NotComputableError
+    return _COMPARE[how](left, right)
+
+
+def _field(tree: Tree, fields: Mapping[str, Any]) -> Value:
+    found = _at(tree, fields)
+    if found is None or isinstance(found, str | bool):
+        return found
+    if isinstance(found, dict | list):
+        raise NotComputableError
+    try:
+        return float(found)
+    except OverflowError as error:
+        raise NotComputableError from error
+
+
+def _at(tree: Tree, fields: Mapping[str, Any]) -> Any:
+    found: Any = fields
+    for name in _names(tree):
+        if found is not None and not isinstance(found, dict):
+            raise NotComputableError
+        found = None if found is None else found.get(name)
+    return found
+
+
+def _names(tree: Tree) -> Sequence[str]:
+    if isinstance(tree, exp.Dot):
+        return [*_names(tree.this), *_names(tree.expression)]
+    return [tree.name] if isinstance(tree, exp.Identifier) else [part.name for part in tree.parts]
+
+
+def _present(tree: Tree, fields: Mapping[str, Any]) -> Any:
+    """A field's value whatever it is: it is only asked whether it is there."""
+    inner = tree.unnest()
+    is_field = isinstance(inner, exp.Column | exp.Dot)
+    return _at(inner, fields) if is_field else _value(inner, fields)
+
+
+def _number(tree: Tree, fields: Mapping[str, Any]) -> float | None:
+    return _of(float, _value(tree, fields))  # type: ignore[return-value]
+
+
+def _text(tree: Tree, fields: Mapping[str, Any]) -> str | None:
+    return _of(str, _value(tree, fields))  # type: ignore[return-value]
+
+
+def _truth(tree: Tree, fields: Mapping[str, Any]) -> bool | None:
+    return _of(bool, _value(tree, fields))  # type: ignore[return-value]
+
+
+def _of(kind: type, value: Value) -> Value:
+    if value is not None and type(value) is not kind:
+        raise NotComputableError
+    return value
+
+
+def _connected(tree: Tree, fields: Mapping[str, Any]) -> bool | None:
+    operands = (tree.this, tree.expression)
+    if isinstance(tree, exp.Or):
+        return _any([lambda one=one: _truth(one, fields) for one in operands])
+    # By De Morgan, also with NULL.
+    met = _any([lambda one=one: _not(_truth(one, fields)) for one in operands])
+    return _not(met)
+
+
+def _not(truth: bool | None) -> bool | None:
+    return None if truth is None else not truth
+
+
+def _any(truths: Sequence[Any]) -> bool | None:
+    """Whether one is true, whatever the others are."""
+    found: set[bool | None] = set()
+    fault: NotComputableError | None = None
+    for truth in truths:
+        try:
+            found.add(truth())
+        except NotComputableError as error:
+            fault = error
+    if True in found:
+        return True
+    if fault is not None:
+        raise fault
+    return None if None in found else False
+
+
+def _arithmetic(tree: Tree, fields: Mapping[str, Any]) -> float | None:
+    left, right = _number(tree.this, fields), _number(tree.expression, fields)
+    if left is None or right is None:
+        return None
+    try:
+        result = float(_COMPUTE[type(tree)](left, right))
+    except (ZeroDivisionError, ValueError) as error:
+        raise NotComputableError from error
+    if not math.isfinite(result):
+        raise NotComputableError
+    return result
+
+
+def _like(tree: Tree, escape: str | None, fields: Mapping[str, Any]) -> bool | None:
+    text, pattern = _text(tree.this, fields), str(tree.expression.this)
+    if text is None:
+        return None
+    signs = {"%": ".*", "_": "."}
+    parts = re.findall(f"{re.escape(escape)}?." if escape else ".", pattern, re.DOTALL)
+    expression = "".join(signs.get(part, re.escape(part[-1])) for part in parts)
+    is_like = re.fullmatch(expression, text, re.DOTALL) is not None
+    return not is_like if tree.args.get("negate") else is_like

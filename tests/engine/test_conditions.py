@@ -1,0 +1,139 @@
+"""Conditions say of every event what SQL says."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from slidestat.declare.expressions.expression import Expression, condition
+from slidestat.declare.expressions.nodes import Node, Sort, fields_of, text_of
+from slidestat.engine.decoding.evaluation import Computed, Evaluation
+from slidestat.errors import SlidestatError
+from slidestat.spark.audit.audit_conditions import NotComputableError, holds
+from tests.engine.expressions import NUMBERS, ROWS, TEXTS, by_duckdb, truths
+
+laws = settings(
+    derandomize=True,
+    deadline=None,
+    max_examples=600,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+Rows = Sequence[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(":memory:") as connection:
+        yield connection
+
+
+def columns(rows: Rows) -> dict[tuple[str, ...], Computed]:
+    """The rows as columns of the sorts that the fields have."""
+    kinds = {**dict.fromkeys(NUMBERS, pa.float64()), **dict.fromkeys(TEXTS, pa.large_string())}
+    return {
+        (name,): Computed(pa.array([row[name] for row in rows], kinds.get(name, pa.bool_())))
+        for name in rows[0]
+    }
+
+
+def computed(node: Node, rows: Rows) -> list[bool | str]:
+    """Of each row whether the condition is true, or that it cannot be told."""
+    found, faults = Evaluation(len(rows), columns(rows)).holds(node)
+    wrong = np.zeros(len(rows), bool) if faults is None else faults
+    assert not (found & wrong).any()
+    return ["fault" if w else bool(f) for f, w in zip(found, wrong, strict=True)]
+
+
+def row_by_row(text: str, rows: Rows) -> list[bool | str]:
+    """The same as an audit finds it."""
+    found: list[bool | str] = []
+    for row in rows:
+        try:
+            found.append(holds(text, row))
+        except NotComputableError:
+            found.append("fault")
+    return found
+
+
+@laws
+@given(truths(3), ROWS)
+def test_conditions_are_those_of_sql(
+    connection: duckdb.DuckDBPyConnection, node: Node, rows: Rows
+) -> None:
+    """Of any operators in each other, over rows with NULLs: columns at once and an audit's row by
+    row agree with DuckDB wherever there is something to compute; and with each other where not.
+    """
+    text = text_of(node)
+    found = computed(node, rows)
+    assert found == row_by_row(text, rows), text
+    if "fault" not in found:
+        assert found == [truth is True for truth in by_duckdb(connection, text, rows)], text
+
+
+@laws
+@given(truths(3))
+def test_an_expression_is_read_as_it_is_written(node: Node) -> None:
+    """What it was written from comes back, and is written the same way."""
+    if not any(fields_of(node)):
+        return
+    try:
+        read = condition(text_of(node), "where")
+    except SlidestatError:  # Of what sort a field is may not follow from so little.
+        return
+    assert read.text == text_of(read.node)
+    assert condition(read.text, "where") == read
+
+
+@pytest.mark.parametrize(
+    ("text", "row", "outcome"),
+    [
+        ("a / b > 1", {"a": 1, "b": 0}, "fault"),
+        ("a % b > 1", {"a": 1, "b": 0}, "fault"),
+        ("a / b > 1", {"a": 0, "b": 0}, "fault"),
+        ("a * b > 1", {"a": 1e300, "b": 1e300}, "fault"),
+        ("-(a - b) < 0", {"a": -1.7e308, "b": 1.7e308}, "fault"),
+        ("not (a / b > 1)", {"a": 1, "b": 0}, "fault"),
+        ("a / b is null", {"a": 1, "b": 0}, "fault"),
+        ("b <> 0 and a / b > 1", {"a": 1, "b": 0}, False),
+        ("a / b > 1 and b <> 0", {"a": 1, "b": 0}, False),
+        ("b = 0 or a / b > 1", {"a": 1, "b": 0}, True),
+        ("a / b > 1 or b = 0", {"a": 1, "b": 0}, True),
+        ("p and a / b > 1", {"a": 1, "b": 0, "p": None}, "fault"),
+        ("case when b = 0 then true else a / b > 1 end", {"a": 1, "b": 0}, True),
+        ("case when a / b > 1 then true else true end", {"a": 1, "b": 0}, "fault"),
+        ("coalesce(a, a / b) = 1", {"a": 1, "b": 0}, True),
+        ("coalesce(a / b, a) = 1", {"a": 1, "b": 0}, "fault"),
+        ("a / b > 1", {"a": None, "b": 0}, False),
+        ("a in (1, a / b)", {"a": 1, "b": 0}, True),
+        ("a in (2, a / b)", {"a": 1, "b": 0}, "fault"),
+        ("upper(s) = 'STRASSE'", {"s": "straße"}, True),
+        ("a between 1 and 2 and a not between 2 and 1", {"a": 1.5}, True),
+        ("s not like 'a!_%' escape '!'", {"s": "a_b"}, False),
+        ("s like '%\n%'", {"s": "a\nb"}, True),
+        ("substring(s, 2, 2) = '\U0001f600b'", {"s": "a\U0001f600bc"}, True),
+    ],
+)
+def test_what_cannot_be_computed_is_a_fault_where_it_decides(
+    text: str, row: dict[str, Any], outcome: bool | str
+) -> None:
+    """Whatever else would have been the same without it is no fault."""
+    rows = [{**dict.fromkeys(("a", "b", "s", "t", "p", "q")), **row}] * 2
+    assert computed(condition(text, "where").node, rows) == [outcome] * 2
+    assert row_by_row(condition(text, "where").text, rows) == [outcome] * 2
+
+
+def test_sorts_of_fields_follow_from_what_is_asked() -> None:
+    known: Expression = condition('a.b + 1 > c and "d.e" || s = t and not f and g is null', "where")
+    assert dict(known.fields) == {
+        ("a", "b"): Sort.NUMBER,
+        ("c",): Sort.NUMBER,
+        ("d.e",): Sort.TEXT,
+        ("s",): Sort.TEXT,
+        ("t",): Sort.TEXT,
+        ("f",): Sort.TRUTH,
+        ("g",): Sort.ANY,
+    }
