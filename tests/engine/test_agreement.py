@@ -119,3 +119,21 @@ def test_emissions_agree(name: str, distribution: str) -> None:
             assert figure.upper <= high.upper + unit
             if figure.statistic not in ("rank_quantile", "mean"):
                 assert low.estimate <= figure.estimate <= high.estimate
+
+
+def test_figures_of_other_events_say_nothing() -> None:
+    """The maximum of the events of a condition does not bound the quantiles of all."""
+    topology = Topology(
+        name="t",
+        source="s",
+        span="1h",
+        every="5m",
+        statistics=(Maximum(name="small", where="value < 10"), Quantiles(), Maximum()),
+    )
+    driver = TopologyDriver(topology)
+    driver.send(*[{"key": "k", "time": 6_000 * i, "value": i % 100} for i in range(600)])
+    for emission in driver.emissions:
+        figures = {(f.statistic, f.quantile): f for f in emission.figures}
+        if emission.window_end_ms > 6_000 * 100:
+            assert 9 <= figures["small", None].upper < 10
+            assert figures["quantile", 0.99].lower > 90
