@@ -61,7 +61,9 @@ def test_bad_records_become_dead_letters(make_stage: MakeStage) -> None:
         mixed += [*good[i * 20 : i * 20 + 20], (f"bad-{i}".encode() if i % 2 else None, value)]
     mixed += good[len(BAD) * 20 :]
     # They count, and only a sum leaves them out.
-    mixed += [(b"k1", event(value=None)), (b"k1", b'{"key":"k1","time":%d}' % TIME)]
+    newest = TIME + 20_500
+    mixed.append((b"k1", event(time=newest, value=None)))
+    mixed.append((b"k1", b'{"key":"k1","time":%d}' % newest))
     mixed.append((b"large", event(time=TIME + 20_500, note="n" * MEGABYTE)))
     produce(stage.bootstrap, source, mixed, partition=0)
     # A partition with nothing but bad records is read through as well.
