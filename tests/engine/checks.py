@@ -11,6 +11,7 @@ import msgspec
 from slidestat.declare.statistics import Statistic, TopItems
 from slidestat.declare.topology import Topology
 from slidestat.schemas.emission import Emission, Figure, emission_key
+from slidestat.schemas.query import KeyAnswer
 from tests.engine.exact import Values, double, exact, root, variance
 from tests.engine.meant import meant
 from tests.engine.memory import PARTITION, SOURCE, Output
@@ -33,6 +34,12 @@ def emissions_of(outputs: Sequence[Output]) -> list[Emission]:
             assert timestamp == emission.window_end_ms
             found.append(emission)
     return found
+
+
+def sent(answer: KeyAnswer | None) -> KeyAnswer:
+    """The answer as it arrives: a figure that does not exist is null in JSON."""
+    assert answer is not None
+    return msgspec.json.decode(msgspec.json.encode(answer), type=KeyAnswer)
 
 
 def offsets_of(kind: str, outputs: Sequence[Output]) -> list[int]:

@@ -17,7 +17,7 @@ from slidestat.errors import SlidestatError
 from slidestat.live.live_query import LiveQuery, stored_view
 from slidestat.schemas.query import KeyAnswer
 from tests.engine.cases import EVERY_STATISTIC, TOPOLOGIES, Case, cases, laws, topology
-from tests.engine.checks import check_figure, check_figures, emissions_of
+from tests.engine.checks import check_figure, check_figures, emissions_of, sent
 from tests.engine.exact import exact
 from tests.engine.memory import (
     PARTITION,
@@ -44,12 +44,6 @@ def split(records: Sequence[Record], random: Random) -> list[Sequence[Record]]:
 
 def every_key(view: PartitionView) -> list[str]:
     return list(view.keys("", "", 10**6))
-
-
-def sent(answer: KeyAnswer | None) -> KeyAnswer:
-    """The answer as it arrives: a figure that does not exist is null in JSON."""
-    assert answer is not None
-    return msgspec.json.decode(msgspec.json.encode(answer), type=KeyAnswer)
 
 
 def flush(processor: PartitionProcessor, store: MemoryStore) -> None:

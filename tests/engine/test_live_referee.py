@@ -16,7 +16,7 @@ from slidestat.schemas.emission import Emission
 from slidestat.schemas.query import KeyAnswer
 from slidestat.testing.memory_store import MemoryStore
 from tests.engine.cases import laws, topology
-from tests.engine.checks import check_figures
+from tests.engine.checks import check_figures, sent
 from tests.engine.memory import SOURCE, batch_of, rows_of
 from tests.engine.model import Record, inside
 from tests.engine.stages import Stage, clock, publish, stages, streams_of
@@ -50,8 +50,7 @@ def test_an_answer_is_that_of_the_parties_named(
     question = RefereeQuery(stage.referee, windows)
     asked = Referee(of=stage.referee.of, patience="1s", windows=windows).answering
     for key in view.keys("", "", 100):
-        answer = question.answer(view, key)
-        assert answer is not None
+        answer = sent(question.answer(view, key))
         assert answer.window_end_ms == view.watermark
         values: dict[int, list[Fraction]] = {n: [] for n in asked.window_lengths}
         for name in answer.parties or ():
