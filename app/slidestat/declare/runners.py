@@ -506,7 +506,7 @@ class LandmarkRunner:
 
 @dataclass(frozen=True)
 class ChosenRunner:
-    """What another runner keeps, of the events for which a condition holds."""
+    """Another runner, given only the events for which a condition holds."""
 
     runner: Runner
     condition: Expression

@@ -256,13 +256,13 @@ class Topology(Named):
 
     @property
     def _asked_fields(self) -> list[tuple[FieldPath, Sort]]:
-        """What conditions read, each path with its sort."""
+        """Return the fields that conditions read, each path with its sort."""
         own = [] if self.condition is None else [self.condition]
         return [field for known in (*own, *self.columns.conditions) for field in known.fields]
 
     @property
     def condition_fields(self) -> dict[FieldPath, set[Sort]]:
-        """What conditions read, each path with the sorts that they read it as."""
+        """Return the fields that conditions read, each path with the sorts that they read it as."""
         found: dict[FieldPath, set[Sort]] = {}
         for path, sort in self._asked_fields:
             found.setdefault(path, set()).add(sort)

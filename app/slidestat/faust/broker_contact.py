@@ -35,7 +35,7 @@ def went_away_at_start() -> SlidestatError:
 
 
 async def until_told(ask: Callable[[], Awaitable[Told]]) -> Told:
-    """What the brokers tell, asked again until they do; raises what asking again does not mend."""
+    """Ask the brokers until they answer; raises an error that asking again does not solve."""
     while True:
         try:
             return await ask()

@@ -35,8 +35,8 @@ class Looks:
         self._loop = loop
 
     async def take(self, read: Callable[[], Seen]) -> Seen:
-        """What `read` returns on the loop of the work, or raises there. It must not wait, and what
-        it returns must stay as it is.
+        """Return what `read` returns on the loop of the work, or raise what it raises there. It
+        must not wait, and what it returns must stay as it is.
         """
         if self._loop is None:
             raise RuntimeError("the work has not begun")
@@ -66,7 +66,7 @@ class Looks:
 
 
 class _Look(NamedTuple):
-    """What is to be read, and who is told."""
+    """A read that was asked for, and the future that gets its result."""
 
     read: Callable[[], Any]
     asker: asyncio.AbstractEventLoop

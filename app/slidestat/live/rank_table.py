@@ -9,7 +9,7 @@ from slidestat.schemas.query import Bounds, ValueRank
 
 
 class RankTable:
-    """What the synopses of `Ranks`, a topology's only statistics, answer over its windows."""
+    """Formats the answers of `Ranks`, a topology's only statistics, over its windows."""
 
     def __init__(self, topology: Topology) -> None:
         self._windows = [

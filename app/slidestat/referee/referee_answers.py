@@ -56,7 +56,7 @@ class UnionFigures:
     def answered(
         self, tick: int, streams: Sequence[PartySynopses], parties: Collection[str]
     ) -> dict[Runner, Answered]:
-        """What the synopses of the parties answer for each stream at a tick."""
+        """Ask the parties' synopses, for each stream at a tick."""
         answered: dict[Runner, Answered] = {}
         for statistic, runner in self.runners.items():
             bundles = []

@@ -217,7 +217,7 @@ class Routes:
     async def _see(
         self, live: LiveTopology, read: Callable[[View], Seen]
     ) -> tuple[int, list[Seen]]:
-        """What is read of each partition that is here, and the epoch in which it was; raises
+        """Read each partition that is here, and return the epoch and what was read; raises
         HttpError while they are being restored.
         """
 

@@ -26,7 +26,7 @@ class Expression:
 
     @property
     def paths(self) -> tuple[FieldPath, ...]:
-        """What it reads."""
+        """Return the paths of the fields that it reads."""
         return tuple(path for path, _ in self.fields)
 
 

@@ -1,4 +1,4 @@
-"""What an expression consists of: literals, fields, and calls of operators.
+"""The nodes of an expression: literals, fields, and calls of operators.
 
 Texts are compared and joined, numbers are doubles, as in the events; there is NULL in all sorts,
 and truth has three values. `text_of` writes an expression, the same one always the same way:
@@ -13,7 +13,7 @@ from slidestat.declare.fields import FieldPath
 
 
 class Sort(Enum):
-    """What values are."""
+    """The sort of a value."""
 
     NUMBER = "number"
     TEXT = "text"
@@ -31,7 +31,7 @@ class Literal:
 
 @dataclass(frozen=True)
 class FieldValue:
-    """What an event has at a path."""
+    """The value of an event's field."""
 
     path: FieldPath
 

@@ -75,7 +75,7 @@ def _infix() -> dict[type, str]:
 
 @lru_cache(maxsize=1)
 def _known() -> dict[type, frozenset[str]]:
-    """What the parts of each sort of sqlglot's trees may be called."""
+    """Return the names that parts of each sort of sqlglot's trees may have."""
     from sqlglot import exp
 
     pair = ("this", "expression")

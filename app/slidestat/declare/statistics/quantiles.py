@@ -115,7 +115,7 @@ class Quantiles(QuantileStatistic):
         return float(Fraction(repr(float(self.epsilon))) * min(exact, 1 - exact))
 
     def parameters(self, span: int) -> ValueQuantileParameters:
-        """What its synopsis is made with, for windows of up to `span`."""
+        """Return the synopsis' parameters for windows of up to `span`."""
         from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
 
         return ValueQuantileParameters(self.relative_error, self.epsilon, span)

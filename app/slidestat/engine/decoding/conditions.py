@@ -76,8 +76,8 @@ class Conditions:
         return bool(self._all)
 
     def of(self, events: Sequence[Any], numbers: Mapping[FieldPath, Float64s]) -> Judged:
-        """What the conditions say of events, as the decoder's type has them; `numbers` are those
-        that are read already.
+        """Judge events, as the decoder's type has them, by the conditions; `numbers` are those that
+        are read already.
         """
         columns: dict[tuple[FieldPath, Sort], Computed] = {}
         for path, sort in self._fields:
@@ -90,7 +90,7 @@ class Conditions:
         return self._judged(len(events), columns)
 
     def of_record(self, record: bytes) -> Judged | None:
-        """What they say of one record; None if it cannot be read even so far."""
+        """Judge one record; return None if it cannot be read even so far."""
         try:
             event = self._decode(record)
         except (msgspec.DecodeError, UnicodeError, RecursionError):

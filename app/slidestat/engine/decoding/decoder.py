@@ -125,7 +125,7 @@ class EventDecoder:
     def _judge_again(
         self, records: Sequence[bytes | None], refusals: Sequence[Refusal]
     ) -> "_JudgedAgain":
-        """What becomes of records that were refused, by the conditions alone."""
+        """Judge records that were refused by the conditions alone."""
         again = _JudgedAgain([], [], {})
         for refusal in refusals:
             record = records[refusal.row]

@@ -185,7 +185,7 @@ class Evaluation:
         return self._connected("or", [Call("=", (value, one)) for one in listed])
 
     def _known(self, values: pa.Array | pa.Scalar, faults: Bools | None) -> Computed:
-        """What is never null, but of a fault."""
+        """Return values that are never null, but where there is a fault."""
         return Computed(values) if faults is None else self._without(self._spread(values), faults)
 
     def _without(self, values: pa.Array, faults: Bools) -> Computed:

@@ -1,4 +1,4 @@
-"""What a batch of records comes to: columns of events, refusals, and what is passed over."""
+"""The result of decoding a batch: columns of events, refusals, and records passed over."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

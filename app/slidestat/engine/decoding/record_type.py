@@ -60,7 +60,7 @@ def record_type(topology: Topology, *, lenient: bool = False) -> type[msgspec.St
 
 
 def condition_paths(topology: Topology) -> list[FieldPath]:
-    """What conditions alone read."""
+    """Return the fields that conditions alone read."""
     columns = topology.columns
     others = {column.path for column in (*columns.numbers, *columns.items)}
     others |= {path for path in (topology.time_path,) if path is not None}

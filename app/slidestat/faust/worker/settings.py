@@ -32,7 +32,7 @@ class WebSide(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerSettings:
-    """What a worker computes, from where, and how.
+    """The settings of a worker.
 
     topologies: they share a group and a source, which is consumed once.
     partitions: how many the source has.

@@ -36,7 +36,7 @@ _COMPARE: dict[type, Callable[[Any, Any], bool]] = {
 
 
 class NotComputableError(Exception):
-    """What decides the outcome cannot be computed."""
+    """Raised where a part that decides the outcome cannot be computed."""
 
 
 @lru_cache(maxsize=1_000)

@@ -132,7 +132,7 @@ def _iso_ms(text: str) -> int:
 
 
 def _at(fields: object, path: Path) -> object:
-    """What is there; None for null and for nothing."""
+    """Return the value there; None for null and for nothing."""
     for name in path:
         if fields is None:
             return None

@@ -91,7 +91,7 @@ def union_item_counts(
 
 
 def _all_listed(asked: Asked[FrequentParameters]) -> NamedBatch:
-    """What each part lists in each window, whatever its share."""
+    """Return all items that each part lists in each window."""
     return run_named_items_batch(
         asked.parameters,
         asked.states,
