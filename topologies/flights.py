@@ -27,7 +27,7 @@ Out, when that is the airport's only flight so far and a later one has come
         {"statistic": "maximum", "estimate": 19.0, "lower": 19.0, "upper": 19.0,
          "window_ms": 604800000},
         {"statistic": "quantile", "estimate": 18.932413271696404, "lower": 18.746786733383352,
-         "upper": 19.121752639527006, "window_ms": 86400000, "quantile": 0.9,
+         "upper": 19.0, "window_ms": 86400000, "quantile": 0.9,
          "relative_error": 0.009901778953003879, "absolute_error": 9.313225746154785e-10,
          "share_error": 0.01},
         {"statistic": "top_destination", "estimate": 1.0, "lower": 1.0, "upper": 1.0,
