@@ -66,5 +66,6 @@ def test_keys_and_outcomes_add_up(case: Case) -> None:
             place = sum(it.offset < processor.next_offset for it in case.records)
             assert processor.view().keys_held == held(processor.view()) == len(store.keys())
     undecided += uncounted(processor)
-    assert work.counted + work.dead + work.late + work.repeated + undecided == sent
+    outcomes = work.counted + work.dead + work.late + work.passed_over + work.repeated
+    assert outcomes + undecided == sent
     assert sum(observed.refusals.values()) == work.dead + work.late
