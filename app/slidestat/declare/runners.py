@@ -355,8 +355,7 @@ class DistinctWhereRunner:
         return second_is(self.text, self.parameters.seed)
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
-        if len(work.times):
-            raise SynopsisError("a question takes no events in")
+        _require_question(work)
         answers = np.empty((3, len(work.query_times), len(work.windows)))
         waves, is_meant = list(map(self._wave, states)), self.is_meant
         for wave, queries in zip(waves, pairwise(work.query_starts.tolist()), strict=True):
@@ -433,8 +432,7 @@ class ItemCountRunner:
         return f"{TopRunner(self.parameters, self.field).meaning} counted of {list(self.items)}"
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
-        if len(work.times):
-            raise SynopsisError("a question takes no events in")
+        _require_question(work)
         states, counts = run_item_counts(self.parameters, states, *work.queries, self.items)
         return Answered(states, {}, self.listed(counts))
 
@@ -537,6 +535,12 @@ def _for_both(known: Runner, runner: Runner) -> Runner:
     if isinstance(known, _WithQuantiles) and isinstance(runner, _WithQuantiles):
         return replace(known, quantiles=tuple(sorted({*known.quantiles, *runner.quantiles})))
     return known
+
+
+def _require_question(work: Work) -> None:
+    """Raise SynopsisError for work with events, which a question cannot take in."""
+    if len(work.times):
+        raise SynopsisError("a question takes no events in")
 
 
 def _of(field: FieldPath, what: str) -> str:

@@ -3,7 +3,7 @@
 Null and not there are the same, as in SQL: a statistic is one of the events that have its field.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,11 @@ class LackedFields:
         """The rows, rising, that each statistic leaves out, by its label; none that takes all.
         Those that its condition leaves out are not among them, where `conditions` are given.
         """
-        absent = self._absent(numbers, items)
+        return self._left_out(self._absent(numbers, items), conditions)
+
+    def _left_out(
+        self, absent: Mapping[int, Bools], conditions: Sequence[Bools] | None = None
+    ) -> dict[str, Int64s]:
         if not absent:
             return {}
         found: dict[tuple[object, ...], Int64s] = {}
@@ -72,10 +76,12 @@ class LackedFields:
         self, numbers: Sequence[Column], items: Sequence[Column]
     ) -> Iterator[tuple[int, str]]:
         """The rows that every statistic leaves out, and what they lack."""
-        left_out = self.left_out(numbers, items)
+        if not all(self._read_by.values()):
+            return  # One reads times alone, and takes every event.
+        absent = self._absent(numbers, items)
+        left_out = self._left_out(absent)
         if len(left_out) < len(self._read_by):
             return
-        absent = self._absent(numbers, items)
         rows, by = np.unique(np.concatenate(list(left_out.values())), return_counts=True)
         for row in rows[by == len(self._read_by)].tolist():
             lacked = dict.fromkeys(self._names[place] for place in absent if absent[place][row])

@@ -83,26 +83,14 @@ def struct_of(
 
 def attributes(struct: type[msgspec.Struct], path: FieldPath) -> list[str]:
     """How the field at `path` is called in such a struct, after what is around it."""
-    found: list[str] = []
-    current: Any = struct
-    for name in path:
-        fields = msgspec.structs.fields(_present(current))
-        field = next(field for field in fields if field.encode_name == name)
-        found.append(field.name)
-        current = field.type
-    return found
+    return [field.name for field in _fields_along(struct, path)]
 
 
 def reader(struct: type[msgspec.Struct], path: FieldPath) -> Callable[[Any], Any]:
     """Return a function that reads the field at `path`; None where an object around it is."""
-    names = attributes(struct, path)
-    read = attrgetter(".".join(names))
-    current: Any = struct
-    for name in names[:-1]:
-        current = next(f.type for f in msgspec.structs.fields(_present(current)) if f.name == name)
-        if _is_optional(current):
-            return _read_if_there(read)
-    return read
+    fields = _fields_along(struct, path)
+    read = attrgetter(".".join(field.name for field in fields))
+    return _read_if_there(read) if any(_is_optional(f.type) for f in fields[:-1]) else read
 
 
 def blank(event: Any, names: Sequence[str]) -> None:
@@ -112,6 +100,17 @@ def blank(event: Any, names: Sequence[str]) -> None:
         if event is None:
             return
     setattr(event, names[-1], None)
+
+
+def _fields_along(struct: type[msgspec.Struct], path: FieldPath) -> list[msgspec.structs.FieldInfo]:
+    """The fields of such a struct, and of those in it, that lead to the one at `path`."""
+    found: list[msgspec.structs.FieldInfo] = []
+    current: Any = struct
+    for name in path:
+        fields = msgspec.structs.fields(_present(current))
+        found.append(next(field for field in fields if field.encode_name == name))
+        current = found[-1].type
+    return found
 
 
 def _plant(tree: _Tree, path: FieldPath, leaf: object) -> None:
