@@ -80,6 +80,9 @@ def test_kernels_inside_a_wheel_are_compiled_once_for_each_version(tmp_path: Pat
     assert len(compiled) > 10
     assert _python(tmp_path, KERNEL, **environment).split() == [place, folder]
     assert {file: file.stat().st_mtime_ns for file in Path(folder).rglob("*.nb*")} == compiled
+    # the same sources in another place have the same kernels
+    _python(tmp_path, KERNEL, **environment | {"PYTHONPATH": str(SOURCES)})
+    assert {file: file.stat().st_mtime_ns for file in Path(folder).rglob("*.nb*")} == compiled
     with ZipFile(archive, "a") as zipped:
         zipped.writestr("slidestat/synopses/newer.py", "NEWER = True\n")
     asked = "from slidestat.synopses.core.compile import CACHE_FOLDER\nprint(CACHE_FOLDER)"

@@ -1,20 +1,25 @@
-"""How kernels are compiled: by numba, once for each version of this package's sources.
+"""How kernels are compiled: by numba, once for each version of their sources, wherever these lie.
 
 numba's on-disk cache looks at the file of the function it loads, not at the files of the functions
-called by it: an edit (or an upgrade) of a callee alone would leave stale machine code in use. So
-the cache folder carries a digest of all sources of the package.
+called by it: an edit (or an upgrade) of a callee alone would leave stale machine code in use. It
+also keeps machine code for each path, so that a second checkout, a wheel or a test's copy of the
+same sources would compile everything again. So a locator of ours tells numba the folder: it carries
+a digest of all sources of this package, and the path of the sources is no part of it.
 
-The package may lie in a zip or a wheel, as Spark's --py-files bring it: its sources are then read
-through their loader, and a locator of ours tells numba the folder, as numba's own want files.
+A kernel of another package lies in a folder that carries the digest of that package as well; it
+calls kernels of its own package and of this one alone.
 
-With NUMBA_DISABLE_JIT=1 a kernel is the plain Python function.
+The package may lie in a zip or a wheel, as Spark's --py-files bring it: sources are read through
+their loader. With NUMBA_DISABLE_JIT=1 a kernel is the plain Python function.
 """
 
 import hashlib
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, TypeVar, cast
 
 import numba
@@ -34,43 +39,53 @@ def _sources(folder: Traversable) -> Iterator[bytes]:
             yield entry.read_bytes()
 
 
-def _sources_digest() -> str:
+@cache
+def _digest_of(package: str) -> str:
     digest = hashlib.sha256()
-    for source in _sources(files(__package__.rpartition(".")[0])):
+    for source in _sources(files(package)):
         digest.update(source)
     return digest.hexdigest()[:16]
 
 
+_SYNOPSES = __package__.rpartition(".")[0]
 _BASE = config.CACHE_DIR or str(user_cache_path("slidestat"))
-CACHE_FOLDER = Path(_BASE) / f"kernels-{_sources_digest()}"
+CACHE_FOLDER = Path(_BASE) / f"kernels-{_digest_of(_SYNOPSES)}"
 """Where compiled kernels of these sources are kept."""
-_IS_IN_ARCHIVE = not Path(__file__).exists()
 
 
-class ArchiveLocator(_CacheLocator):
-    """Where the machine code of a function is kept whose file is inside an archive."""
+@cache
+def _is_writable() -> bool:
+    try:
+        CACHE_FOLDER.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=CACHE_FOLDER).close()
+    except OSError:
+        return False
+    return True
+
+
+class SourcesLocator(_CacheLocator):
+    """Where the machine code of a function is kept: by its sources, not by their path."""
 
     def __init__(self, function: Callable[..., object]) -> None:
-        self._folder = str(CACHE_FOLDER / function.__module__)
+        package = function.__module__.rpartition(".")[0]
+        folder = CACHE_FOLDER
+        if package and not f"{package}.".startswith(f"{_SYNOPSES}."):
+            folder /= _digest_of(package)
+        self._folder = str(folder / function.__module__)
         self._place = str(function.__code__.co_firstlineno)
 
     @classmethod
-    def from_function(cls, function: Callable[..., object], _file: str) -> "ArchiveLocator | None":
-        """A locator, or None where the folder cannot be written."""
-        locator = cls(function)
-        try:
-            locator.ensure_cache_path()  # type: ignore[no-untyped-call]
-        except OSError:
-            return None
-        return locator
+    def from_function(cls, function: Callable[..., object], _file: str) -> "SourcesLocator":
+        """Return the locator of `function`, wherever its file lies."""
+        return cls(function)
 
     def get_cache_path(self) -> str:
-        """The folder."""
+        """Return the folder."""
         return self._folder
 
     def get_source_stamp(self) -> str:
-        """The same always: the folder is that of these very sources."""
-        return str(CACHE_FOLDER)
+        """Return the same always: the folder is that of these very sources."""
+        return "by sources"
 
     def get_disambiguator(self) -> str:
         """Return a text that tells functions of one name apart."""
@@ -80,13 +95,15 @@ class ArchiveLocator(_CacheLocator):
 def kernel(function: Function) -> Function:
     """Compile `function` at its first call, or load what an earlier process compiled.
 
+    Where the folder cannot be written, each process compiles anew.
+
     Cost: compiling takes seconds, loading tenths of a second, both once in a process.
     """
-    before = config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES
-    config.CACHE_DIR = str(CACHE_FOLDER)  # read while decorating, not later
-    if _IS_IN_ARCHIVE:
-        config.CACHE_LOCATOR_CLASSES = f"{__name__}.{ArchiveLocator.__name__}"
+    if not _is_writable():
+        return cast(Function, numba.njit(function))
+    before = config.CACHE_LOCATOR_CLASSES
+    config.CACHE_LOCATOR_CLASSES = f"{__name__}.{SourcesLocator.__name__}"  # read while decorating
     try:
         return cast(Function, numba.njit(cache=True)(function))
     finally:
-        config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES = before
+        config.CACHE_LOCATOR_CLASSES = before
