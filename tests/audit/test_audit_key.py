@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 
 import msgspec
 import numpy as np
@@ -321,6 +322,54 @@ def test_keys_and_times_are_those_that_a_worker_reads(time_format: str) -> None:
                 found = read_event(declared, raw)
                 assert found[:2] == (read.keys[0], int(read.times[0])), time
     assert read_by_worker
+
+
+def test_computed_fields_are_those_that_a_worker_computes() -> None:
+    """Keys, numbers and items, and the same events refused."""
+    asked = Topology(
+        name="shops",
+        source="payments",
+        span="1h",
+        every="1m",
+        computed=(
+            "coalesce(shop + 0, took) as who",
+            "took / parts as took_s",
+            "lower(card) || '!' as brand",
+        ),
+        key_field="who",
+        value_field="took_s",
+        statistics=(
+            Mean(name="mean", where="parts <> 3"),
+            Distinct(field="brand"),
+            Distinct(field="took_s", name="shares"),
+            Count(),
+        ),
+    )
+    declared = declaration_of(msgspec.json.decode(msgspec.json.encode(resolved(asked))))
+    columns = asked.columns
+    numbers = [c.path[0] for c in columns.numbers]
+    items = [c.path[0] for c in columns.items]
+    seen = []
+    for shop, took, parts, card in product(
+        (None, 7, 1.5, "x"), (None, 3, 0.1), (None, 0, 3, 7.0), (None, "VISA", 5)
+    ):
+        event = {"time": START_MS, "shop": shop, "took": took, "parts": parts, "card": card}
+        raw = RawRecord(b"k", msgspec.json.encode(event), START_MS)
+        read = EventDecoder(asked).decode([raw.value], [raw.key], [raw.timestamp_ms])
+        try:
+            key, _, texts = read_event(declared, raw)
+        except UnreadableError:
+            key, texts = "", []
+        seen.append(bool(key))
+        assert [key] * bool(key) == read.keys, event
+        for (paths, is_item, where), text in zip(declared.columns, texts, strict=False):
+            name = paths[0][0]
+            if is_item:
+                assert read.items[items.index(name)][0] == text, event
+            elif where:
+                number = read.numbers[numbers.index(name)][0]
+                assert str(number) == str(np.nan if text is None else float(text)), event
+    assert 10 < sum(seen) < len(seen)
 
 
 def test_pairs_of_two_fields_are_counted() -> None:

@@ -63,10 +63,21 @@ TOML: list[tuple[str, str, str]] = [
     (WHOLE + "where = 'a like b'", "the pattern of like", "'/api/%'"),
     (WHOLE + "where = 'substring(a, 0) = a'", "other places", "from 1 on"),
     (WHOLE + "where = 'value.a > 1'\n[[statistics]]\nkind = 'sum'", "'value' is read", "Correct"),
-    (WHOLE + "where = 'not value'\n[[statistics]]\nkind = 'sum'", "where reads 'value'", "number"),
-    (WHOLE + "where = 'lower(time) = \"a\"'", "where reads 'time', the time", "Leave it out"),
+    (
+        WHOLE + "where = 'not value'\n[[statistics]]\nkind = 'sum'",
+        "expression reads 'value'",
+        "number",
+    ),
+    (WHOLE + "where = 'lower(time) = \"a\"'", "expression reads 'time', the time", "Leave it out"),
     (WHOLE + "where = '" + "(" * 3_000 + "a" + ")" * 3_000 + "'", "nested too deep", "fewer"),
     (WHOLE + "where = '" + "a or " * 3_000 + "a'", "where is", "at most 10,000 characters"),
+    (WHOLE + "computed = 'a + 1 as b'", "computed is 'a + 1 as b', which is not a list", '["lat'),
+    (WHOLE + "computed = ['a + as b']", "computed has 'a + as b', which is no SQL", "as latency_s"),
+    (
+        WHOLE + "value_field = 'a+b'",
+        "value_field is 'a+b', which is an expression",
+        '["a+b as NAME"]',
+    ),
     (WHOLE + COUNT + "where = 'a >'", "statistics[0].where is 'a >'", "status >= 500"),
     (
         WHOLE + COUNT + "where = 'a > 1'",

@@ -210,6 +210,17 @@ where = "b"
     assert topology_of({**NEEDED, **tomllib.loads(in_toml)}) == topology
 
 
+def test_computed_fields_in_each_form() -> None:
+    """A list, also of one."""
+    texts = ("a || ':' || b as who", "took / 1000 as s")
+    topology = Topology(**NEEDED, key_field="who", value_field="s", computed=texts)
+    own = {"key_field": "who", "value_field": "s"}
+    in_toml = f"computed = {json.dumps(texts)}"
+    assert topology_of_flags({**NEEDED, **own, "computed": list(texts)}) == topology
+    assert topology_of({**NEEDED, **own, **tomllib.loads(in_toml)}) == topology
+    assert flag_of("computed") == "--computed"
+
+
 def test_every_field_of_a_topology_has_a_flag() -> None:
     """None can be set in a file alone."""
     command = typer.main.get_command(app).commands["run"]

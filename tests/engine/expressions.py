@@ -76,6 +76,11 @@ def _texts(depth: int) -> st.SearchStrategy[Node]:
     return _with_choices(st.one_of(leaves, *computed), truths(depth - 1))
 
 
+def values(depth: int) -> st.SearchStrategy[Node]:
+    """Expressions of numbers and of texts."""
+    return st.one_of(_numbers(depth), _texts(depth))
+
+
 def truths(depth: int) -> st.SearchStrategy[Node]:
     """Conditions of at most so many operators in each other."""
     leaves = _leaves(TRUTHS, st.booleans())

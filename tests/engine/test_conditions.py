@@ -13,8 +13,8 @@ from slidestat.declare.expressions.expression import Expression, condition
 from slidestat.declare.expressions.nodes import Node, Sort, fields_of, text_of
 from slidestat.engine.decoding.evaluation import Computed, Evaluation
 from slidestat.errors import SlidestatError
-from slidestat.spark.audit.audit_conditions import NotComputableError, holds
-from tests.engine.expressions import NUMBERS, ROWS, TEXTS, by_duckdb, truths
+from slidestat.spark.audit.audit_conditions import NotComputableError, computed as audited, holds
+from tests.engine.expressions import NUMBERS, ROWS, TEXTS, by_duckdb, truths, values
 
 laws = settings(
     derandomize=True,
@@ -72,6 +72,22 @@ def test_conditions_are_those_of_sql(
     assert found == row_by_row(text, rows), text
     if "fault" not in found:
         assert found == [truth is True for truth in by_duckdb(connection, text, rows)], text
+
+
+@laws
+@given(values(3), ROWS)
+def test_values_are_those_that_an_audit_finds(node: Node, rows: Rows) -> None:
+    """Numbers and texts, row by row in plain Python, to the last bit; faults in the same rows."""
+    column, faults = Evaluation(len(rows), columns(rows)).column(node)
+    found = column.to_pylist()
+    wrong = [False] * len(rows) if faults is None else faults.tolist()
+    by_row: list[object] = []
+    for row in rows:
+        try:
+            by_row.append(audited(text_of(node), row))
+        except NotComputableError:
+            by_row.append("fault")
+    assert ["fault" if w else x for x, w in zip(found, wrong, strict=True)] == by_row
 
 
 @laws

@@ -89,6 +89,10 @@ def run(
         str | None,
         _flag("--where", "CONDITION", 'Count these events alone, as SQL: "status >= 500".'),
     ] = None,
+    computed: Annotated[
+        list[str] | None,
+        _flag("--computed", "EXPRESSION as NAME", "A field computed from others; repeat for more."),
+    ] = None,
     publish: Annotated[
         str | None,
         _flag("--publish", "partition|KEY,KEY", "Have a referee answer over all partitions."),
@@ -167,6 +171,7 @@ def run(
         "time_format": time_format,
         "value_field": value_field,
         "where": where,
+        "computed": computed,
         "publish": publish,
         "output_format": output_format,
         "output": output,

@@ -16,6 +16,9 @@ FieldPath = tuple[str, ...]
 RECORD_KEY = "kafka:key"
 RECORD_TIMESTAMP = "kafka:timestamp"
 
+# What expressions have. A name with such a sign is written as a list, as one with a dot.
+_OPERATOR = re.compile(r"[+*/|]")
+
 # What msgspec reads no field by.
 _UNREADABLE = re.compile(r'["\\\x00-\x1f]')
 
@@ -28,7 +31,7 @@ def field_path(field: Field, what: str) -> FieldPath:
             f"{RECORD_KEY!r} can be a key_field, {RECORD_TIMESTAMP!r} a time_field; a field of such"
             f" a name is written as a list.",
         )
-    names = _names(field) if isinstance(field, str) else field
+    names = _names(field, what) if isinstance(field, str) else field
     listed = isinstance(names, Sequence) and not isinstance(names, bytes)
     if not listed or not names or not all(isinstance(name, str) and name for name in names):
         raise SlidestatError(
@@ -45,14 +48,25 @@ def field_path(field: Field, what: str) -> FieldPath:
     return tuple(names)
 
 
-def _names(text: str) -> Sequence[str]:
+def _names(text: str, what: str) -> Sequence[str]:
     """The names of a path that is written as one text."""
     if text.startswith("["):
         try:
             return msgspec.json.decode(text, type=list[str])
         except msgspec.DecodeError:
             pass  # A name of which this is the beginning.
+    if _OPERATOR.search(text):
+        raise SlidestatError(
+            f"{what} is {text!r}, which is an expression and no field's path.",
+            f'Compute it, computed = ["{text} as NAME"], and write NAME here; a field of this very'
+            f" name is written as a list: {msgspec.json.encode([text]).decode()}.",
+        )
     return text.split(".")
+
+
+def is_plain(path: FieldPath) -> bool:
+    """Whether a path can be written as one text: no name has a dot, an operator or a bracket."""
+    return not any("." in name or _OPERATOR.search(name) for name in path) and path[0][0] != "["
 
 
 def path_unless(field: Field, what: str, of_record: str) -> FieldPath | None:

@@ -1,13 +1,14 @@
 """A topology: what is computed from one topic, declared and nothing else."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from slidestat.declare.columns import Column, Columns
+from slidestat.declare.expressions.computed_field import ComputedField, computed_fields
 from slidestat.declare.expressions.expression import Expression, condition_of
 from slidestat.declare.expressions.nodes import Sort
 from slidestat.declare.fields import (
@@ -29,6 +30,8 @@ from slidestat.synopses.core.errors import SynopsisError
 
 if TYPE_CHECKING:
     from slidestat.declare.runners import Runner
+
+_What = TypeVar("_What")
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _OUTPUT_FORMATS = ("json", "avro")
@@ -68,6 +71,9 @@ class Topology(Named):
     value_field: the path of what statistics read that name no field of their own.
     where: the condition on an event to be counted, as SQL: "status >= 500 and path like '/api/%'".
     Others move event time, and leave no letter.
+    computed: fields that are computed from those of an event, as SQL: "latency_ms / 1000 as
+    latency_s", "country || '+' || merchant as who". The key and what statistics read may be such
+    fields.
     group: the consumer group of the workers is slidestat-GROUP; without one, the topology's name is
     taken. Topologies of one source and group share a worker.
     output_format: that of the emissions, "json" or "avro".
@@ -95,6 +101,7 @@ class Topology(Named):
     time_format: str = "ms"
     value_field: Field = "value"
     where: str = ""
+    computed: Sequence[str] = ()
     group: str = ""
     output_format: str = "json"
     output: str = ""
@@ -106,6 +113,7 @@ class Topology(Named):
         self._check_times()
         self._check_statistics()
         self._check_conditions()
+        self._check_computed()
         self._check_publish()
 
     def _check_topics(self) -> None:
@@ -218,7 +226,8 @@ class Topology(Named):
                 )
         read = (column.path for column in (*self.columns.numbers, *self.columns.items))
         own = [path for path in (self.key_path, self.time_path) if path is not None]
-        check_apart((*own, *read, *(path for path, _ in self._asked_fields)))
+        asked = (path for path, _ in self._asked_fields)
+        check_apart(path for path in (*own, *read, *asked) if path not in self.computed_fields)
         for column in (*self.columns.numbers, *self.columns.items):
             if column.path == self.time_path:
                 raise SlidestatError(
@@ -245,28 +254,73 @@ class Topology(Named):
             name, is_number = field_text(path), sort in (Sort.NUMBER, Sort.ANY)
             if path == self.time_path and (self.time_format == "iso8601" or not is_number):
                 raise SlidestatError(
-                    f"where reads {name!r}, the time, as a {sort.value}.",
+                    f"an expression reads {name!r}, the time, as a {sort.value}.",
                     "Leave it out: times decide by themselves which windows an event is in.",
                 )
             if path in numbers and not is_number:
                 raise SlidestatError(
-                    f"where reads {name!r} as a {sort.value}, and a statistic as a number.",
+                    f"an expression reads {name!r} as a {sort.value}, and a statistic as a number.",
                     "Compare it with a number, or give the statistic another field.",
                 )
+            if path in self.computed_fields:
+                raise SlidestatError(
+                    f"a condition reads {name!r}, which is computed.",
+                    f"Write {self.computed_fields[path].expression.text} in its place.",
+                )
+
+    def _check_computed(self) -> None:
+        computed = self.computed_fields
+        if self.time_path in computed:
+            raise SlidestatError(
+                f"time_field is {self.time_name!r}, which is computed.",
+                "Name a field of the events, and how times are written in time_format.",
+            )
+        if self.key_path in computed and computed[self.key_path].sort is Sort.TRUTH:
+            raise SlidestatError(
+                f"key_field is {self.key_name!r}, which is a truth value.",
+                "Give keys that are texts or whole numbers.",
+            )
+        for column in self.columns.numbers:
+            if column.path in computed and computed[column.path].sort is not Sort.NUMBER:
+                raise SlidestatError(
+                    f"a statistic of the numbers of {field_text(column.path)!r} is asked for,"
+                    f" which is a {computed[column.path].sort.value}.",
+                    "Compute a number, or ask for a statistic of items.",
+                )
+        read = {column.path for column in (*self.columns.numbers, *self.columns.items)}
+        for path in computed:
+            if path not in read and path != self.key_path:
+                raise SlidestatError(
+                    f"computed has {field_text(path)!r}, which neither the key nor a statistic is"
+                    " of.",
+                    "Take it out, or name it in key_field, value_field or a statistic's field.",
+                )
+
+    @cached_property
+    def computed_fields(self) -> dict[FieldPath, ComputedField]:
+        """Return the fields that are computed, by their paths."""
+        return computed_fields(self.computed, "computed")
 
     @property
     def _asked_fields(self) -> list[tuple[FieldPath, Sort]]:
-        """Return the fields that conditions read, each path with its sort."""
+        """Return the fields that expressions read, each path with its sort."""
         own = [] if self.condition is None else [self.condition]
-        return [field for known in (*own, *self.columns.conditions) for field in known.fields]
+        computed = (known.expression for known in self.computed_fields.values())
+        known = (*own, *self.columns.conditions, *computed)
+        return [field for expression in known for field in expression.fields]
 
     @property
-    def condition_fields(self) -> dict[FieldPath, set[Sort]]:
-        """Return the fields that conditions read, each path with the sorts that they read it as."""
+    def expression_fields(self) -> dict[FieldPath, set[Sort]]:
+        """Return the fields that expressions read, each path with the sorts that it is read as."""
         found: dict[FieldPath, set[Sort]] = {}
         for path, sort in self._asked_fields:
             found.setdefault(path, set()).add(sort)
         return found
+
+    @property
+    def computed_texts(self) -> list[str]:
+        """Return its computed fields, always written the same way, in the order of their names."""
+        return [field.text for _, field in sorted(self.computed_fields.items())]
 
     @property
     def condition(self) -> Expression | None:
@@ -403,18 +457,24 @@ class Topology(Named):
         """The number columns that no statistic reads of all events, by their places: the places of
         the conditions under which it is read.
         """
-        readers: dict[int, list[Expression | None]] = {}
-        for statistic in self.statistics:
-            for column in self._columns(statistic):
-                if column.is_number:
-                    place = self.columns.index(column)
-                    readers.setdefault(place, []).append(statistic.condition)
-        places = self.columns.conditions.index
-        return {
-            place: tuple(places(condition) for condition in conditions if condition is not None)
-            for place, conditions in readers.items()
-            if None not in conditions
-        }
+        return _chosen(
+            (self.columns.index(column), statistic.condition, self.columns.conditions)
+            for statistic in self.statistics
+            for column in self._columns(statistic)
+            if column.is_number
+        )
+
+    @cached_property
+    def chosen_computed(self) -> dict[FieldPath, tuple[int, ...]]:
+        """The computed fields that are not read of all events, by their paths: the places of the
+        conditions under which they are.
+        """
+        return _chosen(
+            (column.path, statistic.condition, self.columns.conditions)
+            for statistic in self.statistics
+            for column in self._columns(statistic)
+            if column.path in self.computed_fields and column.path != self.key_path
+        )
 
     @cached_property
     def filling_columns(self) -> dict[int, float]:
@@ -478,6 +538,7 @@ class Topology(Named):
             "lateness": f"{self.lateness_ms} {self.times.unit}",
             "statistics": "; ".join(dict.fromkeys(runner.meaning for runner in self.runners)),
             **({} if self.condition is None else {"where": self.condition.text}),
+            **({"computed": "; ".join(self.computed_texts)} if self.computed else {}),
         }
 
     @property
@@ -503,6 +564,23 @@ class Topology(Named):
     @property
     def _output_prefix(self) -> str:
         return self.output or self.name
+
+
+def _chosen(
+    readers: Iterable[tuple[_What, Expression | None, Sequence[Expression]]],
+) -> dict[_What, tuple[int, ...]]:
+    """The places, among all conditions, of those under which something is read; not of what is read
+    whatever holds.
+    """
+    found: dict[_What, list[int | None]] = {}
+    for what, condition, every in readers:
+        place = None if condition is None else every.index(condition)
+        found.setdefault(what, []).append(place)
+    return {
+        what: tuple(place for place in places if place is not None)
+        for what, places in found.items()
+        if None not in places
+    }
 
 
 def _is_limited(column: Column) -> bool:

@@ -146,11 +146,11 @@ def _nested(fields: Iterable[tuple[FieldPath, object]]) -> dict[str, Any]:
 
 
 class _Unconditional(EventDecoder):
-    """Reads events as if all conditions held for each."""
+    """Reads events as if all conditions held for each, and computed fields were in them."""
 
     def __init__(self, topology: Topology) -> None:
         every = [replace(statistic, where="") for statistic in topology.statistics]
-        super().__init__(replace(topology, where="", statistics=every))
+        super().__init__(replace(topology, where="", computed=(), statistics=every))
         self._count = len(topology.columns.conditions)
 
     def decode(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slidestat.declare.fields import RECORD_KEY, RECORD_TIMESTAMP, FieldPath, field_text
+from slidestat.declare.fields import RECORD_KEY, RECORD_TIMESTAMP, FieldPath, field_text, is_plain
 from slidestat.declare.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
@@ -230,8 +230,7 @@ def _items(texts: Sequence[FieldSurvey], found: Survey) -> tuple[Guess | None, G
 
 
 def _written(path: FieldPath) -> str | tuple[str, ...]:
-    """The path as a topology has it: names with a dot as a list."""
-    return path if any("." in name for name in path) else field_text(path)
+    return field_text(path) if is_plain(path) else path
 
 
 def _path(written: str | tuple[str, ...]) -> FieldPath:

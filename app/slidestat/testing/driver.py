@@ -1,8 +1,8 @@
 """A topology on records in memory, in virtual event time: what a worker would write, at once."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,6 +15,7 @@ from slidestat.declare.lengths import window_length
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import NO_TIME, Counters
 from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.decoding.event_columns import EventColumns
 from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.emissions.output_codec import emission_codec
 from slidestat.engine.keys.shared_keys import SharedKeys
@@ -73,7 +74,7 @@ class TopologyDriver:
         self.published: list[SynopsisRecord] = []
         self._synopses = SynopsisTopic(topology, partitions)
         self._partitions = [_Partition() for _ in range(partitions)]
-        self._decoder = EventDecoder(topology)
+        self._decoder = _Decoder(topology)
         self._codec = emission_codec(topology, _REGISTRY)
         self._place = DefaultPartitioner()
         self._sent: set[OutputRecord] = set()
@@ -91,11 +92,11 @@ class TopologyDriver:
         """Send events as JSON, under the Kafka key `key`, or each under the one in its key field;
         all of a call come in one fetch. `timestamp` is that of their records, in milliseconds.
         """
-        path = self.topology.key_path
         records = []
         for event in events:
-            kafka_key = _kafka_key(event, path) if key is None else key.encode()
-            records.append(_Record(kafka_key, _encode(event), timestamp))
+            value = _encode(event)
+            kafka_key = self._kafka_key(event, value) if key is None else key.encode()
+            records.append(_Record(kafka_key, value, timestamp))
         self._send(records, partition)
 
     def send_bytes(
@@ -262,9 +263,7 @@ class TopologyDriver:
 
     def _read(self, number: int, start: int) -> None:
         """Process a partition's log from `start` on."""
-        log = self._partitions[number].log
-        for first in range(start, len(log), _FETCH_RECORDS):
-            records = log[first : first + _FETCH_RECORDS]
+        for first, records in _fetches(self._partitions[number].log, start):
             keys, values, timestamps = (list(column) for column in zip(*records, strict=True))
             offsets = np.arange(first, first + len(records), dtype=np.int64)
             source = self.topology.source
@@ -292,6 +291,19 @@ class TopologyDriver:
                 self.emissions.append(emission)
                 self._of_key.setdefault(emission.key, []).append(emission)
 
+    def _kafka_key(self, event: Mapping[str, Any], value: bytes) -> bytes | None:
+        """Return the Kafka key by which a producer would partition an event; None without a key."""
+        path = self.topology.key_path
+        if path is None:
+            return None
+        if path in self.topology.computed_fields:
+            keys = self._decoder.decode([value], [None], [NO_TIMESTAMP]).keys
+            return keys[0].encode() if keys else None
+        found: Any = event
+        for name in path:
+            found = found.get(name) if isinstance(found, Mapping) else None
+        return str(found).encode() if type(found) in (str, int) else None
+
     def _clock_record(self, time: int) -> _Record:
         """An event that every statistic of the topology can read."""
         topology = self.topology
@@ -308,14 +320,33 @@ class TopologyDriver:
         return _Record(_CLOCK_KEY.encode(), _encode(event), timestamp)
 
 
-def _kafka_key(event: Mapping[str, Any], path: FieldPath | None) -> bytes | None:
-    """Return the Kafka key by which a producer would partition the event; None without a key."""
-    if path is None:
-        return None
-    value: Any = event
-    for name in path:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return str(value).encode() if type(value) in (str, int) else None
+def _fetches(log: Sequence[_Record], start: int) -> Iterator[tuple[int, Sequence[_Record]]]:
+    """Records of a log as they are read, with the offset of the first."""
+    for _, alike in groupby(log[start:], lambda record: record.key == _CLOCK_KEY.encode()):
+        records = list(alike)
+        for place in range(0, len(records), _FETCH_RECORDS):
+            yield start + place, records[place : place + _FETCH_RECORDS]
+        start += len(records)
+
+
+class _Decoder(EventDecoder):
+    """Reads the driver's own events as if computed fields were in them; a fetch has such alone, or
+    none.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        super().__init__(topology)
+        self._of_clock = EventDecoder(replace(topology, computed=()))
+
+    def decode(
+        self,
+        records: Sequence[bytes | None],
+        keys: Sequence[bytes | None] = (),
+        timestamps: Sequence[int] = (),
+    ) -> EventColumns:
+        if keys and keys[0] == _CLOCK_KEY.encode():
+            return self._of_clock.decode(records, keys, timestamps)
+        return super().decode(records, keys, timestamps)
 
 
 def _plant(event: dict[str, Any], path: FieldPath, value: object) -> None:

@@ -75,6 +75,7 @@ def _facts(topology: Topology) -> dict[str, str]:
         "time": f"{topology.time_name}, {topology.times.text}",
         "values": ", ".join(map(field_text, read)) or "none",
         **({} if topology.condition is None else {"where": topology.condition.text}),
+        **({"computes": "; ".join(topology.computed_texts)} if topology.computed else {}),
         "writes": topology.output_topic,
         **published,
         "sets aside": f"{topology.dead_letter_topic}, {topology.late_topic}",

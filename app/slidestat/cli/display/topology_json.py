@@ -23,6 +23,7 @@ def topology_object(topology: Topology) -> dict[str, Any]:
         "time_field": topology.time_name,
         "time_format": topology.time_format,
         "where": None if topology.condition is None else topology.condition.text,
+        "computed": topology.computed_texts,
         "output_topic": topology.output_topic,
         "dead_letter_topic": topology.dead_letter_topic,
         "late_topic": topology.late_topic,

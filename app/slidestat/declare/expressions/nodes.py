@@ -91,7 +91,7 @@ def text_of(node: Node) -> str:
         case Literal(value):
             return _literal(value)
         case FieldValue(path):
-            return ".".join(_name(name) for name in path)
+            return ".".join(map(name_text, path))
         case Call("case", operands):
             *branches, otherwise = map(text_of, operands)
             pairs = zip(branches[::2], branches[1::2], strict=True)
@@ -130,6 +130,7 @@ def _literal(value: float | str | bool | None) -> str:
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
 
 
-def _name(name: str) -> str:
+def name_text(name: str) -> str:
+    """A name as SQL has it, in quotes where it needs them."""
     is_plain = name.isascii() and name.isidentifier() and name.lower() not in _RESERVED
     return name if is_plain else f'"{name}"'

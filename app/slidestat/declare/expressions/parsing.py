@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -25,17 +27,59 @@ def parsed(text: str, what: str) -> Node:
     Raises SlidestatError, naming `what`, for a text that is none, and for one that has what is not
     known here.
     """
+    _check_length(text, what)
+    with _not_too_deep(what):
+        return _Reader(text, what).node(_tree(text, what))
+
+
+def parsed_with_name(text: str, what: str) -> tuple[Node, str]:
+    """The expression and the name of "EXPRESSION as NAME".
+
+    Raises SlidestatError as `parsed`, and for a text of another form.
+    """
+    _check_length(text, what)
+    with _not_too_deep(what):
+        tree, name = _named_tree(text, what)
+        return _Reader(text, what).node(tree), name
+
+
+def _check_length(text: str, what: str) -> None:
     if len(text) > _MOST_CHARACTERS:
         raise SlidestatError(
             f"{what} is {len(text):,} characters long.",
             f"Write at most {_MOST_CHARACTERS:,} characters.",
         )
+
+
+@contextmanager
+def _not_too_deep(what: str) -> Iterator[None]:
     try:
-        return _Reader(text, what).node(_tree(text, what))
+        yield
     except RecursionError as error:
         raise SlidestatError(
             f"{what} is nested too deep.", "Write it with fewer levels."
         ) from error
+
+
+def _named_tree(text: str, what: str) -> tuple[Any, str]:
+    from sqlglot import exp
+    from sqlglot.dialects import Dialect
+    from sqlglot.errors import SqlglotError
+
+    advice = (
+        "Write an expression as SQL has it and its name: latency_ms / 1000 as latency_s. A field"
+        ' whose name is a word of SQL, or has other signs than letters, in double quotes: "order".'
+    )
+    try:
+        found = Dialect.get_or_raise(None).parse_into(exp.Select, f"select {text}")
+    except SqlglotError as error:
+        raise SlidestatError(f"{what} has {text!r}, which is no SQL.", advice) from error
+    match found:
+        case [exp.Select(expressions=[exp.Alias() as alias]) as select] if alias.alias and not any(
+            value for name, value in select.args.items() if name != "expressions"
+        ):
+            return alias.this, alias.alias
+    raise SlidestatError(f"{what} has {text!r}, which is not one expression as a name.", advice)
 
 
 def _example() -> str:

@@ -158,3 +158,20 @@ def sorts_of(node: Node, wanted: Sort, text: str, what: str) -> dict[FieldPath, 
     fields = sorts.fields()
     sorts.check_known(node)
     return fields
+
+
+def sort_of(node: Node, text: str, what: str) -> tuple[Sort, dict[FieldPath, Sort]]:
+    """The sort of an expression, and that of each of its fields.
+
+    Raises SlidestatError as `sorts_of`, and where nothing tells of which sort it is.
+    """
+    sorts = _Sorts(text, what)
+    found = sorts.of(node).root()
+    fields = sorts.fields()
+    sorts.check_known(node)
+    if found.sort is None:
+        raise SlidestatError(
+            f"{what} is {text!r}, of which nothing tells whether it is a number or a text.",
+            "Write FIELD + 0 for a number, FIELD || '' for a text.",
+        )
+    return found.sort, fields

@@ -45,6 +45,11 @@ def resolved(topology: Topology) -> dict[str, object]:
     }
     if topology.condition is not None:
         table["where"] = topology.condition.text
+    if topology.computed:
+        table["computed"] = [
+            [path[0], field.expression.text]
+            for path, field in sorted(topology.computed_fields.items())
+        ]
     if topology.publish:
         table["publish"] = topology.publish
     return table

@@ -17,6 +17,12 @@ from slidestat.declare.columns import Column, Limits
 from slidestat.declare.fields import field_text
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import NO_TIME
+from slidestat.engine.decoding.computed_columns import (
+    ComputedColumns,
+    items_of,
+    keys_of,
+    numbers_of,
+)
 from slidestat.engine.decoding.conditions import Conditions, Judged
 from slidestat.engine.decoding.event_columns import EventColumns, Refusal, without
 from slidestat.engine.decoding.lacked_fields import LackedFields
@@ -49,12 +55,26 @@ class EventDecoder:
         self._key: Callable[[Any], Any] | None = None
         if topology.publishes_partitions:
             self._key = _no_key
-        elif key is not None:
+        elif key is not None and key not in topology.computed_fields:
             self._key = reader(record, key)
         self._time = None if time is None else reader(record, time)
         self._times = topology.times
-        self._numbers = [reader(record, column.path) for column in topology.columns.numbers]
-        self._items = [reader(record, column.path) for column in topology.columns.items]
+        self._fields = topology.computed_fields
+        self._computed = ComputedColumns(topology, record)
+        columns = topology.columns
+        self._numbers, self._items = (
+            {c.path: reader(record, c.path) for c in wanted if c.path not in self._fields}
+            for wanted in (columns.numbers, columns.items)
+        )
+        self._number_paths = {column.path for column in columns.numbers}
+        self._item_paths = [column.path for column in columns.items]
+        # Their limits are checked after they are computed; of chosen ones after the choice.
+        self._computed_numbers = [
+            place
+            for place, column in enumerate(columns.numbers)
+            if column.path in self._fields and place not in topology.chosen_columns
+        ]
+        self._key_field = None if key is None else self._fields.get(key)
         self._key_name = topology.key_name
         self._time_name = topology.time_name
         self._number_columns = topology.columns.numbers
@@ -96,7 +116,15 @@ class EventDecoder:
         for place in outside.tolist():
             detail = f"{self._time_name}: {times[place]} ms is not from 1980 to 2100"
             faults[place] = Refusal(int(rows[place]), Reason.BAD_TIME, detail)
-        if self._key is None:
+        numbers = {path: _doubles(read, events) for path, read in self._numbers.items()}
+        items = {path: _texts(list(map(read, events))) for path, read in self._items.items()}
+        all_judged: Judged | None = None
+        if self._conditions:
+            all_judged = _with_known(self._conditions.of(events, numbers), known)
+        computed = self._computed.of(events, numbers)
+        if self._key_field is not None:
+            texts = keys_of(self._key_field, computed[self._key_field.path])
+        elif self._key is None:
             texts = []
             for place, row in enumerate(rows.tolist()):
                 text, fault = _key_text(keys[row])
@@ -106,20 +134,29 @@ class EventDecoder:
                     faults[place] = Refusal(row, Reason.BAD_KEY, detail)
         else:
             texts = list(map(self._key, events))
+        for path, column in computed.items():
+            if path in self._number_paths:
+                numbers[path] = numbers_of(column)
+            if path in self._item_paths:
+                items[path] = items_of(self._fields[path], column)
         columns = EventColumns(
             rows=rows,
             keys=_decimal(texts),
             times=times,
-            numbers=tuple(_doubles(number, events) for number in self._numbers),
-            items=tuple(_texts(list(map(item, events))) for item in self._items),
+            numbers=tuple(numbers[column.path] for column in self._number_columns),
+            items=tuple(items[path] for path in self._item_paths),
             refusals=refusals,
         )
+        conditions = () if all_judged is None else all_judged.conditions
+        for place, reason, detail in self._computed.faults(computed, conditions):
+            faults.setdefault(place, Refusal(int(rows[place]), reason, detail))
+        for number in self._computed_numbers:
+            for place, reason, detail in self._beyond(number, columns.numbers[number]):
+                faults.setdefault(place, Refusal(int(rows[place]), reason, detail))
         for place, detail in self._lacking.of_no_use(columns.numbers, columns.items):
             faults.setdefault(place, Refusal(int(rows[place]), Reason.MISSING_FIELD, detail))
-        if self._conditions:
-            read = zip((c.path for c in self._number_columns), columns.numbers, strict=True)
-            judged = _with_known(self._conditions.of(events, dict(read)), known)
-            return self._chosen(columns, faults, judged, passed_over)
+        if all_judged is not None:
+            return self._chosen(columns, faults, all_judged, passed_over)
         return without(columns, faults) if faults else columns
 
     def _judge_again(

@@ -58,6 +58,16 @@ class Evaluation:
         values, faults = self.of(condition)
         return self._is(values, True), faults
 
+    def column(self, node: Node) -> tuple[pa.Array, Bools | None]:
+        """Return the value of an expression in each row, null where it has none, and where that
+        is because it cannot be computed.
+        """
+        values, faults = self.of(node)
+        column = self._spread(values)
+        if faults is not None and faults.any():
+            column = _null_where(faults, column)
+        return column, faults
+
     def of(self, node: Node) -> Computed:
         """The values of a part."""
         match node:

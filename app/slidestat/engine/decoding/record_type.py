@@ -40,33 +40,52 @@ def record_type(topology: Topology, *, lenient: bool = False) -> type[msgspec.St
     statistics and conditions read is None where a record has null or nothing; a `lenient` one takes
     anything in what conditions alone read.
     """
-    types: dict[FieldPath, object] = {column.path: _ITEM for column in topology.columns.items}
+    computed = topology.computed_fields
+    types: dict[FieldPath, object] = {
+        column.path: _ITEM for column in topology.columns.items if column.path not in computed
+    }
     for place, column in enumerate(topology.columns.numbers):
-        if column.limits is not None:
+        if column.limits is not None and column.path not in computed:
             # Of what is not read of all events, the limits are not those of all.
             limits = Limits() if place in topology.chosen_columns else column.limits
             types[column.path] = _number(limits, also_item=column.path in types)
     optional = {*types}
     if topology.time_path is not None:
         types[topology.time_path] = topology.times.type
-    if topology.key_path is not None and not topology.publishes_partitions:
+    if topology.key_path is not None and reads_key(topology):
         types[topology.key_path] = KEY
-    for path in condition_paths(topology):
-        known = topology.condition_fields[path] - {Sort.ANY}
+    in_conditions = condition_paths(topology)
+    for path in expression_paths(topology):
+        known = topology.expression_fields[path] - {Sort.ANY}
         (sort, *others) = known or {Sort.ANY}
-        types[path] = Any if lenient or others else _OF_SORT.get(sort, Any)
+        any_will_do = others or (lenient and path in in_conditions)
+        types[path] = Any if any_will_do else _OF_SORT.get(sort, Any)
         optional.add(path)
     return struct_of(types, optional)
 
 
-def condition_paths(topology: Topology) -> list[FieldPath]:
-    """Return the fields that conditions alone read."""
+def reads_key(topology: Topology) -> bool:
+    """Whether a key is read from the records."""
+    path = topology.key_path
+    own = path is not None and path not in topology.computed_fields
+    return own and not topology.publishes_partitions
+
+
+def expression_paths(topology: Topology) -> list[FieldPath]:
+    """Return the fields that expressions alone read."""
     columns = topology.columns
     others = {column.path for column in (*columns.numbers, *columns.items)}
     others |= {path for path in (topology.time_path,) if path is not None}
-    if topology.key_path is not None and not topology.publishes_partitions:
+    if topology.key_path is not None and reads_key(topology):
         others.add(topology.key_path)
-    return [path for path in topology.condition_fields if path not in others]
+    return [path for path in topology.expression_fields if path not in others]
+
+
+def condition_paths(topology: Topology) -> list[FieldPath]:
+    """Return the fields that conditions alone read."""
+    computed = topology.computed_fields.values()
+    others = {path for field in computed for path in field.expression.paths}
+    return [path for path in expression_paths(topology) if path not in others]
 
 
 def struct_of(

@@ -1,4 +1,4 @@
-"""Conditions of a declaration, for one event at a time, in plain Python.
+"""Conditions and computed fields of a declaration, for one event at a time, in plain Python.
 
 An audit shares no code with the workers: sqlglot's tree of the declared text is gone through as it
 is, with None for NULL, and numbers are doubles as SQL computes with them.
@@ -50,6 +50,14 @@ def holds(condition: str, fields: Mapping[str, Any]) -> bool:
     Raises NotComputableError where that cannot be told.
     """
     return _value(_tree(condition), fields) is True
+
+
+def computed(expression: str, fields: Mapping[str, Any]) -> Value:
+    """The value of an expression over the fields of an event.
+
+    Raises NotComputableError where it has none.
+    """
+    return _value(_tree(expression), fields)
 
 
 def _value(tree: Tree, fields: Mapping[str, Any]) -> Value:

@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from slidestat.spark.audit.audit_conditions import NotComputableError, holds
+from slidestat.spark.audit.audit_conditions import NotComputableError, computed, holds
 from slidestat.spark.audit.declaration import Declaration, Path
 
 _PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
+# Whole doubles below it are the whole numbers that they look like.
+_EXACT = 2**53
 _FRACTION = re.compile(r"(.*?)[.,]([0-9]+)(.*)")
 
 
@@ -38,7 +40,7 @@ def read_event(declaration: Declaration, record: RawRecord) -> tuple[str, int, l
     if declaration.key_path is None:
         key = _key(record.key)
     else:
-        key = _key(_at(fields, declaration.key_path))
+        key = _key(_of(declaration, fields, declaration.key_path))
     time_ms = record.timestamp_ms
     if declaration.time_path is not None:
         time_ms = _time_ms(_at(fields, declaration.time_path), declaration.time_format)
@@ -46,7 +48,7 @@ def read_event(declaration: Declaration, record: RawRecord) -> tuple[str, int, l
         key,
         time_ms,
         [
-            _joined([_text(_at(fields, path), as_item) for path in paths])
+            _joined([_text(_of(declaration, fields, path), as_item) for path in paths])
             if _holds(where, fields)
             else None
             for paths, as_item, where in declaration.columns
@@ -79,6 +81,23 @@ def _fields(record: RawRecord) -> object:
         return json.loads(record.value or b"", parse_float=Decimal)
     except (ValueError, RecursionError) as error:
         raise UnreadableError from error
+
+
+def _of(declaration: Declaration, fields: object, path: Path) -> object:
+    """Return what an event has there, read or computed; None for null and for nothing."""
+    expression = dict(declaration.computed).get(path[0]) if len(path) == 1 else None
+    if expression is None:
+        return _at(fields, path)
+    if not isinstance(fields, dict):
+        raise UnreadableError
+    try:
+        value = computed(expression, fields)
+    except NotComputableError as error:
+        raise UnreadableError from error
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < _EXACT
+    if isinstance(value, float):
+        return int(value) if is_whole else Decimal(repr(value))
+    return value
 
 
 def _holds(where: str, fields: object) -> bool:

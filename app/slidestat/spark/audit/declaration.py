@@ -54,6 +54,7 @@ class DeclaredStatistic(msgspec.Struct, frozen=True):
 class Declaration(msgspec.Struct, frozen=True):
     """A topology; `span` and `windows` are in ms, or in events if `of_events`. Without a `key_path`
     keys are those of the Kafka records, without a `time_path` times are their timestamps.
+    `computed` has the expressions of the fields that no record has, by their names.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Declaration(msgspec.Struct, frozen=True):
     forgets_keys: bool
     statistics: tuple[DeclaredStatistic, ...]
     where: str = ""
+    computed: tuple[tuple[str, str], ...] = ()
 
     @property
     def columns(self) -> tuple[ColumnName, ...]:
@@ -79,7 +81,7 @@ class Declaration(msgspec.Struct, frozen=True):
     def reading(self) -> tuple[object, ...]:
         """How events are read: declarations that agree in it have the same events."""
         own = self.source, self.key_path, self.time_path, self.time_format, self.where
-        return *own, self.columns
+        return *own, self.computed, self.columns
 
     @property
     def lengths(self) -> tuple[tuple[int | None, int | None], ...]:

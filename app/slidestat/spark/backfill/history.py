@@ -80,6 +80,12 @@ def read_files(
 
     Raises SlidestatError for files that cannot be read or lack a column.
     """
+    if topology.key_path in topology.computed_fields:
+        raise SlidestatError(
+            f"The key {topology.key_name!r} is computed, and rows of files are given out by a key"
+            " that they have.",
+            f"Produce them to {topology.source}, and backfill from the topic.",
+        )
     rows = _open(spark, files)
     fields = dict.fromkeys((topology.key_name, topology.time_name))
     fields |= {field_text(path): None for path in _paths(topology)}
@@ -163,12 +169,13 @@ def _open(spark: SparkSession, files: Files) -> DataFrame:
 
 
 def _paths(topology: Topology) -> Iterator[FieldPath]:
-    """The fields that statistics and conditions read, each once, but for key and time."""
+    """The fields that statistics and expressions read, each once, but for key and time."""
     columns = topology.columns
-    read = dict.fromkeys(column.path for column in (*columns.numbers, *columns.items))
-    own = (topology.key_path, topology.time_path)
-    asked = (path for path in topology.condition_fields if path not in own)
-    yield from dict.fromkeys((*read, *asked))
+    read = (column.path for column in (*columns.numbers, *columns.items))
+    own = (topology.key_path, topology.time_path, *topology.computed_fields)
+    yield from dict.fromkeys(
+        path for path in (*read, *topology.expression_fields) if path not in own
+    )
 
 
 def _in_format(ms: Column, time_format: str) -> Column:

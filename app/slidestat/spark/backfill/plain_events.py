@@ -42,16 +42,17 @@ def plain_columns(
     rows: DataFrame, topology: Topology, names: Mapping[FieldPath, str]
 ) -> tuple[Column, list[Column]]:
     """(whether the cells of a row are plain, its numbers and its items); `names` are the columns
-    that hold what the topology reads. Where it has conditions, no row is: its decoder judges them.
+    that hold what the topology reads. Where it has expressions, no row is: its decoder computes
+    them.
     """
-    columns, plain = [], [f.lit(not topology.condition_fields)]
+    columns, plain = [], [f.lit(not topology.expression_fields)]
     for i, wanted in enumerate(topology.columns.numbers):
-        number = _number(rows, names[wanted.path])
+        number = _number(rows, names.get(wanted.path))
         columns.append(number.alias(_NUMBER.format(i)))
         if wanted.limits is not None:  # NaN is more than the most.
             plain.append(number.between(wanted.limits.least, wanted.limits.most))
     for i, wanted in enumerate(topology.columns.items):
-        item = _item(rows, names[wanted.path])
+        item = _item(rows, names.get(wanted.path))
         columns.append(item.alias(_ITEM.format(i)))
         plain.append(f.length(item) <= MAX_ITEM_LENGTH)
     return _all(plain), columns
@@ -125,8 +126,10 @@ def _joined(plain: EventColumns, judged: EventColumns, rows: Int64s) -> EventCol
     )
 
 
-def _number(rows: DataFrame, name: str) -> Column:
+def _number(rows: DataFrame, name: str | None) -> Column:
     """A column of numbers as the double that its JSON would be read as; null for other columns."""
+    if name is None:  # It is computed.
+        return f.lit(None).cast("double")
     kind, column = rows.schema[name].dataType, f.col(f"`{name}`")
     if isinstance(kind, IntegralType | DoubleType):
         return column.cast("double")
@@ -135,8 +138,10 @@ def _number(rows: DataFrame, name: str) -> Column:
     return f.lit(None).cast("double")
 
 
-def _item(rows: DataFrame, name: str) -> Column:
+def _item(rows: DataFrame, name: str | None) -> Column:
     """A column of texts, whole numbers or truth values as JSON's text; null for other columns."""
+    if name is None:
+        return f.lit(None).cast("string")
     kind, column = rows.schema[name].dataType, f.col(f"`{name}`")
     if isinstance(kind, StringType | IntegralType | BooleanType):
         return column.cast("string")

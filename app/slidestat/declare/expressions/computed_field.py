@@ -1,0 +1,72 @@
+"""Fields that are computed from others of an event: "latency_ms / 1000 as latency_s"."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from slidestat.declare.expressions.expression import Expression
+from slidestat.declare.expressions.nodes import Sort, fields_of, name_text
+from slidestat.declare.expressions.parsing import parsed_with_name
+from slidestat.declare.expressions.sorts import sort_of
+from slidestat.declare.fields import FieldPath, field_path
+from slidestat.errors import SlidestatError
+
+
+@dataclass(frozen=True)
+class ComputedField:
+    """A field of the name `path`, and what it is: an expression of a sort."""
+
+    path: FieldPath
+    expression: Expression
+    sort: Sort
+
+    @property
+    def text(self) -> str:
+        """It as SQL, always written the same way."""
+        return f"{self.expression.text} as {name_text(self.path[0])}"
+
+
+def computed_fields(texts: Sequence[str], what: str) -> dict[FieldPath, ComputedField]:
+    """The computed fields that texts declare, by their paths.
+
+    Raises SlidestatError, naming `what` and the text at fault, for what is none, for two of one
+    name, and for one that reads another, or itself.
+    """
+    if isinstance(texts, str) or not isinstance(texts, Sequence):
+        raise SlidestatError(
+            f"{what} is {texts!r}, which is not a list.",
+            'Write a list, also of a single one: ["latency_ms / 1000 as latency_s"].',
+        )
+    found: dict[FieldPath, ComputedField] = {}
+    for text in texts:
+        if not isinstance(text, str):
+            raise SlidestatError(
+                f"{what} has {text!r}, which is no text.",
+                'Write "latency_ms / 1000 as latency_s".',
+            )
+        field = _computed_field(text, what)
+        if field.path in found:
+            raise SlidestatError(
+                f"{what} has {field.path[0]!r} twice.", "Give each field a name of its own."
+            )
+        found[field.path] = field
+    for field in found.values():
+        read = next((path for path in field.expression.paths if path in found), None)
+        if read is not None:
+            raise SlidestatError(
+                f"{what} has {field.path[0]!r}, which reads the computed field {read[0]!r}.",
+                "Read fields that events have, and give computed ones names that no event has.",
+            )
+    return found
+
+
+@lru_cache(maxsize=1_000)
+def _computed_field(text: str, what: str) -> ComputedField:
+    node, name = parsed_with_name(text, what)
+    if not any(fields_of(node)):
+        raise SlidestatError(
+            f"{what} has {text!r}, which reads no field.",
+            "Write an expression over fields: latency_ms / 1000 as latency_s.",
+        )
+    sort, fields = sort_of(node, text, what)
+    return ComputedField(field_path([name], what), Expression(node, tuple(fields.items())), sort)
