@@ -53,7 +53,8 @@ def test_bad_records_become_dead_letters(make_stage: MakeStage) -> None:
     dead-letter topic once with its reason, position, original key and bytes; good records of a
     megabyte are counted; records in = counted + dead, exactly.
     """
-    stage = make_stage(partitions=2, config={"max.message.bytes": str(4 * MEGABYTE)})
+    body = BODY + '    tombstones="dead-letter",\n'
+    stage = make_stage(partitions=2, body=body, config={"max.message.bytes": str(4 * MEGABYTE)})
     source = stage.topology.source
     good = events(2_000)
     mixed: list[tuple[bytes | None, bytes | None]] = []

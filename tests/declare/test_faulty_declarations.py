@@ -78,6 +78,7 @@ TOML: list[tuple[str, str, str]] = [
         "value_field is 'a+b', which is an expression",
         '["a+b as NAME"]',
     ),
+    (WHOLE + "tombstones = 'keep'", "tombstones is 'keep'", '"pass-over" or "dead-letter"'),
     (WHOLE + COUNT + "where = 'a >'", "statistics[0].where is 'a >'", "status >= 500"),
     (
         WHOLE + COUNT + "where = 'a > 1'",

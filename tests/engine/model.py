@@ -61,7 +61,7 @@ def read(record: bytes | None, topology: Topology) -> Event | None:
     where no statistic can do without the value that it lacks.
     """
     try:
-        fields = json.loads(record or b"", parse_constant=str)
+        fields = json.loads(record, parse_constant=str)
         if topology.publishes_partitions:  # which has one key, whatever the events have
             fields = {**fields, "key": f"{topology.source}/3"}
         key, time, value = fields["key"], fields["time"], fields.get("value")
@@ -94,6 +94,8 @@ def _event(record: Record, topology: Topology) -> Event | None:
 
 def is_passed_over(record: bytes | None, topology: Topology) -> bool:
     """Whether a record's value is none that the topology asks for, whatever else is in it."""
+    if record is None:
+        return topology.tombstones == "pass-over"
     if not topology.where:
         return False
     try:

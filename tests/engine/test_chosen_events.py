@@ -98,15 +98,31 @@ def test_a_topology_counts_the_events_that_it_asks_for() -> None:
         request(path=None, kind="log"),
     )
     driver.send_bytes(b"no json", None)
-    assert [letter.reason for letter in driver.dead_letters] == ["not-json", "null-record"]
+    assert [letter.reason for letter in driver.dead_letters] == ["not-json"]
     later = [request(START + MINUTE + i, kind="log", status=0) for i in range(20)]
     driver.send(*later)
     assert [(e.key, e.window_end_ms) for e in driver.emissions] == [("/a", START + MINUTE)]
     assert driver.figure("/a", "count", "1m").estimate == 1
     (processor,) = driver._processors
     counters = processor.reached.counters
-    assert (counters.read, counters.counted, counters.dead, counters.late) == (28, 1, 2, 0)
-    assert counters.passed_over == 25
+    assert (counters.read, counters.counted, counters.dead, counters.late) == (28, 1, 1, 0)
+    assert counters.passed_over == 26
+
+
+@pytest.mark.parametrize("tombstones", ["pass-over", "dead-letter"])
+def test_a_tombstone_is_passed_over_or_a_letter(tombstones: str) -> None:
+    """It has no time, not even where times are those of the records; each is counted."""
+    topology = web(time_field="kafka:timestamp", tombstones=tombstones)
+    driver = TopologyDriver(topology)
+    driver.send(request(), timestamp=START)
+    driver.send_bytes(*[None] * 20, key=b"/a", timestamp=START + 10 * MINUTE)
+    driver.restart()
+    assert driver.emissions == []
+    letters = 20 if tombstones == "dead-letter" else 0
+    assert [letter.reason for letter in driver.dead_letters] == ["null-record"] * letters
+    (processor,) = driver._processors
+    counters = processor.reached.counters
+    assert (counters.dead, counters.passed_over) == (letters, 20 - letters)
 
 
 def test_what_is_late_or_of_the_future_and_not_asked_for_is_no_letter() -> None:

@@ -26,6 +26,7 @@ def decoder(*, decimals: int | None = 3, key: str = "key", value: str = "value")
     statistics = [Count()] if decimals is None else [Count(), Sum(decimals=decimals)]
     return EventDecoder(
         Topology(
+            tombstones="dead-letter",
             name="t",
             source="s",
             span="1h",
@@ -347,9 +348,9 @@ def test_key_and_time_of_the_record_itself() -> None:
         (5, "bad-key"),
         (6, "bad-time"),
         (7, "not-json"),
-        (8, "null-record"),
         (9, "bad-key"),
     ]
+    assert columns.passed_over.tolist() == [8]
 
 
 def test_a_field_may_be_called_as_what_kafka_keeps() -> None:

@@ -118,7 +118,7 @@ def test_last_events_close_without_a_span_of_time() -> None:
 
 def test_bad_records_are_dead_letters() -> None:
     """With the reason, what was wrong, and the record."""
-    driver = TopologyDriver(latency())
+    driver = TopologyDriver(latency(tombstones="dead-letter"))
     driver.send_bytes(b"no json", None, key=b"a key")
     driver.send({"request": {"path": "/a"}, "at": "now", "ms": 1, "bytes": 1})
     driver.send({"at": START})

@@ -93,6 +93,12 @@ def run(
         list[str] | None,
         _flag("--computed", "EXPRESSION as NAME", "A field computed from others; repeat for more."),
     ] = None,
+    tombstones: Annotated[
+        str | None,
+        _flag(
+            "--tombstones", "pass-over|dead-letter", "Records without a value; default: pass-over."
+        ),
+    ] = None,
     publish: Annotated[
         str | None,
         _flag("--publish", "partition|KEY,KEY", "Have a referee answer over all partitions."),
@@ -172,6 +178,7 @@ def run(
         "value_field": value_field,
         "where": where,
         "computed": computed,
+        "tombstones": tombstones,
         "publish": publish,
         "output_format": output_format,
         "output": output,

@@ -35,6 +35,7 @@ _What = TypeVar("_What")
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _OUTPUT_FORMATS = ("json", "avro")
+_TOMBSTONES = ("pass-over", "dead-letter")
 
 # A topology that publishes this keeps one state a partition, over the events of all keys.
 PARTITION = "partition"
@@ -74,6 +75,8 @@ class Topology(Named):
     computed: fields that are computed from those of an event, as SQL: "latency_ms / 1000 as
     latency_s", "country || '+' || merchant as who". The key and what statistics read may be such
     fields.
+    tombstones: what a record without a value is: "pass-over", nothing that is counted, as in a
+    compacted topic, or a "dead-letter".
     group: the consumer group of the workers is slidestat-GROUP; without one, the topology's name is
     taken. Topologies of one source and group share a worker.
     output_format: that of the emissions, "json" or "avro".
@@ -102,6 +105,7 @@ class Topology(Named):
     value_field: Field = "value"
     where: str = ""
     computed: Sequence[str] = ()
+    tombstones: str = "pass-over"
     group: str = ""
     output_format: str = "json"
     output: str = ""
@@ -137,6 +141,10 @@ class Topology(Named):
         if self.output_format not in _OUTPUT_FORMATS:
             raise SlidestatError(
                 f"output_format is {self.output_format!r}.", 'Give "json" or "avro".'
+            )
+        if self.tombstones not in _TOMBSTONES:
+            raise SlidestatError(
+                f"tombstones is {self.tombstones!r}.", 'Give "pass-over" or "dead-letter".'
             )
 
     def _check_fields(self) -> None:
@@ -540,6 +548,11 @@ class Topology(Named):
             **({} if self.condition is None else {"where": self.condition.text}),
             **({"computed": "; ".join(self.computed_texts)} if self.computed else {}),
         }
+
+    @property
+    def passes_tombstones_over(self) -> bool:
+        """Whether a record without a value is passed over, and makes no letter."""
+        return self.tombstones == _TOMBSTONES[0]
 
     @property
     def state_label(self) -> dict[str, str]:

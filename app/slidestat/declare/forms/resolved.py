@@ -50,6 +50,8 @@ def resolved(topology: Topology) -> dict[str, object]:
             [path[0], field.expression.text]
             for path, field in sorted(topology.computed_fields.items())
         ]
+    if not topology.passes_tombstones_over:
+        table["tombstones"] = topology.tombstones
     if topology.publish:
         table["publish"] = topology.publish
     return table

@@ -81,6 +81,7 @@ class EventDecoder:
         self._limited = {_name(column): column for column in topology.columns.numbers}
         self._item_names = {_name(column) for column in topology.columns.items}
         self._lacking = LackedFields(topology)
+        self._passes_tombstones_over = topology.passes_tombstones_over
 
     def decode(
         self,
@@ -94,13 +95,17 @@ class EventDecoder:
         """
         events, refusals = self._events(records)
         rows = np.arange(len(records), dtype=np.int64)
+        passed_over: list[int] = []
         if refusals:
             rows = np.delete(rows, [refusal.row for refusal in refusals])
+            if self._passes_tombstones_over:
+                passed_over = [r.row for r in refusals if r.reason is Reason.NULL_RECORD]
+                refusals = [r for r in refusals if r.reason is not Reason.NULL_RECORD]
         known: dict[int, Judged] = {}
-        passed_over: list[int] = []
         if refusals and self._conditions:
             again = self._judge_again(records, refusals)
-            refusals, passed_over = again.refusals, again.passed_over
+            refusals = again.refusals
+            passed_over += again.passed_over
             rows = np.union1d(rows, [*again.events]).astype(np.int64)
             for row, (event, judged) in sorted(again.events.items()):
                 place = int(np.searchsorted(rows, row))
@@ -157,6 +162,12 @@ class EventDecoder:
             faults.setdefault(place, Refusal(int(rows[place]), Reason.MISSING_FIELD, detail))
         if all_judged is not None:
             return self._chosen(columns, faults, all_judged, passed_over)
+        if passed_over:
+            columns = replace(
+                columns,
+                passed_over=np.array(passed_over, np.int64),
+                passed_over_times=np.full(len(passed_over), NO_TIME, np.int64),
+            )
         return without(columns, faults) if faults else columns
 
     def _judge_again(

@@ -58,6 +58,8 @@ def read_event(declaration: Declaration, record: RawRecord) -> tuple[str, int, l
 
 def time_of(declaration: Declaration, record: RawRecord) -> int | None:
     """The time of a record that may be no event; None if it has none."""
+    if record.value is None:
+        return None
     if declaration.time_path is None:
         return record.timestamp_ms
     try:
@@ -68,6 +70,8 @@ def time_of(declaration: Declaration, record: RawRecord) -> int | None:
 
 def is_passed_over(declaration: Declaration, record: RawRecord) -> bool:
     """Whether the declaration leaves a record out, whatever else is in it."""
+    if record.value is None and declaration.tombstones == "pass-over":
+        return True
     if not declaration.where:
         return False
     try:

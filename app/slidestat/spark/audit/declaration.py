@@ -71,6 +71,7 @@ class Declaration(msgspec.Struct, frozen=True):
     statistics: tuple[DeclaredStatistic, ...]
     where: str = ""
     computed: tuple[tuple[str, str], ...] = ()
+    tombstones: str = "pass-over"
 
     @property
     def columns(self) -> tuple[ColumnName, ...]:
@@ -81,7 +82,7 @@ class Declaration(msgspec.Struct, frozen=True):
     def reading(self) -> tuple[object, ...]:
         """How events are read: declarations that agree in it have the same events."""
         own = self.source, self.key_path, self.time_path, self.time_format, self.where
-        return *own, self.computed, self.columns
+        return *own, self.computed, self.tombstones, self.columns
 
     @property
     def lengths(self) -> tuple[tuple[int | None, int | None], ...]:
