@@ -293,6 +293,11 @@ def test_keys_and_times_are_those_that_a_worker_reads(time_format: str) -> None:
             "2023-11-15T00:13:20.1239999+02:00",
             "2023-11-14T22:13:21,5Z",
         ],
+        "iso8601-utc": [
+            "2023-11-14T22:13:20",
+            "2023-11-14 22:13:20.1239999",
+            "2023-11-14T22:13:20Z",
+        ],
     }[time_format]
     read_by_worker = 0
     for key_field, time_field in (

@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import msgspec
@@ -56,6 +57,24 @@ def test_values_below_zero_are_counted(values: list[object], negative: int) -> N
     """A sum would refuse them: who sends them is told."""
     count = len(values)
     assert encode(rows(["a"] * count, [TIME_MS] * count, values), Columns()).negative == negative
+
+
+@pytest.mark.parametrize(
+    ("times", "zoneless"),
+    [
+        ([TIME_MS, None], 0),
+        (["978307200000", "9.783072e11", "soon", ""], 0),
+        (["2001-01-01T00:00:00Z", "2001-01-01 00:00:00+02", "2001-01-01T00:00:00-0500"], 0),
+        (["2001-01-01T00:00:00Z", "2001-01-01 00:00", " 20010101T000000 ", "2001-01-01"], 3),
+        ([datetime(2001, 1, 1), None], 1),
+        ([datetime(2001, 1, 1, tzinfo=UTC)], 0),
+        ([date(2001, 1, 1)], 1),
+    ],
+)
+def test_times_without_a_zone_are_counted(times: list[object], zoneless: int) -> None:
+    """They are taken for UTC: who sends them is told."""
+    count = len(times)
+    assert encode(rows(["a"] * count, times, [1.0] * count), Columns()).zoneless == zoneless
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,12 @@
 """`slidestat init` looks at a topic and writes a topology that counts its events."""
 
+import contextlib
 import json
-from collections.abc import Callable, Iterable
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -97,6 +102,8 @@ def test_fields_are_found(tmp_path: Path) -> None:
         (lambda ms: ms * 1_000_000, "ns"),
         (lambda ms: f"2025-11-24T16:{ms // 60_000 % 60:02}:00.123+00:00", "iso8601"),
         (lambda ms: f"2025-11-24T16:{ms // 60_000 % 60:02}:00Z", "iso8601"),
+        (lambda ms: f"2025-11-24 16:{ms // 60_000 % 60:02}:00", "iso8601-utc"),
+        (lambda ms: f"2025-11-24 16:20:00{'' if ms % 300 else 'Z'}", "iso8601-utc"),
     ],
 )
 def test_times_in_every_format(written, time_format: str, tmp_path: Path) -> None:
@@ -124,7 +131,8 @@ def test_what_the_records_do_not_have(tmp_path: Path) -> None:
     unkeyed: list[Record] = [(None, value) for _, value in requests()]
     proposal, topology = proposed(sample(unkeyed), tmp_path)
     assert topology.key_field == "path"
-    assert "have no Kafka key" in proposal.warnings[0]
+    assert "The key is a guess: 'path', and not 'id', 'user.plan'" in proposal.warnings[0]
+    assert "have no Kafka key" in proposal.warnings[1]
 
     signed: list[Record] = [
         (key, {**value, "took": -i}) for i, (key, value) in enumerate(requests())
@@ -249,16 +257,66 @@ def test_names_win_over_shapes(tmp_path: Path) -> None:
         assert topology.value_field == value
 
 
-def test_times_without_a_zone_are_told(tmp_path: Path) -> None:
-    """No worker guesses their zone; `produce` does, and that is said."""
+def test_times_without_a_zone_are_in_utc(tmp_path: Path) -> None:
+    """As `produce` takes them, in whatever zone the worker is; the file says so."""
     records: list[Record] = [
         (key, {"path": it["path"], "when": f"2025-11-24 16:{i // 60 % 60:02}:{i % 60:02}"})
         for i, (key, it) in enumerate(requests())
     ]
     proposal, topology = proposed(sample(records), tmp_path)
+    assert (topology.time_field, topology.time_format) == ("when", "iso8601-utc")
+    assert proposal.time.reason == "times in ISO 8601 text, in UTC where it has no time zone"
+    assert f"# {proposal.time.reason}" in (tmp_path / "t.toml").read_text()
+    driver = TopologyDriver(topology)
+    for key, value in records[:120]:
+        driver.send(value, key=(key or b"").decode())
+    driver.close_windows()
+    # 2025-11-24T16:01:00Z.
+    assert min(e.window_end_ms for e in driver.emissions) == 1_764_000_060_000
+
+
+def test_a_time_that_no_worker_reads_is_none(tmp_path: Path) -> None:
+    """Python reads texts without seconds, and a worker would refuse each of them."""
+    records: list[Record] = [
+        (key, {"path": it["path"], "when": f"2025-11-24T16:{i % 60:02}Z"})
+        for i, (key, it) in enumerate(requests())
+    ]
+    _, topology = proposed(sample(records), tmp_path)
     assert topology.time_field == "kafka:timestamp"
-    assert "'when' have no time zone" in proposal.warnings[0]
-    assert "`slidestat produce`" in proposal.warnings[0]
+
+
+def test_where_several_fields_would_do_a_person_is_asked(tmp_path: Path) -> None:
+    """Which of two times, of two measures, and of a key that Kafka does not know; where nobody can
+    be asked, the likeliest is taken, and it is said.
+    """
+    records: list[Record] = [
+        (None, {**it, "created_at": it["at"], "bytes": 7 * i % 1_000})
+        for i, (_, it) in enumerate(requests())
+    ]
+    given = sample(records)
+    asked: dict[str, list[str]] = {}
+
+    def last(what: str, fields: Sequence[tuple[str, str]]) -> int:
+        asked[what] = [name for name, _ in fields]
+        return len(fields) - 1
+
+    told = propose(given, survey(given.records), "x", last)
+    assert asked["time"] == ["at", "created_at"]
+    assert asked["value"] == ["bytes", "took.ms"]
+    assert asked["key"][0] == "path"
+    assert (told.time.value, told.value and told.value.value) == ("created_at", "took.ms")
+    assert told.key.value == asked["key"][-1]
+    assert not [line for line in told.warnings if "is a guess" in line]
+    proposal, _ = proposed(given, tmp_path)
+    assert (proposal.time.value, proposal.value and proposal.value.value) == ("at", "bytes")
+    lines = [line for line in proposal.warnings if "is a guess" in line]
+    assert [line.split()[1] for line in lines] == ["key", "time", "value"]
+    assert "run `slidestat init` on a terminal, which asks" in lines[0]
+    # What is known is not asked for.
+    asked.clear()
+    known = sample(requests())
+    propose(known, survey(known.records), "x", last)
+    assert asked == {}
 
 
 def test_all_of_a_topic_is_looked_at(bootstrap_servers: str, make_topic: MakeTopic) -> None:
@@ -344,3 +402,40 @@ def test_as_a_user(
     assert run_cli("topology", "show", str(file)).returncode == 0
     missing = run_cli("init", "no-such-topic", "--file", str(tmp_path / "no.toml"))
     assert (missing.returncode, "There is no topic" in missing.stderr) == (2, True)
+
+
+def test_a_person_at_a_terminal_is_asked(
+    bootstrap_servers: str, make_topic: MakeTopic, run_cli: RunCli, tmp_path: Path
+) -> None:
+    """Which field is the value, in which a wrong answer is asked again; with --yes and in a pipe
+    nobody is, and the command goes on.
+    """
+    topic = make_topic("doubts", 1)
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    for key, value in requests(300):
+        assert isinstance(value, dict)
+        producer.produce(topic, json.dumps({**value, "bytes": len(str(value))}), key)
+    producer.flush()
+    piped = run_cli("init", topic, "--file", str(tmp_path / "piped.toml"), stdin="")
+    assert piped.returncode == 0, piped.stderr
+    assert "beware      The value is a guess: 'bytes', and not 'took.ms'." in piped.stdout
+    file = tmp_path / "asked.toml"
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "slidestat", "init", topic, "--file", str(file)],
+        stdin=theirs,
+        stdout=theirs,
+        env=os.environ | {"KAFKA_BOOTSTRAP_SERVERS": bootstrap_servers},
+    ) as run:
+        os.close(theirs)
+        os.write(ours, b"3\n2\n")
+        seen = b""
+        with contextlib.suppress(OSError):  # Linux says that the other side is closed.
+            while found := os.read(ours, 4_096):
+                seen += found
+        os.close(ours)
+    assert run.returncode == 0, seen
+    assert b"Which field is the value?" in seen
+    assert b"Give a number from 1 to 2." in seen
+    assert b"is a guess" not in seen
+    assert load_topology(str(file)).value_field == "took.ms"

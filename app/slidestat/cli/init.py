@@ -1,6 +1,8 @@
 """The command `slidestat init`: look at a topic, propose a topology, write it, and run it."""
 
 import re
+import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -24,6 +26,9 @@ def init(
         int,
         typer.Option(min=1, max=1_000_000, help="How many records to look at, all over it."),
     ] = 10_000,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Take the likeliest fields, without asking which.")
+    ] = False,
     as_json: OneObject = False,
     run: Annotated[bool, typer.Option("--run", help="Run the topology at once.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -60,7 +65,8 @@ def init(
             "--json and --run are given.", "Leave one out: a worker's output is no JSON object."
         )
     sample = sample_topic(bootstrap, topic, records)
-    proposal = propose(sample, survey(sample.records), name)
+    asks = sys.stdin.isatty() and sys.stdout.isatty() and not (yes or as_json)
+    proposal = propose(sample, survey(sample.records), name, _ask if asks else None)
     if not as_json:
         for line in sample_lines(sample, proposal):
             print(line)
@@ -85,3 +91,24 @@ def init(
         return
     print(f"\nRead {path}, then: slidestat run {path}")
     print(f"and beside it:     slidestat watch {path}")
+
+
+def _ask(what: str, fields: Sequence[tuple[str, str]]) -> int:
+    """The place of the field that a person takes; the first one where Enter alone is pressed."""
+    print(f"Which field is the {what}?")
+    width = max(len(name) for name, _ in fields)
+    for number, (name, value) in enumerate(fields, 1):
+        print(f"  {number}  {name:<{width}}  such as {value[:60]}")
+
+    def place(text: str) -> int:
+        if text.isascii() and text.isdigit() and 1 <= int(text) <= len(fields):
+            return int(text) - 1
+        raise typer.BadParameter(f"Give a number from 1 to {len(fields)}.")
+
+    try:
+        chosen: int = typer.prompt("Its number", default="1", value_proc=place)
+    except typer.Abort:
+        raise SlidestatError(
+            "Nothing was written.", "Give a number, or --yes to take the likeliest fields."
+        ) from None
+    return chosen

@@ -79,7 +79,9 @@ def run(
     time_format: Annotated[
         str | None,
         _flag(
-            "--time-format", "ms|s|us|ns|iso8601|sequence", "How times are written; default: ms."
+            "--time-format",
+            "ms|s|us|ns|iso8601|iso8601-utc|sequence",
+            "How times are written; default: ms.",
         ),
     ] = None,
     value_field: Annotated[

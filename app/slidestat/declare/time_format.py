@@ -34,7 +34,7 @@ class TimeFormat:
     """A way to write times: `text` for people, `type` what msgspec reads. `to_ms` makes of `count`
     times as they were read int64[count] milliseconds; `written` is a millisecond as JSON has it.
     An event's time is from `earliest` on and before `latest`. Where `unit` is events, milliseconds
-    are numbers of a sequence.
+    are numbers of a sequence; `is_text` tells of times that are written as text.
     """
 
     text: str
@@ -44,6 +44,7 @@ class TimeFormat:
     earliest: int = EARLIEST_TIME_MS
     latest: int = LATEST_TIME_MS
     unit: str = "ms"
+    is_text: bool = False
 
     @property
     def is_sequence(self) -> bool:
@@ -63,6 +64,12 @@ def _from_seconds(times: Iterable[float], count: int) -> Int64s:
 
 def _from_datetimes(times: Iterable[datetime], count: int) -> Int64s:
     return _from_seconds(map(datetime.timestamp, times), count)
+
+
+def _from_datetimes_in_utc(times: Iterable[datetime], count: int) -> Int64s:
+    """Those without a zone are in UTC, not in that of the machine."""
+    zoned = (time if time.tzinfo else time.replace(tzinfo=UTC) for time in times)
+    return _from_datetimes(zoned, count)
 
 
 def _integers(text: str, to_a_millisecond: int) -> TimeFormat:
@@ -95,6 +102,14 @@ TIME_FORMATS = {
         Annotated[datetime, Meta(tz=True)],
         _from_datetimes,
         lambda ms: (_EPOCH + timedelta(milliseconds=ms)).isoformat(),
+        is_text=True,
+    ),
+    "iso8601-utc": TimeFormat(
+        "ISO 8601 text, in UTC where it has no time zone",
+        datetime,
+        _from_datetimes_in_utc,
+        lambda ms: (_EPOCH + timedelta(milliseconds=ms)).replace(tzinfo=None).isoformat(),
+        is_text=True,
     ),
     "sequence": TimeFormat(
         "numbers of a global sequence",

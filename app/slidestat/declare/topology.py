@@ -66,8 +66,9 @@ class Topology(Named):
     key that Kafka keeps of the record, UTF-8 text.
     time_field: the path of the event time; "kafka:timestamp" is the one that Kafka keeps of the
     record, in milliseconds.
-    time_format: how times are written: "ms", "s", "us" or "ns" since 1970, or "iso8601"; or that
-    they are numbers of a global "sequence". Then all lengths are numbers of events ("1000 events"),
+    time_format: how times are written: "ms", "s", "us" or "ns" since 1970, "iso8601" with a time
+    zone, or "iso8601-utc", which is UTC where it has none; or that they are numbers of a global
+    "sequence". Then all lengths are numbers of events ("1000 events"),
     what is called `..._ms` too, and there is no `ahead` and no `idle`.
     value_field: the path of what statistics read that name no field of their own.
     where: the condition on an event to be counted, as SQL: "status >= 500 and path like '/api/%'".
@@ -260,7 +261,7 @@ class Topology(Named):
         numbers -= {column.path for column in self.columns.items}
         for path, sort in self._asked_fields:
             name, is_number = field_text(path), sort in (Sort.NUMBER, Sort.ANY)
-            if path == self.time_path and (self.time_format == "iso8601" or not is_number):
+            if path == self.time_path and (self.times.is_text or not is_number):
                 raise SlidestatError(
                     f"an expression reads {name!r}, the time, as a {sort.value}.",
                     "Leave it out: times decide by themselves which windows an event is in.",

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from slidestat.infer.proposal import Guess, Proposal
+from slidestat.infer.guesses import Guess
+from slidestat.infer.proposal import Proposal
 
 
 def toml_text(proposal: Proposal) -> str:

@@ -30,8 +30,6 @@ class FieldSurvey:
     negatives: int = 0
     decimals: int = 0
     longest: int = 0
-    # Times of ISO 8601 without a zone.
-    zoneless: int = 0
     formats: Counter[str] = field(default_factory=Counter)
     values: Counter[str] = field(default_factory=Counter)
 
@@ -100,14 +98,6 @@ def leaves(value: dict[str, object], path: FieldPath = ()) -> Iterator[tuple[Fie
             yield (*path, name), inner
 
 
-def is_zoneless(text: str) -> bool:
-    """Whether a text is a date and a time of day, of no zone."""
-    try:
-        return 16 <= len(text) <= 40 and datetime.fromisoformat(text).tzinfo is None
-    except ValueError:
-        return False
-
-
 def time_format(value: object) -> str | None:
     """The format in which a value is a time of 1980 to 2100, None if in none."""
     if isinstance(value, bool):
@@ -120,10 +110,11 @@ def time_format(value: object) -> str | None:
         return None
     if isinstance(value, str) and 16 <= len(value) <= 40:
         try:
-            zoned = datetime.fromisoformat(value).tzinfo is not None
-        except ValueError:
+            # As a worker reads it.
+            zoned = msgspec.convert(value, datetime).tzinfo is not None
+        except msgspec.ValidationError:
             return None
-        return "iso8601" if zoned else None
+        return "iso8601" if zoned else "iso8601-utc"
     return None
 
 
@@ -140,7 +131,6 @@ def _look(seen: FieldSurvey, value: object) -> None:
         seen.decimals = max(seen.decimals, _decimals(value))
     elif isinstance(value, str):
         seen.texts += 1
-        seen.zoneless += is_zoneless(value)
         seen.longest = max(seen.longest, len(value))
     if (found := time_format(value)) is not None:
         seen.formats[found] += 1

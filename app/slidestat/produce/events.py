@@ -16,7 +16,7 @@ from slidestat.errors import SlidestatError
 from slidestat.options import TimeUnit
 from slidestat.produce.columns import as_text, json_values, key_text, number_text
 from slidestat.produce.readers import NOT_JSON, BadRow, Rows
-from slidestat.produce.times import epoch_ms
+from slidestat.produce.times import count_zoneless, epoch_ms
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
 
 # A timestamp of 0 asks Kafka's client for the time of sending.
@@ -58,7 +58,8 @@ class Columns:
 @dataclass(frozen=True)
 class Records:
     """Kafka records of some rows, in their order, and what was wrong with the rest; `negative` of
-    them have a value below 0, as far as values were read, and `unkeyed` no key.
+    them have a value below 0, as far as values were read, `unkeyed` no key, and `zoneless` a time
+    without a zone.
     """
 
     keys: Sequence[bytes | None]
@@ -68,6 +69,7 @@ class Records:
     first_bad: BadRow | None
     negative: int = 0
     unkeyed: int = 0
+    zoneless: int = 0
 
 
 def encode(rows: Rows, columns: Columns) -> Records:
@@ -110,7 +112,8 @@ def encode(rows: Rows, columns: Columns) -> Records:
     payloads = list(map(b"".join, zip(*pieces, strict=True)))
     bad = len(good) - len(payloads) + len(rows.malformed)
     negative = 0 if values is None else _negative(values)
-    return Records(kafka_keys, payloads, timestamps_ms, bad, first_bad, negative)
+    zoneless = count_zoneless(raw[columns.time])
+    return Records(kafka_keys, payloads, timestamps_ms, bad, first_bad, negative, zoneless=zoneless)
 
 
 def raw_records(lines: Sequence[bytes], key_field: str) -> Records:

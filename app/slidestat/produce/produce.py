@@ -35,7 +35,8 @@ _BY_KEY = -1
 class ProduceReport:
     """The counts of a run. `sent` events were acknowledged, `failed` were not (`first_failure` says
     why), `skipped` rows were no events (`first_skipped` says why). `negative` events have a value
-    below 0; of lines sent raw, `unkeyed` went without a key.
+    below 0, and `zoneless` a time without a zone, which was taken for UTC; of lines sent raw,
+    `unkeyed` went without a key.
     """
 
     topic: str
@@ -47,6 +48,7 @@ class ProduceReport:
     seconds: float
     negative: int
     unkeyed: int
+    zoneless: int
 
     @property
     def events_per_s(self) -> float:
@@ -95,7 +97,7 @@ def produce_file(
     if raw and must_have_key:
         batches = _if_any_has_key(batches, source.name, columns.key)
     sender = _Sender(bootstrap, topic, compression, rate, partitions, spread)
-    skipped, first_skipped, negative, unkeyed = 0, None, 0, 0
+    skipped, first_skipped, negative, unkeyed, zoneless = 0, None, 0, 0, 0
     try:
         for records in batches:
             if records.first_bad is not None:
@@ -112,6 +114,7 @@ def produce_file(
             sender.send(records)
             negative += records.negative
             unkeyed += records.unkeyed
+            zoneless += records.zoneless
             if on_progress is not None:
                 on_progress(reader, sender.handed_over)
             if sender.failed:
@@ -129,6 +132,7 @@ def produce_file(
         sender.seconds,
         negative,
         unkeyed,
+        zoneless,
     )
 
 

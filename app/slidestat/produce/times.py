@@ -23,6 +23,7 @@ _LIMIT = 2**53
 
 _INTEGER = r"^[+-]?\d{1,18}$"
 _NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
+_DATE = r"^\d{4}-|^\d{8}[Tt ]"
 _ZONED = r"\d[Tt ]\d\d.*(?:[Zz]|[+-]\d\d(?::?\d\d)?)$"
 # A fraction of a second whose nearest microsecond is the one after its first six digits.
 _NEXT_MICROSECOND = re.compile(r"[.,]\d{6}[5-9]")
@@ -63,6 +64,21 @@ def epoch_ms(column: pa.Array, unit: TimeUnit) -> pa.Array:
     if pa.types.is_string(kind):
         return _text_ms(pc.utf8_trim_whitespace(column), unit)
     return pa.nulls(len(column), pa.int64())
+
+
+def count_zoneless(column: pa.Array) -> int:
+    """How many values are dates or texts of time without a zone, which are taken for UTC."""
+    kind = column.type
+    if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and not kind.tz):
+        return int(pc.count(column).as_py())
+    if pa.types.is_string(kind):
+        text = pc.utf8_trim_whitespace(column)
+        zoneless = pc.and_(
+            pc.match_substring_regex(text, _DATE),
+            pc.invert(pc.match_substring_regex(text, _ZONED)),
+        )
+        return int(pc.sum(zoneless).as_py() or 0)
+    return 0
 
 
 def _scaled(integers: pa.Array, unit: TimeUnit) -> pa.Array:

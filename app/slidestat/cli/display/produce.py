@@ -57,6 +57,8 @@ def _lines(report: ProduceReport) -> list[str]:
             f"{_counted(report.negative, 'value')} below 0: a topology with a sum of them sets such"
             " events aside, on its topic of dead letters"
         )
+    if report.zoneless:
+        lines.append(f"{_counted(report.zoneless, 'time')} without a time zone: taken for UTC")
     if report.unkeyed:
         lines.append(
             f"{_counted(report.unkeyed, 'line')} went without a key, to any partition: --key PATH"

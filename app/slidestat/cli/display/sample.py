@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from slidestat.infer.proposal import Guess, Proposal
+from slidestat.infer.guesses import Guess
+from slidestat.infer.proposal import Proposal
 from slidestat.infer.sampling import Sample
 
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
@@ -131,8 +131,8 @@ def _key(value: object) -> str:
 
 def _time_ms(value: object, time_format: str) -> int:
     """The millisecond, the earlier one of a time between two."""
-    if time_format == "iso8601" and isinstance(value, str):
-        return _iso_ms(value)
+    if time_format in ("iso8601", "iso8601-utc") and isinstance(value, str):
+        return _iso_ms(value, zoneless_is_utc=time_format == "iso8601-utc")
     if time_format == "s" and isinstance(value, int | Decimal) and type(value) is not bool:
         return int((value * Decimal(1_000_000)).to_integral_value()) // 1_000
     if time_format in _PER_MS and type(value) is int:
@@ -140,7 +140,7 @@ def _time_ms(value: object, time_format: str) -> int:
     raise UnreadableError
 
 
-def _iso_ms(text: str) -> int:
+def _iso_ms(text: str, *, zoneless_is_utc: bool) -> int:
     """Of ISO 8601 text; beyond microseconds it is read to the nearest one."""
     parts = _FRACTION.fullmatch(text)
     try:
@@ -149,7 +149,9 @@ def _iso_ms(text: str) -> int:
     except ValueError as error:
         raise UnreadableError from error
     if moment.tzinfo is None:
-        raise UnreadableError
+        if not zoneless_is_utc:
+            raise UnreadableError
+        moment = moment.replace(tzinfo=UTC)
     microseconds = (Decimal(f"0.{fraction}") * 1_000_000).to_integral_value(ROUND_HALF_UP)
     return int(moment.timestamp()) * 1_000 + int(microseconds) // 1_000
 

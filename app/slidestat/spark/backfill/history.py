@@ -24,6 +24,7 @@ from pyspark.sql.types import (
 )
 
 from slidestat.declare.fields import FieldPath, field_text
+from slidestat.declare.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
@@ -180,7 +181,7 @@ def _paths(topology: Topology) -> Iterator[FieldPath]:
 
 def _in_format(ms: Column, time_format: str) -> Column:
     """Milliseconds as a topology has them written."""
-    if time_format == "iso8601":
+    if TIME_FORMATS[time_format].is_text:
         text = f.date_format(f.timestamp_millis(ms), "yyyy-MM-dd'T'HH:mm:ss.SSSXXX")
         return f.when(ms.between(EARLIEST_TIME_MS, LATEST_TIME_MS), text)
     if time_format == "s":

@@ -1,0 +1,171 @@
+"""Which fields of a topic are its key, time, value and items, and why.
+
+Keys come first: statistics of a key are those of its partition, so a key that the records are not
+partitioned by would be counted in several places.
+"""
+
+import re
+from collections.abc import Sequence
+
+from slidestat.declare.fields import RECORD_KEY, RECORD_TIMESTAMP, FieldPath, field_text, is_plain
+from slidestat.declare.time_format import TIME_FORMATS
+from slidestat.errors import SlidestatError
+from slidestat.infer.guesses import Doubts, Guess
+from slidestat.infer.sampling import Sample
+from slidestat.infer.survey import FieldSurvey, Survey, as_object, key_text, leaves
+
+_ALMOST_ALL = 0.95
+_TIME_NAMES = re.compile(
+    r"(event_?)?(time|timestamp|ts|at|date|datetime|occurred_?at|created_?at)(_?ms)?", re.I
+)
+_VALUE_NAMES = re.compile(
+    r".*(latency|duration|elapsed|took|ms|millis|seconds|bytes|size|amount|price|value|total|delay"
+    r"|distance|temperature|score).*",
+    re.I,
+)
+# UTC where the text has no zone.
+_UTC = "iso8601-utc"
+# As text lists them: an enumeration has few values, an identifier many.
+_FEW = 50
+_FLAGS = {"0", "1", "0.0", "1.0"}
+
+
+def common_fields(found: Survey) -> list[FieldSurvey]:
+    """The fields that almost all records have."""
+    return [f for f in found.fields.values() if f.present >= _ALMOST_ALL * found.objects]
+
+
+def propose_key(sample: Sample, found: Survey, doubts: Doubts) -> tuple[Guess, int]:
+    """The key, and how many the sample has; raises SlidestatError where nothing could be it."""
+    if found.keyed >= _ALMOST_ALL * len(sample.records):
+        matching = _fields_of_the_key(sample)
+        for path, share in matching.items():
+            if share >= _ALMOST_ALL:
+                seen = len(found.fields[path].values)
+                return Guess(written(path), "the records are partitioned by it"), seen
+        return Guess(RECORD_KEY, "the record's own key; no field repeats it"), len(found.keys)
+    candidates = [
+        f for f in common_fields(found) if not f.formats and f.texts + f.integers == f.present
+    ]
+    candidates = [f for f in candidates if f.longest <= 256]
+    if not candidates:
+        raise SlidestatError(
+            f"The records of {sample.topic!r} have no key, and no field that could be one.",
+            "Produce them with a Kafka key, so that all records of a key are in one partition.",
+        )
+    candidates.sort(key=lambda f: (len(f.path), abs(len(f.values) - _FEW)))
+    best = doubts.settle("key", candidates)
+    if sample.partitions > 1:
+        doubts.warnings.append(
+            f"The records have no Kafka key: those of one {field_text(best.path)!r} lie in several"
+            " partitions, and each would be counted apart. Produce them with that key."
+        )
+    return Guess(written(best.path), "a guess: the records have no Kafka key"), len(best.values)
+
+
+def _fields_of_the_key(sample: Sample) -> dict[FieldPath, float]:
+    """How large a share of the records each field repeats the Kafka key in, shortest path first."""
+    same: dict[FieldPath, int] = {}
+    for record in sample.records:
+        key, value = key_text(record), as_object(record)
+        if key is None or value is None:
+            continue
+        for path, leaf in leaves(value):
+            if isinstance(leaf, str | int) and not isinstance(leaf, bool) and str(leaf) == key:
+                same[path] = same.get(path, 0) + 1
+    ordered = sorted(same.items(), key=lambda item: (len(item[0]), item[0]))
+    return {path: count / len(sample.records) for path, count in ordered}
+
+
+def propose_time(found: Survey, doubts: Doubts) -> tuple[Guess, str, FieldPath | None]:
+    """The time, its format and its path; Kafka's timestamp where no field is a time."""
+    candidates = []
+    for seen in common_fields(found):
+        if (name := _format(seen)) is not None:
+            named = bool(_TIME_NAMES.fullmatch(seen.path[-1]))
+            candidates.append((not named, len(seen.path), seen.path, name))
+    if candidates:
+        candidates.sort()
+        likely = [seen for seen in candidates if seen[0] == candidates[0][0]]
+        seen = doubts.settle("time", [found.fields[path] for _, _, path, _ in likely])
+        name = next(name for _, _, path, name in likely if path == seen.path)
+        reason = f"times in {TIME_FORMATS[name].text}"
+        if others := seen.present - _times_in(seen, name):
+            doubts.warnings.append(some_are_not(seen, others, reason))
+        return Guess(written(seen.path), reason), name, seen.path
+    doubts.warnings.append(
+        "No field of the records is a time: the timestamps of the Kafka records are taken, which"
+        " say when an event was produced, or stored, not when it happened."
+    )
+    return Guess(RECORD_TIMESTAMP, "no field is a time"), "ms", None
+
+
+def _format(seen: FieldSurvey) -> str | None:
+    """The format in which almost all values are times, the one of most of them if it can."""
+    formats = [name for name, _ in seen.formats.most_common(1)]
+    if _UTC in seen.formats:
+        formats.append(_UTC)
+    return next((f for f in formats if _times_in(seen, f) >= _ALMOST_ALL * seen.present), None)
+
+
+def _times_in(seen: FieldSurvey, time_format: str) -> int:
+    """How many of a field's values are times in a format: with UTC for none, zones may be there."""
+    return seen.formats[time_format] + (seen.formats["iso8601"] if time_format == _UTC else 0)
+
+
+def some_are_not(seen: FieldSurvey, others: int, what: str) -> str:
+    """That some of a field's values are refused."""
+    return (
+        f"{others:,} of {seen.present:,} sampled values of {field_text(seen.path)!r} are no {what}:"
+        " their records will be dead letters."
+    )
+
+
+def is_measure(seen: FieldSurvey) -> bool:
+    """Whether a field is of numbers that differ, and are no times."""
+    return seen.numbers >= _ALMOST_ALL * seen.present and not seen.formats and len(seen.values) > 1
+
+
+def propose_value(numbers: Sequence[FieldSurvey], found: Survey, doubts: Doubts) -> Guess | None:
+    """The number that is most likely measured, not an identifier."""
+
+    def unlike(seen: FieldSurvey) -> tuple[bool, bool, bool, bool]:
+        name = seen.path[-1]
+        named = bool(_VALUE_NAMES.fullmatch(name))
+        is_identifier = len(seen.values) == found.objects and seen.integers == seen.present
+        is_flag = seen.values.keys() <= _FLAGS
+        return name != "value", is_flag, not named, is_identifier
+
+    if not numbers:
+        return None
+    ordered = sorted(numbers, key=lambda seen: (unlike(seen), len(seen.path), seen.path))
+    likely = [seen for seen in ordered if unlike(seen) == unlike(ordered[0])]
+    best = doubts.settle("value", likely)
+    named = bool(_VALUE_NAMES.fullmatch(best.path[-1]))
+    return Guess(written(best.path), "a number, by its name" if named else "a number")
+
+
+def propose_items(texts: Sequence[FieldSurvey], found: Survey) -> tuple[Guess | None, Guess | None]:
+    """A text of many values, whose number is of interest, and one whose values come again."""
+    varied = sorted(texts, key=lambda f: (-len(f.values), f.path))
+    distinct = next((f for f in varied if len(f.values) > _FEW), None)
+    repeated = [f for f in varied if 2 <= len(f.values) <= found.objects / 3]
+    top = next((f for f in repeated if f is not distinct), None) or next(iter(repeated), None)
+    return (
+        Guess(written(distinct.path), f"{len(distinct.values):,} values in the sample")
+        if distinct is not None
+        else None,
+        Guess(written(top.path), f"{len(top.values):,} values, which come again")
+        if top is not None
+        else None,
+    )
+
+
+def written(path: FieldPath) -> str | tuple[str, ...]:
+    """The path as a topology has it: names with a dot as a list."""
+    return field_text(path) if is_plain(path) else path
+
+
+def path_of(text: str | tuple[str, ...]) -> FieldPath:
+    """The path of a field as a topology has it."""
+    return tuple(text.split(".")) if isinstance(text, str) else text
