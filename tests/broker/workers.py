@@ -26,8 +26,9 @@ from confluent_kafka.admin import AdminClient
 from slidestat.declare.forms.files import load_topology
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Checkpoint, Counters, decode_checkpoint
+from slidestat.engine.effects import Effects
 from slidestat.engine.keys.key_state import decode_key_state
-from slidestat.engine.partition import Effects, PartitionProcessor
+from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.schemas.dead_letter import dead_letter_key
 

@@ -15,10 +15,13 @@ import numpy as np
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Checkpoint, decode_checkpoint
+from slidestat.engine.checkpoints.snapshot import Snapshot
 from slidestat.engine.clock import event_time
+from slidestat.engine.effects import Effects
 from slidestat.engine.keys.key_state import decode_key_state
 from slidestat.engine.keys.unwritten import SLOTS
-from slidestat.engine.partition import Effects, PartitionProcessor, Snapshot
+from slidestat.engine.limits import Limits, SliceSizes
+from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.referee.referee_partition import RefereeProcessor
 from slidestat.testing import memory_store
@@ -91,11 +94,12 @@ class SmallMemoryProcessor(PartitionProcessor):
     time.
     """
 
-    CACHED_KEYS = 1
-    SLICE_KEYS = 2
-    SLICE_EVENTS = 1
-    DELETED_KEYS = 1
-    WAITING_EVENTS = 3
+    LIMITS = Limits(
+        cached_keys=1,
+        waiting_events=3,
+        slices=SliceSizes(events=1, keys=2),
+        deleted_keys=1,
+    )
 
 
 class Partition:

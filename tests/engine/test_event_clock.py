@@ -14,7 +14,8 @@ from slidestat.declare.statistics import Count
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import NO_TIME, Checkpoint, decode_checkpoint
 from slidestat.engine.clock.event_clock import LEAST_STEP, EventClock
-from slidestat.engine.partition import Letter, PartitionProcessor
+from slidestat.engine.intake.letters import Letter
+from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.schemas.dead_letter import Reason
 from tests.engine.cases import laws

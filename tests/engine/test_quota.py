@@ -140,7 +140,7 @@ def test_what_was_refused_before_the_watermark_is_refused_again() -> None:
         ]
         expected = [(offset, Reason.WINDOW_FULL) for offset in offsets]
         assert [(letter.offset, letter.reason) for letter in letters] == expected
-        assert processor._ledger.reached.counters == Counters(6, 5, 1, 0)
+        assert processor.reached.counters == Counters(6, 5, 1, 0)
         snapshot = processor.snapshot()
         if snapshot is not None:
             assert snapshot.next_offset == 0

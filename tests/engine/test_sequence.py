@@ -14,7 +14,8 @@ from slidestat import RefereeDriver, TopologyDriver
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import Count, Distinct, Mean, Rate, Statistic
 from slidestat.declare.topology import Topology, require_times
-from slidestat.engine.partition import Effects, PartitionProcessor
+from slidestat.engine.effects import Effects
+from slidestat.engine.partition import PartitionProcessor
 from slidestat.errors import SlidestatError
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.event import EARLIEST_TIME_MS

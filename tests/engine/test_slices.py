@@ -117,7 +117,7 @@ def test_a_tick_of_many_keys_is_emitted_in_slices() -> None:
     asyncio.run(run())
     keys = [f'["slices","key-{i}",{START + 1000}]'.encode() for i in range(KEYS)]
     assert [record[2] for record in outputs.sent] == keys
-    assert max(outputs.slices) <= SmallMemoryProcessor.SLICE_KEYS + 1
+    assert max(outputs.slices) <= SmallMemoryProcessor.LIMITS.slices.keys + 1
 
 
 def test_a_partition_given_up_between_slices_sends_no_more() -> None:
@@ -136,7 +136,7 @@ def test_a_partition_given_up_between_slices_sends_no_more() -> None:
         assert one.snapshots() == {}
 
     asyncio.run(run())
-    assert len(outputs.sent) <= SmallMemoryProcessor.SLICE_KEYS
+    assert len(outputs.sent) <= SmallMemoryProcessor.LIMITS.slices.keys
 
 
 @pytest.mark.parametrize("fault", [asyncio.CancelledError, RuntimeError])
@@ -214,7 +214,7 @@ def test_keys_that_were_silent_before_a_restart_are_deleted_without_new_events()
     one.open([0])
     for _ in range(KEYS):
         (snapshot,) = one.snapshots().values()
-        assert len(snapshot.states) == SmallMemoryProcessor.DELETED_KEYS
+        assert len(snapshot.states) == SmallMemoryProcessor.LIMITS.deleted_keys
         table.store.write([*snapshot.states.items(), (None, snapshot.checkpoint)])
         one._processors[0].written()
     assert one.snapshots() == {}

@@ -25,13 +25,15 @@ from slidestat.engine.checkpoints.checkpoint import (
     decode_checkpoint,
     decode_emitted,
 )
+from slidestat.engine.checkpoints.snapshot import Snapshot
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
+from slidestat.engine.intake.letters import Letter
 from slidestat.engine.keys.key_sample import Identity
 from slidestat.engine.keys.shared_keys import SharedKeys
 from slidestat.engine.keys.unwritten import SLOTS
-from slidestat.engine.partition import Letter, PartitionProcessor, Snapshot
+from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import SynopsisRecord, SynopsisTopic
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError

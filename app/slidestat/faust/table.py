@@ -18,7 +18,7 @@ import rocksdict
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import CHECKPOINT_KEY
-from slidestat.engine.partition import Snapshot
+from slidestat.engine.checkpoints.snapshot import Snapshot
 from slidestat.faust.fencing import SupersededError, epoch_header, epoch_of, next_epoch
 from slidestat.faust.restore import StateStore, read_rows
 from slidestat.kafka.producer import BulkProducer

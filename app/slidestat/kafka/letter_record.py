@@ -8,7 +8,7 @@ stands at the letter's position in the source.
 
 from typing import NamedTuple
 
-from slidestat.engine.partition import Letter
+from slidestat.engine.intake.letters import Letter
 from slidestat.kafka.producer import MAX_MESSAGE_BYTES
 from slidestat.schemas.dead_letter import (
     KEY_BYTES,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from slidestat.engine.checkpoints.checkpoint import Counters
-from slidestat.engine.partition import Letter
+from slidestat.engine.intake.letters import Letter
 from slidestat.engine.partition_work import PartitionWork
 from slidestat.engine.records import RecordBatch
 from slidestat.log import tell

@@ -37,10 +37,12 @@ from slidestat.engine.checkpoints.checkpoint import (
     of_topic,
 )
 from slidestat.engine.checkpoints.ledger import COUNTED, DEAD, Ledger
+from slidestat.engine.checkpoints.snapshot import Snapshot
+from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
+from slidestat.engine.intake.letters import Letter
 from slidestat.engine.keys.key_cache import PartitionStore
-from slidestat.engine.partition import Effects, Letter, Snapshot
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.referee.idle_parties import IdleParties

@@ -7,7 +7,7 @@ import numpy as np
 
 from slidestat.declare.referee import Referee
 from slidestat.engine.emissions.output_codec import emission_codec
-from slidestat.engine.partition import Letter
+from slidestat.engine.intake.letters import Letter
 from slidestat.engine.publishing import synopsis_partitions
 from slidestat.engine.records import RecordBatch
 from slidestat.referee.referee_partition import RefereeProcessor

@@ -20,9 +20,10 @@ from slidestat.engine.clock.event_time import closing_tick
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.garbage_collector import calm_garbage_collector
+from slidestat.engine.intake.letters import Letter
 from slidestat.engine.keys.key_state import decode_key_state
 from slidestat.engine.keys.shared_keys import shared_key
-from slidestat.engine.partition import Letter, PartitionProcessor
+from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import Clock, Publication, SynopsisTopic, published_statistics
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError

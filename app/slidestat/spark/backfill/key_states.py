@@ -6,7 +6,7 @@ from typing import cast
 
 import rocksdict
 
-from slidestat.engine.partition import Snapshot
+from slidestat.engine.checkpoints.snapshot import Snapshot
 
 
 class KeyStates:

@@ -1,0 +1,99 @@
+"""Up to where a partition is durable, and up to where everything was emitted."""
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoints.checkpoint import (
+    Checkpoint,
+    Recent,
+    claims,
+    decode_checkpoint,
+    decode_emitted,
+    encode_checkpoint,
+    of_topic,
+)
+from slidestat.engine.checkpoints.ledger import Ledger
+from slidestat.engine.checkpoints.snapshot import Snapshot
+from slidestat.engine.clock.event_clock import EventClock
+from slidestat.engine.keys.key_cache import KeyCache
+
+
+class Durability:
+    """The newest checkpoint of a partition, and the snapshot that is being written."""
+
+    def __init__(self, topology: Topology, stored: bytes | None, topic_id: str) -> None:
+        """`stored` is the checkpoint's bytes, None for a partition never seen; `topic_id` is that
+        of the source, which a checkpoint without one takes for its own.
+        """
+        self._label = topology.state_label
+        self._lateness = topology.lateness_ms
+        self.is_stored = stored is not None
+        self.checkpoint = decode_checkpoint(stored, topology.state_meaning)
+        # Stored at once: until it is, the topic could be made anew unnoticed.
+        self._claims_source = self.is_stored and claims(self.checkpoint, topic_id)
+        self.checkpoint = of_topic(self.checkpoint, topic_id)
+        # Up to where everything that was emitted, or sent as a letter, is acknowledged or about to
+        # be before a state is written; and the watermark there.
+        self.emitted = decode_emitted(stored, self.checkpoint)
+        self.emitted_watermark = self.emitted.max_time - self._lateness
+        # A restarted worker reads from here on, or from further on, if it reads at all.
+        self.durable_offset = self.checkpoint.next_offset if self.is_stored else 0
+        self._snapshot: Snapshot | None = None
+
+    def reached(self, ledger: Ledger, undecided: Iterable[int]) -> Checkpoint:
+        """Where reading has come, with the offsets of which it is not decided what they are."""
+        if ledger.reached.next_offset < self.emitted.next_offset:
+            return self.emitted  # What was read before a restart is being read again.
+        return ledger.reached_without(undecided)
+
+    def snapshot(
+        self,
+        cache: KeyCache,
+        slots: Iterable[int],
+        ledger: Ledger,
+        clock: EventClock,
+        next_offset: int,
+        waiting_offset: int | None,
+    ) -> Snapshot | None:
+        """Return the states of these slots that changed since they were last taken, and the
+        checkpoint with them; None if nothing has changed.
+
+        `waiting_offset` is the least offset of an event that waits.
+        """
+        states = cache.take_changes(slots)
+        needed = needed_offset(cache, next_offset, waiting_offset)
+        end = ledger.reached
+        is_known = self.is_stored or not next_offset
+        is_known = is_known and needed <= self.checkpoint.next_offset
+        if (
+            is_known
+            and not states
+            and end.next_offset <= self.emitted.next_offset
+            and not self._claims_source
+        ):
+            return None
+        self.is_stored, self._claims_source = True, False
+        self.checkpoint = replace(ledger.settle(needed), recent=clock.settle(needed))
+        if end.next_offset > self.emitted.next_offset:
+            self.emitted = replace(end, recent=Recent(), topic_id="", loss=None)
+            self.emitted_watermark = end.max_time - self._lateness
+        encoded = encode_checkpoint(self.checkpoint, self._label, self.emitted)
+        self._snapshot = Snapshot(states, encoded, needed)
+        return self._snapshot
+
+    def written(self, cache: KeyCache) -> None:
+        """The last snapshot is durable."""
+        if self._snapshot is not None:
+            self.durable_offset = self._snapshot.next_offset
+            cache.written(self._snapshot.states)
+            self._snapshot = None
+
+
+def needed_offset(cache: KeyCache, next_offset: int, waiting_offset: int | None) -> int:
+    """From where the source must be read for what waits and for the states that no snapshot has
+    taken.
+    """
+    needed = (next_offset, waiting_offset, cache.first_offset())
+    return min(offset for offset in needed if offset is not None)

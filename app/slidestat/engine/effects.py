@@ -1,0 +1,22 @@
+"""Outputs of a batch of records: emissions, letters and what is published."""
+
+from dataclasses import dataclass, field
+
+from slidestat.engine.emissions.emission import OutputRecord
+from slidestat.engine.intake.letters import Letter
+from slidestat.engine.publishing import Clock, Publication
+
+
+@dataclass(slots=True)
+class Effects:
+    """The outputs of a batch, beside the key states."""
+
+    emissions: list[OutputRecord] = field(default_factory=list)
+    dead_letters: list[Letter] = field(default_factory=list)
+    late: list[Letter] = field(default_factory=list)
+    published: list[Publication | Clock] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is to be sent."""
+        return not (self.emissions or self.dead_letters or self.late or self.published)

@@ -1,0 +1,182 @@
+"""From a batch of records to events that wait: each record counts, is late or refused, or is passed
+over, and the ledger notes which.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoints.checkpoint import NO_TIME, Checkpoint
+from slidestat.engine.checkpoints.ledger import COUNTED, DEAD, LATE, PASSED_OVER, Ledger
+from slidestat.engine.checkpoints.loss import Loss, joined
+from slidestat.engine.clock import event_time
+from slidestat.engine.clock.event_clock import EventClock
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.decoding.event_columns import EventColumns, Refusal, refuse_future
+from slidestat.engine.decoding.lacked_fields import LackedFields
+from slidestat.engine.event_store import EventStore
+from slidestat.engine.events import Events, texts
+from slidestat.engine.intake.letters import Letter, as_decided, letter_of
+from slidestat.engine.intake.suspects import Suspects
+from slidestat.engine.keys.held_keys import HeldKeys
+from slidestat.engine.quota import Quota
+from slidestat.engine.records import RecordBatch
+from slidestat.schemas.dead_letter import Reason
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Taken:
+    """A batch that was taken in: the watermark before it and after each record; its letters."""
+
+    before: int
+    offsets: Int64s
+    watermarks: Int64s
+    dead_letters: list[Letter] = field(default_factory=list)
+    late: list[Letter] = field(default_factory=list)
+
+
+class Intake:
+    """Takes in the records of one partition, in the order of their offsets."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        decoder: EventDecoder,
+        whole_key: str | None,
+        start: Checkpoint,
+        keys: HeldKeys,
+        waiting: EventStore,
+    ) -> None:
+        """`whole_key` is the key of all events, where a state is of the whole partition."""
+        self._lateness = topology.lateness_ms
+        self._ahead = topology.ahead_ms
+        self._times = topology.times
+        self._span = topology.span_length.length if topology.forgets_keys else None
+        self._decoder = decoder
+        self._whole_key = whole_key
+        self._keys = keys
+        self._waiting = waiting
+        self._lacked = LackedFields(topology)
+        self._quota = Quota(topology)
+        self.suspects = Suspects(topology.times.unit)
+        self.clock = EventClock(start, topology.lateness_ms)
+        self.ledger = Ledger(start)
+        # The newest records that were gone before they were read.
+        self.loss = start.loss
+        self.next_offset = start.next_offset
+
+    @property
+    def watermark(self) -> int:
+        """How far event time has come, less the lateness."""
+        return self.clock.time - self._lateness
+
+    def take(
+        self, batch: RecordBatch, decoded: EventColumns | None, unread_offset: int
+    ) -> Taken | None:
+        """Take in a batch; what counts of it waits from now on. None if all was read before; what
+        lies before `unread_offset` leads to no letters.
+        """
+        batch = batch.since(self.next_offset)
+        if not len(batch):
+            return None
+        columns = decoded or self._decoder.decode(batch.values, batch.keys, batch.timestamps)
+        if not self._times.is_sequence:
+            columns = refuse_future(columns, batch.timestamps, self._ahead)
+        rows = columns.rows
+        times = np.full(len(batch), NO_TIME, dtype=np.int64)
+        times[rows] = columns.times
+        times[columns.passed_over] = columns.passed_over_times
+        started_at, before = self.clock.time, self.watermark
+        clocks, unconfirmed = self.clock.read(batch.offsets, times)
+        taken = Taken(before, batch.offsets, clocks - self._lateness)
+        taken.dead_letters += (letter_of(batch, refusal) for refusal in columns.refusals)
+        late_by = event_time.late_by(times, clocks, started_at, self._lateness)[rows]
+        on_time = late_by <= 0
+        for row, by in zip(rows[~on_time].tolist(), late_by[~on_time].tolist(), strict=True):
+            detail = f"{by} {self._times.unit} behind the watermark"
+            taken.late.append(letter_of(batch, Refusal(row, Reason.LATE, detail)))
+
+        events = self._events(batch, columns)
+        if not on_time.all():
+            events = events.take(np.flatnonzero(on_time))
+        outcomes = np.full(len(batch), DEAD, dtype=np.uint8)
+        outcomes[rows] = np.where(on_time, COUNTED, LATE)
+        outcomes[columns.passed_over] = PASSED_OVER
+        refused = self._charge(events, int(taken.watermarks[-1]))
+        if len(refused):
+            full = rows[on_time][refused]
+            for row, time in zip(full.tolist(), events.times[refused].tolist(), strict=True):
+                refusal = Refusal(row, Reason.WINDOW_FULL, self._quota.refusal(time))
+                taken.dead_letters.append(letter_of(batch, refusal))
+            outcomes[full] = DEAD
+            events = events.take(np.delete(np.arange(len(events)), refused))
+        self.loss = self._after_loss(times, batch.timestamps, started_at)
+        lacked = self._lacked.left_out(events.numbers, events.items, events.conditions)
+        left_out = {
+            label: np.searchsorted(batch.offsets, events.offsets[lacking])
+            for label, lacking in lacked.items()
+        }
+        self.ledger.append(batch.offsets, clocks, outcomes, self.loss, left_out)
+        events, letters = self.suspects.refuse(
+            events, self._waiting, batch, self.clock, unconfirmed
+        )
+        for _, letter in letters:
+            self.ledger.refuse(letter.offset)
+        if batch.offsets[0] < unread_offset:
+            taken.dead_letters = [it for it in taken.dead_letters if it.offset >= unread_offset]
+            taken.late = [it for it in taken.late if it.offset >= unread_offset]
+            letters = [it for it in letters if it[0] >= unread_offset]
+        taken.dead_letters = as_decided(taken.dead_letters, letters)
+
+        self.next_offset = int(batch.offsets[-1]) + 1
+        self._waiting.add(events)
+        return taken
+
+    def lose(self, first_offset: int, next_offset: int) -> None:
+        """Go on at `next_offset`: the records from `first_offset` up to it are gone. Windows that
+        may lack them say so.
+        """
+        records = next_offset - first_offset
+        first = max(self.watermark, self._times.earliest)
+        self.loss = joined(self.loss, records, first, self.watermark, self._span)
+        self.ledger.lose(next_offset, self.clock.time, self.loss, records)
+        self.next_offset = next_offset
+
+    def _events(self, batch: RecordBatch, columns: EventColumns) -> Events:
+        keys = columns.keys
+        if self._whole_key is not None:
+            keys = [self._whole_key] * len(keys)
+        return Events(
+            batch.offsets[columns.rows],
+            columns.times,
+            texts(keys),
+            columns.numbers,
+            tuple(map(texts, columns.items)),
+            columns.conditions,
+        )
+
+    def _charge(self, events: Events, watermark: int) -> Int64s:
+        """Charge new events on time to their keys' quotas; the rows of those that are refused."""
+        refused, used = self._quota.judge(events, self._keys.read_with_used, watermark)
+        self._keys.used |= used
+        return refused
+
+    def _after_loss(self, times: Int64s, timestamps: Sequence[int], clock: int) -> Loss | None:
+        """The newest loss, closed by the first of the records that is on time, if one is; `clock`
+        is how far event time had come before them.
+        """
+        if self.loss is None or not self.loss.is_open:
+            return self.loss
+        earliest = max(clock - self._lateness, self._times.earliest)
+        on_time = np.flatnonzero(times >= earliest)
+        if not len(on_time):
+            return self.loss
+        row = int(on_time[0])
+        latest = 0 if self._times.is_sequence else timestamps[row] + self._ahead
+        newest = max(latest, int(times[row]), clock)
+        return self.loss.closed(newest + self._lateness + self.clock.least_step)

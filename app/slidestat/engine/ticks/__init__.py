@@ -1,0 +1,1 @@
+"""The watermark passes ticks: events go into states, states into emissions."""

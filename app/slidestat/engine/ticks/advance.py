@@ -1,0 +1,55 @@
+"""How far the watermark moves, and which ticks that passes."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.engine.checkpoints.loss import Loss
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """The watermark was at `before`, and at watermarks[i] after the record at offsets[i].
+
+    Up to the watermark `emitted` everything was emitted before, and acknowledged; `loss` is the
+    newest loss of records.
+    """
+
+    before: int
+    offsets: Int64s
+    watermarks: Int64s
+    emitted: int
+    loss: Loss | None
+
+    @classmethod
+    def at_once(
+        cls, before: int, offset: int, watermark: int, emitted: int, loss: Loss | None
+    ) -> "Advance":
+        """To `watermark`, with the record at `offset` the last one."""
+        offsets, watermarks = np.array([offset], np.int64), np.array([watermark], np.int64)
+        return cls(before, offsets, watermarks, emitted, loss)
+
+    @property
+    def watermark(self) -> int:
+        """Where it ends."""
+        return int(self.watermarks[-1])
+
+    @property
+    def last_offset(self) -> int:
+        """Up to where was read."""
+        return int(self.offsets[-1])
+
+    def passes_a_tick(self, every: int) -> bool:
+        """Whether a multiple of `every` lies between."""
+        return self.watermark // every > self.before // every
+
+    def until(self, watermark: int) -> "Advance":
+        """The same up to `watermark`."""
+        return replace(self, watermarks=np.minimum(self.watermarks, watermark))
+
+    def source_offsets(self, ticks: Int64s) -> Int64s:
+        """int64[n]: of the record that had each tick passed, the offset."""
+        return self.offsets[np.searchsorted(self.watermarks, ticks)]

@@ -1,0 +1,66 @@
+"""Events into states though no tick is due: when their keys are to be written, or too many wait."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from slidestat.engine.event_store import EventStore
+from slidestat.engine.events import Events
+from slidestat.engine.keys.unwritten import SLOTS, slot_of
+from slidestat.engine.publishing import TickPublisher
+from slidestat.engine.ticks.absorber import Absorber
+from slidestat.engine.ticks.advance import Advance
+from slidestat.engine.ticks.ticker import Ticker
+
+
+class EarlyAbsorption:
+    """Inserts events up to the watermark; nothing is said."""
+
+    def __init__(
+        self,
+        waiting: EventStore,
+        absorber: Absorber,
+        ticker: Ticker,
+        publisher: TickPublisher | None,
+        now: Callable[[], Advance],
+        next_offset: int,
+    ) -> None:
+        """`now` says where the watermark is, `next_offset` what is read first."""
+        self._waiting = waiting
+        self._absorber = absorber
+        self._ticker = ticker
+        self._publisher = publisher
+        self._now = now
+        # Up to where had been read when it was the turn of a slot of keys to be written.
+        self._read_at_turn = [next_offset] * SLOTS
+
+    def of_all(self) -> Iterator[None]:
+        """Insert the events of all keys, some keys at a time."""
+        now = self._now()
+        if self._publisher is not None:
+            self._absorb(self._waiting.take(now.watermark), now)
+            return
+        yield from self._ticker.absorb(self._waiting, now)
+
+    def of_slots(self, slots: frozenset[int]) -> None:
+        """Insert the events of keys whose states are about to be written."""
+        now = self._now()
+        if len(slots) == SLOTS:
+            self._absorb(self._waiting.take(now.watermark), now)
+        else:
+            self._absorb_old(slots, now)
+
+    def _absorb_old(self, slots: Iterable[int], now: Advance) -> None:
+        """Insert the events of slots whose turn it is, if one has waited since their turn before:
+        most of what waits is absorbed by a tick before that, with all else of its key.
+        """
+        first = self._waiting.first_offset(now.watermark)
+        old = {slot for slot in slots if first is not None and first < self._read_at_turn[slot]}
+        if old:
+            events = self._waiting.take_keys(now.watermark, lambda key: slot_of(key) in old)
+            self._absorb(events, now)
+        for slot in slots:
+            self._read_at_turn[slot] = now.last_offset + 1
+
+    def _absorb(self, events: Events, now: Advance) -> None:
+        if self._publisher is not None:
+            self._publisher.absorbing(events)
+        self._absorber.absorb(events, now)

@@ -1,0 +1,131 @@
+"""Calls of the synopses' kernels: all keys of a slice in one call for each synopsis."""
+
+from collections.abc import Sequence
+from time import perf_counter
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slidestat.declare.runners import Answered, ItemColumn, Runner, Work
+from slidestat.declare.topology import Topology
+from slidestat.engine.events import Events, distinct_texts
+from slidestat.engine.keys.key_runs import KeyRuns
+from slidestat.engine.keys.key_state import KeyState
+from slidestat.engine.partition_work import PartitionWork
+from slidestat.errors import SlidestatError
+from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
+
+Int64s = npt.NDArray[np.int64]
+
+
+class KernelCalls:
+    """The synopses of a topology, called for many keys at once."""
+
+    def __init__(self, topology: Topology, observed: PartitionWork) -> None:
+        self._runners = list(dict.fromkeys(topology.runners))
+        self._columns = topology.columns
+        self._windows = np.array(topology.window_lengths, dtype=np.int64)
+        self._observed = observed
+
+    def absorb(
+        self,
+        states: Sequence[KeyState],
+        runs: KeyRuns,
+        times: Int64s,
+        events: Events,
+        order: Int64s,
+        query_times: Int64s,
+    ) -> dict[Runner, Answered]:
+        """Insert events into the synopses of these keys, and answer at each query between them.
+
+        `times` are those of the events in `order`, in which `runs` lie.
+        """
+        work = self._work(
+            runs.starts,
+            times,
+            events,
+            order,
+            np.searchsorted(runs.run_of, np.arange(len(runs.starts))),
+            query_times,
+        )
+        answered: dict[Runner, Answered] = {}
+        before: list[bytes | None] = [None] * (len(runs.starts) - 1)
+        for i, runner in enumerate(self._runners):
+            for run, state in zip(runs.first.tolist(), states, strict=True):
+                before[run] = state.synopses[i] if state.synopses else None
+            answered[runner] = self._run(runner, before, work)
+        return answered
+
+    def ask(
+        self, states: Sequence[KeyState], groups: Int64s, times: Int64s
+    ) -> dict[Runner, Answered]:
+        """Answer queries of these keys, by key and time, as their states are."""
+        none = Events.none(self._columns)
+        work = self._work(
+            np.zeros(len(states) + 1, np.int64),
+            none.times,
+            none,
+            none.offsets,
+            np.searchsorted(groups, np.arange(len(states) + 1)),
+            times,
+        )
+        return {
+            runner: self._run(runner, [state.synopses[i] for state in states], work)
+            for i, runner in enumerate(self._runners)
+        }
+
+    def _work(
+        self,
+        starts: Int64s,
+        times: Int64s,
+        events: Events,
+        order: Int64s,
+        query_starts: Int64s,
+        query_times: Int64s,
+    ) -> Work:
+        """Return the work for the runners; `times` are those of the events in `order`."""
+        return Work(
+            starts,
+            times,
+            {
+                column.path: values[order]
+                for column, values in zip(self._columns.numbers, events.numbers, strict=True)
+            },
+            {
+                column.path: _item_column(items, order)
+                for column, items in zip(self._columns.items, events.items, strict=True)
+            },
+            query_starts,
+            query_times,
+            self._windows,
+            {
+                condition: holds[order]
+                for condition, holds in zip(
+                    self._columns.conditions, events.conditions, strict=True
+                )
+            },
+        )
+
+    def _run(self, runner: Runner, states: Sequence[bytes | None], work: Work) -> Answered:
+        started = perf_counter()
+        try:
+            return runner.run(states, work)
+        except WindowTooLargeError as error:
+            raise SlidestatError(
+                f"The {runner.meaning} has outgrown its window: {error}.",
+                "Give the statistic fewer decimals, or the topology a shorter span.",
+            ) from error
+        except SynopsisError as error:
+            raise SlidestatError(
+                f"A stored state is not that of the {runner.meaning}: {error}.",
+                "Delete the worker's data folder; it is restored from the changelog.",
+            ) from error
+        finally:
+            self._observed.kernel_s += perf_counter() - started
+
+
+def _item_column(items: pa.Array, order: Int64s) -> ItemColumn:
+    """The items of events in this order."""
+    found, places = distinct_texts(items)
+    return ItemColumn(found, places[order])

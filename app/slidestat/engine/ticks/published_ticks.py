@@ -1,0 +1,47 @@
+"""Events into states tick by tick, with what is published between."""
+
+import numpy as np
+
+from slidestat.engine.emissions.in_order import Placed, place_of
+from slidestat.engine.events import Events
+from slidestat.engine.keys.held_keys import HeldKeys
+from slidestat.engine.keys.key_timers import Place
+from slidestat.engine.publishing import Clock, Publication, TickPublisher
+from slidestat.engine.ticks.absorber import Absorber
+from slidestat.engine.ticks.advance import Advance
+
+
+def absorb_and_publish(
+    publisher: TickPublisher,
+    absorber: Absorber,
+    keys: HeldKeys,
+    events: Events,
+    advance: Advance,
+) -> tuple[list[Placed], list[Publication | Clock]]:
+    """Absorb events, by time; what their keys come to, and what is published of the states at the
+    ticks that the watermark passes.
+    """
+    touched: dict[Place, Placed] = {}
+    published: list[Publication | Clock] = [
+        *publisher.clocks(advance.before, advance.offsets, advance.watermarks)
+    ]
+
+    def absorb(part: Events, upto: Advance) -> None:
+        # `before` is that of the batch: what a key with events in a later part only comes to
+        # at the ticks of this one is found with them. What it has been found to come to twice
+        # is the same.
+        touched.update((p[0], p) for p in absorber.absorb(part, upto))
+
+    done = 0
+    before = max(advance.before, advance.emitted)
+    for tick in publisher.ticks(events, keys.cache, before, advance.watermark):
+        end = int(np.searchsorted(events.times, tick))
+        absorb(events.between(done, end), advance.until(tick - 1))
+        passed = int(advance.offsets[np.searchsorted(advance.watermarks, tick)])
+        published += publisher.at(tick, keys.cache, passed)
+        done = end
+    absorb(events.between(done, len(events)), advance)
+    # Of one tick the synopses come first: the clock says that there are no more.
+    published.sort(key=lambda item: (item.tick, isinstance(item, Clock)))
+    published = [item for item in published if item.tick > advance.emitted]
+    return sorted(touched.values(), key=place_of), published

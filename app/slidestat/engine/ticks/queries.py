@@ -1,0 +1,52 @@
+"""Questions of keys at ticks, as columns."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Int64s = npt.NDArray[np.int64]
+
+
+class Queries(NamedTuple):
+    """`groups` int64[Q], of which of some keys each is; `times` int64[Q], at which tick."""
+
+    groups: Int64s
+    times: Int64s
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[int, int]]) -> "Queries":
+        """The queries of (group, tick)."""
+        groups, times = (np.array([pair[place] for pair in pairs], np.int64) for place in (0, 1))
+        return cls(groups, times)
+
+    def and_(self, others: "Queries") -> "Queries":
+        """These and the others."""
+        return Queries(*map(np.concatenate, zip(self, others, strict=True)))
+
+    def where(self, wanted: npt.NDArray[np.bool_]) -> "Queries":
+        """Those that are wanted."""
+        return Queries(self.groups[wanted], self.times[wanted])
+
+    def distinct(self) -> "Queries":
+        """Each once, by group and time."""
+        order = np.lexsort((self.times, self.groups))
+        groups, times = self.groups[order], self.times[order]
+        first = np.ones(len(groups), dtype=bool)
+        first[1:] = (groups[1:] != groups[:-1]) | (times[1:] != times[:-1])
+        return Queries(groups[first], times[first])
+
+    def events_before(self, groups: Int64s, times: Int64s, starts: Int64s) -> Int64s:
+        """int64[Q]: how many events of its group lie before each query. Events are by group, which
+        begin at `starts`.
+        """
+        events = np.stack((groups, times, np.ones_like(groups)))
+        queries = np.stack((self.groups, self.times, np.zeros_like(self.times)))
+        both = np.concatenate((queries, events), axis=1)
+        # A query stands before the events of its own time.
+        order = np.lexsort((both[2], both[1], both[0]))
+        passed = np.cumsum(both[2][order])
+        places = np.empty(len(order), np.int64)
+        places[order] = passed
+        return places[: len(self.times)] - starts[self.groups]

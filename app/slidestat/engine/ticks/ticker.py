@@ -1,0 +1,85 @@
+"""The emissions at the ticks that the watermark passes, of all keys, some keys at a time."""
+
+from collections.abc import Iterator
+
+from slidestat.declare.topology import Topology
+from slidestat.engine.emissions.emission import OutputRecord
+from slidestat.engine.emissions.in_order import LAST, Given, Placed, in_order
+from slidestat.engine.event_store import EventStore
+from slidestat.engine.keys.held_keys import HeldKeys
+from slidestat.engine.keys.key_timers import due_slices
+from slidestat.engine.limits import SliceSizes
+from slidestat.engine.pace import Pace
+from slidestat.engine.ticks.absorber import Absorber
+from slidestat.engine.ticks.advance import Advance
+from slidestat.engine.ticks.silent_keys import SilentKeys
+
+# Of keys or events, before it is known how long they take.
+_FIRST_SLICE = 500
+
+
+class Ticker:
+    """Takes the events that wait, slice by slice, and says what is due."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        keys: HeldKeys,
+        absorber: Absorber,
+        silent: SilentKeys,
+        sizes: SliceSizes,
+    ) -> None:
+        self._topology = topology
+        self._every = topology.every_ms
+        self._keys = keys
+        self._absorber = absorber
+        self._silent = silent
+        self._events_pace = Pace(_FIRST_SLICE, sizes.events)
+        self._keys_pace = Pace(_FIRST_SLICE, sizes.keys)
+
+    def trial(self, keys: HeldKeys) -> "Ticker":
+        """The same for `keys`, at the same pace."""
+        absorber, silent = self._absorber.trial(keys), self._silent.trial(keys)
+        trial = Ticker(self._topology, keys, absorber, silent, SliceSizes())
+        trial._events_pace, trial._keys_pace = self._events_pace, self._keys_pace
+        return trial
+
+    def absorb(self, waiting: EventStore, advance: Advance) -> Iterator[None]:
+        """Insert all events up to the watermark though no tick has passed: nothing is said."""
+        for _ in self._touched(waiting, advance):
+            yield
+
+    def emissions(self, waiting: EventStore, advance: Advance) -> Iterator[list[OutputRecord]]:
+        """Insert the events that wait up to the watermark; the emissions of all keys at the ticks
+        that it passes, in order.
+        """
+        return in_order(self._touched(waiting, advance), self._untouched(advance))
+
+    def emissions_after(
+        self, absorbed: list[Placed], advance: Advance
+    ) -> Iterator[list[OutputRecord]]:
+        """The same where the events are absorbed, and have come to `absorbed`."""
+        return in_order(iter([(absorbed, LAST)]), self._untouched(advance))
+
+    def _touched(self, waiting: EventStore, advance: Advance) -> Iterator[Given]:
+        """Yield what keys with events come to."""
+        slices = waiting.slices(advance.watermark)
+        # Now, for all: what is due of keys without events is found meanwhile.
+        due = self._keys.take_due(slices.keys, advance.watermark)
+        tick = (advance.before // self._every + 1) * self._every
+        while slices.next_key is not None:
+            events = slices.take(self._events_pace.size)
+            with self._events_pace.doing(len(events)):
+                placed = self._absorber.absorb(events, advance, due)
+            yield placed, LAST if slices.next_key is None else (tick, slices.next_key)
+
+    def _untouched(self, advance: Advance) -> Iterator[Given]:
+        """Yield the answers of keys without events."""
+        pace = self._keys_pace
+        due = due_slices(
+            self._keys.opened, self._keys.closing, advance.watermark, lambda: pace.size
+        )
+        for part in due:
+            with pace.doing(len(part.opened) + len(part.closing)):
+                placed = self._silent.answer(part, advance)
+            yield placed, part.end

@@ -1,0 +1,39 @@
+"""The events of a partition that wait, for questions."""
+
+from collections.abc import Callable
+
+from slidestat.engine.event_store import EventStore
+from slidestat.engine.keys.held_keys import HeldKeys
+from slidestat.engine.ticks.absorber import Absorber
+from slidestat.engine.ticks.advance import Advance
+
+
+class Unabsorbed:
+    """Has the events of a key that wait absorbed into a copy of its state."""
+
+    def __init__(
+        self,
+        keys: HeldKeys,
+        waiting: EventStore,
+        absorber: Absorber,
+        now: Callable[[], Advance],
+    ) -> None:
+        """`now` says where the watermark is."""
+        self._keys = keys
+        self._waiting = waiting
+        self._absorber = absorber
+        self._now = now
+
+    def keys(self) -> set[str]:
+        """The keys of events up to the watermark that wait."""
+        return self._waiting.keys(self._now().watermark)
+
+    def state(self, key: str) -> bytes | None:
+        """A key's state as it is when the events up to the watermark that wait are absorbed."""
+        now = self._now()
+        events = self._waiting.of_key(key, now.watermark)
+        if not len(events):
+            return self._keys.cache.peek(key)
+        trial = self._keys.trial_of(key)
+        self._absorber.trial(trial).absorb(events, now)
+        return trial.cache.peek(key)
