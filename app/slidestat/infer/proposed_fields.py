@@ -162,7 +162,7 @@ def propose_items(texts: Sequence[FieldSurvey], found: Survey) -> tuple[Guess | 
 
 
 def written(path: FieldPath) -> str | tuple[str, ...]:
-    """The path as a topology has it: names with a dot as a list."""
+    """The path as a topology has it: names with a dot or an operator as a list."""
     return field_text(path) if is_plain(path) else path
 
 
