@@ -2,6 +2,7 @@
 
 import ast
 import json
+import sys
 from pathlib import Path
 
 import msgspec
@@ -101,3 +102,21 @@ def test_names_and_paths_that_are_not_there() -> None:
     assert "events, flights, flights_global, flights_parties, landings, web" in raised.value.advice
     with pytest.raises(SlidestatError, match=r"no file nosuch\.py"):
         load_topology("nosuch.py")
+
+
+def test_a_file_imports_what_lies_beside_it(tmp_path: Path) -> None:
+    """Two files in two folders each get their own, and Python's path is as it was."""
+    path = list(sys.path)
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        (folder / "parts").mkdir(parents=True)
+        (folder / "common.py").write_text(f'from parts.spans import SPAN\nNAME = "{name}"\n')
+        (folder / "parts" / "__init__.py").touch()
+        (folder / "parts" / "spans.py").write_text(f'SPAN = "{len(name)}h"\n')
+        (folder / "mine.py").write_text(
+            IMPORT + "from common import NAME, SPAN\n"
+            'topology = Topology(name=NAME, source="mine", span=SPAN, every="1m")\n'
+        )
+        assert load_topology(str(folder / "mine.py")).name == name
+    assert sys.path == path
+    assert not {"common", "parts", "parts.spans"} & set(sys.modules)

@@ -3,8 +3,11 @@
 import importlib.util
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
+from types import ModuleType
 
 from slidestat.declare.forms.toml_file import declared_in_toml
 from slidestat.declare.referee import Referee
@@ -92,7 +95,8 @@ def _run(file: Path) -> dict[str, object]:
     loading = sys.modules.get(spec.name)
     sys.modules[spec.name] = module
     try:
-        spec.loader.exec_module(module)
+        with _importing_beside(file):
+            spec.loader.exec_module(module)
     except SlidestatError as error:
         raise SlidestatError(f"{file}: {error.message}", error.advice) from error
     except SyntaxError as error:
@@ -109,6 +113,32 @@ def _run(file: Path) -> dict[str, object]:
         if loading is not None:
             sys.modules[spec.name] = loading
     return vars(module)
+
+
+@contextmanager
+def _importing_beside(file: Path) -> Iterator[None]:
+    """Let a file import the modules that lie beside it, as Python lets a script. They are its own:
+    a file elsewhere gets those beside itself, also of the same names.
+    """
+    folder = str(file.resolve().parent)
+    before = set(sys.modules)
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+        for name in set(sys.modules) - before:
+            first = name.partition(".")[0]
+            if first not in before and _lies_beside(folder, first, sys.modules[name]):
+                del sys.modules[name]
+
+
+def _lies_beside(folder: str, first: str, module: ModuleType) -> bool:
+    path = Path(module.__file__ or "")
+    return path.is_relative_to(folder) and path.relative_to(folder).parts[0] in (
+        first,
+        f"{first}.py",
+    )
 
 
 def _advice_on(error: Exception) -> str:
