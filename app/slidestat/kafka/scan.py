@@ -9,6 +9,9 @@ from slidestat.kafka.clients import client_config
 
 _FETCH_RECORDS = 10_000
 _WAIT_S = 0.05
+# A fetch from an end is answered after this long: at every start of a scan, and at its end, the
+# partitions that come next wait behind it.
+_AT_END_MS = 10
 _SILENCE_S = 30.0
 
 
@@ -24,6 +27,7 @@ def open_scanner(bootstrap: str, *, must_be_whole: bool = False) -> Consumer:
             "group.id": "slidestat-scan",  # Required, and never used: nothing is committed.
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": _AT_END_MS,
             "auto.offset.reset": "error" if must_be_whole else "earliest",
             "isolation.level": "read_committed",
         }
