@@ -8,20 +8,25 @@ from hypothesis import HealthCheck, settings, strategies as st
 
 from slidestat.declare.statistics import (
     Above,
+    AgeOfLast,
     Count,
     Deviation,
     Distinct,
     Histogram,
+    Items,
     LandmarkCount,
     LandmarkSum,
     Maximum,
     Mean,
     Minimum,
+    NetSum,
     Quantiles,
     RankQuantiles,
     Rate,
+    Sample,
     Statistic,
     Sum,
+    SumHistogram,
     TopItems,
     Variance,
 )
@@ -96,7 +101,35 @@ CHOSEN = tuple(
     )
 )
 
+AGES = (
+    AgeOfLast(),
+    AgeOfLast(number=2),
+    AgeOfLast(number=9, epsilon=0.3),
+    AgeOfLast(number=40, epsilon=1),
+    AgeOfLast(number=3, epsilon=1),
+    AgeOfLast(number=2, epsilon=0.5, name="some", where=CONDITIONS[1]),
+)
+
+# Values of both signs are in test_signed_sums.py.
+PARTS = (
+    Sum(),
+    NetSum(epsilon=0.3),
+    NetSum(decimals=0, name="whole"),
+    SumHistogram(edges=(-1, 0.5, 3.25, 50), epsilon=0.5),
+    Items(items=("3.25", "1", "0.0"), epsilon=0.3),
+    Sample(size=3, seed=7),
+    Sample(size=40, where=CONDITIONS[1], name="some"),
+)
+
 TOPOLOGIES = {
+    "parts": topology(statistics=PARTS),
+    "parts of last events, late": topology(
+        span="12 events", windows=("3 events", "12 events"), lateness="300ms", statistics=PARTS
+    ),
+    "ages": topology(statistics=(*AGES, Sum())),
+    "ages in a short span, late": topology(
+        span="90ms", every="40ms", windows=(), lateness="70ms", statistics=(Sum(), *AGES)
+    ),
     "every statistic": topology(statistics=EVERY_STATISTIC),
     "every statistic, late": topology(lateness="150ms", statistics=EVERY_STATISTIC),
     "chosen": topology(statistics=(Count(), Sum(), Sum(name="plain", epsilon=0.3), *CHOSEN)),

@@ -8,14 +8,14 @@ from math import ceil, floor
 
 import msgspec
 
-from slidestat.declare.statistics import Statistic, TopItems
+from slidestat.declare.statistics import AgeOfLast, Sample, Statistic, TopItems
 from slidestat.declare.topology import Topology
 from slidestat.schemas.emission import Emission, Figure, emission_key
 from slidestat.schemas.query import KeyAnswer
-from tests.engine.exact import Values, double, exact, root, variance
+from tests.engine.exact import Values, between, double, exact, root, variance
 from tests.engine.meant import meant
 from tests.engine.memory import PARTITION, SOURCE, Output
-from tests.engine.model import ALL, Model
+from tests.engine.model import AGES, ALL, Model
 
 _decode = msgspec.json.Decoder(Emission).decode
 
@@ -68,14 +68,24 @@ def check_figures(
     figures = deque(found)
     of_events = topology.windows_of_events
     for statistic, label in zip(topology.statistics, topology.labels, strict=True):
-        for n in [ALL] if statistic.is_landmark else topology.window_lengths:
+        for n in topology.window_lengths if statistic.has_windows else [ALL]:
             place = (label, *((None, n or None) if of_events else (n or None, None)))
             taken = _taken(statistic, values[n])
-            if isinstance(statistic, TopItems):
+            if isinstance(statistic, AgeOfLast):
+                figure = figures.popleft()
+                assert _place(figure) == place
+                told = zip(values[ALL], values[AGES], strict=True)
+                ages = [age for value, age in told if _taken(statistic, [value])]
+                _check_age(statistic, figure, ages, topology.span_length.length)
+                continue
+            if isinstance(statistic, TopItems | Sample):
                 listed = []
                 while figures and _place(figures[0]) == place:
                     listed.append(figures.popleft())
-                _check_top(statistic, listed, taken)
+                if isinstance(statistic, Sample):
+                    _check_sample(statistic, listed, taken)
+                else:
+                    _check_top(statistic, listed, taken)
                 continue
             for right in exact(statistic, taken, n):
                 figure = figures.popleft()
@@ -97,6 +107,17 @@ def _place(figure: Figure) -> tuple[str, int | None, int | None]:
     return figure.statistic, figure.window_ms, figure.window_events
 
 
+def _check_age(statistic: AgeOfLast, figure: Figure, ages: Sequence[Fraction], span: int) -> None:
+    """An event of the span is told; of what is told the bounds hold, and the promise."""
+    right = ages[-statistic.number] if statistic.number <= len(ages) else None
+    if figure.estimate is None:
+        assert figure.lower is figure.upper is None
+        assert right is None or right > span, figure
+        return
+    assert right is not None, figure
+    check_figure(statistic, figure, right, ages)
+
+
 def _check_top(statistic: TopItems, listed: Sequence[Figure], values: Values) -> None:
     """Each item is within its bounds and the promise, the most frequent first; none is missing that
     has a share of epsilon, but for want of room.
@@ -114,6 +135,16 @@ def _check_top(statistic: TopItems, listed: Sequence[Figure], values: Values) ->
     if len(listed) < statistic.limit:
         share = Fraction(statistic.epsilon) * len(values)
         assert {item for item, count in counts.items() if count >= share} <= set(items)
+
+
+def _check_sample(statistic: Sample, listed: Sequence[Figure], values: Values) -> None:
+    """Values of the window, none more often than it came, and as many as there may be."""
+    assert len(listed) == min(statistic.size, len(values))
+    numbers = [int(figure.item or "") for figure in listed]
+    assert numbers == sorted(set(numbers))
+    assert all(figure.lower == figure.estimate == figure.upper for figure in listed)
+    drawn = Counter(Fraction(figure.estimate) for figure in listed)
+    assert not drawn - Counter(map(double, values))
 
 
 def _check_by_value(figure: Figure, ordered: Sequence[Fraction]) -> None:
@@ -156,5 +187,6 @@ def check_figure(
         Fraction(figure.relative_error) * abs(right)
         + Fraction(figure.absolute_error)
         + Fraction(figure.deviation_error) * deviation
+        + Fraction(figure.magnitude_error) * sum(map(abs, between(figure, values)))
     )
     assert abs(estimate - right) <= allowed + slack, (figure, right)

@@ -6,8 +6,10 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from math import ceil
 
-from slidestat.declare.statistics import Above, Histogram, Rate, Statistic
+from slidestat.declare.statistics import Above, Histogram, Items, Rate, Statistic, SumHistogram
+from slidestat.declare.statistics.base import Series
 from slidestat.declare.statistics.quantiles import QuantileStatistic
+from slidestat.schemas.emission import Figure
 
 Values = Sequence[Fraction]
 
@@ -41,11 +43,22 @@ _OF_SOME: dict[str, Callable[[Values], Fraction]] = {
 _OF_ANY: dict[str, Callable[[Values], Fraction]] = {
     "count": lambda values: Fraction(len(values)),
     "sum": lambda values: sum(values, Fraction()),
+    "net_sum": lambda values: sum(values, Fraction()),
     "distinct": lambda values: Fraction(len(set(values))),
     "norm": lambda values: root(Fraction(sum(n * n for n in Counter(values).values()))),
     "landmark_count": lambda values: Fraction(len(values)),
     "landmark_sum": lambda values: sum(values, Fraction()),
 }
+
+
+def between(figure: Figure | Series, values: Values) -> Values:
+    """The values that a figure is of."""
+    return [
+        value
+        for value in values
+        if (figure.at_least is None or double(value) >= figure.at_least)
+        and (figure.below is None or double(value) < figure.below)
+    ]
 
 
 def exact(statistic: Statistic, values: Values, window: int) -> list[Fraction | None]:
@@ -61,16 +74,11 @@ def exact(statistic: Statistic, values: Values, window: int) -> list[Fraction | 
     if isinstance(statistic, Rate):
         return [Fraction(1_000 * len(values), window)]
     if isinstance(statistic, Histogram | Above):
-        return [
-            Fraction(
-                sum(
-                    (series.at_least is None or double(value) >= series.at_least)
-                    and (series.below is None or double(value) < series.below)
-                    for value in values
-                )
-            )
-            for series in statistic.series()
-        ]
+        return [Fraction(len(between(series, values))) for series in statistic.series()]
+    if isinstance(statistic, Items):
+        return [Fraction(sum(value == Fraction(i) for value in values)) for i in statistic.items]
+    if isinstance(statistic, SumHistogram):
+        return [sum(between(series, values), Fraction()) for series in statistic.series()]
     if statistic.kind in _OF_ANY:
         return [_OF_ANY[statistic.kind](values)]
     return [_OF_SOME[statistic.kind](values) if values else None]

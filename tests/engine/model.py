@@ -28,6 +28,7 @@ class Record(NamedTuple):
 
 
 ALL = 0
+AGES = -1
 
 
 class Event(NamedTuple):
@@ -48,7 +49,9 @@ class Fate(Enum):
 
 
 class Emission(NamedTuple):
-    """A key at a tick: the values of each window, by its length; of all events, by ALL."""
+    """A key at a tick: the values of each window, by its length; of all events, by ALL, and
+    how long before the tick they were, by AGES.
+    """
 
     tick: int
     key: str
@@ -265,9 +268,17 @@ class Model:
                     n: [event.value for event in inside(topology, events, n, tick)]
                     for n in topology.window_lengths
                 }
-                values[ALL] = [event.value for event in events if event.time < tick]
+                values |= of_all([event for event in events if event.time < tick], tick)
                 found.append(Emission(tick, key, self.records[passed].offset, values))
         return sorted(found, key=lambda emission: emission[:2])
+
+
+def of_all(events: Sequence[Event], end: int) -> dict[int, list[Fraction | None]]:
+    """The values of all of a key's events, and how long before `end` they were."""
+    return {
+        ALL: [event.value for event in events],
+        AGES: [Fraction(end - event.time) for event in events],
+    }
 
 
 def _ticks(topology: Topology, times: Sequence[int]) -> set[int]:

@@ -28,7 +28,7 @@ from tests.engine.memory import (
     outputs_of,
     rows_of,
 )
-from tests.engine.model import ALL, Model, Record, inside
+from tests.engine.model import Model, Record, inside, of_all
 from tests.engine.streams import START_MS, confirmed, encode
 
 
@@ -89,7 +89,7 @@ def test_an_answer_is_right_at_any_moment_for_any_window(
             n: [event.value for event in inside(asked, absorbed, n, end)]
             for n in asked.window_lengths
         }
-        values[ALL] = [event.value for event in absorbed]
+        values |= of_all(absorbed, end)
         check_figures(asked, answer.figures, values)
 
 

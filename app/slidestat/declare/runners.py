@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.fields import FieldPath, field_text
+from slidestat.declare.parted_sums import Parted, run_parted_sums
 from slidestat.synopses.blocks.parameters import FrequentParameters, QuantileParameters
 from slidestat.synopses.core.batch import BatchResult, run_batch
 from slidestat.synopses.core.errors import SynopsisError
@@ -30,12 +31,19 @@ from slidestat.synopses.frequent.named_counts import run_item_counts
 from slidestat.synopses.moments.spread import SpreadParameters, run_spread_batch
 from slidestat.synopses.norm.lp_norm import LpNormParameters, run_lp_norm_batch
 from slidestat.synopses.quantiles.quantile_batch import run_quantile_batch
+from slidestat.synopses.sampling.sample import (
+    SampleParameters,
+    SlidingSample,
+    run_sample_batch,
+)
 from slidestat.synopses.value_histogram.value_histogram import (
     ValueHistogramParameters,
     run_value_histogram_batch,
 )
 from slidestat.synopses.value_quantiles.batch import run_value_quantile_batch
 from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
+from slidestat.synopses.waves.wave_batch import run_wave_batch
+from slidestat.synopses.waves.wave_parameters import WaveParameters
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
@@ -186,6 +194,35 @@ class SumRunner:
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
         result = run_batch(self.parameters, states, *work.values(self.field), *work.queries)
         return Answered(result.states, {"sum": _stack(result)})
+
+
+@dataclass(frozen=True)
+class PartedSumRunner:
+    """Sums of the magnitudes of a field's values below the first of `cuts`, between each two, and
+    from the last one on; an answer has one more axis, a place for each part.
+    """
+
+    parameters: SumParameters
+    field: FieldPath
+    cuts: tuple[float, ...]
+
+    @property
+    def meaning(self) -> str:
+        p = self.parameters
+        cuts = ", ".join(map(str, self.cuts))
+        return _of(
+            self.field,
+            f"sums parted at {cuts}, epsilon {float(p.epsilon)}, {p.decimals} decimals",
+        )
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        starts, times, values = work.values(self.field)
+        parts = np.searchsorted(self.cuts, values, "right")
+        events = Parted(starts, times, parts, np.abs(values))
+        found, answers = run_parted_sums(
+            self.parameters, len(self.cuts) + 1, states, events, *work.queries
+        )
+        return Answered(found, {"parted sum": answers})
 
 
 @dataclass(frozen=True)
@@ -451,6 +488,97 @@ class ItemCountRunner:
 
 
 @dataclass(frozen=True)
+class ItemsRunner:
+    """Counts of `items` that are named beforehand, rising; an answer has a place for each of them.
+
+    They are the bins of a histogram: bin i + 1 is that of the i-th item.
+    """
+
+    parameters: CountParameters
+    field: FieldPath
+    items: tuple[str, ...]
+
+    @property
+    def meaning(self) -> str:
+        counts = f"counts of {list(self.items)}, epsilon {float(self.parameters.epsilon)}"
+        return _of(self.field, counts)
+
+    @property
+    def histogram(self) -> ValueHistogramParameters:
+        """Of the places of items, from 1 on."""
+        edges = tuple(map(float, range(1, len(self.items) + 1)))
+        return ValueHistogramParameters(self.parameters.epsilon, self.parameters.span, edges)
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        starts, times, (items,) = work.coded(self.field)
+        place_of = {item: float(place) for place, item in enumerate(self.items, 1)}
+        places = np.array([place_of.get(text, 0.0) for text in items.texts])
+        places = places[items.codes] if len(items.codes) else np.empty(0)
+        rows = np.flatnonzero(places)
+        result = run_value_histogram_batch(
+            self.histogram,
+            states,
+            *(np.searchsorted(rows, starts), times[rows], places[rows]),
+            *work.queries,
+        )
+        return Answered(result.states, {"items": _stack(result)[..., 1:]})
+
+
+@dataclass(frozen=True)
+class SampleRunner:
+    """A uniform sample of a field's values; in its lists the item is the number of the event."""
+
+    parameters: SampleParameters
+    field: FieldPath
+
+    @property
+    def meaning(self) -> str:
+        return _of(self.field, f"sample of {self.parameters.size}, seed {self.parameters.seed}")
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        starts, times, values = work.values(self.field)
+        of_key = list(pairwise(starts.tolist()))
+        queries = list(pairwise(work.query_starts.tolist()))
+        lists: list[list[list[Listed]]] = [[] for _ in range(len(work.query_times))]
+        # In rounds, as a state is asked between its events: the first question of each key, the
+        # second of each, and so on; then what comes after the last.
+        known, taken = list(states), [first for first, _ in of_key]
+        rounds = max((end - first for first, end in queries), default=0)
+        for turn in range(rounds + 1):
+            asked = [first + turn if first + turn < end else -1 for first, end in queries]
+            ends = [
+                last
+                if query < 0
+                else first + int(np.searchsorted(times[first:last], work.query_times[query]))
+                for query, (first, last) in zip(asked, of_key, strict=True)
+            ]
+            sizes = [end - first for first, end in zip(taken, ends, strict=True)]
+            rows = np.repeat(np.array(taken) - np.cumsum([0, *sizes])[:-1], sizes)
+            rows = rows + np.arange(len(rows))
+            known = [
+                *run_sample_batch(
+                    *(self.parameters, known, np.cumsum([0, *sizes]), times[rows], values[rows])
+                )
+            ]
+            taken = ends
+            for state, query in zip(known, asked, strict=True):
+                if query >= 0:
+                    lists[query] = self._listed(state, int(work.query_times[query]), work.windows)
+        return Answered([state or b"" for state in known], {}, lists)
+
+    def _listed(self, state: bytes | None, now: int, windows: Int64s) -> list[list[Listed]]:
+        sample = SlidingSample.from_bytes(state or b"")
+        found = [sample.sample(window, now) for window in windows.tolist()]
+        return [
+            [
+                Listed(str(index), (value, value, value))
+                for index, value in zip(of.indices.tolist(), of.values.tolist(), strict=True)
+            ]
+            for of in found
+        ]
+
+
+@dataclass(frozen=True)
 class NormRunner:
     """The L_p norm of the items of a field."""
 
@@ -470,6 +598,31 @@ class NormRunner:
             self.parameters, states, *work.texts(self.field), None, *work.queries
         )
         return Answered(result.states, {"norm": _stack(result)})
+
+
+@dataclass(frozen=True)
+class AgeRunner:
+    """How long ago events were, by their `numbers` from the last one on, rising; an answer has a
+    place for each of them instead of one for each window. Those that are not in the span are NaN.
+    """
+
+    parameters: WaveParameters
+    numbers: tuple[int, ...]
+
+    @property
+    def meaning(self) -> str:
+        return f"ages of events, epsilon {float(self.parameters.epsilon)}"
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        result = run_wave_batch(
+            *("position", self.parameters, states, work.starts, work.times, None),
+            *(work.query_starts, work.query_times, self.numbers),
+        )
+        ages = _stack(result)
+        # What is kept of older events depends on when a key was last forgotten.
+        older = (ages[1] > self.parameters.span) | np.isinf(ages[2])
+        ages[:, older] = np.nan
+        return Answered(result.states, {"age": ages, "ages of": np.array(self.numbers)})
 
 
 @dataclass(frozen=True)
@@ -534,6 +687,8 @@ def _for_both(known: Runner, runner: Runner) -> Runner:
         return replace(known, runner=_for_both(known.runner, runner.runner))
     if isinstance(known, _WithQuantiles) and isinstance(runner, _WithQuantiles):
         return replace(known, quantiles=tuple(sorted({*known.quantiles, *runner.quantiles})))
+    if isinstance(known, AgeRunner) and isinstance(runner, AgeRunner):
+        return replace(known, numbers=tuple(sorted({*known.numbers, *runner.numbers})))
     return known
 
 

@@ -19,12 +19,13 @@ class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
     """One statistic of one window: lower <= exact <= upper.
 
     |estimate - exact| <= relative_error * |exact| + absolute_error
-    + share_error * (the window's events) + deviation_error * (their standard deviation); a term
-    that is left out is 0. A quantile's share_error is of its rank, and what else it has is of its
-    value: |estimate - y| <= relative_error * |y| + absolute_error for a y of which at least a share
-    q of the window's events are up to it, and at most that share below, |q - quantile| being at
-    most share_error. Estimate and bounds are null where the exact figure does not exist: the mean
-    of no events.
+    + share_error * (the window's events) + deviation_error * (their standard deviation)
+    + magnitude_error * (the sum of their values' magnitudes, of those that the figure is of); a
+    term that is left out is 0. A quantile's share_error is of its rank, and what else it has is of
+    its value: |estimate - y| <= relative_error * |y| + absolute_error for a y of which at least a
+    share q of the window's events are up to it, and at most that share below, |q - quantile| being
+    at most share_error. Estimate and bounds are null where the exact figure does not exist: the
+    mean of no events.
     """
 
     statistic: Annotated[str, Meta(description="name of the statistic, such as count")]
@@ -58,6 +59,9 @@ class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
     confidence: Annotated[
         float, Meta(description="probability with which bounds and errors hold; 1 is always")
     ] = 1.0
+    magnitude_error: Annotated[
+        float, Meta(description="promised, as a share of the sum of the values' magnitudes")
+    ] = 0.0
 
 
 class AbsentParty(msgspec.Struct, frozen=True):

@@ -46,6 +46,7 @@ def promise_text(promise: Promise) -> str:
             (promise.relative_error, ""),
             (promise.share_error, " of the events"),
             (promise.deviation_error, " of the deviation"),
+            (promise.magnitude_error, " of the magnitudes"),
         )
         if share >= _LEAST_SHARE
     ]

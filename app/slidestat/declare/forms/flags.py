@@ -88,8 +88,10 @@ def _value(text: str, hint: object) -> object:
     options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     if str in options:
         return text
-    if any(get_origin(option) in (AbcSequence, list, tuple) for option in options):
-        return tuple(map(_literal, text.split(",")))
+    for option in options:
+        if get_origin(option) in (AbcSequence, list, tuple):
+            parts = text.split(",")
+            return tuple(parts if get_args(option) == (str,) else map(_literal, parts))
     return _literal(text)
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, fields
 
-from slidestat.declare.statistics.base import ListStatistic, Statistic
+from slidestat.declare.statistics.base import ListStatistic, Series, Statistic
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 
@@ -57,6 +57,14 @@ def resolved(topology: Topology) -> dict[str, object]:
     return table
 
 
+def _series(series: Series) -> dict[str, object]:
+    """Whoever names no items is the same as before there were any."""
+    table = asdict(series)
+    if series.item is None:
+        del table["item"]
+    return table
+
+
 def _statistic(topology: Topology, statistic: Statistic, label: str) -> dict[str, object]:
     columns = statistic.columns(topology.value_path)
     is_list = isinstance(statistic, ListStatistic)
@@ -68,7 +76,7 @@ def _statistic(topology: Topology, statistic: Statistic, label: str) -> dict[str
         "is_item": any(not column.is_number for column in columns),
         "is_landmark": statistic.is_landmark,
         # Of a list, what its items are decides.
-        "series": None if is_list else [asdict(series) for series in statistic.series()],
+        "series": None if is_list else [_series(series) for series in statistic.series()],
         "parameters": {
             field.name: getattr(statistic, field.name)
             for field in fields(statistic)
@@ -76,4 +84,5 @@ def _statistic(topology: Topology, statistic: Statistic, label: str) -> dict[str
         },
         # Whoever has none is the same as before there was any.
         **({} if condition is None else {"where": condition.text}),
+        **({} if statistic.has_windows or statistic.is_landmark else {"has_windows": False}),
     }

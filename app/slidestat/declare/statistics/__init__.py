@@ -1,11 +1,15 @@
 """The statistics a topology may ask for, each with the error it promises."""
 
+from slidestat.declare.statistics.ages import AgeOfLast
 from slidestat.declare.statistics.base import Statistic
 from slidestat.declare.statistics.counts import Count, Rate
 from slidestat.declare.statistics.histograms import Above, Histogram
 from slidestat.declare.statistics.items import Distinct, Norm, TopItems
+from slidestat.declare.statistics.items_named import Items
 from slidestat.declare.statistics.landmarks import LandmarkCount, LandmarkSum
 from slidestat.declare.statistics.quantiles import Quantiles, RankQuantiles
+from slidestat.declare.statistics.samples import Sample
+from slidestat.declare.statistics.signed_sums import NetSum, SumHistogram
 from slidestat.declare.statistics.spreads import Deviation, Mean, Variance
 from slidestat.declare.statistics.values import Maximum, Minimum, Sum
 
@@ -18,6 +22,7 @@ KINDS: dict[str, type[Statistic]] = {
         Count,
         Rate,
         Sum,
+        NetSum,
         Mean,
         Variance,
         Deviation,
@@ -26,10 +31,14 @@ KINDS: dict[str, type[Statistic]] = {
         Quantiles,
         RankQuantiles,
         Histogram,
+        SumHistogram,
         Above,
         TopItems,
+        Items,
         Distinct,
         Norm,
+        AgeOfLast,
+        Sample,
         LandmarkCount,
         LandmarkSum,
     )
@@ -39,21 +48,26 @@ __all__ = [
     "DEFAULT",
     "KINDS",
     "Above",
+    "AgeOfLast",
     "Count",
     "Deviation",
     "Distinct",
     "Histogram",
+    "Items",
     "LandmarkCount",
     "LandmarkSum",
     "Maximum",
     "Mean",
     "Minimum",
+    "NetSum",
     "Norm",
     "Quantiles",
     "RankQuantiles",
     "Rate",
+    "Sample",
     "Statistic",
     "Sum",
+    "SumHistogram",
     "TopItems",
     "Variance",
 ]

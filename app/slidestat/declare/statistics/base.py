@@ -33,6 +33,7 @@ class Promise:
     absolute_error: float = 0.0
     share_error: float = 0.0
     deviation_error: float = 0.0
+    magnitude_error: float = 0.0
     confidence: float = 1.0
 
 
@@ -45,6 +46,7 @@ class Series:
     quantile: float | None = None
     at_least: float | None = None
     below: float | None = None
+    item: str | None = None
     share_error: float | None = None
 
 
@@ -63,6 +65,8 @@ class Statistic(ABC):
     kind: ClassVar[str]
     # Its figures are of all events since the key's first: such keys are kept for ever.
     is_landmark: ClassVar[bool] = False
+    # Has its figures in each window; otherwise once in an emission.
+    has_windows: ClassVar[bool] = True
     # Makes no sense of the key's last n events.
     needs_time: ClassVar[bool] = False
     # Synopses of many streams answer over all of them.
@@ -156,12 +160,7 @@ class ValueStatistic(Statistic):
 
 @dataclass(frozen=True, kw_only=True)
 class ListStatistic(ValueStatistic):
-    """A statistic that has a figure for each item that it finds worth one."""
-
-    @property
-    def limits(self) -> None:
-        """Items have none."""
-        return
+    """A statistic whose figures in a window are as many as its synopsis finds."""
 
     @abstractmethod
     def chosen(self, listed: Sequence[Listed]) -> Sequence[Listed]:

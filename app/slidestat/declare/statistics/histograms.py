@@ -71,7 +71,7 @@ class Histogram(_Counts):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "edges", _rising(self.kind, "edges", self.edges))
+        object.__setattr__(self, "edges", rising(self.kind, "edges", self.edges))
 
     @property
     def _edges(self) -> tuple[float, ...]:
@@ -97,7 +97,7 @@ class Above(_Counts):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "thresholds", _rising(self.kind, "thresholds", self.thresholds))
+        object.__setattr__(self, "thresholds", rising(self.kind, "thresholds", self.thresholds))
 
     @property
     def _edges(self) -> tuple[float, ...]:
@@ -112,7 +112,8 @@ class Above(_Counts):
         return from_the_top[..., 1:]
 
 
-def _rising(kind: str, parameter: str, numbers: Sequence[float]) -> tuple[float, ...]:
+def rising(kind: str, parameter: str, numbers: Sequence[float]) -> tuple[float, ...]:
+    """The numbers as doubles; raises SlidestatError for none, too many, and such as do not rise."""
     listed = isinstance(numbers, Sequence) and not isinstance(numbers, str)
     if listed and 1 <= len(numbers) <= _MOST_EDGES and all(map(_is_double, numbers)):
         edges = tuple(float(number) for number in numbers)

@@ -53,6 +53,11 @@ class TopItems(ListStatistic):
                 f"Give a whole number from 1 to {_MOST_LISTED}.",
             )
 
+    @property
+    def limits(self) -> None:
+        """Items have none."""
+        return
+
     def runner(self, span: int, field: FieldPath) -> Runner:
         from slidestat.declare.runners import TopRunner
 

@@ -30,6 +30,7 @@ class LandmarkCount(Statistic):
 
     kind: ClassVar[str] = "landmark_count"
     is_landmark: ClassVar[bool] = True
+    has_windows: ClassVar[bool] = False
     can_be_united: ClassVar[bool] = False
 
     def runner(self, _span: int, _field: FieldPath) -> Runner:
@@ -57,6 +58,7 @@ class LandmarkSum(ValueStatistic):
 
     kind: ClassVar[str] = "landmark_sum"
     is_landmark: ClassVar[bool] = True
+    has_windows: ClassVar[bool] = False
     can_be_united: ClassVar[bool] = False
     decimals: int = 3
 

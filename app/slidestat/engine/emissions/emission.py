@@ -45,7 +45,7 @@ class FigureTable:
             promise = statistic.promise(topology.span_length.length)
             lengths = [
                 (None, window) if topology.windows_of_events else (window, None)
-                for window in ((None,) if statistic.is_landmark else windows)
+                for window in (windows if statistic.has_windows else (None,))
             ]
             tails = [
                 [_tail(length, series, promise) for series in statistic.series()]
@@ -250,7 +250,7 @@ def _tail(
     tail = (
         *lengths,
         series.quantile,
-        None,
+        series.item,
         series.at_least,
         series.below,
         promise.relative_error,
@@ -258,6 +258,7 @@ def _tail(
         promise.share_error if series.share_error is None else series.share_error,
         promise.deviation_error,
         promise.confidence,
+        promise.magnitude_error,
     )
     # msgspec leaves out what is the default itself, not what equals it.
     return tuple(

@@ -12,7 +12,7 @@ from slidestat.schemas.emission import Emission, Figure
 from slidestat.spark.audit.audit_charges import ALWAYS, Charge
 from slidestat.spark.audit.declaration import Declaration, DeclaredStatistic
 from slidestat.spark.audit.exact_key import ExactKey
-from slidestat.spark.audit.verdict import Verdict, judge
+from slidestat.spark.audit.verdict import Verdict, fault_of_sample, judge
 
 _decode = msgspec.json.Decoder(Emission).decode
 
@@ -80,29 +80,36 @@ def audit_key(
         listed: dict[tuple[str, int | None, int | None], list[Figure]] = {
             (s.label, *length): []
             for s in declaration.statistics
-            if s.kind == "top"
+            if s.series is None
             for length in declaration.lengths
         }
         for figure in emission.figures:
-            begins_ms = tick - figure.window_ms if figure.window_ms is not None else 0
-            if begins_ms < complete_from_ms:
-                continue
             statistic = statistics.get(figure.statistic)
-            is_other = is_marked and figure.item is None and _place(figure) not in expected
+            window_ms = _window_ms(declaration, statistic, figure)
+            if (tick - window_ms if window_ms is not None else 0) < complete_from_ms:
+                continue
+            is_list = statistic is not None and statistic.series is None
+            is_other = is_marked and not is_list and _place(figure) not in expected
             if statistic is None or is_other:
                 fault = "of no declared statistic" if statistic is None else "not declared"
                 yield Finding(name, tick, emission.provisional, figure, fault=fault)
                 continue
-            window = seen.window(tick, figure.window_ms, figure.window_events)
-            verdict = judge(seen, statistic, figure, window)
+            window = seen.window(tick, window_ms, figure.window_events)
+            verdict = judge(seen, statistic, figure, window, tick)
             yield Finding(name, tick, emission.provisional, figure, verdict, verdict.fault)
-            if statistic.kind == "top":
+            if statistic.series is None:
                 place = (statistic.label, figure.window_ms, figure.window_events)
                 listed[place].append(figure)
         for (label, window_ms, window_events), figures in listed.items():
             if window_ms is None or tick - window_ms >= complete_from_ms:
                 window = seen.window(tick, window_ms, window_events)
-                for item in _missing(seen, statistics[label], figures, window):
+                statistic = statistics[label]
+                if statistic.kind == "sample":
+                    whole = Figure(label, None, None, None, window_ms, window_events)
+                    if fault := fault_of_sample(seen, statistic, figures, window):
+                        yield Finding(name, tick, emission.provisional, whole, fault=fault)
+                    continue
+                for item in _missing(seen, statistic, figures, window):
                     missing = Figure(label, None, None, None, window_ms, window_events, item=item)
                     yield Finding(
                         name, tick, emission.provisional, missing, fault="a top item not listed"
@@ -124,16 +131,27 @@ def due(declaration: Declaration, key: ExactKey, watermark_ms: int) -> set[int]:
     return wanted
 
 
-FigurePlace = tuple[str, int | None, int | None, float | None, float | None, float | None]
-"""What tells a figure from the others of its emission, items aside."""
+def _window_ms(
+    declaration: Declaration, statistic: DeclaredStatistic | None, figure: Figure
+) -> int | None:
+    """The window of time that a figure is of: the span, if it is told once in an emission."""
+    if statistic is None or statistic.has_windows:
+        return figure.window_ms
+    return declaration.span
+
+
+FigurePlace = tuple[
+    str, int | None, int | None, float | None, float | None, float | None, str | None
+]
+"""What tells a figure from the others of its emission."""
 
 
 def expected_figures(declaration: Declaration) -> frozenset[FigurePlace]:
     """The figures that each emission has; what items have is left out."""
     return frozenset(
-        (s.label, *length, series.quantile, series.at_least, series.below)
+        (s.label, *length, series.quantile, series.at_least, series.below, series.item)
         for s in declaration.statistics
-        for length in (((None, None),) if s.is_landmark else declaration.lengths)
+        for length in (declaration.lengths if s.is_windowed else ((None, None),))
         for series in s.series or ()
     )
 
@@ -141,7 +159,7 @@ def expected_figures(declaration: Declaration) -> frozenset[FigurePlace]:
 def _place(figure: Figure) -> FigurePlace:
     return (
         *(figure.statistic, figure.window_ms, figure.window_events),
-        *(figure.quantile, figure.at_least, figure.below),
+        *(figure.quantile, figure.at_least, figure.below, figure.item),
     )
 
 

@@ -23,12 +23,14 @@ class DeclaredSeries(msgspec.Struct, frozen=True):
     quantile: float | None
     at_least: float | None
     below: float | None
+    item: str | None = None
 
 
 class DeclaredStatistic(msgspec.Struct, frozen=True):
     """A statistic by the label of its figures; `paths` is empty if it reads times alone. It has a
-    figure for each of `series` in each window, a landmark in none; `series` is None if items have
-    figures. `where` is the condition on its events, "" if it takes all.
+    figure for each of `series` in each window, or once in an emission if it is not `is_windowed`;
+    `series` is None if items have figures. `where` is the condition on its events, "" if it takes
+    all.
     """
 
     label: str
@@ -39,6 +41,12 @@ class DeclaredStatistic(msgspec.Struct, frozen=True):
     series: tuple[DeclaredSeries, ...] | None
     parameters: dict[str, Any]
     where: str = ""
+    has_windows: bool = True
+
+    @property
+    def is_windowed(self) -> bool:
+        """Whether it has figures in each window, and not once in an emission."""
+        return self.has_windows and not self.is_landmark
 
     @property
     def column(self) -> ColumnName:

@@ -10,7 +10,6 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cached_property
 from math import ceil, floor
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +23,20 @@ Exact = int | Fraction | float | None
 # The kinds of statistics that can be recomputed here.
 KINDS = frozenset(
     {
-        *("count", "rate", "sum", "landmark_count", "landmark_sum"),
+        *("count", "rate", "sum", "net_sum", "landmark_count", "landmark_sum"),
         *("mean", "variance", "deviation", "minimum", "maximum"),
         *("quantile", "rank_quantile"),
-        *("histogram", "above", "top", "distinct", "norm"),
+        *(
+            "histogram",
+            "sum_histogram",
+            "above",
+            "top",
+            "distinct",
+            "norm",
+            "age_of_last",
+            "items",
+            "sample",
+        ),
     }
 )
 _PRECISE = Context(prec=80)
@@ -81,6 +90,11 @@ class Column:
         sums, _ = self._totals
         return Fraction(sums[stop] - sums[start], self._units[0])
 
+    def total_of(self, places: Sequence[int], *, of_magnitudes: bool) -> Fraction:
+        scale, units = self._units
+        chosen = (units[place] for place in places)
+        return Fraction(sum(map(abs, chosen) if of_magnitudes else chosen), scale)
+
     def variance(self, start: int, stop: int) -> Fraction:
         """Of the population, at least one."""
         sums, squares = self._totals
@@ -125,6 +139,17 @@ class ExactKey:
         taken: int = window.stop - window.start
         return taken
 
+    def age(self, statistic: DeclaredStatistic, window: slice, end_ms: int) -> int | None:
+        """How long before `end_ms` the nth last event was of those that a statistic takes in, None
+        if the window has not so many.
+        """
+        times = self.times[window]
+        if not statistic.takes_all:
+            of_events = self._columns[statistic.column].of_events[window]
+            times = times[np.array([text is not None for text in of_events], bool)]
+        number = statistic.parameters["number"]
+        return end_ms - int(times[-number]) if number <= len(times) else None
+
     def exact(self, statistic: DeclaredStatistic, figure: Figure, window: slice) -> Exact:
         """The exact figure; None where there is none, as the mean of no events."""
         n = self.taken(statistic, window)
@@ -139,11 +164,17 @@ class ExactKey:
         match statistic.kind:
             case "sum" | "landmark_sum":
                 return column.total(start, stop)
+            case "net_sum" | "sum_histogram":
+                return self.sum_between(statistic.column, figure, window)
             case "histogram" | "above":
                 return self._between(column, figure, window)
-            case "top":
+            case "top" | "items":
                 code = column.code_of.get(figure.item or "")
                 return 0 if code is None else int(self.tallies(statistic.column, window)[code])
+            case "sample":
+                # What is told is a value, as it was: whether it was there.
+                told = column.doubles[values] == figure.estimate
+                return figure.estimate if told.any() else None
             case "distinct":
                 return int(np.count_nonzero(self.tallies(statistic.column, window)))
             case "norm":
@@ -170,7 +201,7 @@ class ExactKey:
 
     def rank_error(self, name: ColumnName, quantile: float, estimate: float, window: slice) -> int:
         """By how many places a quantile's estimate is off; 0 if it stands at its own rank."""
-        values = self._doubles(name, window)
+        values = self.doubles(name, window)
         rank = rank_of(quantile, len(values))
         below = int(np.count_nonzero(values < estimate))
         not_above = int(np.count_nonzero(values <= estimate))
@@ -180,11 +211,20 @@ class ExactKey:
         self, name: ColumnName, quantile: float, share: float, window: slice
     ) -> tuple[float, float]:
         """The least and the largest number that is a quantile within `share` of this one."""
-        values = np.sort(self._doubles(name, window))
+        values = np.sort(self.doubles(name, window))
         p, share_error = Fraction(repr(float(quantile))), Fraction(repr(float(share)))
         first = max(1, ceil((p - share_error) * len(values)))
         last = min(len(values), floor((p + share_error) * len(values)) + 1)
         return float(values[first - 1]), float(values[last - 1])
+
+    def sum_between(
+        self, name: ColumnName, figure: Figure, window: slice, *, of_magnitudes: bool = False
+    ) -> Fraction:
+        """The sum of a window's values, or of their magnitudes, that a figure is of."""
+        column = self._columns[name]
+        values = column.within(window)
+        inside = np.flatnonzero(_is_of(figure, column.doubles[values])) + values.start
+        return column.total_of(inside.tolist(), of_magnitudes=of_magnitudes)
 
     def deviation(self, name: ColumnName, window: slice) -> Fraction:
         """The standard deviation of a window's values; 0 of none."""
@@ -208,19 +248,24 @@ class ExactKey:
         """The item of each code."""
         return list(self._columns[name].code_of)
 
-    def _doubles(self, name: ColumnName, window: slice) -> npt.NDArray[np.float64]:
+    def doubles(self, name: ColumnName, window: slice) -> npt.NDArray[np.float64]:
+        """A window's values."""
         column = self._columns[name]
         return column.doubles[column.within(window)]
 
     @staticmethod
     def _between(column: Column, figure: Figure, window: slice) -> int:
-        values: Any = column.doubles[column.within(window)]
-        inside = np.ones(len(values), bool)
-        if figure.at_least is not None:
-            inside &= values >= figure.at_least
-        if figure.below is not None:
-            inside &= values < figure.below
-        return int(np.count_nonzero(inside))
+        return int(np.count_nonzero(_is_of(figure, column.doubles[column.within(window)])))
+
+
+def _is_of(figure: Figure, values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Which values a figure is of."""
+    inside = np.ones(len(values), bool)
+    if figure.at_least is not None:
+        inside &= values >= figure.at_least
+    if figure.below is not None:
+        inside &= values < figure.below
+    return inside
 
 
 def rank_of(quantile: float, events: int) -> int:

@@ -1,5 +1,7 @@
 """One figure beside the exact one: does it hold, and how much of its promise did it use?"""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -27,10 +29,19 @@ class Verdict:
     fault: str
 
 
-def judge(key: ExactKey, statistic: DeclaredStatistic, figure: Figure, window: slice) -> Verdict:
-    """Compare a figure with its window's events, exactly: nothing is added to a bound."""
+def judge(
+    key: ExactKey, statistic: DeclaredStatistic, figure: Figure, window: slice, end_ms: int
+) -> Verdict:
+    """Compare a figure with the events of its window, which ends at `end_ms`, exactly: nothing is
+    added to a bound.
+    """
     events = key.taken(statistic, window)
-    exact = key.exact(statistic, figure, window)
+    if statistic.kind == "age_of_last":
+        # One beyond the window may be told, too.
+        told = slice(0, window.stop) if figure.estimate is not None else window
+        exact: Exact = key.age(statistic, told, end_ms)
+    else:
+        exact = key.exact(statistic, figure, window)
     unit, promised = _main_term(figure)
     if exact is None or figure.estimate is None or figure.lower is None or figure.upper is None:
         nothing = exact is None and (figure.estimate, figure.lower, figure.upper) == (None,) * 3
@@ -60,11 +71,30 @@ def judge(key: ExactKey, statistic: DeclaredStatistic, figure: Figure, window: s
         if figure.deviation_error:
             spread = key.deviation(statistic.column, window)
             allowed += Fraction(figure.deviation_error) * spread
+        if figure.magnitude_error:
+            magnitudes = key.sum_between(statistic.column, figure, window, of_magnitudes=True)
+            allowed += Fraction(figure.magnitude_error) * magnitudes
     fault = "" if inside else "outside its bounds"
     if off > allowed:
         fault = "more off than promised"
     observed = float(off / allowed) * promised if allowed else None if off else 0.0
     return Verdict(exact, events, unit, promised, observed, fault)
+
+
+def fault_of_sample(
+    key: ExactKey, statistic: DeclaredStatistic, figures: Sequence[Figure], window: slice
+) -> str:
+    """Tell what is wrong with a sample as a whole, "" if nothing is: it has as many of the window's
+    values as it may, none of them more often than the window has it, and no event twice.
+    """
+    wanted = min(statistic.parameters["size"], key.taken(statistic, window))
+    if len(figures) != wanted:
+        return f"a sample of {len(figures)}, not {wanted}"
+    if len({figure.item for figure in figures}) < wanted:
+        return "an event drawn twice"
+    drawn = Counter(figure.estimate for figure in figures)
+    there = Counter(key.doubles(statistic.column, window).tolist())
+    return "a value drawn more often than it came" if drawn - there else ""
 
 
 def _main_term(figure: Figure) -> tuple[str, float]:
@@ -77,4 +107,6 @@ def _main_term(figure: Figure) -> tuple[str, float]:
     # A variance has a little of it, for the decimals that it keeps.
     if figure.deviation_error > figure.relative_error:
         return "of a deviation", figure.deviation_error
+    if figure.magnitude_error:
+        return "of magnitudes", figure.magnitude_error
     return "relative", figure.relative_error

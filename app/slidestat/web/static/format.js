@@ -103,6 +103,7 @@ export function promise(figure) {
     terms.push(`${percent(figure.share_error)} ${what}`);
   }
   if (figure.deviation_error) terms.push(`${percent(figure.deviation_error)} of a deviation`);
+  if (figure.magnitude_error) terms.push(`${percent(figure.magnitude_error)} of the magnitudes`);
   if (!terms.length) return "exact";
   const sure = figure.confidence === undefined ? "" : `, in ${percent(figure.confidence)} of cases`;
   return `± ${terms.join(" + ")}${sure}`;

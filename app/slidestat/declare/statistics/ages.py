@@ -1,0 +1,68 @@
+"""How long ago an event was: the last one, or the nth last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from slidestat.declare.fields import FieldPath
+from slidestat.declare.statistics.base import Float64s, Promise, Statistic, check_epsilon
+from slidestat.errors import SlidestatError
+
+if TYPE_CHECKING:
+    from slidestat.declare.runners import Runner
+    from slidestat.synopses.waves.wave_parameters import WaveParameters
+
+_LARGEST_NUMBER = 10**12
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgeOfLast(Statistic):
+    """How many milliseconds before the windows' end the nth last event was: a wave over positions.
+
+    It has one figure, whatever the windows, and none (null) if the span has not so many events. One
+    that is a little older than the span may still be told. Those with one epsilon share a state.
+
+    number: n, 1 to 1,000,000,000,000; 1 is the last event, 100 the 100th last.
+    epsilon: the largest error, as a share of the age, 0.0001 to 1.
+    promise: off by at most epsilon of the exact age; exact of the newest few events.
+    """
+
+    kind: ClassVar[str] = "age_of_last"
+    needs_time: ClassVar[bool] = True
+    has_windows: ClassVar[bool] = False
+    can_be_united: ClassVar[bool] = False
+    number: int = 1
+    epsilon: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_epsilon(self.kind, self.epsilon, 0.0001, 1)
+        if type(self.number) is not int or not 1 <= self.number <= _LARGEST_NUMBER:
+            raise SlidestatError(
+                f"the number of {self.kind} is {self.number!r}.",
+                f"Give a whole number from 1 to {_LARGEST_NUMBER:,}; 1 is the last event.",
+            )
+
+    def label(self, _value_field: FieldPath) -> str:
+        return self.name or (self.kind if self.number == 1 else f"{self.kind}_{self.number}")
+
+    def runner(self, span: int, _field: FieldPath) -> Runner:
+        from slidestat.declare.runners import AgeRunner
+
+        return AgeRunner(self._parameters(span), (self.number,))
+
+    def promise(self, span: int) -> Promise:
+        return Promise(relative_error=self._parameters(span).relative_error)
+
+    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+        place = np.searchsorted(answers["ages of"], self.number)
+        return answers["age"][..., place : place + 1, np.newaxis]
+
+    def _parameters(self, span: int) -> WaveParameters:
+        from slidestat.synopses.waves.wave_parameters import WaveParameters
+
+        return WaveParameters(epsilon=self.epsilon, span=span)

@@ -1,0 +1,133 @@
+"""Sums of values of both signs: of all of them, and of those between edges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from slidestat.declare.columns import Limits
+from slidestat.declare.fields import FieldPath
+from slidestat.declare.statistics.base import (
+    Float64s,
+    Promise,
+    Series,
+    ValueStatistic,
+    check_decimals,
+    check_epsilon,
+)
+from slidestat.declare.statistics.histograms import rising
+
+if TYPE_CHECKING:
+    from slidestat.declare.runners import Runner
+    from slidestat.synopses.core.parameters import SumParameters
+
+_ZERO = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _SignedSums(ValueStatistic):
+    """Sums of parts of the values, below and above zero: an exponential histogram each.
+
+    epsilon: the largest error, as a share of the sum of the magnitudes, 0.0001 to 1.
+    decimals: the decimal places kept, 0 to 9. A value may be up to 2^44 / 10^decimals, of either
+    sign; others make dead letters.
+    """
+
+    epsilon: float = 0.01
+    decimals: int = 3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_epsilon(self.kind, self.epsilon, 0.0001, 1)
+        check_decimals(self.kind, self.decimals)
+
+    @property
+    def limits(self) -> Limits:
+        """As of a sum of values of one sign."""
+        largest = float(2**44 // 10**self.decimals)
+        return Limits(-largest, largest)
+
+    def runner(self, span: int, field: FieldPath) -> Runner:
+        from slidestat.declare.runners import PartedSumRunner
+
+        return PartedSumRunner(self._parameters(span), field, self._cuts)
+
+    def promise(self, span: int) -> Promise:
+        """The absolute error is what values with more than `decimals` places may add, those below
+        zero and the others; the magnitudes' holds what adding the two rounds.
+        """
+        return Promise(
+            magnitude_error=self._parameters(span).relative_error + 2.0**-46,
+            absolute_error=2 * (1 + 2.0**-19) * 10.0**-self.decimals,
+        )
+
+    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+        from slidestat.declare.parted_sums import added
+
+        figures = answers["parted sum"]
+        signs = np.where(np.array([-np.inf, *self._cuts]) < _ZERO, -1.0, 1.0)
+        bins = np.searchsorted(self._edges, np.array([-np.inf, *self._cuts]), "right")
+        sums = [
+            added(figures[..., bins == place], signs[bins == place])
+            for place in range(len(self._edges) + 1)
+        ]
+        return np.stack(sums, axis=-1)
+
+    @property
+    def _edges(self) -> tuple[float, ...]:
+        """Between which each figure's values lie."""
+        return ()
+
+    @property
+    def _cuts(self) -> tuple[float, ...]:
+        """The edges, and zero: parts have values of one sign."""
+        return tuple(sorted({_ZERO, *self._edges}))
+
+    def _parameters(self, span: int) -> SumParameters:
+        from slidestat.synopses.core.parameters import SumParameters
+
+        return SumParameters(epsilon=self.epsilon, span=span, decimals=self.decimals)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetSum(_SignedSums):
+    """The sum of values of both signs: what came in less what went out.
+
+    promise: off by at most epsilon of the sum of the magnitudes of the window's values, so of
+    values of one sign by at most epsilon of the sum; of values with more decimal places than are
+    kept, by two units of the last one more in all, or a little above that.
+    """
+
+    kind: ClassVar[str] = "net_sum"
+    can_be_united: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumHistogram(_SignedSums):
+    """The sums of the values below the first edge, between each two, and from the last one on.
+
+    edges: 1 to 100 numbers that rise; a value that is an edge lies above it.
+    promise: each is off by at most epsilon of the sum of its values' magnitudes, which is epsilon
+    of itself where zero does not lie between its edges; of values with more decimal places than are
+    kept, by two units of the last one more in all, or a little above that.
+    """
+
+    kind: ClassVar[str] = "sum_histogram"
+    can_be_united: ClassVar[bool] = False
+    edges: Sequence[float] = (1.0, 10.0, 100.0, 1000.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "edges", rising(self.kind, "edges", self.edges))
+
+    @property
+    def _edges(self) -> tuple[float, ...]:
+        return tuple(self.edges)
+
+    def series(self) -> Sequence[Series]:
+        edges = (None, *self.edges, None)
+        return [Series(at_least=least, below=below) for least, below in pairwise(edges)]
