@@ -3,8 +3,10 @@
 import json
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import promql_parser
 import pytest
@@ -17,10 +19,12 @@ from tests.web.serving import Held, get, serving
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 RULES = DEPLOY / "prometheus" / "alerts.yml"
-DASHBOARD = DEPLOY / "grafana" / "slidestat.json"
+DASHBOARDS = sorted((DEPLOY / "grafana").glob("*.json"))
+FIGURES = "/topologies/orders/metrics?key=a&window=5m"
 
 # Grafana puts these in; and labels that Prometheus gives by itself.
-VARIABLES = {"$__rate_interval": "1m", "$topology": ".*"}
+VARIABLES = {"$__rate_interval": "1m"}
+VARIABLES |= dict.fromkeys(("$topology", "$key", "$statistic", "$window"), ".*")
 SCRAPED = {"instance", "job"}
 
 
@@ -30,8 +34,8 @@ def rules() -> list[dict[str, Any]]:
     return found
 
 
-def panels() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
+def panels(dashboard: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(dashboard.read_text(encoding="utf-8"))["panels"]
     return found
 
 
@@ -39,7 +43,7 @@ def expressions() -> Iterator[str]:
     """All that is asked of Prometheus."""
     for rule in rules():
         yield rule["expr"]
-    for panel in panels():
+    for panel in chain.from_iterable(map(panels, DASHBOARDS)):
         for target in panel.get("targets", ()):
             expression = target["expr"]
             for name, value in VARIABLES.items():
@@ -70,7 +74,8 @@ async def test_every_metric_that_is_asked_for_exists() -> None:
         records = [Record(i, None, encode("a", time, 1), 0) for i, time in enumerate(times)]
         held.take(0, [*records, Record(3, None, b"no json", 0)])
         held.flush()
-        text = (await get(worker.url, "/metrics")).body.decode()
+        answers = [await get(worker.url, path) for path in ("/metrics", FIGURES)]
+        text = "".join(answer.body.decode() for answer in answers)
     told: dict[str, dict[str, set[str]]] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -116,12 +121,13 @@ def test_alerts_say_what_is_wrong_and_what_to_do() -> None:
             assert used <= {label.strip() for label in kept[1].split(",")}, rule["alert"]
 
 
-def test_the_dashboard_is_laid_out() -> None:
+@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda path: path.stem)
+def test_a_dashboard_is_laid_out(dashboard: Path) -> None:
     """Panels have ids and places of their own, a title, a description, and the data source that is
     chosen above.
     """
     places = set()
-    for panel in panels():
+    for panel in panels(dashboard):
         place = panel["gridPos"]
         assert place["x"] + place["w"] <= 24
         for x in range(place["x"], place["x"] + place["w"]):
@@ -132,7 +138,7 @@ def test_the_dashboard_is_laid_out() -> None:
             assert panel["title"]
             assert panel["description"]
             assert panel["datasource"]["uid"] == "${datasource}"
-    ids = [panel["id"] for panel in panels()]
+    ids = [panel["id"] for panel in panels(dashboard)]
     assert len(set(ids)) == len(ids)
 
 
@@ -142,10 +148,11 @@ async def test_every_metric_is_described() -> None:
     text = (DEPLOY / "README.md").read_text(encoding="utf-8")
     described = set(re.findall(r"`(slidestat_\w+)`", text))
     async with serving({0: ["a"]}) as [worker]:
-        told = text_string_to_metric_families((await get(worker.url, "/metrics")).body.decode())
+        answers = [await get(worker.url, path) for path in ("/metrics", FIGURES)]
         names = {
             family.name + ("_total" if family.type == "counter" else "")
-            for family in told
+            for answer in answers
+            for family in text_string_to_metric_families(answer.body.decode())
             if family.name.startswith("slidestat")
         }
     assert described == names
@@ -154,10 +161,15 @@ async def test_every_metric_is_described() -> None:
 @pytest.mark.asyncio
 async def test_the_scrape_configuration_is_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it sends, and where it asks by default, is what a worker with a token answers to."""
-    (job,) = yaml.safe_load((DEPLOY / "prometheus" / "scrape.yml").read_text())["scrape_configs"]
+    scrape = yaml.safe_load((DEPLOY / "prometheus" / "scrape.yml").read_text())
+    job, figures = scrape["scrape_configs"]
     monkeypatch.setenv("SLIDESTAT_WEB_TOKEN", "s3cret-Token==")
     async with serving({0: ["a"]}) as [worker]:
         shown = {"Authorization": f"{job['authorization']['type']} s3cret-Token=="}
         path = job.get("metrics_path", "/metrics")
         assert (await get(worker.url, path, headers=shown)).status == 200
         assert (await get(worker.url, path)).status == 401
+        path = figures["metrics_path"].replace("/web/", "/orders/")
+        query = urlencode(figures["params"], doseq=True)
+        assert (await get(worker.url, f"{path}?{query}", headers=shown)).status == 200
+        assert (await get(worker.url, f"{path}?{query}")).status == 401

@@ -92,10 +92,7 @@ def openapi_document() -> dict[str, Any]:
                     "operationId": "metrics",
                     "summary": "Metrics of this worker, for Prometheus",
                     "responses": {
-                        "200": {
-                            "description": "In the text format of Prometheus, or OpenMetrics.",
-                            "content": {"text/plain": {"schema": {"type": "string"}}},
-                        },
+                        "200": _exposition(),
                         **_faults((401, 403, 429)),
                     },
                 }
@@ -113,6 +110,32 @@ def openapi_document() -> dict[str, Any]:
                 (*_OF_A_TOPOLOGY, 421, 429, 500),
                 name,
             ),
+            "/topologies/{name}/metrics": {
+                "get": {
+                    "operationId": "figureMetrics",
+                    "summary": "Figures of chosen keys of this worker, for Prometheus",
+                    "parameters": [
+                        name,
+                        any_key
+                        | {
+                            "description": "The keys, percent-encoded; those of other workers are"
+                            " left out. Keys times windows times quantiles are at most"
+                            f" {MOST_PAIRS}.",
+                            "schema": {
+                                "type": "array",
+                                "items": key["schema"],
+                                "minItems": 1,
+                                "maxItems": MOST_VALUES,
+                            },
+                        },
+                        *_key_parameters(),
+                    ],
+                    "responses": {
+                        "200": _exposition(),
+                        **_faults((*_OF_A_TOPOLOGY, 429, 500, 503)),
+                    },
+                }
+            },
             "/topologies/{name}/keys": _get(
                 "listKeys",
                 "Keys in order of their characters, page by page",
@@ -160,6 +183,13 @@ def openapi_document() -> dict[str, Any]:
             "schemas": schemas,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
+    }
+
+
+def _exposition() -> dict[str, Any]:
+    return {
+        "description": "In the text format of Prometheus, or OpenMetrics.",
+        "content": {"text/plain": {"schema": {"type": "string"}}},
     }
 
 

@@ -54,6 +54,30 @@ def key_in_query(query: str) -> tuple[str, str]:
     return key, "&".join(pair for pair in pairs if pair is not given[0])
 
 
+def keys_in_query(query: str) -> tuple[list[str], str]:
+    """The keys of ?key=&key=, each once, and the query without them.
+
+    Raises SlidestatError for none, for too many, and for more figures than a scrape may ask for.
+    """
+    pairs = query.split("&")
+    given = [pair for pair in pairs if pair.partition("=")[0] == "key"]
+    keys = list(dict.fromkeys(key_of(p.partition("=")[2].replace("+", "%20")) for p in given))
+    if "" in keys or not 1 <= len(keys) <= MOST_VALUES:
+        raise SlidestatError(
+            f"key is given {len(keys)} times." if "" not in keys else "A key is empty.",
+            f"Name 1 to {MOST_VALUES} keys: ?key=JFK&key=ATL.",
+        )
+    asked = 1
+    for name in ("window", "quantile"):
+        asked *= max(1, sum(pair.partition("=")[0] == name for pair in pairs))
+    if len(keys) * asked > MOST_PAIRS:
+        raise SlidestatError(
+            f"{len(keys)} keys with {asked} windows and quantiles are asked for.",
+            f"Ask for at most {MOST_PAIRS} in one scrape.",
+        )
+    return keys, "&".join(pair for pair in pairs if pair not in given)
+
+
 def key_query(topology: Topology | Referee, query: str) -> Question:
     """The question of ?window=&statistic=&quantile=&rank=&item=, each any number of times, and one
     &where=.

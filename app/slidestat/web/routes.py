@@ -35,10 +35,18 @@ from slidestat.schemas.query import (
 )
 from slidestat.web.address import WebAddress
 from slidestat.web.faults import HttpError, bad_request, json_response, too_many, unavailable
+from slidestat.web.figure_gauges import registry_of
 from slidestat.web.history import History
 from slidestat.web.metrics import worker_registry
 from slidestat.web.openapi import openapi_document
-from slidestat.web.parameters import key_in_query, key_of, key_query, no_query, page_query
+from slidestat.web.parameters import (
+    key_in_query,
+    key_of,
+    key_query,
+    keys_in_query,
+    no_query,
+    page_query,
+)
 from slidestat.web.peers import WORKER_HEADER, Peers, Reply
 from slidestat.web.turns import Turns
 
@@ -91,6 +99,7 @@ class Routes:
                 web.get("/topologies", self.list_topologies),
                 web.get("/topologies/{name:[^/]+}", self.show_topology),
                 web.get("/topologies/{name:[^/]+}/status", self.show_status),
+                web.get("/topologies/{name:[^/]+}/metrics", self.figure_metrics),
                 web.get("/topologies/{name:[^/]+}/keys", self.list_keys),
                 web.get("/topologies/{name:[^/]+}/key", self.show_key),
                 web.get("/topologies/{name:[^/]+}/key/history", self.show_history),
@@ -191,6 +200,26 @@ class Routes:
                 if answer is not None:
                     return json_response(answer)
         return await self._answered_elsewhere(live, request, key, epoch, is_for_here=is_for_here)
+
+    async def figure_metrics(self, request: web.Request) -> web.Response:
+        """Answer Prometheus with the figures of those of some keys that are here."""
+        live = self._topology(request)
+        try:
+            keys, query = keys_in_query(request.rel_url.raw_query_string)
+            question = key_query(live.topology, query)
+        except SlidestatError as error:
+            raise bad_request(error) from error
+        async with self._questions.one():
+            _, views = await self._see(live, lambda view: [view.alone(key) for key in keys])
+            found = [
+                question.answer(view, key)
+                for of_partition in views
+                for key, view in zip(keys, of_partition, strict=True)
+                if view is not None
+            ]
+        gauges = registry_of([answer for answer in found if answer is not None])
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        return web.Response(body=encode(gauges), headers={"Content-Type": content_type})
 
     async def show_history(self, request: web.Request) -> web.Response:
         """Answer with the emissions of a key at the end of the output topic."""

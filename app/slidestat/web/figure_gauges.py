@@ -1,0 +1,64 @@
+"""The figures of chosen keys as gauges for Prometheus: what a scrape asks for, and no more.
+
+The scrape names the keys, as its configuration has them, so their number is bounded by whoever pays
+for it; a worker answers for those that it has.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from slidestat.schemas.emission import Figure
+from slidestat.schemas.query import KeyAnswer
+from slidestat.text.figure_text import short, window_text
+
+_LABELS = ("topology", "key", "statistic", "window", "quantile", "at_least", "below")
+
+
+def registry_of(answers: Sequence[KeyAnswer]) -> CollectorRegistry:
+    """The gauges of answers. Lists of items are none: they are other items from time to time."""
+    registry = CollectorRegistry()
+    registry.register(_FigureGauges(answers))
+    return registry
+
+
+class _FigureGauges(Collector):
+    def __init__(self, answers: Sequence[KeyAnswer]) -> None:
+        self._answers = answers
+
+    def collect(self) -> Iterator[Metric]:
+        """Estimates and their bounds, and where the windows end."""
+        for name, text, field in (
+            ("slidestat_figure", "The estimate.", "estimate"),
+            ("slidestat_figure_lower", "The exact figure is not below this.", "lower"),
+            ("slidestat_figure_upper", "The exact figure is not above this.", "upper"),
+        ):
+            family = GaugeMetricFamily(name, text, labels=_LABELS)
+            for answer, figure in _gauged(self._answers):
+                value = getattr(figure, field)
+                if value is not None:
+                    family.add_metric(_labels(answer, figure), value)
+            yield family
+        end = GaugeMetricFamily(
+            "slidestat_figure_window_end_timestamp_seconds",
+            "Event time at which the windows end.",
+            labels=("topology", "key"),
+        )
+        for answer in self._answers:
+            end.add_metric((answer.topology, answer.key), answer.window_end_ms / 1000)
+        yield end
+
+
+def _gauged(answers: Iterable[KeyAnswer]) -> Iterator[tuple[KeyAnswer, Figure]]:
+    for answer in answers:
+        for figure in answer.figures:
+            if figure.item is None:
+                yield answer, figure
+
+
+def _labels(answer: KeyAnswer, figure: Figure) -> tuple[str, ...]:
+    told = (figure.quantile, figure.at_least, figure.below)
+    numbers = ("" if number is None else short(number) for number in told)
+    return answer.topology, answer.key, figure.statistic, window_text(figure), *numbers

@@ -1,0 +1,79 @@
+"""Figures of chosen keys for Prometheus."""
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from slidestat.schemas.query import KeyAnswer
+from tests.web.serving import get, serving
+
+Labels = frozenset[tuple[str, str]]
+
+
+def gauges(body: bytes) -> Iterator[tuple[str, dict[str, str], float]]:
+    for family in text_string_to_metric_families(body.decode()):
+        assert family.type == "gauge"
+        for sample in family.samples:
+            yield sample.name, {n: v for n, v in sample.labels.items() if v}, sample.value
+
+
+@pytest.mark.asyncio
+async def test_gauges_are_the_answers() -> None:
+    """Each worker tells the figures of the keys that it has, as it would answer for them."""
+    keys = "a/b", "x y", "é", "no such"
+    query = "&".join(f"key={key}" for key in ("a%2Fb", "x+y", "%C3%A9", "no%20such"))
+    asked = "window=30m&quantile=0.5&quantile=0.99"
+    async with serving({0: [*keys[:2]]}, {1: [keys[2]]}) as workers:
+        told: dict[tuple[str, Labels], float] = {}
+        by_worker = []
+        for worker in workers:
+            answer = await get(worker.url, f"/topologies/orders/metrics?{query}&{asked}")
+            assert answer.status == 200
+            found = list(gauges(answer.body))
+            by_worker.append({labels["key"] for _, labels, _ in found})
+            told |= {(name, frozenset(labels.items())): value for name, labels, value in found}
+        assert by_worker == [{"a/b", "x y"}, {"é"}]
+        expected: dict[tuple[str, Labels], float] = {}
+        for key, path in zip(keys, ("a%2Fb", "x%20y", "%C3%A9"), strict=False):
+            body = (await get(workers[0].url, f"/topologies/orders/keys/{path}?{asked}")).body
+            live = msgspec.json.decode(body, type=KeyAnswer)
+            own = {"topology": "orders", "key": key}
+            end = "slidestat_figure_window_end_timestamp_seconds"
+            expected[end, frozenset(own.items())] = live.window_end_ms / 1000
+            for figure in live.figures:
+                labels = own | {"statistic": figure.statistic, "window": "30m"}
+                if figure.quantile is not None:
+                    labels["quantile"] = f"{figure.quantile:g}"
+                for suffix, value in (
+                    ("", figure.estimate),
+                    ("_lower", figure.lower),
+                    ("_upper", figure.upper),
+                ):
+                    if value is not None:
+                        expected["slidestat_figure" + suffix, frozenset(labels.items())] = value
+    assert told == expected
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("", "key is given 0 times"),
+        ("key=", "A key is empty"),
+        ("&".join(f"key={i}" for i in range(51)), "key is given 51 times"),
+        ("key=a&window=2h", "longer than the '1h'"),
+        ("key=a&nosuch=1", "nosuch"),
+        ("key=%zz", "broken escape"),
+        (
+            "&".join(f"key={i}" for i in range(26)) + "&window=1m" * 20,
+            "26 keys with 20 windows",
+        ),
+    ],
+)
+async def test_what_cannot_be_scraped_is_refused(query: str, says: str) -> None:
+    async with serving({0: ["a"]}) as [worker]:
+        answer = await get(worker.url, f"/topologies/orders/metrics?{query}")
+    assert answer.status == 400
+    assert says in answer.body.decode()
