@@ -5,12 +5,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from slidestat import Count, Quantiles, TopItems, Topology
+from slidestat import Count, Quantiles, TopItems, Topology, TopologyDriver
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.errors import SlidestatError
 from slidestat.live.live_query import LiveQuery
 from slidestat.synopses import Bundle, FrequentParameters, NamedItems
-from slidestat.synopses.merge.named_union import union_item_counts
+from slidestat.synopses.merge.named_union import union_item_counts, union_named_items
 from tests.engine.memory import PARTITION, SOURCE, MemoryStore, Record, batch_of
 
 START_MS = 1_600_000_000_000
@@ -127,3 +127,48 @@ def test_what_cannot_be_asked_is_refused() -> None:
         LiveQuery(top, statistics=["count"], items=["a"])
     with pytest.raises(SlidestatError, match="a text of 1,000,000 characters"):
         LiveQuery(top, items=["a" * 1_000_000])
+
+
+@pytest.mark.parametrize(("events", "listed"), [(10, 3), (90, 3), (600, 3), (60_000, 0)])
+def test_the_most_frequent_items_of_a_quiet_key(events: int, listed: int) -> None:
+    """Where none of many different items has a share of epsilon, the most frequent ones are told as
+    long as counts are exact; beyond that an item is as good as any other, and none is told.
+    """
+    law = Topology(
+        name="law",
+        source=SOURCE,
+        span="1h",
+        every="1h",
+        value_field="item",
+        statistics=(TopItems(limit=3, epsilon=0.01),),
+    )
+    driver = TopologyDriver(law)
+    items = [f"/{i}" for i in range(events - 3)] + ["/1", "/3", "/1"]
+    driver.send(
+        *(
+            {"key": "k", "time": START_MS // 3_600_000 * 3_600_000 + i, "item": item}
+            for i, item in enumerate(items)
+        ),
+        {"key": "k", "time": START_MS + 3_600_000, "item": "/later"},
+    )
+    driver.close_windows()
+    told = [(f.item, f.lower, f.upper) for f in driver.emissions[0].figures]
+    assert len(told) == listed
+    if listed:
+        assert told[:2] == [("/1", 3, 3), ("/3", 2, 2)]
+        assert told[2][1:] == (1, 1)
+
+
+def test_the_most_frequent_items_of_quiet_parties() -> None:
+    """Their counts are exact, and add up, before they are compared."""
+    parts = {}
+    for party in "ab":
+        counts = NamedItems.create(FrequentParameters(0.1, 1_000))
+        counts.insert(range(14), [f"{party}{i}" for i in range(12)] + ["both", f"{party}1"])
+        parts[party] = counts.to_bytes()
+    together = Bundle.of(parts)
+    ((window,),) = union_named_items([together], [together.now], [1_000], 0.1, instead=2)
+    assert [(item.lower, item.upper) for item in window.items] == [(2, 2), (2, 2)]
+    assert {item.text for item in window.items} < {"both", "a1", "b1"}
+    ((none,),) = union_named_items([together], [together.now], [1_000], 0.1)
+    assert none.items == []

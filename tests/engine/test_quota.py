@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from slidestat import TopologyDriver
-from slidestat.declare.statistics import Count, LandmarkSum, Maximum, Mean, Statistic, Sum
+from slidestat.declare.statistics import Count, LandmarkSum, Maximum, Mean, Norm, Statistic, Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine import quota
 from slidestat.engine.checkpoints.checkpoint import Counters
 from slidestat.engine.partition import PartitionProcessor
+from slidestat.errors import SlidestatError
 from slidestat.schemas.dead_letter import Reason
 from tests.engine.cases import laws, topology
 from tests.engine.checks import check_emissions, emissions_of
@@ -220,3 +221,31 @@ def test_windows_of_many_events_take_smaller_values() -> None:
     driver.advance_to(START_MS + 60_000)
     sums = driver.figure("hot", "sum", "262144 events")
     assert sums.lower <= 262_144 * int(LARGEST) // 2 <= sums.upper
+
+
+@pytest.mark.usefixtures("small_quota")
+def test_events_of_a_norm_are_charged_one_by_one() -> None:
+    """No norm is given more events than it holds, also of a topology that reads no number: those
+    beyond are dead letters, and another key loses none.
+    """
+    holds = QUOTA_OF_LAWS // (quota.STEPS * quota.STEPS >> 28)
+    declared = window((Norm(field="key", p=1, epsilon=0.5),))
+    driver = flood(declared, 13_000, 1.0)
+    assert len(driver.dead_letters) == 13_000 - holds
+    assert {letter.reason for letter in driver.dead_letters} == {Reason.WINDOW_FULL}
+    assert "the key's events from" in driver.dead_letters[0].detail
+    driver.close_windows()
+    end = driver.emissions[0].window_end_ms
+    norm = driver.figure("hot", "norm_key", "10m", at=end)
+    assert norm.lower <= holds <= norm.upper
+    assert driver.figure("cold", "norm_key", "10m", at=end).estimate == 13
+    # Of a key's last events there are never more than the span.
+    driver = flood(window((Norm(field="key", p=1, epsilon=0.5),), span="100 events"), 13_000, 1.0)
+    assert not driver.dead_letters
+
+
+def test_a_norm_of_more_events_than_it_holds_is_refused() -> None:
+    """It is said when it is declared."""
+    window((Norm(field="key"),), span=f"{2**29} events")
+    with pytest.raises(SlidestatError, match="norm is asked for"):
+        window((Norm(field="key"),), span=f"{2**29 + 1} events")

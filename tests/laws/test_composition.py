@@ -174,3 +174,26 @@ def test_a_bucket_counts_whole_in_the_limit_until_all_of_it_has_expired() -> Non
     assert int(buckets.weights.sum()) == composition.MAX_WEIGHT
     absorb(function, 9.0, 1_000, buckets, np.array([1_100]), np.array([1]), np.array([64_000]))
     assert int(buckets.weights.sum()) == composition.MAX_WEIGHT
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_window_that_fills_half_of_the_limit_is_always_taken(order: int) -> None:
+    """However much lies in one bucket with its first events: old events that are all different, and
+    new ones that are one, of whose squares theirs are a small part.
+    """
+    function, rng = Powers(order), np.random.default_rng(order)
+    buckets = Buckets(WIDTH)
+    size, weight = 3_000, composition.MAX_WEIGHT >> 11
+    times = np.arange(size)
+    items = np.where(times % 1_000 < 500, rng.integers(0, WIDTH, size), 3)
+    for part in np.split(times, range(100, size, 100)):
+        # A window of the span, 1,024, has half of MAX_WEIGHT.
+        absorb(function, 9.0, 1_024, buckets, part, items[part], np.full(len(part), weight))
+        merged = buckets.weights[~buckets.single]
+        assert merged.max(initial=0) <= composition.MAX_MERGED
+        window = look(function, buckets, buckets.now - 1_000)
+        exact = function.sketches(items[: part[-1] + 1], np.full(part[-1] + 1, weight))
+        inside = exact[max(0, part[-1] + 1 - 1_000) :].sum(axis=0)
+        if window.inner is not None and window.outer is not None:
+            assert np.all(window.inner <= inside)
+            assert np.all(inside <= window.outer)

@@ -29,6 +29,8 @@ from slidestat.synopses import (
     union_value_histograms,
 )
 from slidestat.synopses.core.errors import WindowTooLargeError
+from slidestat.synopses.merge.spreads import pooled
+from slidestat.synopses.moments.large_spread import large_spread
 from tests.laws.parties import (
     FAMILIES,
     NUMBERS,
@@ -366,14 +368,45 @@ def test_many_bundles_at_once_are_answered_as_one_by_one() -> None:
         np.testing.assert_array_equal(together.estimates[i], alone.estimates[0])
 
 
-def test_a_union_of_spreads_that_is_too_large_is_refused() -> None:
-    """Each part may have 2^60 units of magnitudes; the union may not have more."""
-    sent = {}
-    for party in ("a", "b"):
+@pytest.mark.parametrize("decimals", [0, 2])
+def test_whole_numbers_of_any_length_tell_the_same(decimals: int) -> None:
+    """`large_spread` answers for unions of any size as `union_spreads` does for most, also where
+    windows cut buckets.
+    """
+    rng = np.random.default_rng(decimals)
+    parts = {}
+    for party in range(5):
+        spread = Spread.create(SpreadParameters(0.2, SPAN, decimals))
+        spread.insert(np.sort(rng.integers(0, 3 * SPAN, 4_000)), rng.normal(party, 50, 4_000))
+        parts[f"p{party}"] = spread.to_bytes()
+    it = Bundle.of(parts)
+    told = union_spreads([it], [it.now], SPANS)
+    for k, n in enumerate(SPANS):
+        found = large_spread([part.data for part in it.parts], [it.now - n] * len(it.parts))
+        several = (told.mean, told.variance, told.deviation)
+        for row, of in zip(found, several, strict=True):
+            known = [column[0, k] for column in (of.estimates, of.lowers, of.uppers)]
+            assert row.tolist() == pytest.approx(known, rel=1e-14, nan_ok=True)
+
+
+def test_a_union_of_spreads_of_any_size_is_answered() -> None:
+    """Each part may have 2^60 units of magnitudes, and sixteen of them are within their bounds."""
+    sent, exact = {}, []
+    for party in range(16):
+        value = 2**40 - party * 2**36
         spread = Spread.create(SpreadParameters(0.5, 2**21, 0))
-        spread.insert(np.arange(2**20 - 1), np.full(2**20 - 1, 2.0**40))
-        sent[party] = spread.to_bytes()
-    one = Bundle.of({"a": sent["a"]})
-    assert union_spreads([one], [one.now], [2**21]).mean.estimates[0, 0] == 2.0**40
+        spread.insert(np.arange(2**19), np.full(2**19, float(value)))
+        sent[f"p{party:02}"] = spread.to_bytes()
+        exact.append(value)
+    it = Bundle.of(sent)
+    mean = Fraction(sum(exact), 16)
+    variance = sum((value - mean) ** 2 for value in exact) / 16
+    answers = union_spreads([it, Bundle.of({"p00": sent["p00"]})], [it.now] * 2, [2**21, 1_000])
+    for of, truth in ((answers.mean, mean), (answers.variance, variance)):
+        assert of.lowers[0, 0] <= truth <= of.uppers[0, 0]
+        assert of.estimates[0, 0] == pytest.approx(float(truth))
+    # One that is not too large beside it has what it has alone.
+    assert answers.mean.estimates[1].tolist() == [2.0**40, 2.0**40]
+    assert answers.variance.uppers[1].tolist() == [0, 0]
     with pytest.raises(WindowTooLargeError, match="2\\^60 units"):
-        union_spreads([Bundle.of(sent)], [one.now], [2**21])
+        pooled(SpreadParameters(0.5, 2**21, 0), list(sent.values()), it.now, 2**21)

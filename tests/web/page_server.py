@@ -27,6 +27,7 @@ SHOP = Topology(
     span="1h",
     every="10s",
     windows=("1m", "1h"),
+    where="page is null or page <> 'robots'",
     statistics=(
         Count(),
         Mean(),

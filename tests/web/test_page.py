@@ -3,6 +3,7 @@
 import re
 from urllib.parse import quote
 
+import msgspec
 import pytest
 from selenium.webdriver.common.keys import Keys
 
@@ -183,6 +184,13 @@ def test_the_flow_tells_lag_late_and_dead(browser: Browser, worker: Shop) -> Non
     browser.open(page(worker))
     browser.until(lambda: browser.text("#total-dead") == "3", "dead letters")
     assert browser.text("#total-late") == "0"
+    assert browser.text("#total-passed-over") == "0"
+    assert browser.text("#total-left-out") == "0"
+    robot = {"key": "a", "time": worker.now_ms, "page": "robots"}
+    lacking = {"key": "a", "time": worker.now_ms, "page": "home", "user": "a"}
+    worker.bring(0, [msgspec.json.encode(event) for event in (robot, robot, lacking)])
+    browser.until(lambda: browser.text("#total-passed-over") == "2", "passed over")
+    assert "mean 1" in browser.text("#total-left-out").split(", ")
     assert browser.text("#total-lag") == "0 records"
     assert browser.text("#total-keys") == "2"
     boxes = " ".join(browser.texts("#flow .box"))

@@ -1,8 +1,9 @@
 """Whether another consumer group computes a topology now: both would write its topics."""
 
 import re
+from collections.abc import Sequence
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
     ClusterMetadata,
 )
@@ -11,6 +12,7 @@ from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import CHECKPOINT_KEY, stored_meaning
 from slidestat.errors import SlidestatError
+from slidestat.kafka.connection import require_broker
 from slidestat.kafka.groups import count_workers
 from slidestat.kafka.reading import reading
 from slidestat.kafka.scan import scan
@@ -18,20 +20,54 @@ from slidestat.kafka.scan import scan
 _TIMEOUT_S = 10.0
 
 
+class OtherGroups:
+    """The groups that compute the same topologies as a worker, and began when it did: each looked
+    for others before any of them had written.
+    """
+
+    def __init__(self, bootstrap: str, topologies: Sequence[Topology | Referee]) -> None:
+        self._bootstrap = bootstrap
+        self._topologies = topologies
+
+    def fault(self) -> SlidestatError | None:
+        """Return the error for a group whose name comes before this one's: of two, one gives way.
+        None for no such group, and if no broker answers.
+        """
+        try:
+            cluster = require_broker(self._bootstrap)
+            for topology in self._topologies:
+                group = other_group(self._bootstrap, topology, cluster)
+                if group is not None and group < topology.group_name:
+                    return _refusal(topology, group)
+        except (KafkaException, SlidestatError):
+            return None
+        return None
+
+
 def check_no_other_group(
     bootstrap: str, topology: Topology | Referee, cluster: ClusterMetadata
 ) -> None:
-    """Raise SlidestatError if another group runs a topology of this name, with the same output.
+    """Raise SlidestatError if another group runs a topology of this name, with the same output."""
+    group = other_group(bootstrap, topology, cluster)
+    if group is not None:
+        raise _refusal(topology, group)
+
+
+def other_group(
+    bootstrap: str, topology: Topology | Referee, cluster: ClusterMetadata
+) -> str | None:
+    """Return the first other group that runs a topology of this name, with the same output.
 
     A changelog's name tells only whose it might be, as groups and topologies may have hyphens. So
     the states say it themselves: the last record of a flush is a checkpoint. A group whose worker
     was killed in the middle of its last flush is not found out.
     """
     changelog_name = re.compile(rf"slidestat-(.+)-{re.escape(topology.table_name)}-changelog")
-    for topic, found in cluster.topics.items():
+    found = set()
+    for topic, its in cluster.topics.items():
         if topic == topology.changelog_topic or not changelog_name.fullmatch(topic):
             continue
-        for meaning in last_meanings(bootstrap, topic, len(found.partitions)):
+        for meaning in last_meanings(bootstrap, topic, len(its.partitions)):
             group = meaning.get("group")
             if (
                 group is not None
@@ -40,12 +76,17 @@ def check_no_other_group(
                 and meaning.get("output", topology.output_topic) == topology.output_topic
                 and count_workers(bootstrap, f"slidestat-{group}")
             ):
-                raise SlidestatError(
-                    f"The group {group!r} computes a topology {topology.name!r} already: both would"
-                    f" write to {topology.output_topic!r}.",
-                    f'Give this one another name or output, or group = "{group}" to share its'
-                    " work; or stop the other's workers, and this one takes its place.",
-                )
+                found.add(group)
+    return min(found, default=None)
+
+
+def _refusal(topology: Topology | Referee, group: str) -> SlidestatError:
+    return SlidestatError(
+        f"The group {group!r} computes a topology {topology.name!r} already: both would"
+        f" write to {topology.output_topic!r}.",
+        f'Give this one another name or output, or group = "{group}" to share its'
+        " work; or stop the other's workers, and this one takes its place.",
+    )
 
 
 def last_meanings(bootstrap: str, topic: str, partitions: int) -> list[dict[str, str]]:

@@ -32,12 +32,13 @@ _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 def find_worker(topology: Topology | Referee, data_dir: Path | None = None) -> str:
     """The URL of a worker of `topology` that runs on this machine with the data folder `data_dir`,
-    or with one of the user's.
+    or one in there, as several workers of one command have; without it, with one of the user's.
 
     Raises SlidestatError if none answers.
     """
     own = user_folders(topology.application_id)
-    for announced in announcements([data_dir] if data_dir else sorted(own.glob("*"))):
+    base = data_dir or own
+    for announced in announcements([base, *sorted(base.glob("*"))]):
         try:
             # Another server may have the port of a worker that was killed.
             with _opener.open(f"{announced.url}/healthz", timeout=_PROBE_S) as response:

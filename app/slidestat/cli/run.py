@@ -1,5 +1,6 @@
 """The command `slidestat run`: a worker of a topology that ships, of a file, or of flags."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -142,6 +143,14 @@ def run(
             help="How often a changed state becomes durable; after a crash as much is read again.",
         ),
     ] = "30s",
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="So many processes that share the partitions, under one that restarts what dies; "
+            "0: one a core.",
+        ),
+    ] = None,
     log: Annotated[
         LogForm,
         typer.Option(help="Lines for a person, or an event a line with its topic and offset."),
@@ -208,6 +217,13 @@ def run(
     else:
         declared = [load_declaration(topology) for topology in topologies]
     with telling(log):
+        if workers is not None:
+            from slidestat.cli.worker_processes import WorkerProcesses, worker_commands
+
+            # Click has taken them in already; each worker does so again.
+            arguments = sys.argv[1:]
+            WorkerProcesses(worker_commands(arguments, workers, data_dir, web_port)).run()
+            return
         start_worker(
             declared,
             bootstrap,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from slidestat.admin.other_groups import OtherGroups
 from slidestat.admin.size_limits import check_sizes
 from slidestat.admin.worker_topics import prepare_topics
 from slidestat.declare.one_worker import require_one_worker
@@ -103,6 +104,7 @@ def start_worker(
                     letter_bytes=letter_bytes,
                     key_watch=key_watch,
                     checkpoint_interval_s=checkpoint_interval_s,
+                    rival=OtherGroups(bootstrap, topologies).fault,
                     allow_loss=allow_loss,
                 )
             )

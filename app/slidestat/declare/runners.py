@@ -414,11 +414,12 @@ class DistinctWhereRunner:
 @dataclass(frozen=True)
 class TopRunner:
     """The items of a field that came most often: those with a share of epsilon, and maybe others
-    with less.
+    with less. Where none has it and counts are exact, `instead` others, the most frequent ones.
     """
 
     parameters: FrequentParameters
     field: FieldPath
+    instead: int = 0
 
     @property
     def meaning(self) -> str:
@@ -435,6 +436,7 @@ class TopRunner:
             items.texts,
             *work.queries,
             self.parameters.epsilon,
+            instead=self.instead,
         )
         found = [
             Listed(name, ((lower + upper) / 2, float(lower), float(upper)))

@@ -233,6 +233,12 @@ class Topology(Named):
                     f"{statistic.kind} is asked for, but windows are of {self.span!r}.",
                     "Take it out, or give the span as a duration.",
                 )
+            most = statistic.most_events
+            if most is not None and self.span_length.of_events and self.span_length.length > most:
+                raise SlidestatError(
+                    f"{statistic.kind} is asked for, and windows are of {self.span!r}.",
+                    f"It holds {most:,} events: give a shorter span, or take it out.",
+                )
         read = (column.path for column in (*self.columns.numbers, *self.columns.items))
         own = [path for path in (self.key_path, self.time_path) if path is not None]
         asked = (path for path, _ in self._asked_fields)

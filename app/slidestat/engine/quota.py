@@ -8,7 +8,9 @@ not charged, and never refused. Once the quota is used up, what would be charged
 
 It suffices: a window touches two stretches, so what was charged is at most 2 (2^16 + 1) of the
 largest values, and less than a step of each event is not. That comes to 2^17 of the largest after
-2^33 events of one key in one window.
+2^33 events of one key in one window. A norm holds 2^30 events of a key, those included that are
+older and cannot be told from the first ones of its window, up to 2^28 (composition.py): so each
+event of a topology with a norm is charged a 2^28th of the quota, and a window has 2^29.
 
 It is a function of the records' order alone. Values are charged in order of their offsets, when
 they arrive, waiting or not. A state remembers, for each stretch, what was charged up to its own
@@ -64,6 +66,10 @@ class Quota:
         self._largest = topology.filling_columns
         paths = [topology.columns.numbers[place].path for place in self._largest]
         self._fields = ", ".join(map(field_text, paths))
+        # Half of them in each of the two stretches that a window touches.
+        most = [s.most_events for s in topology.statistics if s.most_events is not None]
+        counts = most and not topology.span_length.of_events
+        self._of_each = (STEPS << 17) // min(most) if counts else 0
 
     def judge(
         self,
@@ -74,7 +80,7 @@ class Quota:
         """Charge `new` events, which are on time and in offset order; `watermark` is the one after
         them. What earlier ones have used is in the states, also where they wait.
         """
-        charges = self._charges(new.numbers)
+        charges = self._charges(new.numbers, len(new))
         charged = np.flatnonzero(charges)
         if not len(charged):
             return Judgement(np.empty(0, np.int64), {})
@@ -114,15 +120,19 @@ class Quota:
     def refusal(self, time: int) -> str:
         """Why an event of this time was refused."""
         start = time // self._span * self._span
+        if self._of_each:
+            return (
+                f"the key's events from {start} to {start + self._span} ms are as many, or their"
+                " values as large, as its windows can hold"
+            )
         return (
             f"{self._fields}: the key's values from {start} to {start + self._span} ms are as many"
             " and as large as its windows can hold"
         )
 
-    def _charges(self, numbers: tuple[Float64s, ...]) -> Int64s:
-        """int64[n]: the steps of each event, the most of any of its values."""
-        count = len(numbers[0]) if numbers else 0
-        charges = np.zeros(count, np.int64)
+    def _charges(self, numbers: tuple[Float64s, ...], count: int) -> Int64s:
+        """int64[count]: the steps of each event, the most of any of its values."""
+        charges = np.full(count, self._of_each, np.int64)
         for place, largest in self._largest.items():
             # What lacks the field, NaN, uses nothing.
             steps = np.nan_to_num(np.abs(numbers[place])) * (STEPS / largest)

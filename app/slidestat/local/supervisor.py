@@ -39,9 +39,9 @@ _PARENT_CHECK_S = 0.5
 _PR_SET_PDEATHSIG = 1
 
 
-def die_with_parent() -> Callable[[], None] | None:
-    """Return a function that a child runs between fork and exec, so that it never outlives this
-    process.
+def die_with_parent(number: int = signal.SIGKILL) -> Callable[[], None] | None:
+    """Return a function that a child runs between fork and exec, so that it gets a signal when this
+    process dies: by default one that it cannot outlive.
     """
     if sys.platform != "linux":
         return None
@@ -49,7 +49,7 @@ def die_with_parent() -> Callable[[], None] | None:
     supervisor = os.getpid()
 
     def in_child() -> None:
-        prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+        prctl(_PR_SET_PDEATHSIG, int(number))
         if os.getppid() != supervisor:  # it died before the kernel was told
             os._exit(1)
 

@@ -175,7 +175,8 @@ def _(
 def _(
     runner: TopRunner, bundles: Sequence[Bundle], times: Sequence[int], windows: Int64s
 ) -> Answered:
-    lists = union_named_items(bundles, times, windows, runner.parameters.epsilon)
+    epsilon = runner.parameters.epsilon
+    lists = union_named_items(bundles, times, windows, epsilon, runner.instead)
     return Answered(
         [],
         {},

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 from rich.console import Console
@@ -35,6 +36,15 @@ def query(
     told += [figure for rank in answer.ranks or () for figure in _sides(rank)]
     rows = [Row(answer.key, answer.window_end_ms, figure, lost=answer.lost) for figure in told]
     show_rows(rows, Console(highlight=False))
+    if where is not None and all(figure.upper == 0 for figure in answer.figures):
+        for near in other_spellings(where):
+            other, _ = ask(url, topology, key, windows, statistics, quantiles, near)
+            if found := next((f for f in other.figures if f.upper), None):
+                print(
+                    f"Texts are compared as they are: nothing has {printable(where)}, and"
+                    f" {short(found.estimate)} have {printable(near)}.",
+                    file=sys.stderr,
+                )
     for absent in answer.absent or ():
         came = (
             "it never came"
@@ -42,6 +52,16 @@ def query(
             else f"it came to {iso_time(absent.since_ms)}"
         )
         print(f"Without {printable(absent.party)}: {came}.", file=sys.stderr)
+
+
+def other_spellings(where: str) -> list[str]:
+    """The same condition with the text in the other ways to write a number, or in another case."""
+    field, _, text = where.partition("=")
+    ways = [text.strip(), text.lower(), text.upper()]
+    with suppress(ValueError, OverflowError):
+        number = float(text)
+        ways += [str(int(number)), repr(number)] if number.is_integer() else [repr(number)]
+    return [f"{field}={way}" for way in dict.fromkeys(ways) if way != text]
 
 
 def _sides(rank: ValueRank) -> list[Figure]:

@@ -71,6 +71,8 @@ class Statistic(ABC):
     needs_time: ClassVar[bool] = False
     # Synopses of many streams answer over all of them.
     can_be_united: ClassVar[bool] = True
+    # So many events of a key its windows can hold; None: as many as there may be.
+    most_events: ClassVar[int | None] = None
     name: str = ""
     where: str = ""
 

@@ -37,7 +37,10 @@ class TopItems(ListStatistic):
     epsilon: bounds of an item lie less than this share of the window's events apart, 0.001 to 0.5.
     promise: each is off by at most half of epsilon of the window's events. None that has a share of
     epsilon of them is missing, unless there are more than `limit`; what has less may be listed, and
-    is within its bounds.
+    is within its bounds. Where none has such a share, and the window has so few events (up to about
+    10 / epsilon) that counts are exact, the `limit` most frequent ones are listed all the same. So
+    a window without items has no event with the field, or so many different ones that none has a
+    share of epsilon.
     """
 
     kind: ClassVar[str] = "top"
@@ -61,7 +64,7 @@ class TopItems(ListStatistic):
     def runner(self, span: int, field: FieldPath) -> Runner:
         from slidestat.declare.runners import TopRunner
 
-        return TopRunner(self.parameters(span), field)
+        return TopRunner(self.parameters(span), field, self.limit)
 
     def promise(self, span: int) -> Promise:
         """The estimate stands in the middle of bounds that are less than epsilon m apart."""
@@ -188,6 +191,8 @@ class Norm(_Sketched):
 
     kind: ClassVar[str] = "norm"
     can_be_united: ClassVar[bool] = False
+    # Half of what its synopsis holds: the rest is for older events, in one bucket with the first.
+    most_events: ClassVar[int | None] = 1 << 29
     epsilon: float = 0.3
     delta: float = 0.05
     p: float = 2.0

@@ -31,6 +31,7 @@ _IDLE_CHECK_S = 1.0
 _END_CHECK_S = 0.5
 _KEY_CHECK_S = 1.0
 _LOSS_CHECK_S = 1.0
+_RIVAL_CHECK_S = 10.0
 
 # Of the minute after which the group would go on without this worker.
 _REVOKED_S = 20.0
@@ -55,6 +56,7 @@ class GroupMember:
         self._source = settings.source
         self._extent = settings.extent
         self._key_watch = settings.key_watch
+        self._rival = settings.rival
         servers = settings.bootstrap_servers
         self._outputs = BulkProducer(servers)
         changelog = BulkProducer(servers, track_offsets=True)
@@ -128,6 +130,7 @@ class GroupMember:
         timers = [
             (LOOK_EVERY_S, self._look_for_brokers),
             (_LOSS_CHECK_S, self._look_for_losses),
+            (_RIVAL_CHECK_S, self._look_for_rivals),
         ]
         if self._key_watch is not None:
             timers.append((_KEY_CHECK_S, self._compare_keys))
@@ -269,6 +272,12 @@ class GroupMember:
         except SlidestatError as error:
             await self._crash(error)
             raise
+
+    async def _look_for_rivals(self) -> None:
+        rival = await asyncio.get_running_loop().run_in_executor(None, self._rival)
+        if rival is not None:
+            await self._crash(rival)
+            raise rival
 
     async def _compare_keys(self) -> None:
         rebalances = self.app.rebalancing_count

@@ -1,6 +1,6 @@
 """Settings of a worker process."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -11,6 +11,7 @@ from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission_codec import EmissionCodec
 from slidestat.engine.extent import WHOLE, Extent
+from slidestat.errors import SlidestatError
 from slidestat.faust.checkpoint_turns import CHECKPOINT_INTERVAL_S
 from slidestat.faust.delivery import BatchApp
 from slidestat.faust.source.key_watch import KeyWatch
@@ -44,6 +45,7 @@ class WorkerSettings:
     letter_bytes: what a letter has of a record, at most.
     key_watch: looks for keys that lie in several partitions.
     checkpoint_interval_s: a state becomes durable at most once in as many seconds.
+    rival: the error of another group that computes the same, and began when this one did.
     allow_loss: records that are gone before they were read are counted as lost; else they stop it.
     """
 
@@ -58,6 +60,7 @@ class WorkerSettings:
     letter_bytes: int = LETTER_BYTES
     key_watch: KeyWatch | None = None
     checkpoint_interval_s: float = CHECKPOINT_INTERVAL_S
+    rival: Callable[[], SlidestatError | None] = lambda: None
     allow_loss: bool = False
 
     @property

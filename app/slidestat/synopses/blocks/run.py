@@ -279,6 +279,7 @@ def _run(
                             facts[:, query, k],
                             lists,
                             length,
+                            parts[1],
                         )
                         ends[query * len(spans) + k + 1] = length
                     else:
@@ -333,7 +334,8 @@ def run_blocks(
 ) -> RunResult:
     """Feed and ask many summaries of a kind at once, one a group (key).
 
-    payload: `ordered` values, or items, one a time. parts: quantiles, or one share, in millionths.
+    payload: `ordered` values, or items, one a time. parts: quantiles in millionths, or a share and
+    how many items are listed where none has it (`list_items`).
     The rest is as `keyed_batch` has it. Raises SynopsisError.
     """
     batch = keyed_batch(

@@ -138,16 +138,27 @@ def list_items(
     facts: Integers,
     lists: Integers,
     listed: int,
+    instead: int,
 ) -> tuple[Integers, int]:
     """Append the items that may have part/PARTS of the window from `start` on to `lists`.
 
-    facts receives what another item may have at most, and the fewest and most events of the window.
-    Returns (the lists, or a longer copy, and their length). Cost: O(items listed * log).
+    Where none may, and counts are exact, the `instead` items that came most often are appended, of
+    equals those of the least numbers. facts receives what another item may have at most, and the
+    fewest and most events of the window. Returns (the lists, or a longer copy, and their length).
+    Cost: O(items listed * log).
     """
     counts, unlisted, covered, straddling = _tally(head, state, times, payload, blocks, start)
     lists = with_columns(lists, listed, counts.shape[1])
     for i in range(counts.shape[1]):
         if counts[2, i] * PARTS >= part * covered:
+            for j in range(3):
+                lists[j, listed] = counts[j, i]
+            listed += 1
+            instead = 0
+    if unlisted == 0 and instead > 0:
+        # A stable order, of items that rise.
+        most = np.argsort(-counts[1], kind="mergesort")[:instead]
+        for i in most:
             for j in range(3):
                 lists[j, listed] = counts[j, i]
             listed += 1

@@ -74,7 +74,7 @@ def run_frequent_batch(
         query_starts,
         query_times,
         spans,
-        np.array([round(share * PARTS)], np.int64),
+        np.array([round(share * PARTS), 0], np.int64),
         advances,
     )
     return FrequentBatch(result.states, result.ends, *result.lists, *result.facts)

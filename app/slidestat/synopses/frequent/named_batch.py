@@ -97,7 +97,7 @@ def was_cut(text: bytes) -> bool:
 
 
 def run_ids(
-    batch: KeyedBatch, parameters: FrequentParameters, ids: Integers, share: float
+    batch: KeyedBatch, parameters: FrequentParameters, ids: Integers, share: float, instead: int
 ) -> tuple[RunResult, Known]:
     """Run the states of the ids that are in the batch's states; `ids` has those of the events.
 
@@ -106,7 +106,7 @@ def run_ids(
     groups = len(batch.starts) - 1
     fault, group, a, b, inner, offsets = open_inner(batch.arena, batch.offsets)
     if fault == faults.OK:
-        parts = np.array([round(share * PARTS)], np.int64)
+        parts = np.array([round(share * PARTS), instead], np.int64)
         ran = run_columns(
             parameters,
             replace(batch, arena=inner[: offsets[-1]], offsets=offsets),
@@ -132,12 +132,14 @@ def run_named_items_batch(
     spans: npt.ArrayLike,
     share: float,
     advances: npt.ArrayLike | None = None,
+    instead: int = 0,
 ) -> NamedBatch:
     """Feed and ask many summaries of named items at once, one a group (key).
 
     states, starts, times, query_starts, query_times, spans, advances: as `keyed_batch` has them.
     codes: int64, one a time, the place of the event's item in `texts`. share: as for
-    `run_frequent_batch`. A query leaves no trace in the state.
+    `run_frequent_batch`. A query leaves no trace in the state. instead: where no item has the share
+    and counts are exact, list so many that came most often, of equals those of the least ids.
 
     However the events are split into batches, the states end in the same bytes.
 
@@ -164,7 +166,7 @@ def run_named_items_batch(
     )
     distinct, stored = encoded(texts)
     ids = distinct[column]
-    ran, known = run_ids(batch, parameters, ids, share)
+    ran, known = run_ids(batch, parameters, ids, share, instead)
 
     words, code_of_word, uses = np.unique(distinct, return_index=True, return_counts=True)
     word_codes = np.where(uses == 1, code_of_word, -1)

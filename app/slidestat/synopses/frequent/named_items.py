@@ -124,7 +124,7 @@ class NamedItems(Stored[FrequentParameters]):
         batch = keyed_batch(
             self._parameters.span, [self._data], [0, 0], [], [], [0, 0], [], [], None
         )
-        ran, known = run_ids(batch, self._parameters, NO_QUERIES, 0)
+        ran, known = run_ids(batch, self._parameters, NO_QUERIES, 0, 0)
         return known, ran.before[: ran.held[0, -1]]
 
     def _no_values(self) -> Column:

@@ -81,8 +81,13 @@ def check_share(share: float, epsilon: float) -> None:
         raise SynopsisError(f"a share must be 0, or from epsilon, {epsilon}, to 1, not {share!r}")
 
 
-def united(batch: FrequentBatch | NamedBatch, parts: range, k: int, share: float) -> UnionItems:
-    """Add up what `parts` know of window k: counts of items that are numbers, or ids of texts."""
+def united(
+    batch: FrequentBatch | NamedBatch, parts: range, k: int, share: float, instead: int = 0
+) -> UnionItems:
+    """Add up what `parts` know of window k: counts of items that are numbers, or ids of texts.
+
+    Where no item has the share and counts are exact, the `instead` most frequent ones are listed.
+    """
     spans = batch.unlisted.shape[1]
     slices = [
         slice(batch.ends[part * spans + k], batch.ends[part * spans + k + 1]) for part in parts
@@ -104,4 +109,6 @@ def united(batch: FrequentBatch | NamedBatch, parts: range, k: int, share: float
     # whole numbers of any length: 10^6 times the events of a window need not fit in 64 bits
     least = -(-round(share * PARTS) * fewest // PARTS)
     listed = uppers >= least
+    if not unlisted and not listed.any():
+        listed[np.argsort(-lowers, kind="stable")[:instead]] = True
     return UnionItems(items[listed], lowers[listed], uppers[listed], unlisted, fewest, most)

@@ -38,11 +38,16 @@ class UnionNamedItems(NamedTuple):
 
 
 def union_named_items(
-    bundles: Sequence[Bundle], times: npt.ArrayLike, spans: npt.ArrayLike, share: float
+    bundles: Sequence[Bundle],
+    times: npt.ArrayLike,
+    spans: npt.ArrayLike,
+    share: float,
+    instead: int = 0,
 ) -> list[list[UnionNamedItems]]:
     """Return, for each bundle and span, the texts that may have `share` of [time - span, time).
 
-    times, spans, share and what is raised: as of `union_items`.
+    times, spans, share and what is raised: as of `union_items`; instead: as of
+    `run_named_items_batch`.
     """
     asked = ask(FrequentParameters, (NAMED,), bundles, times, spans)
     check_share(share, asked.parameters.epsilon)
@@ -53,7 +58,7 @@ def union_named_items(
     for start, end in zip(asked.starts[:-1].tolist(), asked.starts[1:].tolist(), strict=True):
         windows = []
         for k in range(len(asked.spans)):
-            found = united(parts, range(start, end), k, share)
+            found = united(parts, range(start, end), k, share, instead)
             bounds = zip(
                 found.items.tolist(), found.lowers.tolist(), found.uppers.tolist(), strict=True
             )

@@ -37,6 +37,7 @@ from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.merge.asked import UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle
 from slidestat.synopses.merge.families import SPREAD
+from slidestat.synopses.moments.large_spread import large_spread
 from slidestat.synopses.moments.moments import ABOVE, BELOW, COUNT, MAX_COUNT, MAX_MAGNITUDES, add
 from slidestat.synopses.moments.spread import Spread, SpreadParameters, run_spread_batch
 from slidestat.synopses.moments.spread_codec import (
@@ -55,6 +56,7 @@ from slidestat.synopses.moments.spread_codec import (
     room_for,
     write,
 )
+from slidestat.synopses.moments.spread_kernel import DEVIATION, MEAN, VARIANCE
 
 # The pooled window as a stream of its own: events of A at times 0 and 1, those of K at 1, and the
 # window [1, 2).
@@ -73,11 +75,17 @@ class UnionSpreads:
 
 @kernel
 def _pooled(
-    arena: Bytes, offsets: Integers, starts: Integers, times: Integers, spans: Integers
+    arena: Bytes,
+    offsets: Integers,
+    starts: Integers,
+    times: Integers,
+    spans: Integers,
+    large: Integers,
 ) -> tuple[int, int, Bytes, Integers]:
-    """Write a state of the pooled window for each bundle and span; none where it has no event.
+    """Write a state of the pooled window for each bundle and span; none where it has no event, or
+    more than a state can hold: large[bundle * spans + span] is 1 then, and else 0.
 
-    Returns (fault, the part that has it or the bundle, the states, their offsets). The parts are
+    Returns (fault, the part that has it, the states, their offsets). The parts are
     arena[offsets[p]:offsets[p + 1]], asked at times[p]; `starts` is of `Asked`.
     """
     bundles = len(starts) - 1
@@ -100,7 +108,7 @@ def _pooled(
             for k in range(len(spans)):
                 start = times[part] - spans[k]
                 for i in range(state[KEPT] - 1, -1, -1):
-                    if buckets[NEWEST, i] < start:
+                    if buckets[NEWEST, i] < start or large[bundle * len(spans) + k] != 0:
                         break
                     cut = 2 * k + (1 if buckets[FIRST, i] < start else 0)
                     add(pools, cut, buckets, i)
@@ -109,14 +117,14 @@ def _pooled(
                     size += pools[ABOVE, 2 * k + 1] + pools[BELOW, 2 * k + 1]
                     events = pools[COUNT, 2 * k] + pools[COUNT, 2 * k + 1]
                     if size > MAX_MAGNITUDES or events > MAX_COUNT:
-                        return faults.MOMENTS_TOO_LARGE, bundle, out, ends
+                        large[bundle * len(spans) + k] = 1
         for k in range(len(spans)):
             at = bundle * len(spans) + k
             clear(state)
             state[NOW] = _AFTER
             state[INEXACT] = 1 - exact[k]
             for which in (1, 0):
-                if pools[COUNT, 2 * k + which] > 0:
+                if pools[COUNT, 2 * k + which] > 0 and large[at] == 0:
                     one[:, state[KEPT]] = pools[:, 2 * k + which]
                     one[FIRST, state[KEPT]] = _INSIDE - which
                     one[NEWEST, state[KEPT]] = _INSIDE
@@ -139,11 +147,11 @@ def union_spreads(
 ) -> UnionSpreads:
     """Answer for the windows [time - span, time) of each bundle of spreads.
 
-    times: int64[B]; spans: int64[K], 1 to the span kept. Raises SynopsisError as `ask` does, and
-    for a union whose magnitudes come to more than 2^60 units or whose events to more than 2^50.
+    times: int64[B]; spans: int64[K], 1 to the span kept. Raises SynopsisError as `ask` does. Cost:
+    some ns a bucket; of a union whose magnitudes come to more than 2^60 units, microseconds.
     """
     asked = ask(SpreadParameters, (SPREAD,), bundles, times, spans)
-    states = _pool(asked.parameters, asked.states, asked.starts, asked.times, asked.spans)
+    states, large = _pool(asked.parameters, asked.states, asked.starts, asked.times, asked.spans)
     windows = len(states)
     result = run_spread_batch(
         _pooled_parameters(asked.parameters),
@@ -155,10 +163,17 @@ def union_spreads(
         np.full(windows, POOLED_NOW),
         [POOLED_SPAN],
     )
+    several = (result.mean, result.variance, result.deviation)
+    for place in np.flatnonzero(large).tolist():
+        bundle, k = divmod(place, len(asked.spans))
+        mine = slice(int(asked.starts[bundle]), int(asked.starts[bundle + 1]))
+        starts = (asked.times[mine] - asked.spans[k]).tolist()
+        found = large_spread(asked.states[mine], starts)
+        for statistic, of in zip((MEAN, VARIANCE, DEVIATION), several, strict=True):
+            for number, column in enumerate((of.estimates, of.lowers, of.uppers)):
+                column[place, 0] = found[statistic, number]
     shape = (len(bundles), len(asked.spans))
-    return UnionSpreads(
-        *(_shaped(of, shape) for of in (result.mean, result.variance, result.deviation))
-    )
+    return UnionSpreads(*(_shaped(of, shape) for of in several))
 
 
 def pooled(parameters: SpreadParameters, parts: Sequence[bytes], time: int, span: int) -> bytes:
@@ -166,11 +181,17 @@ def pooled(parameters: SpreadParameters, parts: Sequence[bytes], time: int, span
 
     All of its events are in its window [POOLED_NOW - POOLED_SPAN, POOLED_NOW), or cut by it. To
     pool such states is to add up their moments, so order and grouping do not show. Raises
-    SynopsisError as `union_spreads`. Cost: O(bytes).
+    SynopsisError as `union_spreads`, and for magnitudes that come to more than 2^60 units or events
+    to more than 2^50. Cost: O(bytes).
     """
     starts = np.array([0, len(parts)], np.int64)
     times = np.full(len(parts), time, np.int64)
-    state = _pool(parameters, parts, starts, times, np.array([span], np.int64))[0]
+    (state,), large = _pool(parameters, parts, starts, times, np.array([span], np.int64))
+    if large[0]:
+        raise WindowTooLargeError(
+            "the magnitudes of the union come to more than 2^60 units, or its events to more than "
+            "2^50, which is more than a state can hold"
+        )
     return state or Spread.create(_pooled_parameters(parameters)).to_bytes()
 
 
@@ -184,22 +205,20 @@ def _pool(
     starts: Integers,
     times: Integers,
     spans: Integers,
-) -> list[bytes]:
-    """Return the state of each bundle's pooled window of each span; no bytes where it is empty."""
+) -> tuple[list[bytes], Integers]:
+    """Return the state of each bundle's pooled window of each span, no bytes where it is empty; and
+    1 for each that is too large to have one.
+    """
     none = np.zeros(len(parts) + 1, np.int64)
     each = np.arange(len(parts) + 1)
     batch = keyed_batch(parameters.span, parts, none, [], [], each, times, spans, None)
+    large = np.zeros((len(starts) - 1) * len(spans), np.int64)
     fault, number, out, ends = _pooled(
-        batch.arena, batch.offsets, starts, batch.query_times, batch.spans
+        batch.arena, batch.offsets, starts, batch.query_times, batch.spans, large
     )
-    if fault == faults.MOMENTS_TOO_LARGE:
-        raise WindowTooLargeError(
-            f"bundle {number}: the magnitudes of the union come to more than 2^60 units, or its "
-            "events to more than 2^50, which is more than can be answered for"
-        )
     if fault != faults.OK:
         raise faults.synopsis_error(fault, int(number), VERSION, -1)
-    return split(out, ends)
+    return split(out, ends), large
 
 
 def _shaped(of: BatchResult, shape: tuple[int, int]) -> UnionAnswers:

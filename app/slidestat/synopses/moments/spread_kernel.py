@@ -161,44 +161,50 @@ def _suffixes(state: Integers, buckets: Integers) -> Integers:
 
 
 @kernel
-def _bounds(
-    head: Integers, state: Integers, buckets: Integers, sums: Integers, start: int, found: Floats
+def _between(least: float, largest: float) -> float:
+    """Return the number that is off by the same share from both."""
+    if least == largest:
+        return least
+    return 2.0 * least * (largest / (least + largest))
+
+
+@kernel
+def spread_of_cut(
+    newer: float, size: float, inner: float, outer: float, apart: float, own: float, base: float
+) -> tuple[float, float, float, float]:
+    """Return (least and largest variance, mean, how far it may be off) of `newer` events, and of 1
+    to all but one of the `size` events of a bucket that the window cuts.
+
+    inner, outer, own: squared deviations without the bucket, with it, and of it alone. base: the
+    mean without it. apart: that of the bucket, less base.
+    """
+    least = inner / (newer + size - 1.0)
+    largest = outer / (newer + 1.0)
+    one = apart / (newer + 1.0)
+    all_but_one = apart * ((size - 1.0) / (newer + size - 1.0))
+    sway = 0.5 * np.sqrt(own * (size / (newer * (newer + size))))
+    center = base + 0.5 * (one + all_but_one)
+    reach = 0.5 * abs(all_but_one - one) + sway
+    reach += (abs(base) + abs(center) + reach) * _ROUNDING + _UNIT_ROUNDING
+    return least, largest, center, reach
+
+
+@kernel
+def spread_of_all(squared: float, count: float, center: float) -> tuple[float, float, float, float]:
+    """Return the same of `count` events that are all in the window."""
+    return squared / count, squared / count, center, abs(center) * _ROUNDING
+
+
+@kernel
+def put_spread(
+    told: tuple[float, float, float, float], decimals: int, inexact: int, found: Floats
 ) -> None:
-    """Write found[statistic, 0..2], in units, for the events from time `start` on: a search."""
-    low = 0
-    high = state[KEPT] - state[OLDEST]
-    while low < high:
-        middle = (low + high) >> 1
-        if buckets[NEWEST, state[KEPT] - 1 - middle] >= start:
-            low = middle + 1
-        else:
-            high = middle
-    if low == 0:
-        found[:, :] = _NAN
-        return
-    cut = state[KEPT] - low
-    half = _HALF_UNIT if state[INEXACT] != 0 else 0.0
-    if buckets[FIRST, cut] >= start:
-        count = float(sums[COUNT, low])
-        least = largest = squared_deviations(sums, low) / count
-        center = mean(sums, low)
-        reach = abs(center) * _ROUNDING
-    else:
-        # 1..b - 1 of the b events of the bucket `cut` are in the window, with all a newer ones
-        newer = float(sums[COUNT, low - 1])
-        size = float(buckets[COUNT, cut])
-        least = squared_deviations(sums, low - 1) / (newer + size - 1.0)
-        largest = squared_deviations(sums, low) / (newer + 1.0)
-        apart = difference_of_means(buckets, cut, sums, low - 1)
-        one = apart / (newer + 1.0)
-        all_but_one = apart * ((size - 1.0) / (newer + size - 1.0))
-        own = squared_deviations(buckets, cut)
-        sway = 0.5 * np.sqrt(own * (size / (newer * (newer + size))))
-        base = mean(sums, low - 1)
-        center = base + 0.5 * (one + all_but_one)
-        reach = 0.5 * abs(all_but_one - one) + sway
-        reach += (abs(base) + abs(center) + reach) * _ROUNDING + _UNIT_ROUNDING
-    scale = 10.0 ** head[DECIMALS]
+    """Write found[statistic, 0..2], in units of 1, from what `spread_of_all` or `_cut` told in
+    those of 10^-decimals; inexact: 1 where values had more decimals.
+    """
+    least, largest, center, reach = told
+    half = _HALF_UNIT if inexact != 0 else 0.0
+    scale = 10.0**decimals
     found[MEAN, 0] = center / scale
     found[MEAN, 1] = (center - reach - half) / scale
     found[MEAN, 2] = (center + reach + half) / scale
@@ -219,11 +225,37 @@ def _bounds(
 
 
 @kernel
-def _between(least: float, largest: float) -> float:
-    """Return the number that is off by the same share from both."""
-    if least == largest:
-        return least
-    return 2.0 * least * (largest / (least + largest))
+def _bounds(
+    head: Integers, state: Integers, buckets: Integers, sums: Integers, start: int, found: Floats
+) -> None:
+    """Write found[statistic, 0..2], in units, for the events from time `start` on: a search."""
+    low = 0
+    high = state[KEPT] - state[OLDEST]
+    while low < high:
+        middle = (low + high) >> 1
+        if buckets[NEWEST, state[KEPT] - 1 - middle] >= start:
+            low = middle + 1
+        else:
+            high = middle
+    if low == 0:
+        found[:, :] = _NAN
+        return
+    cut = state[KEPT] - low
+    if buckets[FIRST, cut] >= start:
+        told = spread_of_all(
+            squared_deviations(sums, low), float(sums[COUNT, low]), mean(sums, low)
+        )
+    else:
+        told = spread_of_cut(
+            float(sums[COUNT, low - 1]),
+            float(buckets[COUNT, cut]),
+            squared_deviations(sums, low - 1),
+            squared_deviations(sums, low),
+            difference_of_means(buckets, cut, sums, low - 1),
+            squared_deviations(buckets, cut),
+            mean(sums, low - 1),
+        )
+    put_spread(told, head[DECIMALS], state[INEXACT], found)
 
 
 @kernel

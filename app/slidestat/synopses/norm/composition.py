@@ -16,17 +16,18 @@ here it goes to 0. Sums are of order 1, sums of p-th powers of an item's total o
 
 Rule. From new to old, neighbours are merged into A while, B being all that is newer,
 
-    f(AB) <= (1 + beta) f(B).                                                              (5.1)
+    f(AB) <= (1 + beta) f(B)                                                               (5.1)
 
-By P3, f(A) <= beta f(B) <= beta f(BC) for all later events C: the invariant 5.1, for good. A window
-cuts at most one bucket A, and what of A is in the window, with what is newer, W, has
-f(BC) <= f(W) <= f(ABC) <= (1 + beta^(1/r))^r f(BC). So both are told, and with L and U their r-th
-roots, 2 L U / (L + U) is off by at most beta^(1/r) / (2 + beta^(1/r)) of f(W)^(1/r).
+and AB has a weight of at most 2^28. By P3, f(A) <= beta f(B) <= beta f(BC) for all later events C:
+the invariant 5.1, for good. A window cuts at most one bucket A, and what of A is in the window,
+with what is newer, W, has f(BC) <= f(W) <= f(ABC) <= (1 + beta^(1/r))^r f(BC). So both are told,
+and with L and U their r-th roots, 2 L U / (L + U) is off by at most beta^(1/r) / (2 + beta^(1/r))
+of f(W)^(1/r).
 
-Space. Right after merging, each two neighbours fail (5.1), which is invariant 5.2: so there are at
-most 2 log_(1 + beta)(F) + 3 buckets, by P2; twice that and 32 until neighbours are merged again,
-which is after as many new buckets as there were then, 32 at least: a schedule of the events alone,
-so that batches do not show.
+Space. Right after merging, each two neighbours fail (5.1), which is invariant 5.2, or have together
+more than 2^28, as eight pairs at most: so there are at most 2 log_(1 + beta)(F) + 19 buckets, by
+P2; twice that and 32 until neighbours are merged again, which is after as many new buckets as there
+were then, 32 at least: a schedule of the events alone, so that batches do not show.
 
 A bucket of one event keeps the event itself, an item and a weight, not its sketch: a key with few
 events stays small, and a window of nothing else is known exactly.
@@ -52,6 +53,10 @@ LEAST_STEP = 32
 MAX_WEIGHT = 1 << 30
 """The weights of the live buckets come to at most this, those of events included that have expired
 in a bucket which has one in the span: their sketch cannot be told apart, and must not overflow."""
+
+MAX_MERGED = MAX_WEIGHT >> 2
+"""No bucket of several events has a weight above this. So where a window of a span holds at most
+half of MAX_WEIGHT, what is older in its first bucket does not go beyond MAX_WEIGHT."""
 
 MAX_PER_WEIGHT = 1 << 32
 """No number of a sketch is more than this, of either sign, for each unit of weight."""
@@ -123,7 +128,7 @@ class Buckets:
 
 
 @kernel
-def _starts(sizes: Floats, beta: float) -> Integers:
+def _starts(sizes: Floats, weights: Integers, beta: float) -> Integers:
     """Return the first of each group to be merged, newest first; sizes[i] is f of 0..i."""
     starts = np.empty(len(sizes), np.int64)
     groups = 0
@@ -132,8 +137,10 @@ def _starts(sizes: Floats, beta: float) -> Integers:
         starts[groups] = i
         groups += 1
         limit = (1.0 + beta) * sizes[i - 1] if i > 0 else -1.0
+        weight = weights[i]
         i += 1
-        while i < len(sizes) and sizes[i] <= limit:
+        while i < len(sizes) and sizes[i] <= limit and weight + weights[i] <= MAX_MERGED:
+            weight += weights[i]
             i += 1
     return starts[:groups]
 
@@ -143,7 +150,7 @@ def _merge(function: Function, beta: float, buckets: Buckets) -> None:
     count = len(buckets.newest)
     rows = buckets.rows(function)[::-1]
     sums = np.cumsum(rows, axis=0)
-    starts = _starts(function.sizes(sums), beta)
+    starts = _starts(function.sizes(sums), buckets.weights[::-1], beta)
     lasts = np.append(starts[1:], count) - 1
     alone = starts == lasts
     merged = np.add.reduceat(rows, starts, axis=0)

@@ -39,6 +39,8 @@ export class Status {
         number(p.late),
         number(p.dead),
         number(p.lost),
+        number(p.passed_over),
+        leftOutText(p.left_out),
         number(p.keys),
         bytes(p.state_bytes),
       ]),
@@ -66,6 +68,8 @@ export class Status {
     say(byId("total-late"), number(totals.late));
     say(byId("total-dead"), number(totals.dead));
     say(byId("total-lost"), number(totals.lost));
+    say(byId("total-passed-over"), number(totals.passedOver));
+    say(byId("total-left-out"), leftOutText(totals.leftOut));
     say(byId("total-keys"), keysText(totals));
     say(byId("total-state"), bytes(totals.state));
   }
@@ -87,6 +91,8 @@ function sums(partitions) {
     late: all("late"),
     dead: all("dead"),
     lost: all("lost"),
+    passedOver: all("passed_over"),
+    leftOut: leftOut(partitions),
     state: all("state_bytes"),
     lag: some(partitions.map(lagOf)),
     keys: some(partitions.map((p) => p.keys)),
@@ -94,6 +100,20 @@ function sums(partitions) {
     watermark: marks.length ? Math.min(...marks) : null,
   };
 }
+
+/** How many events each statistic left out. */
+function leftOut(partitions) {
+  const found = {};
+  for (const [label, count] of partitions.flatMap((p) => Object.entries(p.left_out))) {
+    found[label] = (found[label] ?? 0) + count;
+  }
+  return found;
+}
+
+const leftOutText = (counts) =>
+  Object.entries(counts)
+    .map(([label, count]) => `${label} ${number(count)}`)
+    .join(", ") || "0";
 
 function showWorkers(workers) {
   const list = byId("workers");
