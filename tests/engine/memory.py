@@ -6,7 +6,7 @@ what the producer had queued may be delivered up to any record.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from random import Random
 
@@ -97,6 +97,7 @@ class SmallMemoryProcessor(PartitionProcessor):
     LIMITS = Limits(
         cached_keys=1,
         waiting_events=3,
+        kept_emissions=2,
         slices=SliceSizes(events=1, keys=2),
         deleted_keys=1,
     )
@@ -185,7 +186,14 @@ class _Life:
         batch = batch_of(taken)
         if self._processor is None:
             self._processor = self._make(self._partition.topology, SOURCE, PARTITION, self._store)
-        for effects in self._processor.steps(batch):
+        if isinstance(self._processor, PartitionProcessor):
+            more_follows = self._random.random() < 0.5
+            self._queue(self._processor.steps(batch, more_follows=more_follows))
+        else:
+            self._queue(self._processor.steps(batch))
+
+    def _queue(self, steps: Iterator[Effects]) -> None:
+        for effects in steps:
             self.queued += outputs_of(effects)
             self._step()
 
@@ -193,6 +201,8 @@ class _Life:
         partition, processor = self._partition, self._processor
         if processor is None:
             return
+        if isinstance(processor, PartitionProcessor):
+            self._queue(processor.kept_back())
         # Some of the keys have their turn, with the last flush all have.
         slots = SLOTS if is_last else self._random.choice([0, 1, SLOTS // 2, SLOTS])
         snapshot = processor.snapshot(self._random.sample(range(SLOTS), slots))

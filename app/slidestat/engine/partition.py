@@ -46,6 +46,7 @@ from slidestat.engine.records import RecordBatch
 from slidestat.engine.ticks.absorber import Absorber
 from slidestat.engine.ticks.advance import Advance
 from slidestat.engine.ticks.early import EarlyAbsorption
+from slidestat.engine.ticks.kept_ticks import KeptTicks
 from slidestat.engine.ticks.kernel_calls import KernelCalls
 from slidestat.engine.ticks.look_ahead import LookAhead
 from slidestat.engine.ticks.published_ticks import absorb_and_publish
@@ -114,6 +115,7 @@ class PartitionProcessor:
             self._standstill,
             start.next_offset,
         )
+        self._kept = KeptTicks(self._every)
         # Whether a batch is half done: its ticks are not all emitted yet.
         self._is_amid = False
 
@@ -166,6 +168,11 @@ class PartitionProcessor:
         return self._durability.reached(intake.ledger, intake.suspects.offsets)
 
     @property
+    def keeps_ticks(self) -> bool:
+        """Whether ticks are kept back."""
+        return bool(self._kept)
+
+    @property
     def unwritten_bytes(self) -> int:
         """Bytes of the states that no snapshot has taken yet."""
         return self._keys.cache.unwritten_bytes
@@ -190,8 +197,17 @@ class PartitionProcessor:
             effects.published += step.published
         return effects
 
-    def steps(self, batch: RecordBatch, decoded: EventColumns | None = None) -> Iterator[Effects]:
+    def steps(
+        self,
+        batch: RecordBatch,
+        decoded: EventColumns | None = None,
+        *,
+        more_follows: bool = False,
+    ) -> Iterator[Effects]:
         """Take in a batch step by step: a tick of many keys leads to more than memory may hold.
+
+        Where `more_follows` at once, ticks may be kept back, to be emitted with a later batch, or
+        by `kept_back`, which must come before the next snapshot.
 
         All events are read in the first step, so questions may be asked between any two. But
         this processor must be thrown away if it does not come to the last one: no snapshot is
@@ -199,41 +215,61 @@ class PartitionProcessor:
         before, where they are known already.
         """
         self._is_amid = True
-        yield from self._steps(batch, decoded)
+        yield from self._steps(batch, decoded, more_follows)
         self._is_amid = False
 
-    def _steps(self, batch: RecordBatch, decoded: EventColumns | None) -> Iterator[Effects]:
+    def kept_back(self) -> Iterator[Effects]:
+        """Emit the ticks that were kept back, step by step, as `steps` does."""
+        if self._kept:
+            self._is_amid = True
+            yield from self._emit_kept()
+            self._is_amid = False
+
+    def _steps(
+        self, batch: RecordBatch, decoded: EventColumns | None, more_follows: bool
+    ) -> Iterator[Effects]:
         taken = self._intake.take(batch, decoded, self._durability.emitted.next_offset)
-        if taken is None:
-            return
-        self._ahead.start_anew()
-        effects = Effects(dead_letters=taken.dead_letters, late=taken.late)
-        advance = Advance(
-            taken.before,
-            taken.offsets,
-            taken.watermarks,
-            self._durability.emitted_watermark,
-            self._intake.loss,
+        if taken is not None:
+            self._ahead.start_anew()
+            yield Effects(dead_letters=taken.dead_letters, late=taken.late)
+            self._kept.add(taken)
+        if self._kept:
+            if not (more_follows and self._may_keep()):
+                yield from self._emit_kept()
+        elif self._waits_too_much():
+            yield from (Effects() for _ in self._early.of_all())
+
+    def _may_keep(self) -> bool:
+        """Whether ticks may wait for more to be read. A loss that is open marks emissions up to
+        where it will end.
+        """
+        loss = self._intake.loss
+        return (
+            self._publisher is None
+            and not (loss is not None and loss.is_open)
+            and not self._waits_too_much()
+            and self._kept.emissions <= self.LIMITS.kept_emissions
         )
-        if not advance.passes_a_tick(self._every):
-            yield effects
-            if self._waits_too_much():
-                yield from (Effects() for _ in self._early.of_all())
-            return
+
+    def _emit_kept(self) -> Iterator[Effects]:
+        advance = self._kept.take(self._durability.emitted_watermark, self._intake.loss)
         if self._publisher is None:
-            yield effects
             emissions = self._ticker.emissions(self._waiting, advance)
         else:
-            placed, effects.published = absorb_and_publish(
+            placed, published = absorb_and_publish(
                 self._publisher,
                 self._absorber,
                 self._keys,
                 self._waiting.take(advance.watermark),
                 advance,
             )
-            yield effects
+            yield Effects(published=published)
             emissions = self._ticker.emissions_after(placed, advance)
         yield from map(Effects, emissions)
+
+    def _require_none_kept(self) -> None:
+        if self._kept:
+            raise RuntimeError("ticks are kept back: their emissions are not known")
 
     def _standstill(self) -> Advance:
         """The watermark where it is."""
@@ -253,15 +289,18 @@ class PartitionProcessor:
 
     def lose(self, first_offset: int, next_offset: int) -> None:
         """Go on at `next_offset`: the records from `first_offset` up to it are gone. Windows that
-        may lack them say so.
+        may lack them say so. No tick may be kept back.
         """
+        self._require_none_kept()
         self._intake.lose(first_offset, next_offset)
 
     def provisional(self, now: int) -> Iterator[list[OutputRecord]]:
         """Emissions to come, as they would be if nothing else came before the time `now`: for a
         partition that brings nothing new; slice by slice. Each is given once. They leave no trace,
-        and those that replace them come all the same.
+        and those that replace them come all the same. None while ticks are kept back.
         """
+        if self._kept:
+            return iter(())
         return self._ahead.emissions(self._advance_to(now - self._lateness))
 
     def published_ahead(self, now: int) -> list[Publication | Clock]:
@@ -291,6 +330,7 @@ class PartitionProcessor:
         """
         if self._is_amid:
             raise RuntimeError("a batch is half done: its emissions are not all known")
+        self._require_none_kept()
         self._keys.delete_closed(self._durability.durable_offset, self.LIMITS.deleted_keys)
         slots = frozenset(slots)
         self._early.of_slots(slots)

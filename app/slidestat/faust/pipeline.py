@@ -9,7 +9,7 @@ others do not need.
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from faust.types import TP
@@ -27,6 +27,7 @@ from slidestat.engine.checkpoints.checkpoint import (
 )
 from slidestat.engine.checkpoints.snapshot import Snapshot
 from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
 from slidestat.engine.intake.letters import Letter
@@ -53,6 +54,10 @@ from slidestat.log import tell
 from slidestat.referee.referee_partition import RefereeProcessor
 from slidestat.schemas.emission import DECLARATION_HEADER
 from slidestat.schemas.query import PartitionStatus
+
+# A partition that is behind by so many records brings them at once: some batches are taken in
+# before the ticks that they pass are emitted.
+_BACKLOG_RECORDS = 20_000
 
 # What the states that are not durable may come to, in a worker: in memory, and in records that a
 # restarted one would read again, whose outcomes are in memory as well.
@@ -129,6 +134,8 @@ class Pipeline:
         self._arrived: dict[int, float] = {}
         # Where partitions were taken up of which nothing was ever read.
         self._begins: dict[int, int] = {}
+        # When the first tick came that a partition keeps back.
+        self._kept_since: dict[int, float] = {}
 
     def needed_offset(self, partition: int) -> int:
         """From where a partition must be read for the state that is stored here.
@@ -172,8 +179,7 @@ class Pipeline:
                 f" {batch.partition} were not delivered.",
                 "Start the worker again: it reads them from where its state ends.",
             )
-        self._lose(batch.partition, expected, batch.start_offset)
-        return True
+        return await self._lose(batch.partition, expected, batch.start_offset)
 
     async def look_for_losses(self) -> None:
         """Find what was deleted before it was read where no record has come since.
@@ -192,8 +198,8 @@ class Pipeline:
             if processors is not self._processors:
                 return
             # Else it was sought there, and the first batch will say what is missing.
-            if jump <= earliest:
-                self._lose(partition, expected, jump)
+            if jump <= earliest and not await self._lose(partition, expected, jump):
+                return
 
     def _expected(self, partition: int, begin: int) -> int:
         """The first offset not yet read; of a partition of which nothing was, where it was taken
@@ -204,14 +210,18 @@ class Pipeline:
             return processor.next_offset
         return self._begins.setdefault(partition, begin)
 
-    def _lose(self, partition: int, first: int, end: int) -> None:
+    async def _lose(self, partition: int, first: int, end: int) -> bool:
+        """Go on behind lost records; False if the partition was given up meanwhile."""
         lost = LostRange(self._topology.source, partition, first, end)
         processor = self._processors[partition]
         can_say_so = isinstance(self._topology, Topology) and not self._topology.publish
         if not (self._allow_loss and can_say_so and isinstance(processor, PartitionProcessor)):
             raise refusal(lost, self._topology)
+        if not await self._emit_kept(partition):
+            return False
         tell_lost(lost, self._topology.name)
         processor.lose(first, end)
+        return True
 
     async def process(self, batch: RecordBatch) -> bool:
         """Absorb a batch and queue what it leads to, slice by slice; False if the partition was
@@ -225,9 +235,38 @@ class Pipeline:
         new_records = len(batch.since(processor.unread_offset))
         before = processor.reached.counters
         letters: list[Letter] = []
+        kept_since = self._kept_since.pop(partition, started)
+        steps = self._steps_of(processor, batch)
+        if not await self._send_steps(steps, partition, kept_since, letters):
+            return False
+        if isinstance(processor, PartitionProcessor) and processor.keeps_ticks:
+            self._kept_since[partition] = kept_since
+        taken = processor.reached.counters.since(before)
+        self.observed.processed(batch, letters, taken, len(batch) - new_records, started)
+        self._arrived[partition] = time.monotonic()
+        self.progress.read(len(batch))
+        return True
+
+    def _steps_of(
+        self, processor: PartitionProcessor | RefereeProcessor, batch: RecordBatch
+    ) -> Iterator[Effects]:
+        if not isinstance(processor, PartitionProcessor):
+            return processor.steps(batch)
+        end = self._offsets.end(batch.partition)
+        behind = 0 if end is None else end - int(batch.offsets[-1])
+        return processor.steps(batch, more_follows=behind > _BACKLOG_RECORDS)
+
+    async def _send_steps(
+        self, steps: Iterator[Effects], partition: int, started: float, letters: list[Letter]
+    ) -> bool:
+        """Queue what comes of a partition's steps, with its `letters`; False if it was given up
+        meanwhile.
+        """
+        processors, source = self._processors, self._topology.source
+        processor = processors[partition]
         is_confirmed = False
         try:
-            for effects in processor.steps(batch):
+            for effects in steps:
                 self._compare_keys(partition, processor)
                 if not is_confirmed and not effects.is_empty:
                     await self._offsets.confirm_source()
@@ -239,9 +278,9 @@ class Pipeline:
                     self._publish(self._synopses.records(effects.published, partition))
                 letters += (*effects.dead_letters, *effects.late)
                 for letter in effects.dead_letters:
-                    self._send(letter, batch, self._topology.dead_letter_topic)
+                    self._send(letter, source, partition, self._topology.dead_letter_topic)
                 for letter in effects.late:
-                    self._send(letter, batch, self._topology.late_topic)
+                    self._send(letter, source, partition, self._topology.late_topic)
                 await self._outputs.room()
                 if processors is not self._processors:
                     return False
@@ -249,11 +288,20 @@ class Pipeline:
             # Half of a batch must not be written as if it were all.
             processors.pop(partition, None)
             raise
-        taken = processor.reached.counters.since(before)
-        self.observed.processed(batch, letters, taken, len(batch) - new_records, started)
-        self._arrived[partition] = time.monotonic()
-        self.progress.read(len(batch))
         return True
+
+    async def emit_kept(self) -> None:
+        """Queue the emissions of all ticks that were kept back."""
+        for partition in tuple(self._kept_since):
+            if not await self._emit_kept(partition):
+                return
+
+    async def _emit_kept(self, partition: int) -> bool:
+        processor = self._processors.get(partition)
+        started = self._kept_since.pop(partition, None)
+        if started is None or not isinstance(processor, PartitionProcessor):
+            return True
+        return await self._send_steps(processor.kept_back(), partition, started, [])
 
     def open(self, partitions: Iterable[int]) -> None:
         """Take up partitions that this worker holds, though they may bring nothing: also a key that
@@ -413,7 +461,7 @@ class Pipeline:
 
     def forget(self) -> None:
         """Drop what is in memory: partitions may move, and will be read again where they go."""
-        self._processors, self._stores, self._begins = {}, {}, {}
+        self._processors, self._stores, self._begins, self._kept_since = {}, {}, {}, {}
         if isinstance(self._topology, Topology):
             self._shared_keys.forget()
 
@@ -502,9 +550,9 @@ class Pipeline:
             size += len(record.key) + len(record.value)
         self.observed.published(count, size)
 
-    def _send(self, letter: Letter, batch: RecordBatch, topic: str) -> None:
-        name, partition = self._topology.name, batch.partition
-        record = letter_record(letter, name, batch.topic, partition, self._letter_bytes)
+    def _send(self, letter: Letter, source: str, partition: int, topic: str) -> None:
+        name = self._topology.name
+        record = letter_record(letter, name, source, partition, self._letter_bytes)
         self._outputs.produce(topic, partition, *record)
 
 
@@ -520,6 +568,8 @@ async def flush_all(
     ends before states go to a changelog, or after they are in the database.
     """
     async with sending:
+        for pipeline in pipelines:
+            await pipeline.emit_kept()
         durable: dict[TP, int] = {}
         snapshots = [pipeline.snapshots(whole=whole) for pipeline in pipelines]
         for pipeline in pipelines:

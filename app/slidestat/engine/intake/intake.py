@@ -31,11 +31,14 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(slots=True)
 class Taken:
-    """A batch that was taken in: the watermark before it and after each record; its letters."""
+    """A batch that was taken in: the watermark before it and after each record, its events, its
+    letters.
+    """
 
     before: int
     offsets: Int64s
     watermarks: Int64s
+    events: Events
     dead_letters: list[Letter] = field(default_factory=list)
     late: list[Letter] = field(default_factory=list)
 
@@ -57,6 +60,7 @@ class Intake:
         self._ahead = topology.ahead_ms
         self._times = topology.times
         self._span = topology.span_length.length if topology.forgets_keys else None
+        self._columns = topology.columns
         self._decoder = decoder
         self._whole_key = whole_key
         self._keys = keys
@@ -93,7 +97,7 @@ class Intake:
         times[columns.passed_over] = columns.passed_over_times
         started_at, before = self.clock.time, self.watermark
         clocks, unconfirmed = self.clock.read(batch.offsets, times)
-        taken = Taken(before, batch.offsets, clocks - self._lateness)
+        taken = Taken(before, batch.offsets, clocks - self._lateness, Events.none(self._columns))
         taken.dead_letters += (letter_of(batch, refusal) for refusal in columns.refusals)
         late_by = event_time.late_by(times, clocks, started_at, self._lateness)[rows]
         on_time = late_by <= 0
@@ -135,6 +139,7 @@ class Intake:
 
         self.next_offset = int(batch.offsets[-1]) + 1
         self._waiting.add(events)
+        taken.events = events
         return taken
 
     def lose(self, first_offset: int, next_offset: int) -> None:

@@ -18,6 +18,7 @@ from slidestat.declare.forms.fingerprint import fingerprint_of
 from slidestat.declare.topology import Topology
 from slidestat.engine.clock.event_time import closing_tick
 from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.garbage_collector import calm_garbage_collector
 from slidestat.engine.intake.letters import Letter
@@ -247,9 +248,15 @@ class _Partition:
     def take(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take a batch in."""
         batch = self._record_batch(part)
-        topology = self._topology
         events = self._plain.columns(part, batch) if _is_of_files(part) else None
-        for effects in self._processor.steps(batch, events):
+        yield from self._sent(self._processor.steps(batch, events, more_follows=True))
+        self._unflushed += len(batch)
+        if self._unflushed >= FLUSH_RECORDS:
+            yield from self._flush()
+
+    def _sent(self, steps: Iterator[Effects]) -> Iterator[pa.RecordBatch]:
+        topology = self._topology
+        for effects in steps:
             if effects.emissions:
                 yield _emitted(
                     topology.output_topic, self.number, self._declared_by, effects.emissions
@@ -258,16 +265,13 @@ class _Partition:
             letters += [self._letter(it, topology.late_topic) for it in effects.late]
             yield from _arrow(letters)
             yield from self._publish(effects.published)
-        self._unflushed += len(batch)
-        if self._unflushed >= FLUSH_RECORDS:
-            yield from _arrow(self._flush())
 
     def close(self) -> Iterator[pa.RecordBatch]:
         """The synopses of the keys that a window still sees, as the end of history leaves them; of
         those at an interval, the ones since its last tick; nothing more of a topology that
         publishes them itself.
         """
-        yield from _arrow(self._flush())
+        yield from self._flush()
         if self._interval is not None:
             tick, last = self._processor.watermark + 1, self._processor.next_offset - 1
             yield from self._publish(self._interval.rest(tick, self._states, last))
@@ -297,7 +301,11 @@ class _Partition:
                 place = encode_key(SynopsisKey(topology.name, name, key, party))
                 yield topology.synopsis_topic, self.number, tick, place, synopsis, header
 
-    def _flush(self) -> Iterator[Out]:
+    def _flush(self) -> Iterator[pa.RecordBatch]:
+        yield from self._sent(self._processor.kept_back())
+        yield from _arrow(self._put_away())
+
+    def _put_away(self) -> Iterator[Out]:
         """Put the states away; their keys, of a topology that wants each in one partition."""
         snapshot = self._processor.snapshot()
         self._unflushed = 0

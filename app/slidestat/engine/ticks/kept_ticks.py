@@ -1,0 +1,44 @@
+"""Ticks that the watermark has passed, and whose emissions wait for more to be read.
+
+A worker that catches up passes several ticks in each batch, and each of them finds few events of a
+key. Kept back over some batches, the events of many ticks are absorbed in one call of a kernel,
+which answers at each tick between: a state is read, checked and written once for all of them.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.engine.checkpoints.loss import Loss
+from slidestat.engine.intake.intake import Taken
+from slidestat.engine.ticks.advance import Advance
+
+Int64s = npt.NDArray[np.int64]
+
+
+class KeptTicks:
+    """The batches since the last emissions, and how many emissions they come to at the most."""
+
+    def __init__(self, every: int) -> None:
+        self._every = every
+        self._taken: list[Taken] = []
+        # Of keys with events: each of a batch's keys at each of its ticks.
+        self.emissions = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._taken)
+
+    def add(self, taken: Taken) -> None:
+        """Keep back the ticks of a batch; nothing is kept if it passes none, and none is kept."""
+        first, last = taken.before // self._every, int(taken.watermarks[-1]) // self._every
+        if not self._taken and first == last:
+            return
+        self._taken.append(taken)
+        events = taken.events
+        self.emissions += min(len(events), len(events.keys.unique()) * (last - first + 1))
+
+    def take(self, emitted: int, loss: Loss | None) -> Advance:
+        """How the watermark has moved, over all that was kept; nothing is kept any more."""
+        taken, self._taken, self.emissions = self._taken, [], 0
+        offsets = np.concatenate([part.offsets for part in taken])
+        watermarks = np.concatenate([part.watermarks for part in taken])
+        return Advance(taken[0].before, offsets, watermarks, emitted, loss)
