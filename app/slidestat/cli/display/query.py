@@ -39,10 +39,11 @@ def query(
     if where is not None and all(figure.upper == 0 for figure in answer.figures):
         for near in other_spellings(where):
             other, _ = ask(url, topology, key, windows, statistics, quantiles, near)
-            if found := next((f for f in other.figures if f.upper), None):
+            found = next((f.estimate for f in other.figures if f.upper), None)
+            if found is not None:
                 print(
                     f"Texts are compared as they are: nothing has {printable(where)}, and"
-                    f" {short(found.estimate)} have {printable(near)}.",
+                    f" {short(found)} have {printable(near)}.",
                     file=sys.stderr,
                 )
     for absent in answer.absent or ():
