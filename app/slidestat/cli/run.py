@@ -93,6 +93,14 @@ def run(
         str | None,
         _flag("--publish", "partition|KEY,KEY", "Have a referee answer over all partitions."),
     ] = None,
+    alerts: Annotated[
+        list[str] | None,
+        _flag(
+            "--alert",
+            "NAME:WHEN[:NAME=VALUE]...",
+            'Such as "slow:p99 > 500 and count >= 100:window=5m:for=3"; repeat it.',
+        ),
+    ] = None,
     output_format: Annotated[
         str | None, _flag("--output-format", "json|avro", "Of the statistics; default: json.")
     ] = None,
@@ -168,6 +176,7 @@ def run(
         "value_field": value_field,
         "where": where,
         "publish": publish,
+        "alerts": alerts,
         "output_format": output_format,
         "output": output,
         "group": group,

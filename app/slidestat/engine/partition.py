@@ -35,6 +35,7 @@ from msgspec.structs import replace
 
 from slidestat.declare.runners import Answered, ItemColumn, Runner, Work
 from slidestat.declare.topology import Topology
+from slidestat.engine.alerts.alerting import Alerting, AlertRecord, Emitted
 from slidestat.engine.checkpoints.checkpoint import (
     NO_TIME,
     Checkpoint,
@@ -60,7 +61,13 @@ from slidestat.engine.events import Events, distinct_texts, texts
 from slidestat.engine.keys.key_cache import KeyCache, PartitionStore
 from slidestat.engine.keys.key_runs import KeyRuns, cut, gaps_of
 from slidestat.engine.keys.key_sample import KeySample
-from slidestat.engine.keys.key_state import KeyState, encode_key_state, read_clock
+from slidestat.engine.keys.key_state import (
+    KeyState,
+    decode_key_state,
+    encode_key_state,
+    may_have_alerts,
+    read_clock,
+)
 from slidestat.engine.keys.key_timers import DueSlice, KeyTimers, Place, due_slices
 from slidestat.engine.keys.unwritten import SLOTS, slot_of
 from slidestat.engine.pace import Pace
@@ -95,11 +102,13 @@ class Effects:
     dead_letters: list[Letter] = field(default_factory=list)
     late: list[Letter] = field(default_factory=list)
     published: list[Publication | Clock] = field(default_factory=list)
+    alerts: list[AlertRecord] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is to be sent."""
-        return not (self.emissions or self.dead_letters or self.late or self.published)
+        said = self.emissions or self.dead_letters or self.late or self.published
+        return not (said or self.alerts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +182,7 @@ class PartitionProcessor:
         self._publisher = publisher
         if topology.publish:
             self._publisher = Publisher(topology, topic, partition)
+        self._alerting = Alerting(topology, topic, partition) if topology.alerts else None
         # They may be spread over partitions: what one of them knows is no answer.
         self._answered_by_referee = frozenset(
             () if topology.publishes_partitions else topology.publish
@@ -245,6 +255,11 @@ class PartitionProcessor:
         return max(self._waiting.last_time(), self._clock.time)
 
     @property
+    def firing(self) -> dict[str, int]:
+        """For how many of its keys each alert fires."""
+        return {} if self._alerting is None else self._alerting.firing
+
+    @property
     def checkpoint(self) -> Checkpoint:
         """The newest checkpoint taken."""
         return self._checkpoint
@@ -290,6 +305,7 @@ class PartitionProcessor:
             effects.dead_letters += step.dead_letters
             effects.late += step.late
             effects.published += step.published
+            effects.alerts += step.alerts
         return effects
 
     def steps(self, batch: RecordBatch, decoded: EventColumns | None = None) -> Iterator[Effects]:
@@ -382,7 +398,7 @@ class PartitionProcessor:
                 yield effects
                 touched = iter([(placed, LAST)])
             untouched = self._untouched(batch.offsets, watermarks)
-            yield from map(Effects, in_order(touched, untouched))
+            yield from map(self._effects, in_order(touched, untouched))
             return
         if (
             self._waiting.added_events > self.WAITING_EVENTS
@@ -392,6 +408,14 @@ class PartitionProcessor:
             yield from self._absorb_all()
             return
         yield effects
+
+    def _effects(self, records: list[OutputRecord]) -> Effects:
+        """Emissions, and the changes of alerts among them."""
+        if self._alerting is None:
+            return Effects(records)
+        alerts = [record for record in records if isinstance(record, AlertRecord)]
+        emissions = [record for record in records if not isinstance(record, AlertRecord)]
+        return Effects(emissions, alerts=alerts)
 
     def _absorb_all(self) -> Iterator[Effects]:
         """Insert all events up to the watermark though no tick has passed, some keys at a time."""
@@ -625,6 +649,8 @@ class PartitionProcessor:
             keys += 1
             self._cache.sample.add(key)
             clock = read_clock(state)
+            if self._alerting is not None and may_have_alerts(state):
+                self._alerting.found(decode_key_state(state).alerts)
             passed = max(self.watermark, clock.watermark)
             tick = (clock.last_time // self._every + 1) * self._every
             if tick > passed:
@@ -737,20 +763,63 @@ class PartitionProcessor:
             previous, gaps = gaps_of(groups, times, last_times, self._span.length)
             gaps &= self._forgets_keys
         # Whether a key falls silent is not sure yet in a trial.
+        closings = groups[:0], times[:0]
         if not self._span.of_events and not self._is_trial:
             closings = self._close(keys, states, groups, times, previous, silent, before, watermark)
             query_groups = np.concatenate((query_groups, closings[0]))
             query_times = np.concatenate((query_times, closings[1]))
 
-        passed = np.maximum(absorbed_watermarks, self._emitted_watermark)
-        wanted = query_times > passed[query_groups]
+        wanted = query_times > self._passed(absorbed_watermarks)[query_groups]
         query_groups, query_times = _distinct_pairs(query_groups[wanted], query_times[wanted])
         runs = cut(groups, gaps, times, len(keys), query_groups, query_times)
         answered = self._run(
             keys, states, runs, events, order, groups, query_groups, query_times, watermark
         )
         source_offsets = offsets[np.searchsorted(watermarks, query_times)]
-        return self._written(keys, query_groups, query_times, source_offsets, answered)
+        placed = self._written(keys, query_groups, query_times, source_offsets, answered)
+        if self._alerting is not None and not self._is_trial:
+            emitted = Emitted(query_groups, query_times, source_offsets)
+            silent_keys = [keys[group] for group in closings[0].tolist()]
+            ends = zip(closings[1].tolist(), silent_keys, strict=True)
+            placed += self._alerts(keys, states, answered, emitted, ends)
+        return placed
+
+    def _passed(self, absorbed_watermarks: Int64s) -> Int64s:
+        """Up to where keys need no answers: their states have absorbed it, or it was emitted. But
+        of what was emitted alerts must go on, where a state has not.
+        """
+        if self._alerting is not None:
+            return absorbed_watermarks
+        return np.maximum(absorbed_watermarks, self._emitted_watermark)
+
+    def _alerts(
+        self,
+        keys: list[str],
+        states: list[KeyState],
+        answered: Mapping[Runner, Answered],
+        emitted: Emitted,
+        closings: Iterable[Place],
+    ) -> list[Placed]:
+        """Take the alerts of keys on by their emissions, of states as they were before; keep how
+        they stand, and return what is to be told.
+        """
+        if self._alerting is None:
+            return []
+        ends = set(closings) if self._forgets_keys else frozenset()
+        standings = [state.alerts for state in states]
+        changed, records = self._alerting.follow(
+            keys, standings, answered, emitted, ends, self._loss
+        )
+        kept = self._cache.read([change.key for change in changed])
+        for change, state in zip(changed, kept, strict=True):
+            # No event before the tick waits: the state may say that it has passed it.
+            now = state._replace(
+                watermark=max(state.watermark, change.tick),
+                offset=self._next_offset - 1,
+                alerts=change.standings,
+            )
+            self._cache.put(change.key, encode_key_state(*now), change.first_offset)
+        return [(place, it) for place, it in records if it.timestamp > self._emitted_watermark]
 
     def _insert_and_publish(
         self,
@@ -790,6 +859,7 @@ class PartitionProcessor:
         states = self._cache.read(keys)
         group_of = {key: group for group, key in enumerate(keys)}
         queries = [(group_of[key], tick) for tick, key in due.opened]
+        ends: list[Place] = []
         for _, key in due.closing:
             group = group_of[key]
             last_time = states[group].last_time
@@ -798,13 +868,11 @@ class PartitionProcessor:
                 self._closing.arm(key, tick)
                 continue
             queries.append((group, tick))
+            ends.append((tick, key))
             if self._forgets_keys:
                 self._closed[key] = self._next_offset - 1
-        queries = [
-            (group, tick)
-            for group, tick in queries
-            if tick > max(states[group].watermark, self._emitted_watermark)
-        ]
+        passed = self._passed(np.array([state.watermark for state in states], np.int64)).tolist()
+        queries = [(group, tick) for group, tick in queries if tick > passed[group]]
         if not queries:
             return []
         groups, ticks = _distinct_pairs(_column(queries, 0), _column(queries, 1))
@@ -828,7 +896,11 @@ class PartitionProcessor:
             for i, runner in enumerate(self._runners)
         }
         source_offsets = offsets[np.searchsorted(watermarks, ticks)]
-        return self._written(keys, groups, ticks, source_offsets, answered)
+        placed = self._written(keys, groups, ticks, source_offsets, answered)
+        if self._alerting is not None and not self._is_trial:
+            emitted = Emitted(groups, ticks, source_offsets)
+            placed += self._alerts(keys, states, answered, emitted, ends)
+        return placed
 
     def _close(
         self,
@@ -926,7 +998,10 @@ class PartitionProcessor:
             synopses = [result.states[run] for result in answered.values()]
             key = keys[group]
             used = self._used.pop(key, states[group].used)
-            written = encode_key_state(watermark, offset, last_time, events_in_all, synopses, used)
+            alerts = states[group].alerts
+            written = encode_key_state(
+                watermark, offset, last_time, events_in_all, synopses, used, alerts
+            )
             self._cache.put(key, written, first_offset)
         return answered
 
@@ -989,13 +1064,14 @@ class PartitionProcessor:
     ) -> list[Placed]:
         """The emission of each query, in order; none of what the referee answers for."""
         hidden = self._answered_by_referee
+        shown = ticks > self._emitted_watermark
         by_name = sorted(range(len(keys)), key=keys.__getitem__)
         ranks = np.empty(len(keys), np.int64)
         ranks[by_name] = np.arange(len(keys))
         order = np.lexsort((ranks[groups], ticks))
         if hidden:
-            shown = np.array([key not in hidden for key in keys], bool)
-            order = order[shown[groups[order]]]
+            shown &= np.array([key not in hidden for key in keys], bool)[groups]
+        order = order[shown[order]]
         if not len(order):
             return []
         names = [keys[group] for group in groups[order].tolist()]
