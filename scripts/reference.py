@@ -14,6 +14,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Union, get_args, get_origin, get_type_hints
 
+from slidestat.declare.alerts import Alert
 from slidestat.declare.forms.flags import flag_of
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import KINDS, Statistic
@@ -52,7 +53,12 @@ Those "with the defaults" are the same whatever the span. All statistics have a 
 `where`, and all but {without_field} a `field`:
 
 """
+_ALERTS = """\
+In TOML each is a table `[[alerts]]`, in flags `--alert NAME:WHEN[:NAME=VALUE]...`. What conditions
+can say, and what becomes of them: [alerts](alerts.md).
+"""
 _WORDS: dict[object, str] = {
+    bool: "truth value",
     str: "text",
     int: "whole number",
     float: "number",
@@ -103,6 +109,8 @@ def type_text(hint: object) -> str:
     if get_origin(hint) in (Union, UnionType):
         return " or ".join(map(type_text, get_args(hint)))
     (item,) = get_args(hint)
+    if item is Alert:
+        return "list of alerts"
     return "list of statistics" if item is Statistic else f"list of {type_text(item)}s"
 
 
@@ -191,6 +199,7 @@ def render() -> str:
     for declared, flags in ((Topology, True), (Referee, False)):
         lines += [f"## {declared.__name__}\n", about(declared) + "\n"]
         lines += [*table(declared, names_of(declared), flags=flags), ""]
+    lines += ["## Alert\n", about(Alert) + "\n", _ALERTS, *table(Alert, names_of(Alert)), ""]
     without_field = [f"`{kind}`" for kind, s in KINDS.items() if "field" not in names_of(s)]
     *others, last = without_field
     listed = f"{', '.join(others)} and {last}"

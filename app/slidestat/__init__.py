@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 from slidestat.faces import loader
 
 if TYPE_CHECKING:
+    from slidestat.declare.alerts import (
+        Alert as Alert,
+    )
     from slidestat.declare.forms.files import (
         load_topology as load_topology,
     )
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
     )
 
 _MODULES = {
+    "slidestat.declare.alerts": ("Alert",),
     "slidestat.declare.forms.files": ("load_topology",),
     "slidestat.declare.referee": ("Referee",),
     "slidestat.declare.statistics": (

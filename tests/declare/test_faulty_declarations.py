@@ -19,6 +19,7 @@ NEEDED = {"name": "t", "source": "s", "span": "1h", "every": "1m"}
 HEAD = 'name = "t"\nsource = "s"\nevery = "1m"\n'
 WHOLE = HEAD + 'span = "1h"\n'
 COUNT = '[[statistics]]\nkind = "count"\n'
+ALERT = '[[alerts]]\nname = "a"\n'
 
 TOML: list[tuple[str, str, str]] = [
     (HEAD, "span is missing", "give it"),
@@ -57,6 +58,45 @@ TOML: list[tuple[str, str, str]] = [
     (WHOLE + "where = 'a > 1 and lower(a) > b'", "a is a number in one place and a text", "'500'"),
     (WHOLE + "where = 'status + 1'", "where is 'status + 1', a number, not", "a condition"),
     (WHOLE + "where = 'a = b'", "nothing tells whether 'a' is", "Write a + 0 for a number"),
+    (WHOLE + "alerts = 5", "alerts is 5", "[[alerts]]"),
+    (WHOLE + "[[alerts]]\nname = 'a'", "alerts[0].when is missing", "give it"),
+    (WHOLE + "[[alerts]]\nwhen = 'count > 1'", "alerts[0].name is missing", "give it"),
+    (WHOLE + ALERT + "when = 'count >'", "alerts[0].when is 'count >', which is no SQL", "status"),
+    (WHOLE + ALERT + "when = 'counts > 1'", "the alert a reads 'counts'", "Did you mean count?"),
+    (WHOLE + ALERT + "when = 'p98 > 1'", "the alert a reads 'p98'", "p99"),
+    (WHOLE + ALERT + "when = \"count > 'a'\"", "count is a number in one place", "'500'"),
+    (WHOLE + ALERT + "when = \"lower(count) = 'a'\"", "count is a number in one", "texts '500'"),
+    (WHOLE + ALERT + "when = 'count % 2 = 1'", "count % 2 is nothing that", "comparisons"),
+    (WHOLE + ALERT + "when = '(count > 1) = true'", "is nothing that follows", "comparisons"),
+    (WHOLE + ALERT + "when = '1 = 1'", "which reads no field", "status >= 500"),
+    (WHOLE + ALERT + "when = ''", "alerts[0].when is ''", "p99 > 500"),
+    (WHOLE + ALERT + "when = 5", "alerts[0].when is 5", "p99 > 500"),
+    (WHOLE + ALERT + "when = 'count > 1'\nresolve = 5", "alerts[0].resolve is 5", "p99 > 500"),
+    (WHOLE + ALERT + "when = 'count > 1'\nfor = 0", "alerts[0].for is 0", "from 1 to"),
+    (WHOLE + ALERT + "when = 'count > 1'\nfro = 1", "alerts[0].fro is no field", "mean for?"),
+    (WHOLE + ALERT + "when = 'count > 1'\nwindow = '5m'", "window of the alert a is", "Give one"),
+    (WHOLE + ALERT + "when = 'count > 1'\nwindow = 5", "alerts[0].window is 5", "5m"),
+    (WHOLE + ALERT + "when = 'count > 1'\ncertain = 1", "alerts[0].certain is 1", "true or"),
+    (
+        WHOLE + "windows = ['1m', '5m']\n" + ALERT + "when = 'count > 1'",
+        "the window of the alert a is missing",
+        "Say which",
+    ),
+    (WHOLE + (ALERT + "when = 'count > 1'\n") * 2, "alerts has ['a', 'a']", "its own name"),
+    (
+        WHOLE + "publish = ['k']\n" + ALERT + "when = 'count > 1'",
+        "alerts are given, and publish is ('k',)",
+        "does not publish",
+    ),
+    (
+        WHOLE
+        + COUNT
+        + "name = 'p99'\n[[statistics]]\nkind = 'quantile'\n"
+        + ALERT
+        + "when = 'p99 > 1'",
+        "several statistics have a figure of that name",
+        "another name",
+    ),
     (WHOLE + "where = '1 = 1'", "which reads no field", "status >= 500"),
     (WHOLE + "where = 'select = 1'", "no SQL", 'in double quotes: "order"'),
     (WHOLE + "where = 'a = 1; b = 2'", "not one expression", "status >= 500"),

@@ -20,7 +20,7 @@ from slidestat.declare.statistics import KINDS, Count, Distinct, Statistic, Sum
 from slidestat.declare.topology import Topology
 
 PYTHON = """
-from slidestat import Count, Quantiles, Sum
+from slidestat import Alert, Count, Quantiles, Sum
 from slidestat import Topology
 
 topology = Topology(
@@ -39,6 +39,10 @@ topology = Topology(
         Count(),
         Sum(decimals=1, name="total"),
         Quantiles(field="request.bytes", quantiles=(0.5, 0.99), epsilon=0.02),
+    ),
+    alerts=(
+        Alert(name="slow", when="total > 500 and count >= 9", window="5m", for_=3, certain=True),
+        Alert(name="large", when="count > 1", window="1h", resolve="count = 0"),
     ),
 )
 """
@@ -69,6 +73,19 @@ kind = "quantile"
 field = "request.bytes"
 quantiles = [0.5, 0.99]
 epsilon = 0.02
+
+[[alerts]]
+name = "slow"
+when = "total > 500 and count >= 9"
+window = "5m"
+for = 3
+certain = true
+
+[[alerts]]
+name = "large"
+when = "count > 1"
+window = "1h"
+resolve = "count = 0"
 """
 
 FLAGS = {
@@ -87,6 +104,10 @@ FLAGS = {
         "count",
         "sum:decimals=1:name=total",
         "quantile:request.bytes:quantiles=0.5,0.99:epsilon=0.02",
+    ],
+    "alerts": [
+        "slow:total > 500 and count >= 9:window=5m:for=3:certain=true",
+        "large:count > 1:window=1h:resolve=count = 0",
     ],
 }
 

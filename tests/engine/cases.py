@@ -1,11 +1,13 @@
 """Topologies and streams that the laws of a partition are tried on."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from itertools import cycle
 from random import Random
 
 from hypothesis import HealthCheck, settings, strategies as st
 
+from slidestat.declare.alerts import Alert
 from slidestat.declare.statistics import (
     Above,
     AgeOfLast,
@@ -58,6 +60,7 @@ def topology(
     statistics: tuple[Statistic, ...] = (),
     publish: str | tuple[str, ...] = (),
     where: str = "",
+    alerts: tuple[Alert, ...] = (),
 ) -> Topology:
     """Windows of milliseconds, so that a few records cross many ticks; counts and sums, if nothing
     else is asked for.
@@ -72,8 +75,17 @@ def topology(
         statistics=statistics or (Count(epsilon=epsilon), Sum(epsilon=epsilon)),
         publish=publish,
         where=where,
+        alerts=alerts,
     )
 
+
+ALERTS = (
+    Alert(name="often", when="count >= 3", window="100ms"),
+    Alert(name="lasting", when="count > 1", window="330ms", for_=3, resolve="count < 2"),
+    Alert(name="sure", when="sum > 10 * count or count > 20", window="1s", certain=True),
+    Alert(name="high", when="mean > 40 and p50 > 30", window="330ms", for_=2, resolve="mean < 45"),
+    Alert(name="nearly-nothing", when="not sum >= 0.01", window="50ms", for_=2),
+)
 
 EVERY_STATISTIC = (
     Count(epsilon=0.2),
@@ -91,6 +103,12 @@ EVERY_STATISTIC = (
     # Such windows are counted exactly.
     Distinct(epsilon=0.2, delta=1e-6),
     TopItems(epsilon=0.3, limit=4),
+)
+ALERTED = (
+    Count(epsilon=0.5),
+    Sum(epsilon=0.5),
+    Mean(epsilon=0.5, decimals=1),
+    Quantiles(relative_error=0.1, epsilon=0.4, quantiles=(0.5,)),
 )
 
 # Each under a name and a condition of its own.
@@ -170,6 +188,29 @@ TOPOLOGIES = {
         every="70ms", lateness="150ms", publish="partition", statistics=EVERY_STATISTIC
     ),
     "published keys": topology(lateness="90ms", publish=("a", "k1", "k")),
+    "alerts": topology(epsilon=0.5, statistics=ALERTED, alerts=ALERTS),
+    "alerts, late": topology(
+        epsilon=0.5, statistics=(*ALERTED, TopItems()), alerts=ALERTS, lateness="150ms"
+    ),
+    "alerts of landmarks": topology(
+        windows=("1s",),
+        statistics=(Count(epsilon=0.5), LandmarkSum()),
+        alerts=(Alert(name="much", when="landmark_sum > 100 and count > 2", resolve="count < 2"),),
+    ),
+    "alerts of last events": topology(
+        span="12 events",
+        windows=("3 events", "12 events"),
+        statistics=(Count(), Mean(decimals=1)),
+        alerts=(Alert(name="high", when="mean > 40", window="3 events", for_=2),),
+    ),
+    "alerts of a tick a millisecond": topology(
+        every="1ms",
+        windows=("20ms", "1s"),
+        alerts=(
+            Alert(name="often", when="count > 2", window="20ms", for_=2),
+            Alert(name="sum", when="sum > 9", window="20ms"),
+        ),
+    ),
     "the smallest": topology(span="1ms", every="1ms", windows=(), lateness="1ms"),
 }
 
@@ -190,9 +231,9 @@ class Case:
 
 
 @st.composite
-def cases(draw: st.DrawFn, max_size: int = 250) -> Case:
-    """Any topology with any kinds of keys, values, times and disorder."""
-    chosen = TOPOLOGIES[draw(st.sampled_from(sorted(TOPOLOGIES)))]
+def cases(draw: st.DrawFn, max_size: int = 250, topologies: Collection[str] = TOPOLOGIES) -> Case:
+    """Any topology, or any of some, with any kinds of keys, values, times and disorder."""
+    chosen = TOPOLOGIES[draw(st.sampled_from(sorted(topologies)))]
     stream = {
         "keys": draw(st.sampled_from(sorted(KEYS))),
         "values": draw(st.sampled_from(sorted(VALUES))),

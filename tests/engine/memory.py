@@ -41,15 +41,15 @@ class MemoryStore(memory_store.MemoryStore):
         """The last one stored."""
         return decode_checkpoint(self.checkpoint(), topology.state_meaning)
 
-    def synopses(self, topology: Topology) -> dict[str, tuple[int, tuple[bytes, ...]]]:
-        """The number of events and the synopses of each key that a window can still see: the others
-        are deleted when it is safe, which depends on where flushes fell.
+    def synopses(self, topology: Topology) -> dict[str, tuple[int, tuple[bytes, ...], bytes]]:
+        """The number of events, the synopses and the alerts of each key that a window can still
+        see: the others are deleted when it is safe, which depends on where flushes fell.
         """
         watermark = self.newest_checkpoint(topology).max_time - topology.lateness_ms
         states = {key: decode_key_state(state) for key, state in self.scan()}
         span = topology.span_length
         return {
-            key: (state.number, state.synopses)
+            key: (state.number, state.synopses, state.alerts)
             for key, state in states.items()
             if span.of_events
             or event_time.closing_tick(state.last_time, span.length, topology.every_ms) > watermark
@@ -77,6 +77,7 @@ def outputs_of(effects: Effects) -> list[Output]:
         *(("emission", key, (value, timestamp)) for key, value, timestamp in effects.emissions),
         *(("dead letter", letter.offset, letter[1:]) for letter in effects.dead_letters),
         *(("late", letter.offset, letter[1:]) for letter in effects.late),
+        *(("alert", key, (value, timestamp)) for key, value, timestamp in effects.alerts),
         # As the topic of synopses has them in the end, told apart by their ticks.
         *(
             ("published", repr((*item[2:4], item.tick)).encode(), item)

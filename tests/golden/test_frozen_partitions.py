@@ -10,6 +10,12 @@ from slidestat import TopologyDriver
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import Count, Mean, Sum
 from slidestat.declare.topology import Topology
+from slidestat.engine.alerts.standing import (
+    Standing,
+    alert_id,
+    decode_standings,
+    encode_standings,
+)
 from slidestat.engine.checkpoints.checkpoint import (
     Checkpoint,
     Counters,
@@ -53,10 +59,22 @@ REFEREE = Referee(
     patience="5m",
 )
 
+STANDINGS = {
+    alert_id("slow"): Standing(True, False, 0, NOON),
+    alert_id("zu viel"): Standing(False, True, 2**32 - 1, NOON - 60_000),
+    alert_id(""): Standing(False, False, 1, -1),
+}
+STANDING = bytes.fromhex(
+    "0115c19f35b0be3a4803000000000068e5cf8b010000"
+    "1742a1bb85295f8c00ffffffffa07de4cf8b010000"
+    "e4a6a0577479b2b40201000000ffffffffffffffff"
+)
 KEY_STATES = {
     "key-state-1/empty": KeyState(-(2**62), -1, -(2**62), 0, ()),
     "key-state-1/three-synopses": KeyState(NOON, 2**40, NOON + 5, 12, (b"one", b"", b"three")),
     "key-state-2/quota": KeyState(NOON, 7, NOON + 5, 12, (b"one",), bytes(range(48))),
+    "key-state-3/alerts": KeyState(NOON, 7, NOON + 5, 12, (b"one", b""), b"", STANDING),
+    "key-state-3/alerts-and-quota": KeyState(NOON, 7, NOON, 1, (), bytes(range(24)), STANDING),
 }
 MEANING = {"name": "frozen", "span": "600000 ms"}
 CHECKPOINTS = {
@@ -176,6 +194,16 @@ def test_frozen_checkpoints_are_read(name: str) -> None:
     assert decode_checkpoint(stored, MEANING) == CHECKPOINTS[name]
     if not name.startswith("checkpoint-1"):
         assert encode_checkpoint(CHECKPOINTS[name], MEANING) == stored
+
+
+def test_frozen_standings_of_alerts_are_read() -> None:
+    """In whatever order they are given; none are no bytes, others are refused."""
+    assert decode_standings(STANDING) == STANDINGS
+    assert encode_standings(dict(reversed(STANDINGS.items()))) == STANDING
+    assert (encode_standings({}), decode_standings(b"")) == (b"", {})
+    for wrong in (b"\2" + STANDING[1:], STANDING[:-1]):
+        with pytest.raises(SlidestatError, match="state of alerts"):
+            decode_standings(wrong)
 
 
 def test_a_frozen_partition_goes_on_as_if_never_stopped() -> None:

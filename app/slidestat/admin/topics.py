@@ -118,13 +118,17 @@ def create_synopsis_topic(bootstrap: str, topology: "Topology", partitions: int)
 def written_topics(
     topology: "Topology | Referee", retention: str = FOREVER
 ) -> dict[str, dict[str, str]]:
-    """The settings of the topics that a topology writes for others: output, dead letters, late."""
+    """The settings of the topics that a topology writes for others: output, dead letters, late, and
+    alerts if it has any.
+    """
     keep = retention_config(retention)
     letters = {**keep, "max.message.bytes": str(_LETTER_BYTES)}
+    alerts = {} if topology.alert_topic is None else {topology.alert_topic: keep}
     return {
         topology.output_topic: keep,
         topology.dead_letter_topic: letters,
         topology.late_topic: letters,
+        **alerts,
     }
 
 

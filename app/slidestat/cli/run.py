@@ -106,6 +106,14 @@ def run(
         str | None,
         _flag("--publish", "partition|KEY,KEY", "Have a referee answer over all partitions."),
     ] = None,
+    alerts: Annotated[
+        list[str] | None,
+        _flag(
+            "--alert",
+            "NAME:WHEN[:NAME=VALUE]...",
+            'Such as "slow:p99 > 500 and count >= 100:window=5m:for=3"; repeat it.',
+        ),
+    ] = None,
     output_format: Annotated[
         str | None, _flag("--output-format", "json|avro", "Of the statistics; default: json.")
     ] = None,
@@ -191,6 +199,7 @@ def run(
         "computed": computed,
         "tombstones": tombstones,
         "publish": publish,
+        "alerts": alerts,
         "output_format": output_format,
         "output": output,
         "group": group,

@@ -58,5 +58,10 @@ class Named:
         return f"{self._output_prefix}-late"
 
     @property
+    def alert_topic(self) -> str | None:
+        """Where changes of its alerts go; None if it has none."""
+        return None
+
+    @property
     def _output_prefix(self) -> str:
         return self.name

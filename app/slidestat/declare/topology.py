@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
+from slidestat.declare.alerts import Alert, check_alerts, window_of
 from slidestat.declare.columns import Column, Columns
 from slidestat.declare.expressions.computed_field import ComputedField, computed_fields
 from slidestat.declare.expressions.expression import Expression, condition_of
@@ -21,6 +22,7 @@ from slidestat.declare.fields import (
     field_text,
     path_unless,
 )
+from slidestat.declare.figure_names import NamedFigure, named_figures
 from slidestat.declare.lengths import WindowLength, duration_ms, sequence_length, window_length
 from slidestat.declare.naming import NAME, NAME_RULE, Named
 from slidestat.declare.statistics import DEFAULT, Statistic
@@ -87,6 +89,8 @@ class Topology(Named):
     keys that it lists, which may be spread over partitions because they are too hot for one, and
     are not emitted but by the referee; or, with "partition", one state a partition over all of its
     events, which need no key.
+    alerts: conditions on the figures of a key, asked at each of its emissions; what becomes of them
+    goes to the topic NAME-alerts.
 
     Raises SlidestatError, naming the field, for a topology that cannot be.
     """
@@ -111,6 +115,7 @@ class Topology(Named):
     output_format: str = "json"
     output: str = ""
     publish: str | Sequence[str] = ()
+    alerts: Sequence[Alert] = ()
 
     def __post_init__(self) -> None:
         self._check_topics()
@@ -120,6 +125,7 @@ class Topology(Named):
         self._check_conditions()
         self._check_computed()
         self._check_publish()
+        self._check_alerts()
 
     def _check_topics(self) -> None:
         self._check_names()
@@ -368,6 +374,35 @@ class Topology(Named):
                     "Take it out, or keep it in a topology that does not publish.",
                 )
 
+    def _check_alerts(self) -> None:
+        check_alerts(self.alerts, self.named_figures)
+        if self.alerts and self.publish:
+            raise SlidestatError(
+                f"alerts are given, and publish is {self.publish!r}: what a partition knows of such"
+                " keys is not all there is.",
+                "Declare them in a topology of the same events that does not publish.",
+            )
+        _ = self.alert_windows
+
+    @cached_property
+    def alert_windows(self) -> tuple[int, ...]:
+        """The length of each alert's window, in what the span is measured in."""
+        return tuple(
+            window_of(
+                alert,
+                self.window_lengths,
+                self.window(alert.window, f"the window of the alert {alert.name}").length
+                if alert.window
+                else None,
+            )
+            for alert in self.alerts
+        )
+
+    @cached_property
+    def named_figures(self) -> list[NamedFigure]:
+        """The figures of an emission but those of lists of items, by their plain names."""
+        return named_figures(self.statistics, self.labels, self.window_lengths)
+
     @property
     def is_sequence(self) -> bool:
         """Whether event times are numbers of a global sequence."""
@@ -572,13 +607,20 @@ class Topology(Named):
         return f"{self._output_prefix}-synopses"
 
     @property
+    def alert_topic(self) -> str | None:
+        return f"{self._output_prefix}-alerts" if self.alerts else None
+
+    @property
     def publishes_partitions(self) -> bool:
         """Whether what is kept and published is of whole partitions, not of keys."""
         return self.publish == PARTITION
 
     @property
     def written_topics(self) -> tuple[str, ...]:
+        topics: tuple[str, ...]
         topics = (self.output_topic, self.dead_letter_topic, self.late_topic, self.changelog_topic)
+        if self.alert_topic is not None:
+            topics = (*topics, self.alert_topic)
         return (*topics, self.synopsis_topic) if self.publish else topics
 
     @property

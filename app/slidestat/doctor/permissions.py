@@ -106,6 +106,8 @@ def _uses(topology: Topology | Referee) -> Iterator[_Use]:
     yield _Use("output", topology.output_topic, (_WRITE, _SETTINGS))
     yield _Use("dead letters", topology.dead_letter_topic, (_WRITE, _SETTINGS))
     yield _Use("late events", topology.late_topic, (_WRITE, _SETTINGS))
+    if topology.alert_topic is not None:
+        yield _Use("alerts", topology.alert_topic, (_WRITE, _SETTINGS))
     yield _Use(_CHANGELOG, topology.changelog_topic, (_READ, _WRITE, _SETTINGS))
 
 

@@ -1,7 +1,9 @@
 """Outputs of a batch of records: emissions, letters and what is published."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from slidestat.engine.alerts.alerting import AlertRecord
 from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.intake.letters import Letter
 from slidestat.engine.publishing import Clock, Publication
@@ -15,8 +17,21 @@ class Effects:
     dead_letters: list[Letter] = field(default_factory=list)
     late: list[Letter] = field(default_factory=list)
     published: list[Publication | Clock] = field(default_factory=list)
+    alerts: list[AlertRecord] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is to be sent."""
-        return not (self.emissions or self.dead_letters or self.late or self.published)
+        said = self.emissions or self.dead_letters or self.late or self.published
+        return not (said or self.alerts)
+
+    @classmethod
+    def of(cls, records: Iterable[OutputRecord | AlertRecord]) -> "Effects":
+        """Emissions, and the changes of alerts among them."""
+        effects = cls()
+        for record in records:
+            if isinstance(record, AlertRecord):
+                effects.alerts.append(record)
+            else:
+                effects.emissions.append(record)
+        return effects

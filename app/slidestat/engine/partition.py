@@ -24,6 +24,7 @@ written. Nor is what was emitted before the last flush: the checkpoint says up t
 from collections.abc import Iterable, Iterator
 
 from slidestat.declare.topology import Topology
+from slidestat.engine.alerts.alerting import Alerting
 from slidestat.engine.checkpoints.checkpoint import Checkpoint
 from slidestat.engine.checkpoints.durability import Durability, needed_offset
 from slidestat.engine.checkpoints.snapshot import Snapshot
@@ -46,6 +47,7 @@ from slidestat.engine.records import RecordBatch
 from slidestat.engine.ticks.absorber import Absorber
 from slidestat.engine.ticks.advance import Advance
 from slidestat.engine.ticks.early import EarlyAbsorption
+from slidestat.engine.ticks.followed_alerts import FollowedAlerts
 from slidestat.engine.ticks.kept_ticks import KeptTicks
 from slidestat.engine.ticks.kernel_calls import KernelCalls
 from slidestat.engine.ticks.look_ahead import LookAhead
@@ -87,7 +89,10 @@ class PartitionProcessor:
         start = self._durability.checkpoint
         self._waiting = EventStore(topology.columns)
         watermark = start.max_time - self._lateness
-        self._keys = HeldKeys.restored(topology, store, watermark, limits.cached_keys, work)
+        self._alerting = Alerting(topology, topic, partition) if topology.alerts else None
+        self._keys = HeldKeys.restored(
+            topology, store, watermark, limits.cached_keys, work, self._alerting
+        )
         self._intake = Intake(
             topology,
             decoder or EventDecoder(topology),
@@ -102,8 +107,9 @@ class PartitionProcessor:
             # They may be spread over partitions: what one of them knows is no answer.
             frozenset(() if topology.publishes_partitions else topology.publish),
         )
-        self._absorber = Absorber(topology, self._keys, kernels, emissions)
-        silent = SilentKeys(topology, self._keys, kernels, emissions)
+        alerts = FollowedAlerts(topology, self._keys, self._alerting)
+        self._absorber = Absorber(topology, self._keys, kernels, emissions, alerts)
+        silent = SilentKeys(topology, self._keys, kernels, emissions, alerts)
         self._ticker = Ticker(topology, self._keys, self._absorber, silent, limits.slices)
         self._ahead = LookAhead(topology, self._keys, self._waiting, self._absorber, self._ticker)
         self._unabsorbed = Unabsorbed(self._keys, self._waiting, self._absorber, self._standstill)
@@ -143,6 +149,11 @@ class PartitionProcessor:
     def newest_time(self) -> int:
         """The largest time of an event that is counted or waits, or how far event time has come."""
         return max(self._waiting.last_time(), self._intake.clock.time)
+
+    @property
+    def firing(self) -> dict[str, int]:
+        """For how many of its keys each alert fires."""
+        return {} if self._alerting is None else self._alerting.firing
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -195,6 +206,7 @@ class PartitionProcessor:
             effects.dead_letters += step.dead_letters
             effects.late += step.late
             effects.published += step.published
+            effects.alerts += step.alerts
         return effects
 
     def steps(
@@ -265,7 +277,7 @@ class PartitionProcessor:
             )
             yield Effects(published=published)
             emissions = self._ticker.emissions_after(placed, advance)
-        yield from map(Effects, emissions)
+        yield from map(Effects.of, emissions)
 
     def _require_none_kept(self) -> None:
         if self._kept:

@@ -17,6 +17,7 @@ from faust.types import TP
 from slidestat.declare.forms.fingerprint import fingerprint_of
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
+from slidestat.engine.alerts.alerting import AlertRecord
 from slidestat.engine.checkpoints.checkpoint import (
     NO_TIME,
     Checkpoint,
@@ -274,6 +275,8 @@ class Pipeline:
                     if processors is not self._processors:
                         return False
                 self._emit(effects.emissions, partition, started)
+                if effects.alerts:
+                    self._tell_alerts(effects.alerts, partition)
                 if effects.published:
                     self._publish(self._synopses.records(effects.published, partition))
                 letters += (*effects.dead_letters, *effects.late)
@@ -541,6 +544,15 @@ class Pipeline:
         for key, value, timestamp in emissions:
             produce(topic, partition, key, value, timestamp if has_times else 0, self._declared_by)
         self.observed.emitted(partition, emissions, started)
+
+    def _tell_alerts(self, changes: Iterable[AlertRecord], partition: int) -> None:
+        produce, topic = self._outputs.produce, self._topology.alert_topic
+        silent_until = self._silent_until.get(partition, NO_TIME)
+        has_times = not self._topology.is_sequence
+        for key, value, end in changes:
+            if topic is not None and end > silent_until:
+                timestamp = end if has_times else 0
+                produce(topic, partition, key, value, timestamp, self._declared_by)
 
     def _publish(self, records: Iterable[SynopsisRecord]) -> None:
         count = size = 0

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from slidestat.schemas.alert import AlertChange
 from slidestat.schemas.dead_letter import DeadLetterHeaders
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.event import Event
@@ -24,6 +25,7 @@ FOLDER = Path(__file__).parents[3] / "schemas" / "json"
 PUBLISHED: dict[str, tuple[type[msgspec.Struct], int]] = {
     "event": (Event, 1),
     "emission": (Emission, 1),
+    "alert": (AlertChange, 1),
     "dead-letter-headers": (DeadLetterHeaders, 1),
     "synopsis-headers": (SynopsisHeaders, 1),
     "party-clock": (PartyClock, 1),

@@ -13,6 +13,7 @@ from slidestat.declare.columns import Column
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.lengths import window_length
 from slidestat.declare.topology import Topology
+from slidestat.engine.alerts.alerting import AlertRecord
 from slidestat.engine.checkpoints.checkpoint import NO_TIME, Counters
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns
@@ -24,6 +25,7 @@ from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import SynopsisRecord, SynopsisTopic
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
+from slidestat.schemas.alert import AlertChange
 from slidestat.schemas.emission import Emission, Figure
 from slidestat.testing.memory_store import MemoryStore
 
@@ -37,6 +39,7 @@ _FETCH_RECORDS = 10_000
 _REGISTRY = "mock://slidestat-testing"
 
 _encode = msgspec.json.Encoder().encode
+_read_change = msgspec.json.Decoder(AlertChange).decode
 
 
 class _Record(NamedTuple):
@@ -61,8 +64,9 @@ class TopologyDriver:
     Event time is that of the events: windows are emitted when events after their end come, or by
     `advance_to` and `close_windows`. `partitions` is the source's number of partitions; a record
     goes where Kafka's clients would send its key, or where it is told to: a key that comes to two
-    partitions stops it with a SlidestatError, as it does a worker. `published` has what the
-    partitions publish for a referee, again after a restart.
+    partitions stops it with a SlidestatError, as it does a worker. `alerts` has the changes of the
+    topology's alerts; `published` has what the partitions publish for a referee, again after a
+    restart.
     """
 
     def __init__(self, topology: Topology, partitions: int = 1) -> None:
@@ -70,6 +74,7 @@ class TopologyDriver:
             raise SlidestatError(f"partitions is {partitions!r}.", "Give a number from 1 on.")
         self.topology = topology
         self.emissions: list[Emission] = []
+        self.alerts: list[AlertChange] = []
         self.late: list[Letter] = []
         self.dead_letters: list[Letter] = []
         self.published: list[SynopsisRecord] = []
@@ -273,6 +278,7 @@ class TopologyDriver:
             effects = processor.process(batch)
             self._shared_keys.look(number, processor.key_sample)
             self._take(effects.emissions)
+            self._take_alerts(effects.alerts)
             self.published += self._synopses.records(effects.published, number)
             for letters, kept in (
                 (effects.dead_letters, self.dead_letters),
@@ -304,6 +310,13 @@ class TopologyDriver:
         for name in path:
             found = found.get(name) if isinstance(found, Mapping) else None
         return str(found).encode() if type(found) in (str, int) else None
+
+    def _take_alerts(self, records: Iterable[AlertRecord]) -> None:
+        for record in records:
+            change = _read_change(record.value)
+            if record not in self._sent and change.key != _CLOCK_KEY:
+                self._sent.add(record)
+                self.alerts.append(change)
 
     def _clock_record(self, time: int) -> _Record:
         """An event that every statistic of the topology can read."""

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from slidestat.admin.replay_plan import ReplayPlan
+from slidestat.declare.topology import Topology
 
 
 def plan_lines(plan: ReplayPlan) -> Iterator[str]:
@@ -18,9 +19,7 @@ def plan_lines(plan: ReplayPlan) -> Iterator[str]:
     for p in plan.partitions:
         since = _since(p.silent_until)
         yield f"            partition {p.partition}: offsets {p.start:,} to {p.end:,}{since}"
-    yield (
-        f"writes      {topology.output_topic}, {topology.late_topic}, {topology.dead_letter_topic}"
-    )
+    yield f"writes      {', '.join(_written(topology))}"
     if plan.in_place:
         yield (
             f"sets back   the offsets of the group {topology.application_id} and its states in"
@@ -53,7 +52,7 @@ def plan_json(plan: ReplayPlan) -> str:
             "group": topology.application_id,
             "in_place": plan.in_place,
             "records": plan.records,
-            "writes": [topology.output_topic, topology.late_topic, topology.dead_letter_topic],
+            "writes": _written(topology),
             "partitions": plan.partitions,
         }
     ).decode()
@@ -71,6 +70,11 @@ def result_lines(plan: ReplayPlan, declared: str) -> Iterator[str]:
             f" group = {topology.group_name!r} and output = {topology.output!r};"
             " to put it in the other's place, stop both and run it without that output."
         )
+
+
+def _written(topology: Topology) -> list[str]:
+    alerts = [] if topology.alert_topic is None else [topology.alert_topic]
+    return [topology.output_topic, topology.late_topic, topology.dead_letter_topic, *alerts]
 
 
 def _since(silent_until: int | None) -> str:

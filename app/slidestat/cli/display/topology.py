@@ -79,6 +79,7 @@ def _facts(topology: Topology) -> dict[str, str]:
         **({"computes": "; ".join(topology.computed_texts)} if topology.computed else {}),
         "writes": topology.output_topic,
         **published,
+        **_alerts(topology),
         "sets aside": f"{topology.dead_letter_topic}, {topology.late_topic}",
         "changelog": topology.changelog_topic,
         "group": topology.application_id,
@@ -87,6 +88,24 @@ def _facts(topology: Topology) -> dict[str, str]:
         "lateness": topology.lateness,
         "keeps keys": keeping_text(topology),
     }
+
+
+def _alerts(topology: Topology) -> dict[str, str]:
+    """The topic of the alerts, then each with its condition."""
+    if topology.alert_topic is None:
+        return {}
+    of_events = topology.windows_of_events
+    told = {"alerts": topology.alert_topic}
+    for alert, n in zip(topology.alerts, topology.alert_windows, strict=True):
+        parts = [
+            alert.condition.text,
+            f"over {f'{n:,} events' if of_events else human_duration(n)}",
+            *([f"{alert.for_} emissions in a row"] if alert.for_ > 1 else []),
+            *([] if alert.resolution is None else [f"resolved when {alert.resolution.text}"]),
+            *(["only what is certain"] if alert.certain else []),
+        ]
+        told[f"  {alert.name}"] = "; ".join(parts)
+    return told
 
 
 def _statistics(topology: Topology, footprints: Sequence[Footprint]) -> Table:

@@ -27,6 +27,18 @@ def topology_object(topology: Topology) -> dict[str, Any]:
         "output_topic": topology.output_topic,
         "dead_letter_topic": topology.dead_letter_topic,
         "late_topic": topology.late_topic,
+        "alert_topic": topology.alert_topic,
+        "alerts": [
+            {
+                "name": alert.name,
+                "when": alert.condition.text,
+                "window": window,
+                "for": alert.for_,
+                "resolve": None if alert.resolution is None else alert.resolution.text,
+                "certain": alert.certain,
+            }
+            for alert, window in zip(topology.alerts, topology.alert_windows, strict=True)
+        ],
         "changelog_topic": topology.changelog_topic,
         "group": topology.application_id,
         "windows_of": "events" if topology.windows_of_events else "ms",

@@ -38,8 +38,9 @@ def condition_of(text: str, what: str) -> Expression | None:
 
 
 @lru_cache(maxsize=1_000)
-def condition(text: str, what: str) -> Expression:
-    """The condition that a text is; NULL of it is not true.
+def condition(text: str, what: str, read: Sort | None = None) -> Expression:
+    """The condition that a text is; NULL of it is not true. What it reads is all of the sort
+    `read`, where that is known.
 
     Raises SlidestatError, naming `what` and the field at fault, for what is none. Costs a
     millisecond the first time.
@@ -50,4 +51,4 @@ def condition(text: str, what: str) -> Expression:
             f"{what} is {text!r}, which reads no field.",
             "Write a condition, such as status >= 500.",
         )
-    return Expression(node, tuple(sorts_of(node, Sort.TRUTH, text, what).items()))
+    return Expression(node, tuple(sorts_of(node, Sort.TRUTH, text, what, read).items()))

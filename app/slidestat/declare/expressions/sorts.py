@@ -38,7 +38,8 @@ class _Class:
 class _Sorts:
     """Finds the sorts of one expression."""
 
-    def __init__(self, text: str, what: str) -> None:
+    def __init__(self, text: str, what: str, read: Sort | None = None) -> None:
+        self._read = read
         self._says = f"{what} is {text!r}"
         self._fields: dict[FieldPath, _Class] = {}
         self._ordered: list[_Class] = []
@@ -47,7 +48,7 @@ class _Sorts:
         """The sort of a part, with all that follows for its own parts."""
         match node:
             case FieldValue(path):
-                return self._fields.setdefault(path, _Class(node))
+                return self._fields.setdefault(path, _Class(node, self._read))
             case Literal(None):
                 return _Class(node)
             case Literal(bool()):
@@ -141,13 +142,16 @@ class _Sorts:
                 )
 
 
-def sorts_of(node: Node, wanted: Sort, text: str, what: str) -> dict[FieldPath, Sort]:
-    """The sort of each field of an expression that is to be of the sort `wanted`.
+def sorts_of(
+    node: Node, wanted: Sort, text: str, what: str, read: Sort | None = None
+) -> dict[FieldPath, Sort]:
+    """The sort of each field of an expression that is to be of the sort `wanted`; all are of the
+    sort `read`, where that is known.
 
     Raises SlidestatError, naming `what` and the field at fault, where a part would have to be of
     two sorts.
     """
-    sorts = _Sorts(text, what)
+    sorts = _Sorts(text, what, read)
     found = sorts.of(node)
     if found.root().sort not in (None, wanted):
         raise SlidestatError(

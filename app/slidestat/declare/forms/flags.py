@@ -1,6 +1,7 @@
 """A topology from the flags of the command line.
 
 A statistic is KIND[:FIELD][:NAME=VALUE]..., a list with commas: quantile:took.ms:quantiles=0.5,0.99
+An alert is NAME:WHEN[:NAME=VALUE]...: slow:p99 > 500:window=5m:for=3
 """
 
 import re
@@ -9,7 +10,16 @@ from dataclasses import fields
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from slidestat.declare.forms.tables import STATISTICS, kind_of, renamed, statistic_of, topology_of
+from slidestat.declare.alerts import Alert
+from slidestat.declare.forms.tables import (
+    ALERTS,
+    STATISTICS,
+    alert_of,
+    kind_of,
+    renamed,
+    statistic_of,
+    topology_of,
+)
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.topology import PARTITION, Topology
 from slidestat.errors import SlidestatError
@@ -23,12 +33,14 @@ _FLAGS = {
     "windows": "--window",
     "output_format": "--output-format",
     STATISTICS: "--statistic",
+    ALERTS: "--alert",
 }
 _FIELD = re.compile(r"\b(?:(?:key|time|value)_field|time_format)\b")
 # Not inside of quotes, as a condition may have them.
 _COLON = re.compile(r""":(?=(?:[^'"]|'[^']*'|"[^"]*")*$)""")
 _TRUTHS = {"true": True, "false": False}
 _FORM = "Write KIND[:FIELD][:NAME=VALUE]..., such as count or quantile:took.ms:quantiles=0.5,0.99."
+_ALERT_FORM = "Write NAME:WHEN[:NAME=VALUE]..., such as slow:p99 > 500:window=5m:for=3."
 
 
 def flag_of(field: str) -> str:
@@ -37,12 +49,14 @@ def flag_of(field: str) -> str:
 
 
 def topology_of_flags(given: Mapping[str, Any]) -> Topology:
-    """The topology of the flags that were given, by their fields' names; `statistics` is a list of
-    texts. Raises SlidestatError that begins with the flag.
+    """The topology of the flags that were given, by their fields' names; `statistics` and `alerts`
+    are lists of texts. Raises SlidestatError that begins with the flag.
     """
     table = dict(given)
     if STATISTICS in table:
         table[STATISTICS] = [_statistic(text) for text in table[STATISTICS]]
+    if ALERTS in table:
+        table[ALERTS] = [_alert(text) for text in table[ALERTS]]
     if table.get("publish", PARTITION) != PARTITION:
         table["publish"] = tuple(table["publish"].split(","))
     try:
@@ -64,6 +78,25 @@ def _statistic(text: str) -> Statistic:
     except SlidestatError as error:
         raise SlidestatError(
             f"{flag_of(STATISTICS)} {text!r}: {error.message}", error.advice
+        ) from error
+
+
+def _alert(text: str) -> Alert:
+    try:
+        name, *parts = _COLON.split(text)
+        if not parts:
+            raise SlidestatError("there is no condition.", _ALERT_FORM)
+        table: dict[str, object] = {"name": name, "when": parts[0]}
+        for part in parts[1:]:
+            field, equals, value = part.partition("=")
+            if not equals or field in table:
+                fault = "is given twice" if equals else "is no NAME=VALUE"
+                raise SlidestatError(f"{field!r} {fault}.", _ALERT_FORM)
+            table[field] = _literal(value) if field in ("for", "certain") else value
+        return alert_of(table)
+    except SlidestatError as error:
+        raise SlidestatError(
+            f"{flag_of(ALERTS)} {text!r}: {error.message}", error.advice
         ) from error
 
 

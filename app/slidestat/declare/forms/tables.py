@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 
+from slidestat.declare.alerts import Alert
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import KINDS, Statistic
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError, unknown
 
 STATISTICS = "statistics"
+ALERTS = "alerts"
 _KIND = "kind"
 
 # What a check says first: "span is ...", "the epsilon of count is ...".
@@ -28,6 +30,8 @@ def topology_of(table: Mapping[str, object]) -> Topology:
     values = {name: _frozen(value) for name, value in table.items()}
     if STATISTICS in table:
         values[STATISTICS] = _statistics(table[STATISTICS])
+    if ALERTS in table:
+        values[ALERTS] = _alerts(table[ALERTS])
     return Topology(**values)  # type: ignore[arg-type]  # It checks their types itself.
 
 
@@ -88,6 +92,36 @@ def _statistic(index: int, table: Mapping[str, object]) -> Statistic:
         raise SlidestatError(f"{place}{_KIND} {fault}.", f"Write one of {', '.join(KINDS)}.")
     parameters = {name: value for name, value in table.items() if name != _KIND}
     return statistic_of(kind, parameters, place)
+
+
+def _alerts(given: object) -> tuple[Alert, ...]:
+    if not isinstance(given, list | tuple) or not all(isinstance(a, dict | Alert) for a in given):
+        raise SlidestatError(
+            f"{ALERTS} is {given!r}, which is not an array of tables.",
+            f'Begin each with a line [[{ALERTS}]], and write name = "slow" below it.',
+        )
+    return tuple(
+        a if isinstance(a, Alert) else alert_of(a, f"{ALERTS}[{i}].") for i, a in enumerate(given)
+    )
+
+
+def alert_of(table: Mapping[str, object], place: str = "") -> Alert:
+    """The alert with these fields; raises SlidestatError that begins with the field, `place` before
+    it.
+    """
+    # Python has the word for itself: there the field's name ends in "_".
+    names = {field.name.removesuffix("_"): field.name for field in fields(Alert)}
+    for name in table:
+        if name not in names:
+            raise unknown(f"{place}{name} is no field of an alert.", name, names)
+    for name in ("name", "when"):
+        if name not in table:
+            raise SlidestatError(f"{place}{name} is missing.", "It has no default: give it.")
+    try:
+        return Alert(**{names[name]: value for name, value in table.items()})  # type: ignore[arg-type]
+    except SlidestatError as error:
+        told = {name: f"{place}{name}" for name in names}
+        raise SlidestatError(renamed(error.message, told), error.advice) from error
 
 
 def _check_names(

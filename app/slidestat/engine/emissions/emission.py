@@ -64,6 +64,11 @@ class FigureTable:
             return None
         return self._numbers
 
+    @property
+    def numbered(self) -> "_Numbers":
+        """The figures that are in every answer, also where others are not."""
+        return self._numbers
+
     def rows(self, answered: Mapping[Runner, Answered]) -> list[list[Figure]]:
         """The figures of each query; `answered` are those of each runner."""
         numbers = self._numbers.rows(answered) if self._numbers else []

@@ -36,15 +36,19 @@ class PlacedEmissions:
         source_offsets: Int64s,
         answered: Mapping[Runner, Answered],
         loss: Loss | None,
+        emitted: int,
     ) -> list[Placed]:
-        """The emission of each query, by (tick, key); `groups` says of which key each query is."""
+        """The emission of each query, by (tick, key), but for ticks up to `emitted`, which were
+        emitted before; `groups` says of which key each query is.
+        """
+        shown = ticks > emitted
         by_name = sorted(range(len(keys)), key=keys.__getitem__)
         ranks = np.empty(len(keys), np.int64)
         ranks[by_name] = np.arange(len(keys))
         order = np.lexsort((ranks[groups], ticks))
         if self._hidden:
-            shown = np.array([key not in self._hidden for key in keys], bool)
-            order = order[shown[groups[order]]]
+            shown &= np.array([key not in self._hidden for key in keys], bool)[groups]
+        order = order[shown[order]]
         if not len(order):
             return []
         names = [keys[group] for group in groups[order].tolist()]

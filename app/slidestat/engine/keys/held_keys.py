@@ -4,9 +4,15 @@ from itertools import islice
 from typing import NamedTuple
 
 from slidestat.declare.topology import Topology
+from slidestat.engine.alerts.alerting import Alerting
 from slidestat.engine.clock.event_time import closing_tick
 from slidestat.engine.keys.key_cache import KeyCache, PartitionStore
-from slidestat.engine.keys.key_state import KeyState, read_clock
+from slidestat.engine.keys.key_state import (
+    KeyState,
+    decode_key_state,
+    may_have_alerts,
+    read_clock,
+)
 from slidestat.engine.keys.key_timers import KeyTimers
 from slidestat.engine.partition_work import PartitionWork
 
@@ -41,8 +47,10 @@ class HeldKeys:
         watermark: int,
         limit: int,
         work: PartitionWork,
+        alerting: Alerting | None = None,
     ) -> "HeldKeys":
-        """The stored keys, with their timers; of the states `limit` stay in memory.
+        """The stored keys, with their timers; of the states `limit` stay in memory. `alerting` is
+        told how their alerts stand.
 
         A state may be ahead of the checkpoint, also in events that will not be read again: it is
         asked for the ticks of its own newest event, not for the checkpoint's next tick.
@@ -54,6 +62,8 @@ class HeldKeys:
             keys += 1
             held.cache.sample.add(key)
             clock = read_clock(state)
+            if alerting is not None and may_have_alerts(state):
+                alerting.found(decode_key_state(state).alerts)
             passed = max(watermark, clock.watermark)
             tick = (clock.last_time // every + 1) * every
             if tick > passed:

@@ -8,7 +8,9 @@
     length u32 of each synopsis, then the synopses' bytes
 
 Version 2 has one more length and behind the synopses what the key has used of its quota (quota.py).
-It is written where there is such; version 1, for most keys, where there is none. Both are read.
+It is written where there is such; version 1, for most keys, where there is none. Version 3 has two
+more, of the quota and behind that of how the key's alerts stand (alerts/standing.py); it is written
+where an alert waits or fires. All are read.
 
 A redelivered record is one at or before `offset` whose time is not above `watermark`: it is in the
 synopses already and is skipped. That makes the state effectively-once over at-least-once delivery.
@@ -22,7 +24,7 @@ from typing import NamedTuple
 from slidestat.errors import SlidestatError
 
 _MAGIC = b"sk"
-_WITHOUT_QUOTA, _WITH_QUOTA = 1, 2
+_WITHOUT_QUOTA, _WITH_QUOTA, _WITH_ALERTS = 1, 2, 3
 _HEAD = struct.Struct("<2sBBqqqq")
 _HEAD_FIELDS = 7
 # Of a quota: a stretch, what was charged, the last offset.
@@ -39,6 +41,7 @@ class KeyState(NamedTuple):
     number: int
     synopses: tuple[bytes, ...]
     used: bytes = b""
+    alerts: bytes = b""
 
 
 @cache
@@ -54,10 +57,13 @@ def encode_key_state(
     number: int,
     synopses: Sequence[bytes],
     used: bytes = b"",
+    alerts: bytes = b"",
 ) -> bytes:
     """The bytes that the table, the changelog and recovery share."""
     count = len(synopses)
     version, blocks = (_WITH_QUOTA, (*synopses, used)) if used else (_WITHOUT_QUOTA, synopses)
+    if alerts:
+        version, blocks = _WITH_ALERTS, (*synopses, used, alerts)
     head = _whole_head(len(blocks)).pack(
         _MAGIC, version, count, watermark, offset, last_time, number, *map(len, blocks)
     )
@@ -67,7 +73,8 @@ def encode_key_state(
 def decode_key_state(state: bytes) -> KeyState:
     """Take a state apart; raises SlidestatError for bytes that are not one."""
     version, count, watermark, offset, last_time, number = _read_head(state)
-    blocks = count + (version == _WITH_QUOTA)
+    # Each version has one more than the one before.
+    blocks = count + max(0, version - _WITHOUT_QUOTA)
     head = _whole_head(blocks)
     start = head.size
     if len(state) < start:
@@ -79,12 +86,13 @@ def decode_key_state(state: bytes) -> KeyState:
     for length in lengths:
         parts.append(state[start : start + length])
         start += length
-    used = b""
-    if blocks > count:
-        used = parts.pop()
-        if not used or len(used) % _ENTRY_BYTES:
-            raise _damaged()
-    return KeyState(watermark, offset, last_time, number, tuple(parts), used)
+    alerts = parts.pop() if version == _WITH_ALERTS else b""
+    used = parts.pop() if version >= _WITH_QUOTA else b""
+    if len(used) % _ENTRY_BYTES or (version == _WITH_QUOTA and not used):
+        raise _damaged()
+    if version == _WITH_ALERTS and not alerts:
+        raise _damaged()
+    return KeyState(watermark, offset, last_time, number, tuple(parts), used, alerts)
 
 
 class KeyClock(NamedTuple):
@@ -93,6 +101,12 @@ class KeyClock(NamedTuple):
     watermark: int
     offset: int
     last_time: int
+
+
+def may_have_alerts(state: bytes) -> bool:
+    """Whether an alert of the key waits or fires. Costs nothing, for scans."""
+    version: int = _HEAD.unpack_from(state)[1]
+    return version == _WITH_ALERTS
 
 
 def read_clock(state: bytes) -> KeyClock:
@@ -108,7 +122,7 @@ def _read_head(state: bytes) -> tuple[int, int, int, int, int, int]:
     if len(state) < _HEAD.size or state[:2] != _MAGIC:
         raise _damaged()
     _, version, count, watermark, offset, last_time, number = _HEAD.unpack_from(state)
-    if version > _WITH_QUOTA:
+    if version > _WITH_ALERTS:
         raise SlidestatError(f"A stored key state has version {version}.", _NEWER)
     return version, count, watermark, offset, last_time, number
 

@@ -14,6 +14,7 @@ from slidestat.engine.keys.key_runs import KeyRuns, cut, gaps_of
 from slidestat.engine.keys.key_state import KeyState, encode_key_state
 from slidestat.engine.ticks.advance import Advance
 from slidestat.engine.ticks.closing import Closing
+from slidestat.engine.ticks.followed_alerts import FollowedAlerts
 from slidestat.engine.ticks.kernel_calls import KernelCalls
 from slidestat.engine.ticks.queries import Queries
 
@@ -29,6 +30,7 @@ class Absorber:
         keys: HeldKeys,
         kernels: KernelCalls,
         emissions: PlacedEmissions,
+        alerts: FollowedAlerts,
         *,
         is_trial: bool = False,
     ) -> None:
@@ -42,12 +44,14 @@ class Absorber:
         self._keys = keys
         self._kernels = kernels
         self._emissions = emissions
+        self._alerts = alerts
         self._is_trial = is_trial
 
     def trial(self, keys: HeldKeys) -> "Absorber":
         """One that absorbs on trial, into `keys`."""
         emissions = self._emissions.provisional()
-        return Absorber(self._topology, keys, self._kernels, emissions, is_trial=True)
+        none = FollowedAlerts(self._topology, keys, None)
+        return Absorber(self._topology, keys, self._kernels, emissions, none, is_trial=True)
 
     def absorb(
         self, events: Events, advance: Advance, taken: DueKeys | None = None
@@ -74,20 +78,29 @@ class Absorber:
         if not new.all():
             groups, times, order = groups[new], times[new], order[new]
         gaps = np.zeros(len(times), dtype=bool)
+        closings = Queries.of([])
         if not self._span.of_events:
             last_times = np.array([s.last_time for s in states], dtype=np.int64)
             previous, gaps = gaps_of(groups, times, last_times, self._span.length)
             gaps &= self._topology.forgets_keys
             if not self._is_trial:
-                queries = queries.and_(
-                    self._closing.find(keys, states, groups, times, previous, silent, advance)
+                closings = self._closing.find(
+                    keys, states, groups, times, previous, silent, advance
                 )
-        passed = np.maximum(absorbed_watermarks, advance.emitted)
+                queries = queries.and_(closings)
+        passed = self._alerts.passed(absorbed_watermarks, advance)
         queries = queries.where(queries.times > passed[queries.groups]).distinct()
         runs = cut(groups, gaps, times, len(keys), *queries)
         answered = self._run(keys, states, runs, events, order, groups, queries, advance)
         offsets = advance.source_offsets(queries.times)
-        return self._emissions.write(keys, *queries, offsets, answered, advance.loss)
+        placed = self._emissions.write(
+            keys, *queries, offsets, answered, advance.loss, advance.emitted
+        )
+        ends = zip(closings.times.tolist(), closings.groups.tolist(), strict=True)
+        placed += self._alerts.follow(
+            keys, states, answered, queries, {(tick, keys[group]) for tick, group in ends}, advance
+        )
+        return placed
 
     def _passed(
         self, keys: list[str], groups: Int64s, times: Int64s, due: Queries, watermark: int
@@ -148,6 +161,9 @@ class Absorber:
             synopses = [result.states[run] for result in answered.values()]
             key = keys[group]
             used = self._keys.used.pop(key, states[group].used)
-            written = encode_key_state(watermark, offset, last_time, events_in_all, synopses, used)
+            alerts = states[group].alerts
+            written = encode_key_state(
+                watermark, offset, last_time, events_in_all, synopses, used, alerts
+            )
             self._keys.cache.put(key, written, first_offset)
         return answered

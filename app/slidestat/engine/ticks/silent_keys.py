@@ -6,9 +6,10 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.in_order import Placed
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.keys.held_keys import HeldKeys
-from slidestat.engine.keys.key_timers import DueSlice
+from slidestat.engine.keys.key_timers import DueSlice, Place
 from slidestat.engine.ticks.advance import Advance
 from slidestat.engine.ticks.closing import Closing
+from slidestat.engine.ticks.followed_alerts import FollowedAlerts
 from slidestat.engine.ticks.kernel_calls import KernelCalls
 from slidestat.engine.ticks.queries import Queries
 
@@ -22,6 +23,7 @@ class SilentKeys:
         keys: HeldKeys,
         kernels: KernelCalls,
         emissions: PlacedEmissions,
+        alerts: FollowedAlerts,
     ) -> None:
         self._topology = topology
         self._of_events = topology.span_length.of_events
@@ -29,10 +31,13 @@ class SilentKeys:
         self._keys = keys
         self._kernels = kernels
         self._emissions = emissions
+        self._alerts = alerts
 
     def trial(self, keys: HeldKeys) -> "SilentKeys":
         """The same for `keys`, provisionally."""
-        return SilentKeys(self._topology, keys, self._kernels, self._emissions.provisional())
+        none = FollowedAlerts(self._topology, keys, None)
+        emissions = self._emissions.provisional()
+        return SilentKeys(self._topology, keys, self._kernels, emissions, none)
 
     def answer(self, due: DueSlice, advance: Advance) -> list[Placed]:
         """The emissions of what is due, in order."""
@@ -40,6 +45,7 @@ class SilentKeys:
         states = self._keys.cache.read(keys)
         group_of = {key: group for group, key in enumerate(keys)}
         queries = [(group_of[key], tick) for tick, key in due.opened]
+        ends: set[Place] = set()
         for _, key in due.closing:
             group = group_of[key]
             tick = self._closing.tick_of(states[group].last_time)
@@ -47,21 +53,23 @@ class SilentKeys:
                 self._keys.closing.arm(key, tick)
                 continue
             queries.append((group, tick))
+            ends.add((tick, key))
             self._closing.close(key, advance.last_offset)
-        queries = [
-            (group, tick)
-            for group, tick in queries
-            if tick > max(states[group].watermark, advance.emitted)
-        ]
+        absorbed = np.array([state.watermark for state in states], np.int64)
+        passed = self._alerts.passed(absorbed, advance).tolist()
+        queries = [(group, tick) for group, tick in queries if tick > passed[group]]
         if not queries:
             return []
-        groups, ticks = Queries.of(queries).distinct()
+        groups, times = Queries.of(queries).distinct()
         asked, groups = np.unique(groups, return_inverse=True)
+        at_ticks = Queries(groups, times)
         keys = [keys[group] for group in asked.tolist()]
         states = [states[group] for group in asked.tolist()]
-        times = ticks
         if self._of_events:
             times = np.array([state.number for state in states], np.int64)[groups] + 1
         answered = self._kernels.ask(states, groups, times)
-        offsets = advance.source_offsets(ticks)
-        return self._emissions.write(keys, groups, ticks, offsets, answered, advance.loss)
+        offsets = advance.source_offsets(at_ticks.times)
+        placed = self._emissions.write(
+            keys, *at_ticks, offsets, answered, advance.loss, advance.emitted
+        )
+        return placed + self._alerts.follow(keys, states, answered, at_ticks, ends, advance)

@@ -192,4 +192,6 @@ def _outputs(topology: Topology | Referee) -> list[str]:
     names = [topology.output_topic, topology.dead_letter_topic, topology.late_topic]
     if isinstance(topology, Topology) and topology.publish:
         names.append(topology.synopsis_topic)
+    if topology.alert_topic is not None:
+        names.append(topology.alert_topic)
     return names

@@ -1,0 +1,63 @@
+"""The plain names of a topology's figures, for conditions and for columns: count, mean, p99.
+
+A figure is called as its statistic, with `_` for what no name of a column has. A quantile is `p99`
+or `p99_9`, and LABEL_p99 where its statistic has a label of its own; a range is LABEL_10_to_100,
+LABEL_below_10 or LABEL_from_100.
+"""
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import NamedTuple
+
+from slidestat.declare.statistics import Quantiles, Statistic
+from slidestat.declare.statistics.base import ListStatistic, Series
+
+_NO_NAME = re.compile(r"[^A-Za-z0-9_]")
+
+
+class NamedFigure(NamedTuple):
+    """A figure's name, and the window that it is of; None for one of all events."""
+
+    name: str
+    window: int | None
+
+
+def plain_name(text: str) -> str:
+    """A text with nothing but letters, digits and `_`."""
+    return _NO_NAME.sub("_", text)
+
+
+def named_figures(
+    statistics: Sequence[Statistic], labels: Sequence[str], windows: Sequence[int]
+) -> list[NamedFigure]:
+    """The figures of an emission but those of lists of items, in the order in which they stand
+    there.
+    """
+    return [
+        NamedFigure(_name(statistic, label, series), window)
+        for statistic, label in zip(statistics, labels, strict=True)
+        if not isinstance(statistic, ListStatistic)
+        for window in ((None,) if statistic.is_landmark else windows)
+        for series in statistic.series()
+    ]
+
+
+def _name(statistic: Statistic, label: str, series: Series) -> str:
+    label = plain_name(label)
+    if series.quantile is not None:
+        percent = f"p{_number(series.quantile, 100)}"
+        is_own = isinstance(statistic, Quantiles) and label == statistic.kind
+        return percent if is_own else f"{label}_{percent}"
+    if series.at_least is not None and series.below is not None:
+        return f"{label}_{_number(series.at_least)}_to_{_number(series.below)}"
+    if series.at_least is not None:
+        return f"{label}_from_{_number(series.at_least)}"
+    if series.below is not None:
+        return f"{label}_below_{_number(series.below)}"
+    return label
+
+
+def _number(number: float, times: int = 1) -> str:
+    text = f"{(Decimal(repr(float(number))) * times).normalize():f}"
+    return plain_name(text.replace("-", "minus_"))

@@ -1,0 +1,185 @@
+"""The alerts of a partition: how each stands for a key, emission by emission, and what is told.
+
+A key's alerts go on at its emissions alone, in their order, from what its state has of them; so
+they follow from the order of the records, as the emissions do. A condition that holds waits until
+it has held `for` emissions in a row, then the alert fires; it is resolved by its resolution, or
+when the key is forgotten: at that emission no alert begins.
+"""
+
+from collections.abc import Container, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from msgspec.structs import fields
+
+from slidestat.declare.runners import Answered, Runner
+from slidestat.declare.topology import Topology
+from slidestat.engine.alerts.rules import Judged, Rule, rules_of
+from slidestat.engine.alerts.standing import Standing, decode_standings, encode_standings
+from slidestat.engine.checkpoints.loss import Loss
+from slidestat.engine.emissions.emission import FigureTable
+from slidestat.engine.keys.key_timers import Place
+from slidestat.schemas.alert import AlertChange, AlertState, Certainty, alert_key
+
+Float64s = npt.NDArray[np.float64]
+Int64s = npt.NDArray[np.int64]
+
+_SURE: float = next(field.default for field in fields(AlertChange) if field.name == "confidence")
+_encode = msgspec.json.Encoder().encode
+
+
+class AlertRecord(NamedTuple):
+    """A change of an alert for the topic of alerts, as an emission is for that of the output."""
+
+    key: bytes
+    value: bytes
+    timestamp: int
+
+
+class Changed(NamedTuple):
+    """A key of which alerts stand otherwise than before: by its emissions up to `tick`, the first
+    of which that changed anything came of the record at `first_offset`.
+    """
+
+    key: str
+    standings: bytes
+    tick: int
+    first_offset: int
+
+
+class Emitted(NamedTuple):
+    """Emissions by key and tick, int64[n] each: the places of their keys, their ticks, and the
+    offsets of the records that led to them.
+    """
+
+    groups: Int64s
+    ticks: Int64s
+    source_offsets: Int64s
+
+
+class _Change(NamedTuple):
+    """An alert that fires or is resolved."""
+
+    state: AlertState
+    is_certain: bool
+    since: int
+
+
+class Alerting:
+    """The alerts of one source partition."""
+
+    def __init__(self, topology: Topology, topic: str, partition: int) -> None:
+        self._figures = FigureTable(topology, topology.window_lengths).numbered
+        self._rules = rules_of(topology, self._figures.models())
+        self._topology = topology.name
+        self._source = (topic, partition)
+        self._longest = int(max(topology.window_lengths)) if topology.forgets_keys else None
+        # For how many keys each alert fires.
+        self.firing = dict.fromkeys((rule.name for rule in self._rules), 0)
+
+    def found(self, standings: bytes) -> None:
+        """Count the alerts that fire for a key that is stored."""
+        known = self._known(standings)
+        for rule in self._rules:
+            self.firing[rule.name] += rule.id in known and known[rule.id].is_firing
+
+    def follow(
+        self,
+        keys: Sequence[str],
+        standings: Sequence[bytes],
+        answered: Mapping[Runner, Answered],
+        emitted: Emitted,
+        forgotten: Container[Place],
+        loss: Loss | None,
+    ) -> tuple[list[Changed], list[tuple[Place, AlertRecord]]]:
+        """Go on by emissions, of which `answered` has the figures: the keys whose alerts stand
+        otherwise now, and the records of what has changed, each with its place. `standings` are
+        those of the keys before; at `forgotten` places a key ends.
+        """
+        if not len(emitted.groups):
+            return [], []
+        table = self._figures.table(answered)
+        judged = [rule.judge(table) for rule in self._rules]
+        concerned = np.array([bool(before) for before in standings])
+        for one in judged:
+            concerned[emitted.groups[one.holds]] = True
+        now = {group: self._known(standings[group]) for group in np.flatnonzero(concerned).tolist()}
+        concerned_by_loss = np.zeros(len(emitted.ticks), bool)
+        if loss is not None:
+            concerned_by_loss = loss.concerns(emitted.ticks, self._longest)
+        since: dict[int, int] = {}
+        last_ticks: dict[int, int] = {}
+        records: list[tuple[Place, AlertRecord]] = []
+        groups, ticks, offsets = (column.tolist() for column in emitted)
+        for row in np.flatnonzero(concerned[emitted.groups]).tolist():
+            group, place = groups[row], (ticks[row], keys[groups[row]])
+            standing = now[group]
+            before = dict(standing)
+            for rule, one in zip(self._rules, judged, strict=True):
+                change = _go_on(standing, rule, one, row, ticks[row], place in forgotten)
+                if change is None:
+                    continue
+                self.firing[rule.name] += 1 if change.state is AlertState.FIRING else -1
+                record = AlertChange(
+                    self._topology,
+                    rule.name,
+                    place[1],
+                    place[0],
+                    change.state,
+                    Certainty.CERTAIN if change.is_certain else Certainty.LIKELY,
+                    change.since,
+                    rule.figures(table[row]),
+                    *self._source,
+                    offsets[row],
+                    forgotten=place in forgotten,
+                    # msgspec leaves out the default itself alone.
+                    confidence=_SURE if rule.confidence == _SURE else rule.confidence,
+                    lost=loss.told() if loss is not None and concerned_by_loss[row] else None,
+                )
+                records.append((place, self._written(record)))
+            last_ticks[group] = ticks[row]
+            if standing != before:
+                since.setdefault(group, offsets[row])
+        changed = [
+            Changed(keys[group], encode_standings(now[group]), last_ticks[group], offset)
+            for group, offset in since.items()
+        ]
+        return changed, records
+
+    def _known(self, standings: bytes) -> dict[bytes, Standing]:
+        """The standings of alerts that are declared."""
+        stored = decode_standings(standings)
+        return {rule.id: stored[rule.id] for rule in self._rules if rule.id in stored}
+
+    def _written(self, change: AlertChange) -> AlertRecord:
+        end = change.window_end_ms
+        key = alert_key(change.topology, change.alert, change.key, end)
+        return AlertRecord(key, _encode(change), end)
+
+
+def _go_on(
+    standings: dict[bytes, Standing], rule: Rule, judged: Judged, row: int, tick: int, is_end: bool
+) -> _Change | None:
+    """Take an alert of a key on by an emission; the change, if it is one to tell."""
+    before = standings.get(rule.id)
+    if before is not None and before.is_firing:
+        if not (is_end or judged.resolves[row]):
+            return None
+        del standings[rule.id]
+        is_certain = is_end or bool(judged.resolves_surely[row])
+        return _Change(AlertState.RESOLVED, is_certain, before.since)
+    if is_end or not judged.holds[row]:
+        standings.pop(rule.id, None)
+        return None
+    is_certain = bool(judged.holds_surely[row])
+    ticks, since = 1, tick
+    if before is not None:
+        ticks, since = before.ticks + 1, before.since
+        is_certain &= before.is_certain
+    if ticks < rule.ticks:
+        standings[rule.id] = Standing(False, is_certain, ticks, since)
+        return None
+    standings[rule.id] = Standing(True, is_certain, 0, tick)
+    return _Change(AlertState.FIRING, is_certain, since)

@@ -1,0 +1,289 @@
+"""Conditions over figures of which bounds are known: what holds of the estimates, and what is sure.
+
+A number is an estimate in [lower, upper], or NULL; the exact one lies in there. So it is known of a
+comparison which of true, false and NULL it may come to, and that carries over to and, or and not.
+Figures are taken as if each could be anywhere in its bounds, whatever the others are: what may come
+to true alone is certain. Computed bounds are rounded outwards unless they are exact. A division by
+zero gives NULL, here as in DuckDB.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.declare.expressions.nodes import COMPARISONS, Call, FieldValue, Literal, Node
+from slidestat.declare.fields import FieldPath
+
+Bools = npt.NDArray[np.bool_]
+Float64s = npt.NDArray[np.float64]
+
+# Sums and products of whole numbers are exact up to here.
+_EXACT = 2.0**53
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Numbers of n rows: `estimates` float64[n], NaN for NULL; `lowers` and `uppers` float64[n]
+    enclose the exact ones, where there are such; `nulls` bool[n] says where there may be none, and
+    `values` bool[n] where there may be one.
+    """
+
+    estimates: Float64s
+    lowers: Float64s
+    uppers: Float64s
+    nulls: Bools
+    values: Bools
+
+    @classmethod
+    def of(cls, figures: Float64s) -> "Numbers":
+        """Figures float64[n, 3]: estimates, lowers and uppers; none of a figure that does not exist
+        is a number.
+        """
+        estimates, lowers, uppers = figures.T
+        missing = np.isnan(estimates)
+        return cls(
+            estimates,
+            np.where(np.isnan(lowers), -np.inf, lowers),
+            np.where(np.isnan(uppers), np.inf, uppers),
+            missing,
+            ~missing,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Truths:
+    """Truths of n rows, each bool[n]: whether that of the estimates is true and whether it is
+    false, neither for NULL; and whether the exact one may be true, may be false, may be NULL.
+    """
+
+    is_true: Bools
+    is_false: Bools
+    may_be_true: Bools
+    may_be_false: Bools
+    may_be_null: Bools
+
+    @property
+    def surely_true(self) -> Bools:
+        """Return bool[n]: where it is true whatever the exact figures are."""
+        return self.may_be_true & ~self.may_be_false & ~self.may_be_null
+
+    @property
+    def surely_not_true(self) -> Bools:
+        """Return bool[n]: where it is false or NULL whatever the exact figures are."""
+        return ~self.may_be_true
+
+
+class Intervals:
+    """Evaluates conditions over `rows` rows; `figures` are those of the fields."""
+
+    def __init__(self, rows: int, figures: Mapping[FieldPath, Numbers]) -> None:
+        self._rows = rows
+        self._figures = figures
+
+    def truths(self, node: Node) -> Truths:
+        """The truths of a condition."""
+        match node:
+            case Literal(value):
+                return self._known(np.full(self._rows, value is True), value is None)
+            case Call("and", operands):
+                return reduce(_and, map(self.truths, operands))
+            case Call("or", operands):
+                return _not(reduce(_and, (_not(self.truths(operand)) for operand in operands)))
+            case Call("not", (value,)):
+                return _not(self.truths(value))
+            case Call("is true", (value,)):
+                return _is_true(self.truths(value))
+            case Call("is false", (value,)):
+                return _is_true(_not(self.truths(value)))
+            case Call("is null", (value,)):
+                return _is_null(self.numbers(value))
+            case Call("in", (value, *listed)):
+                return self.truths(Call("or", tuple(Call("=", (value, it)) for it in listed)))
+            case Call(operator, (left, right)) if operator in COMPARISONS:
+                return _compared(operator, self.numbers(left), self.numbers(right))
+        raise ValueError(f"{node} is no condition over figures")  # Alerts are checked for it.
+
+    def numbers(self, node: Node) -> Numbers:
+        """The numbers that a part comes to."""
+        match node:
+            case FieldValue(path):
+                return self._figures[path]
+            case Literal(value):
+                number = np.nan if value is None else float(value)
+                return Numbers.of(np.full((self._rows, 3), number))
+            case Call("negate", (value,)):
+                return _negated(self.numbers(value))
+            case Call("+", (left, right)):
+                return _sum(self.numbers(left), self.numbers(right))
+            case Call("-", (left, right)):
+                return _sum(self.numbers(left), _negated(self.numbers(right)))
+            case Call("*", (left, right)):
+                return _product(self.numbers(left), self.numbers(right))
+            case Call("/", (left, right)):
+                return _quotient(self.numbers(left), self.numbers(right))
+        raise ValueError(f"{node} is no number over figures")  # Alerts are checked for it.
+
+    def _known(self, truth: Bools, is_null: bool) -> Truths:
+        null = np.full(self._rows, is_null)
+        false = ~truth & ~null
+        return Truths(truth, false, truth, false, null)
+
+
+def _and(one: Truths, other: Truths) -> Truths:
+    null = (one.may_be_null & (other.may_be_null | other.may_be_true)) | (
+        one.may_be_true & other.may_be_null
+    )
+    return Truths(
+        one.is_true & other.is_true,
+        one.is_false | other.is_false,
+        one.may_be_true & other.may_be_true,
+        one.may_be_false | other.may_be_false,
+        null,
+    )
+
+
+def _not(truths: Truths) -> Truths:
+    return Truths(
+        truths.is_false,
+        truths.is_true,
+        truths.may_be_false,
+        truths.may_be_true,
+        truths.may_be_null,
+    )
+
+
+def _is_true(truths: Truths) -> Truths:
+    return Truths(
+        truths.is_true,
+        ~truths.is_true,
+        truths.may_be_true,
+        truths.may_be_false | truths.may_be_null,
+        np.zeros_like(truths.is_true),
+    )
+
+
+def _is_null(numbers: Numbers) -> Truths:
+    null = np.isnan(numbers.estimates)
+    return Truths(null, ~null, numbers.nulls, numbers.values, np.zeros_like(null))
+
+
+def _compared(operator: str, left: Numbers, right: Numbers) -> Truths:
+    match operator:
+        case "<>":
+            return _not(_compared("=", left, right))
+        case ">":
+            return _compared("<", right, left)
+        case ">=":
+            return _not(_compared("<", left, right))
+        case "<=":
+            return _not(_compared("<", right, left))
+    values, nulls = left.values & right.values, left.nulls | right.nulls
+    there = ~(np.isnan(left.estimates) | np.isnan(right.estimates))
+    if operator == "<":
+        is_true = left.estimates < right.estimates
+        may_be_true = left.lowers < right.uppers
+        may_be_false = left.uppers >= right.lowers
+    else:
+        is_true = left.estimates == right.estimates
+        may_be_true = (left.lowers <= right.uppers) & (right.lowers <= left.uppers)
+        may_be_false = ~(
+            (left.lowers == left.uppers)
+            & (right.lowers == right.uppers)
+            & (left.lowers == right.lowers)
+        )
+    return Truths(
+        there & is_true, there & ~is_true, values & may_be_true, values & may_be_false, nulls
+    )
+
+
+def _negated(numbers: Numbers) -> Numbers:
+    return Numbers(
+        -numbers.estimates, -numbers.uppers, -numbers.lowers, numbers.nulls, numbers.values
+    )
+
+
+def _sum(one: Numbers, other: Numbers) -> Numbers:
+    with np.errstate(all="ignore"):
+        return _numbers(
+            one.estimates + other.estimates,
+            [_rounded(one.lowers + other.lowers, one.lowers, other.lowers)],
+            [_rounded(one.uppers + other.uppers, one.uppers, other.uppers)],
+            one.nulls | other.nulls,
+            one.values & other.values,
+        )
+
+
+def _product(one: Numbers, other: Numbers) -> Numbers:
+    corners = []
+    with np.errstate(all="ignore"):
+        for left in (one.lowers, one.uppers):
+            for right in (other.lowers, other.uppers):
+                # Nothing times anything is nothing, however much that may be.
+                product = np.where((left == 0) | (right == 0), 0.0, left * right)
+                corners.append(_rounded(product, left, right))
+        return _numbers(
+            one.estimates * other.estimates,
+            corners,
+            corners,
+            one.nulls | other.nulls,
+            one.values & other.values,
+        )
+
+
+def _quotient(one: Numbers, other: Numbers) -> Numbers:
+    with np.errstate(all="ignore"):
+        corners = []
+        for left in (one.lowers, one.uppers):
+            for right in (other.lowers, other.uppers):
+                quotient = left / right
+                exact = (left == 0) | ((np.abs(left) <= _EXACT) & (quotient * right == left))
+                exact &= (quotient == np.trunc(quotient)) & (right == np.trunc(right))
+                corners.append(_outwards(quotient, exact))
+        has_zero = (other.lowers <= 0) & (other.uppers >= 0)
+        only_zero = (other.lowers == 0) & (other.uppers == 0)
+        anything = [
+            (np.where(has_zero, -np.inf, low), np.where(has_zero, np.inf, high))
+            for low, high in corners
+        ]
+        return _numbers(
+            np.where(other.estimates == 0, np.nan, one.estimates / other.estimates),
+            anything,
+            anything,
+            one.nulls | other.nulls | has_zero,
+            one.values & other.values & ~only_zero,
+        )
+
+
+def _numbers(
+    estimates: Float64s,
+    lowers: Sequence[tuple[Float64s, Float64s]],
+    uppers: Sequence[tuple[Float64s, Float64s]],
+    nulls: Bools,
+    values: Bools,
+) -> Numbers:
+    """Numbers between the least and the largest of some corners; NaN bounds nothing."""
+    low = np.min([corner[0] for corner in lowers], axis=0)
+    high = np.max([corner[1] for corner in uppers], axis=0)
+    return Numbers(
+        estimates,
+        np.where(np.isnan(low), -np.inf, low),
+        np.where(np.isnan(high), np.inf, high),
+        nulls,
+        values,
+    )
+
+
+def _rounded(result: Float64s, left: Float64s, right: Float64s) -> tuple[Float64s, Float64s]:
+    """The result of a sum or a product, rounded down and up; as it is where it is exact."""
+    whole = (left == np.trunc(left)) & (right == np.trunc(right)) & (np.abs(result) <= _EXACT)
+    return _outwards(result, whole)
+
+
+def _outwards(result: Float64s, exact: Bools) -> tuple[Float64s, Float64s]:
+    return (
+        np.where(exact, result, np.nextafter(result, -np.inf)),
+        np.where(exact, result, np.nextafter(result, np.inf)),
+    )

@@ -1,0 +1,71 @@
+"""Alerts at the emissions of keys; how they stand is kept in the keys' states."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.declare.runners import Answered, Runner
+from slidestat.declare.topology import Topology
+from slidestat.engine.alerts.alerting import Alerting, Emitted
+from slidestat.engine.emissions.in_order import Placed
+from slidestat.engine.keys.held_keys import HeldKeys
+from slidestat.engine.keys.key_state import KeyState, encode_key_state
+from slidestat.engine.keys.key_timers import Place
+from slidestat.engine.ticks.advance import Advance
+from slidestat.engine.ticks.queries import Queries
+
+Int64s = npt.NDArray[np.int64]
+
+
+class FollowedAlerts:
+    """Takes the alerts of a partition's keys on."""
+
+    def __init__(self, topology: Topology, keys: HeldKeys, alerting: Alerting | None) -> None:
+        """`alerting` is None where there are no alerts, and in a trial: they tell nothing of what
+        is not sure.
+        """
+        self._forgets_keys = topology.forgets_keys
+        self._keys = keys
+        self._alerting = alerting
+
+    def passed(self, absorbed_watermarks: Int64s, advance: Advance) -> Int64s:
+        """Up to where keys need no answers: their states have absorbed it, or it was emitted. But
+        of what was emitted alerts must go on, where a state has not.
+        """
+        if self._alerting is not None:
+            return absorbed_watermarks
+        return np.maximum(absorbed_watermarks, advance.emitted)
+
+    def follow(
+        self,
+        keys: Sequence[str],
+        states: Sequence[KeyState],
+        answered: dict[Runner, Answered],
+        queries: Queries,
+        closings: set[Place],
+        advance: Advance,
+    ) -> list[Placed]:
+        """Take the alerts of keys on by their emissions, of states as they were before; keep how
+        they stand, and return what is to be told. Keys end at `closings`.
+        """
+        if self._alerting is None:
+            return []
+        changed, records = self._alerting.follow(
+            keys,
+            [state.alerts for state in states],
+            answered,
+            Emitted(*queries, advance.source_offsets(queries.times)),
+            closings if self._forgets_keys else frozenset(),
+            advance.loss,
+        )
+        kept = self._keys.cache.read([change.key for change in changed])
+        for change, state in zip(changed, kept, strict=True):
+            # No event before the tick waits: the state may say that it has passed it.
+            now = state._replace(
+                watermark=max(state.watermark, change.tick),
+                offset=advance.last_offset,
+                alerts=change.standings,
+            )
+            self._keys.cache.put(change.key, encode_key_state(*now), change.first_offset)
+        return [(place, it) for place, it in records if it.timestamp > advance.emitted]

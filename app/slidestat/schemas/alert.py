@@ -1,0 +1,79 @@
+"""A change of an alert: it fires for a key, or is resolved, and how sure that is.
+
+One Kafka record for each (topology, alert, key, window end) at which an alert changes, on the topic
+NAME-alerts. The Kafka key is those four, so a record that is sent again replaces itself; the
+timestamp is the window's end, or of a sequence the time of writing. Records are JSON.
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from slidestat.schemas.emission import Figure, LostRecords
+
+
+class AlertState(StrEnum):
+    """Whether an alert fires for a key, or does so no longer."""
+
+    FIRING = "firing"
+    RESOLVED = "resolved"
+
+
+class Certainty(StrEnum):
+    """Whether the figures' bounds say so, or only their estimates."""
+
+    CERTAIN = "certain"
+    LIKELY = "likely"
+
+
+class AlertChange(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An alert of a key that fires, or is resolved, by the figures of one emission.
+
+    It is certain if the condition holds whatever the exact figures are between their bounds; of one
+    that had to hold several times in a row, each time. What a key that is forgotten had firing is
+    resolved with it.
+    """
+
+    topology: Annotated[str, Meta(description="name of the topology")]
+    alert: Annotated[str, Meta(description="name of the alert")]
+    key: Annotated[str, Meta(description="the events' key")]
+    window_end_ms: Annotated[
+        int, Meta(description="end of the window that decided it, as in the emission")
+    ]
+    state: Annotated[AlertState, Meta(description="firing or resolved")]
+    certainty: Annotated[
+        Certainty, Meta(description="certain if the bounds say so, likely if the estimates do")
+    ]
+    since_ms: Annotated[
+        int,
+        Meta(
+            description="firing: the window end from which on the condition held; resolved: that at"
+            " which it began to fire"
+        ),
+    ]
+    figures: Annotated[
+        list[Figure], Meta(description="those that the alert reads, as in the emission")
+    ]
+    source_topic: Annotated[str, Meta(description="topic of the events")]
+    source_partition: Annotated[int, Meta(description="partition of the events")]
+    source_offset: Annotated[
+        int, Meta(description="offset of the record that moved the watermark past the window's end")
+    ]
+    forgotten: Annotated[
+        bool,
+        Meta(description="whether it is resolved because the key's last event has left the span"),
+    ] = False
+    confidence: Annotated[
+        float, Meta(description="probability with which the figures' bounds hold; 1 is always")
+    ] = 1.0
+    lost: Annotated[
+        LostRecords | None,
+        Meta(description="records that the figures may lack; left out if they lack none"),
+    ] = None
+
+
+def alert_key(topology: str, alert: str, key: str, window_end_ms: int) -> bytes:
+    """The Kafka key of a change: a JSON array, so that no name needs escaping by hand."""
+    return msgspec.json.encode((topology, alert, key, window_end_ms))
