@@ -42,7 +42,7 @@ def query(
             if found := next((f for f in other.figures if f.upper), None):
                 print(
                     f"Texts are compared as they are: nothing has {printable(where)}, and"
-                    f" {short(found.estimate)} have {printable(near)}.",
+                    f" {short(found.estimate or 0)} have {printable(near)}.",
                     file=sys.stderr,
                 )
     for absent in answer.absent or ():
