@@ -99,3 +99,24 @@ def test_a_new_version_takes_the_old_ones_place(make_stage: MakeStage, tmp_path:
     }
     assert distinct(new.dead_letters()) == expected.dead_letters
     assert expected.emissions.keys() > before.emissions.keys() > apart.emissions.keys()
+
+
+def test_two_groups_that_start_together(make_stage: MakeStage, tmp_path: Path) -> None:
+    """Neither finds the other before it has written; then the one whose name comes later gives way,
+    and says why. What they both wrote is the same.
+    """
+    stage = make_stage(partitions=1)
+    produce(stage.bootstrap, stage.topology.source, events(2_000))
+    body = stage.file.read_text("utf-8")
+    file = tmp_path / "later.py"
+    file.write_text(body.replace("span=", f'group="z{stage.name}", span=', 1), "utf-8")
+    with (
+        stage.worker("a") as first,
+        Worker(file, tmp_path / "later", stage.bootstrap) as later,
+    ):
+        first.await_ready()
+        assert later.await_end() == 2, later.said()
+        assert f"'{stage.topology.group_name}' computes a topology" in later.said()
+        stage.await_settled([first])
+        assert first.terminate() == 0, first.said()
+    stage.check()

@@ -188,7 +188,7 @@ def test_the_flow_tells_lag_late_and_dead(browser: Browser, worker: Shop) -> Non
     assert browser.text("#total-left-out") == "0"
     robot = {"key": "a", "time": worker.now_ms, "page": "robots"}
     lacking = {"key": "a", "time": worker.now_ms, "page": "home", "user": "a"}
-    worker.bring(0, [msgspec.json.encode(event) for event in (robot, robot, lacking)])
+    worker.bring(1, [msgspec.json.encode(event) for event in (robot, robot, lacking)])
     browser.until(lambda: browser.text("#total-passed-over") == "2", "passed over")
     assert "mean 1" in browser.text("#total-left-out").split(", ")
     assert browser.text("#total-lag") == "0 records"
