@@ -25,21 +25,26 @@ from benchmarks.inside import batches
 from benchmarks.workload import Int64s, KeyDistribution, Workload, draw
 from slidestat.declare.statistics import (
     Above,
+    AgeOfLast,
     Count,
     Deviation,
     Distinct,
     Histogram,
+    Items,
     LandmarkCount,
     LandmarkSum,
     Maximum,
     Mean,
     Minimum,
+    NetSum,
     Norm,
     Quantiles,
     RankQuantiles,
     Rate,
+    Sample,
     Statistic,
     Sum,
+    SumHistogram,
     TopItems,
     Variance,
 )
@@ -50,6 +55,8 @@ from slidestat.testing.memory_store import MemoryStore
 
 EVENTS = 200_000
 _KEYS, _ITEMS = 10, 20_000
+# Which event's age is asked for, from the last one on.
+_NUMBER = 100
 _BATCH = 10_000
 _SEED = 1
 _SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
@@ -69,6 +76,11 @@ STATISTICS: tuple[Statistic, ...] = (
     Histogram(),
     Above(thresholds=(100.0,)),
     Norm(),
+    NetSum(),
+    SumHistogram(),
+    Items(items=("1.0", "20.0", "20000.0")),
+    AgeOfLast(number=_NUMBER, name="age_of_last"),
+    Sample(),
     LandmarkCount(),
     LandmarkSum(),
 )
@@ -88,10 +100,13 @@ class Row(NamedTuple):
 
 
 class Window:
-    """The values of a window that has some: int64[n], whole numbers, ascending."""
+    """The values of a window that has some: int64[n], whole numbers, ascending; and how long
+    before its end its events were, ascending too.
+    """
 
-    def __init__(self, values: Int64s) -> None:
+    def __init__(self, values: Int64s, ages: Int64s) -> None:
         self.values = values
+        self.ages = ages
 
     @cached_property
     def counts(self) -> Int64s:
@@ -109,6 +124,12 @@ class Window:
         first, last = np.searchsorted(self.values, ends, "left").tolist()
         return int(last - first)
 
+    def sum_between(self, least: float | None, below: float | None) -> int:
+        """The sum of the values not below `least`, and below `below`."""
+        ends = (-inf if least is None else least, inf if below is None else below)
+        first, last = np.searchsorted(self.values, ends, "left").tolist()
+        return int(self.values[first:last].sum())
+
     def figure(self, figure: Figure) -> tuple[Fraction, bool]:
         """What a figure should be, and whether that is the square of it: a root is no fraction."""
         values, square = self.values, figure.statistic in ("deviation", "norm")
@@ -118,8 +139,16 @@ class Window:
                 exact = len(values)
             case "rate":
                 exact = Fraction(1_000 * len(values), figure.window_ms)
-            case "sum" | "landmark_sum":
+            case "sum" | "net_sum" | "landmark_sum":
                 exact = int(values.sum())
+            case "sum_histogram":
+                exact = self.sum_between(figure.at_least, figure.below)
+            case "age_of_last":
+                exact = int(self.ages[_NUMBER - 1])
+            case "sample":
+                # A value as it was, if it is one of the window's.
+                told = int(np.searchsorted(values, figure.estimate or 0.0, "left"))
+                exact = int(values[min(told, len(values) - 1)])
             case "mean":
                 exact = Fraction(int(values.sum()), len(values))
             case "variance" | "deviation":
@@ -130,7 +159,7 @@ class Window:
                 exact = int(values[-1])
             case "quantile" | "rank_quantile":
                 exact = int(values[_rank(figure, len(values)) - 1])
-            case "top":
+            case "top" | "items":
                 item = int(float(figure.item or ""))
                 exact = self.between(item, item + 1)
             case "distinct":
@@ -182,6 +211,8 @@ def share_of_promise(figure: Figure, window: Window) -> float:
     )
     if figure.deviation_error:
         allowed += Fraction(figure.deviation_error) * Fraction(sqrt(window.variance))
+    # The values are not negative.
+    allowed += Fraction(figure.magnitude_error) * abs(wanted)
     return float(error / allowed) if allowed else inf
 
 
@@ -195,6 +226,12 @@ def _share_by_value(figure: Figure, window: Window) -> float:
     error = abs(Fraction(figure.estimate or 0.0) - Fraction(nearest))
     allowed = Fraction(figure.relative_error) * abs(Fraction(nearest))
     return float(error / (allowed + Fraction(figure.absolute_error)))
+
+
+def _is_beyond(figure: Figure, window: Window) -> bool:
+    """Whether the event whose age is asked for is not there, and none is told."""
+    is_age = figure.statistic == "age_of_last" and figure.estimate is None
+    return is_age and len(window.ages) < _NUMBER
 
 
 def skewed(events: int) -> Workload:
@@ -221,6 +258,7 @@ def rows(events: int) -> Iterator[Row]:
     )
     processor = PartitionProcessor(topology, topology.source, 0, MemoryStore())
     exact = Exact(workload)
+    times_of = [workload.times[workload.keys == key] for key in range(_KEYS)]
     shares: dict[str, list[float]] = defaultdict(list)
     kept: dict[str, int] = defaultdict(int)
     confidences: dict[str, float] = {}
@@ -234,8 +272,11 @@ def rows(events: int) -> Iterator[Row]:
                 # Without a length it is of all events.
                 length = figure.window_ms or end - int(workload.times[0])
                 if length not in windows:
-                    windows[length] = Window(exact.cents(key, end - length, end) // 100)
-                if not len(windows[length].values):
+                    windows[length] = Window(
+                        exact.cents(key, end - length, end) // 100,
+                        end - times_of[key][times_of[key] < end][::-1],
+                    )
+                if not len(windows[length].values) or _is_beyond(figure, windows[length]):
                     continue
                 share = share_of_promise(figure, windows[length])
                 keeps = share <= 1 and bounds_hold(figure, windows[length])

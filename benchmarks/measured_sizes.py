@@ -16,6 +16,7 @@ _SPREAD = "`mean`, `variance`, `deviation`"
 _STATISTICS = {
     "count": ("`count`, `rate`", "events; events a second", "1 %"),
     "sum": ("`sum`", "of values that are not negative", "1 %"),
+    "net_sum": ("`net_sum`", "of values of both signs", "1 % of the sum of the magnitudes"),
     "mean": (_SPREAD, "of values of any sign", "7 % of a deviation; 10 %; 5 %"),
     "maximum": ("`minimum`, `maximum`", "", "1 %; exact with epsilon 0"),
     "quantile": (
@@ -39,6 +40,10 @@ _STATISTICS = {
         "values between edges; from thresholds on",
         "1 %",
     ),
+    "sum_histogram": ("`sum_histogram`", "sums of the values between edges", "1 %"),
+    "items": ("`items`", "how often items came that are named", "1 % of each"),
+    "age_of_last": ("`age_of_last`", "how long ago the nth last event was", "1 %"),
+    "sample": ("`sample`", "values drawn at random, uniformly", "exact values"),
     "norm": ("`norm`", "L_p norm of how often items came", "30 % in 95 % of cases; slow"),
     "landmark_sum": ("`landmark_count`, `landmark_sum`", "since the key's first event", "exact"),
 }
@@ -46,6 +51,9 @@ _NOTES = {
     "mean": " for all three",
     "maximum": " each",
     "histogram": " for five ranges",
+    "sum_histogram": " for five ranges",
+    "items": " for two",
+    "sample": " for 10",
     "landmark_sum": " each",
 }
 

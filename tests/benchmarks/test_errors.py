@@ -19,7 +19,7 @@ from slidestat.declare.statistics import KINDS
 from slidestat.schemas.emission import Figure
 
 # 1 comes four times, 2 twice, 7 and 10 once.
-WINDOW = Window(np.array([1, 1, 1, 1, 2, 2, 7, 10], np.int64))
+WINDOW = Window(np.array([1, 1, 1, 1, 2, 2, 7, 10], np.int64), np.arange(200) + 7)
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +63,10 @@ EXACT = [
     Figure("histogram", 6, 0, 0, 60_000, below=7.0),
     Figure("above", 2, 0, 0, 60_000, at_least=7.0),
     Figure("norm", sqrt(16 + 4 + 1 + 1), 0, 0, 60_000),
+    Figure("net_sum", 25, 0, 0, 60_000),
+    Figure("sum_histogram", 8, 0, 0, 60_000, below=7.0),
+    Figure("items", 4, 0, 0, 60_000, item="1"),
+    Figure("age_of_last", 106, 0, 0),
     Figure("landmark_count", 8, 0, 0),
     Figure("landmark_sum", 25, 0, 0),
 ]

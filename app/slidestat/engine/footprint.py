@@ -16,6 +16,7 @@ import numpy.typing as npt
 from slidestat.declare.columns import Column, Limits
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.runners import Runner
+from slidestat.declare.statistics import Items
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns
@@ -106,7 +107,8 @@ def _records(topology: Topology, times: npt.NDArray[np.int64]) -> list[bytes]:
     """Events at `times` of one key, with every field that the topology reads."""
     rng = np.random.default_rng(0)
     values: dict[FieldPath, Iterable[object]] = {
-        column.path: _items(rng, len(times)) for column in topology.columns.items
+        column.path: _items(rng, len(times), _named(topology, column.path))
+        for column in topology.columns.items
     }
     values |= {
         column.path: _numbers(rng, column, len(times)) for column in topology.columns.numbers
@@ -130,9 +132,21 @@ def _numbers(rng: np.random.Generator, column: Column, count: int) -> list[float
     return clipped
 
 
-def _items(rng: np.random.Generator, count: int) -> list[str]:
+def _named(topology: Topology, path: FieldPath) -> list[str]:
+    """The items of a field that statistics name: the most frequent ones."""
+    named = [
+        item
+        for statistic in topology.statistics
+        if isinstance(statistic, Items) and statistic.path(topology.value_path) == path
+        for item in statistic.items
+    ]
+    return list(dict.fromkeys(named))
+
+
+def _items(rng: np.random.Generator, count: int, named: Sequence[str]) -> list[str]:
     shares = 1 / np.arange(1, _ITEMS + 1)
-    return [f"item-{i}" for i in rng.choice(_ITEMS, count, p=shares / shares.sum()).tolist()]
+    drawn = rng.choice(_ITEMS, count, p=shares / shares.sum()).tolist()
+    return [named[i] if i < len(named) else f"item-{i}" for i in drawn]
 
 
 def _nested(fields: Iterable[tuple[FieldPath, object]]) -> dict[str, Any]:

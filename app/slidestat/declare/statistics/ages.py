@@ -26,9 +26,9 @@ class AgeOfLast(Statistic):
     It has one figure, whatever the windows, and none (null) if the span has not so many events. One
     that is a little older than the span may still be told. Those with one epsilon share a state.
 
-    number: n, 1 to 1,000,000,000,000; 1 is the last event, 100 the 100th last.
+    number: which one, 1 to 1,000,000,000,000; 1 is the last event, 100 the 100th last.
     epsilon: the largest error, as a share of the age, 0.0001 to 1.
-    promise: off by at most epsilon of the exact age; exact of the newest few events.
+    promise: off by at most epsilon of the exact age; that of the last event is exact.
     """
 
     kind: ClassVar[str] = "age_of_last"
