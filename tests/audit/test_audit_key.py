@@ -319,7 +319,7 @@ def test_keys_and_times_are_those_that_a_worker_reads(time_format: str) -> None:
                     continue
                 read_by_worker += 1
                 found = read_event(declared, raw)
-                assert found[:2] == (read.keys[0], int(read.times[0])), time
+                assert found[:2] == (read.keys[0].as_py(), int(read.times[0])), time
     assert read_by_worker
 
 
