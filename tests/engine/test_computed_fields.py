@@ -108,7 +108,7 @@ def test_what_cannot_be_computed_is_a_letter() -> None:
 def test_keys(key: str, event: dict[str, object], outcome: object) -> None:
     topology = payments(f"{key} as who", SECONDS)
     columns = decoded(topology, payment() | event)
-    found = [*columns.keys, *(refusal.reason for refusal in columns.refusals)]
+    found = [*columns.keys.to_pylist(), *(refusal.reason for refusal in columns.refusals)]
     assert found == [outcome]
 
 
@@ -125,7 +125,7 @@ def test_items_are_texts_as_json_has_them() -> None:
         payment(took_ms=3, card=None),
         payment(card="x" * 257),
     )
-    items = [list(column) for column in columns.items]
+    items = [column.to_pylist() for column in columns.items]
     assert items == [["750", "1.5"], ["visa", None]]
     assert [refusal.reason for refusal in columns.refusals] == [Reason.BAD_ITEM]
 

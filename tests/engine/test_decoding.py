@@ -1,6 +1,7 @@
 """Events are read column by column; every other record is refused with its reason."""
 
 import json
+from collections.abc import Iterator
 from math import isnan
 from typing import Any
 
@@ -13,12 +14,21 @@ from slidestat.declare.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns
+from slidestat.engine.decoding.scan_reader import ScanReader
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
 from tests.engine.cases import CLOCKS, laws
 
 MEGABYTE = 2**20
 TIME = 1_600_000_000_000
+
+
+@pytest.fixture(autouse=True, scope="module", params=["kernels", "msgspec"])
+def _reader(request: pytest.FixtureRequest) -> Iterator[None]:
+    """All that is tested here holds for both readers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ScanReader, "FEWEST", 0 if request.param == "kernels" else 2**62)
+        yield
 
 
 def decoder(*, decimals: int | None = 3, key: str = "key", value: str = "value") -> EventDecoder:
@@ -163,14 +173,14 @@ def test_a_good_record_is_read(name: str) -> None:
     columns = decoder().decode([record])
     assert columns.refusals == []
     assert columns.rows.tolist() == [0]
-    assert (columns.keys, columns.times.tolist()) == ([key], [time])
+    assert (columns.keys.to_pylist(), columns.times.tolist()) == ([key], [time])
     assert columns.numbers[0].tolist() == [value]
 
 
 def test_numbers_and_texts_are_one_sort_of_key() -> None:
     """7 and "7" are one key, in a batch that has both."""
     columns = decoder().decode([event(key="7"), event(key='"7"'), event(key='"a"')])
-    assert columns.keys == ["7", "7", "a"]
+    assert columns.keys.to_pylist() == ["7", "7", "a"]
 
 
 LACKING = {
@@ -203,7 +213,7 @@ def test_what_a_statistic_reads_may_be_lacked(name: str) -> None:
     value, n = fields.get("value"), (fields.get("in") or {}).get("n")
     expected = [[1.0, value, 1.0], [1.0, n, 1.0]]
     assert [[None if isnan(x) else x for x in c.tolist()] for c in columns.numbers] == expected
-    assert columns.items == (["x", fields.get("item"), "x"],)
+    assert [c.to_pylist() for c in columns.items] == [["x", fields.get("item"), "x"]]
 
 
 def test_what_no_statistic_can_take_in_is_a_dead_letter() -> None:
@@ -346,7 +356,7 @@ def test_key_and_time_of_the_record_itself() -> None:
     keys, timestamps, values = zip(*rows, strict=True)
     columns = EventDecoder(topology).decode(values, keys, timestamps)
     assert columns.rows.tolist() == [0, 3, 10]
-    assert columns.keys == ["a", "é" * 256, "a"]
+    assert columns.keys.to_pylist() == ["a", "é" * 256, "a"]
     assert columns.times.tolist() == [TIME, TIME + 1, TIME + 2]
     assert [(refusal.row, refusal.reason.value) for refusal in columns.refusals] == [
         (1, "bad-key"),
@@ -365,13 +375,13 @@ def test_a_field_may_be_called_as_what_kafka_keeps() -> None:
     declared: Any = {"name": "t", "source": "s", "span": "1h", "every": "1m"}
     topology = Topology(**declared, statistics=[Count()], key_field=["kafka:key"])
     columns = EventDecoder(topology).decode([b'{"kafka:key": "a", "time": %d}' % TIME])
-    assert columns.keys == ["a"]
+    assert columns.keys.to_pylist() == ["a"]
 
 
 def test_an_empty_batch_has_empty_columns() -> None:
     """No records, no rows, no refusals; the columns keep their types."""
     columns = decoder().decode([])
-    assert (columns.keys, columns.refusals) == ([], [])
+    assert (columns.keys.to_pylist(), columns.refusals) == ([], [])
     assert [c.dtype.str[1:] for c in (columns.rows, columns.times, columns.numbers[0])] == [
         "i8",
         "i8",
@@ -395,7 +405,7 @@ def test_what_no_statistic_reads_may_be_anything() -> None:
     """A count needs no value: it may be wrong, or not there."""
     records = [event(value="-1"), event(value='"1"'), b'{"key": "a", "time": 1600000000000}']
     columns = decoder(decimals=None).decode(records)
-    assert (columns.keys, columns.numbers) == (["a"] * 3, ())
+    assert (columns.keys.to_pylist(), columns.numbers) == (["a"] * 3, ())
     assert columns.refusals == []
 
 
@@ -418,7 +428,7 @@ def test_fields_of_nested_objects_are_read() -> None:
     }
     records = [good, {**good, "request": 7}, {**good, "user": {}}]
     columns = EventDecoder(topology).decode([json.dumps(record).encode() for record in records])
-    assert columns.keys == ["u"]
+    assert columns.keys.to_pylist() == ["u"]
     assert [column.tolist() for column in columns.numbers] == [[5.0], [-1.5], [2.0]]
     assert [(refusal.reason, refusal.detail) for refusal in columns.refusals] == [
         (Reason.WRONG_TYPE, "request: Expected `object`, got `int`"),
@@ -481,7 +491,9 @@ def test_any_bytes_are_read_or_refused(records: list[bytes | None]) -> None:
     assert sorted(columns.rows.tolist() + refused) == list(range(len(records)))
     assert columns.rows.tolist() == sorted(columns.rows.tolist())
     assert refused == sorted(refused)
-    for key, time, value in zip(columns.keys, columns.times, columns.numbers[0], strict=True):
+    for key, time, value in zip(
+        columns.keys.to_pylist(), columns.times, columns.numbers[0], strict=True
+    ):
         assert 1 <= len(key) <= 256
         assert key.encode().decode() == key
         assert 315_532_800_000 <= time < 4_102_444_800_000

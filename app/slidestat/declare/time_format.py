@@ -32,9 +32,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 @dataclass(frozen=True)
 class TimeFormat:
     """A way to write times: `text` for people, `type` what msgspec reads. `to_ms` makes of `count`
-    times as they were read int64[count] milliseconds; `written` is a millisecond as JSON has it.
-    An event's time is from `earliest` on and before `latest`. Where `unit` is events, milliseconds
-    are numbers of a sequence; `is_text` tells of times that are written as text.
+    times as they were read, an array of them too, int64[count] milliseconds; `written` is a
+    millisecond as JSON has it. An event's time is from `earliest` on and before `latest`. Where
+    `unit` is events, milliseconds are numbers of a sequence; `is_text` tells of times that are
+    written as text.
     """
 
     text: str
@@ -53,12 +54,13 @@ class TimeFormat:
 
 
 def _milliseconds(times: Iterable[int], count: int) -> Int64s:
-    return np.fromiter(times, np.int64, count)
+    return times if isinstance(times, np.ndarray) else np.fromiter(times, np.int64, count)
 
 
 def _from_seconds(times: Iterable[float], count: int) -> Int64s:
     # Doubles hold these seconds to a quarter of a microsecond: 0.123 may lie just below 123 ms.
-    microseconds = np.rint(np.fromiter(times, np.float64, count) * 1e6).astype(np.int64)
+    seconds = times if isinstance(times, np.ndarray) else np.fromiter(times, np.float64, count)
+    microseconds = np.rint(seconds * 1e6).astype(np.int64)
     return microseconds // 1_000
 
 

@@ -14,8 +14,10 @@ Float64s = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
-def texts(values: Sequence[str | None]) -> pa.Array:
+def texts(values: Sequence[str | None] | pa.Array) -> pa.Array:
     """Texts as a column, None as null; it may hold more than 2 GiB of them."""
+    if isinstance(values, pa.Array):
+        return values
     return pa.array(values, pa.large_string())
 
 

@@ -122,7 +122,7 @@ def _compare(topology: Topology, messages: Iterator[Message]) -> None:
         columns = decoder.decode(values, keys, times)
         if not topology.is_sequence:
             columns = refuse_future(columns, times, topology.ahead_ms)
-        for key in set(columns.keys) - may_be_shared:
+        for key in set(columns.keys.to_pylist()) - may_be_shared:
             first = places.setdefault(key, partition)
             if first != partition:
                 raise shared_key(topology, key, first, partition)

@@ -305,7 +305,7 @@ class TopologyDriver:
             return None
         if path in self.topology.computed_fields:
             keys = self._decoder.decode([value], [None], [NO_TIMESTAMP]).keys
-            return keys[0].encode() if keys else None
+            return keys[0].as_py().encode() if len(keys) else None
         found: Any = event
         for name in path:
             found = found.get(name) if isinstance(found, Mapping) else None

@@ -1,25 +1,18 @@
-"""Which events a topology counts, and which of them each statistic takes in.
+"""Which events a topology counts, and which of them each statistic takes in."""
 
-A record that the decoder refuses is judged here on its own, whatever is in it: it may be one that
-is not asked for.
-"""
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
-
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from slidestat.declare.expressions.expression import Expression
+from slidestat.declare.expressions.nodes import Sort
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.topology import Topology
-from slidestat.engine.decoding.evaluation import Evaluation
-from slidestat.engine.decoding.field_values import FieldColumns, FieldValues, column_of, fault_of
-from slidestat.engine.decoding.record_type import reader, struct_of
+from slidestat.engine.decoding.evaluation import Computed, Evaluation, fault_of
 
 Bools = npt.NDArray[np.bool_]
-Float64s = npt.NDArray[np.float64]
 
 
 class Judged(NamedTuple):
@@ -33,11 +26,9 @@ class Judged(NamedTuple):
 
 
 class Conditions:
-    """The conditions of a topology. One comparison costs about 45 ns an event, of a number that a
-    statistic reads too; 75 where it must be read for it.
-    """
+    """The conditions of a topology. One comparison costs about 45 ns an event."""
 
-    def __init__(self, topology: Topology, record: type[msgspec.Struct]) -> None:
+    def __init__(self, topology: Topology) -> None:
         self._all: list[tuple[str, Expression]] = []
         if topology.condition is not None:
             self._all.append(("where", topology.condition))
@@ -49,34 +40,14 @@ class Conditions:
                 if statistic.condition == known
             ]
             self._all.append((f"where of {', '.join(labels)}", known))
-        self._values = FieldValues(topology, record, [known for _, known in self._all])
-        paths = dict.fromkeys(path for path, _ in self._values.fields)
-        alone = struct_of(dict.fromkeys(paths, Any), paths)
-        self._decode = msgspec.json.Decoder(alone).decode
-        self._read_alone = {path: reader(alone, path) for path in paths}
+        self.fields = list(dict.fromkeys(field for _, known in self._all for field in known.fields))
+        """What they read, each field with the sort that it is read as."""
 
     def __bool__(self) -> bool:
         return bool(self._all)
 
-    def of(self, events: Sequence[Any], numbers: Mapping[FieldPath, Float64s]) -> Judged:
-        """Judge events, as the decoder's type has them, by the conditions; `numbers` are those that
-        are read already.
-        """
-        return self._judged(len(events), self._values.of(events, numbers))
-
-    def of_record(self, record: bytes) -> Judged | None:
-        """Judge one record; return None if it cannot be read even so far."""
-        try:
-            event = self._decode(record)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            return None
-        columns = {
-            (path, sort): column_of(sort, [self._read_alone[path](event)])
-            for path, sort in self._values.fields
-        }
-        return self._judged(1, columns)
-
-    def _judged(self, rows: int, columns: FieldColumns) -> Judged:
+    def judged(self, rows: int, columns: Mapping[tuple[FieldPath, Sort], Computed]) -> Judged:
+        """Judge n events, `rows`, by the `columns` of what is read of them."""
         found: list[Bools] = []
         faults: dict[int, str] = {}
         counted = np.ones(rows, bool)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.expressions.nodes import (
     COMPARISONS,
     Call,
@@ -22,7 +23,7 @@ from slidestat.declare.expressions.nodes import (
     Literal,
     Node,
 )
-from slidestat.declare.fields import FieldPath
+from slidestat.declare.fields import FieldPath, field_text
 
 Bools = npt.NDArray[np.bool_]
 
@@ -222,6 +223,21 @@ class Evaluation:
     def _doubles(self, values: pa.Array | pa.Scalar) -> npt.NDArray[np.float64]:
         found: npt.NDArray[np.float64] = self._spread(values).to_numpy(zero_copy_only=False)
         return found
+
+
+def doubles(values: npt.NDArray[np.float64]) -> pa.Array:
+    """Numbers, of which NaN is none."""
+    nothing = np.isnan(values)
+    return pa.array(values, mask=nothing) if nothing.any() else pa.array(values)
+
+
+def fault_of(row: int, known: Expression, columns: Mapping[FieldPath, Computed]) -> str:
+    """Why an expression has no value in a row; `columns` has its fields."""
+    for path, sort in known.fields:
+        faults = columns[path].faults
+        if faults is not None and faults[row]:
+            return f"{field_text(path)} is no {sort.value}"
+    return "a division by zero, or a number beyond those of doubles"
 
 
 def _null_where(rows: Bools, values: pa.Array | pa.Scalar) -> pa.Array:

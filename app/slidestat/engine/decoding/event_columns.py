@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import compress
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.schemas.dead_letter import Reason
@@ -27,17 +27,17 @@ def _no_rows() -> npt.NDArray[np.int64]:
 @dataclass(frozen=True, slots=True)
 class EventColumns:
     """Readable events: `rows` int64[m] in the batch, `keys` m texts, `times` int64[m], `numbers`
-    float64[m] and `items` m texts for each of the topology's columns, NaN and None where an event
+    float64[m] and `items` m texts for each of the topology's columns, NaN and null where an event
     lacks the field, `conditions` bool[m] for each of its conditions; the refusals; and the other
     rows of the batch, which the topology does not count, `passed_over` int64[p], with their times,
     NO_TIME where they have none.
     """
 
     rows: npt.NDArray[np.int64]
-    keys: list[str]
+    keys: pa.Array
     times: npt.NDArray[np.int64]
     numbers: tuple[npt.NDArray[np.float64], ...]
-    items: tuple[list[str | None], ...]
+    items: tuple[pa.Array, ...]
     refusals: list[Refusal]
     conditions: tuple[npt.NDArray[np.bool_], ...] = ()
     passed_over: npt.NDArray[np.int64] = field(default_factory=_no_rows)
@@ -86,14 +86,15 @@ def without(
     kept[np.asarray(others, np.int64)] = False
     if kept.all():
         return columns
-    chosen, places = kept.tolist(), np.flatnonzero(kept)
+    places = np.flatnonzero(kept)
+    taken = pa.array(places)
     return replace(
         columns,
         rows=columns.rows[places],
-        keys=list(compress(columns.keys, chosen)),
+        keys=columns.keys.take(taken),
         times=columns.times[places],
         numbers=tuple(column[places] for column in columns.numbers),
-        items=tuple(list(compress(column, chosen)) for column in columns.items),
+        items=tuple(column.take(taken) for column in columns.items),
         refusals=sorted([*columns.refusals, *faults.values()], key=lambda refusal: refusal.row),
         conditions=tuple(column[places] for column in columns.conditions),
     )

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
 from operator import and_
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +29,7 @@ from slidestat.declare.fields import FieldPath
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns
+from slidestat.engine.events import texts
 from slidestat.engine.records import RecordBatch
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
 
@@ -96,10 +96,10 @@ class PlainEvents:
         count = len(rows)
         return EventColumns(
             rows=rows,
-            keys=part["key"].cast(pa.string()).to_pylist() if self._has_keys else [""] * count,
+            keys=_texts(part["key"]) if self._has_keys else texts([""] * count),
             times=part["timestamp"].to_numpy(),
             numbers=tuple(part[name].to_numpy() for name in self._numbers),
-            items=tuple(part[name].to_pylist() for name in self._items),
+            items=tuple(_texts(part[name]) for name in self._items),
             refusals=[],
         )
 
@@ -108,22 +108,25 @@ def _joined(plain: EventColumns, judged: EventColumns, rows: Int64s) -> EventCol
     """The events of both in order of their rows; those judged were at `rows`."""
     both = np.concatenate((plain.rows, rows[judged.rows]))
     order = np.argsort(both)
-    places = order.tolist()
+    places = pa.array(order)
 
-    def texts(first: list[Any], second: list[Any]) -> list[Any]:
-        joined = first + second
-        return [joined[place] for place in places]
+    def joined(first: pa.Array, second: pa.Array) -> pa.Array:
+        return pa.concat_arrays((first, second)).take(places)
 
     return EventColumns(
         rows=both[order],
-        keys=texts(plain.keys, judged.keys),
+        keys=joined(plain.keys, judged.keys),
         times=np.concatenate((plain.times, judged.times))[order],
         numbers=tuple(
             np.concatenate(pair)[order] for pair in zip(plain.numbers, judged.numbers, strict=True)
         ),
-        items=tuple(map(texts, plain.items, judged.items)),
+        items=tuple(map(joined, plain.items, judged.items)),
         refusals=[replace(refusal, row=int(rows[refusal.row])) for refusal in judged.refusals],
     )
+
+
+def _texts(column: pa.Array) -> pa.Array:
+    return column.cast(pa.large_string())
 
 
 def _number(rows: DataFrame, name: str | None) -> Column:

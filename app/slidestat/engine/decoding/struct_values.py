@@ -1,6 +1,6 @@
-"""The fields of events that expressions read, as columns of Arrow.
+"""The fields of structs that expressions read, as columns of Arrow.
 
-Fields are read by the decoder's own type while they are of the sorts that the expressions ask for;
+Fields are read by the reader's own type while they are of the sorts that the expressions ask for;
 what is of another sort is a fault.
 """
 
@@ -12,15 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.expressions.nodes import Sort
-from slidestat.declare.fields import FieldPath, field_text
+from slidestat.declare.fields import FieldPath
 from slidestat.declare.topology import Topology
-from slidestat.engine.decoding.evaluation import Computed
+from slidestat.engine.decoding.evaluation import Computed, doubles
 from slidestat.engine.decoding.record_type import expression_paths, reader
 
 Float64s = npt.NDArray[np.float64]
-FieldColumns = Mapping[tuple[FieldPath, Sort], Computed]
 
 _TYPES: dict[Sort, frozenset[type]] = {
     Sort.NUMBER: frozenset((int, float)),
@@ -31,27 +29,34 @@ _LARGEST = int(np.finfo(np.float64).max)
 _ARROW = {Sort.NUMBER: pa.float64(), Sort.TEXT: pa.large_string(), Sort.TRUTH: pa.bool_()}
 
 
-class FieldValues:
-    """Reads the fields of some expressions from events of the type `record`."""
+class StructValues:
+    """Reads `fields`, each with a sort, from structs of the type `record`. A number that no
+    statistic reads costs 30 ns.
+    """
 
     def __init__(
-        self, topology: Topology, record: type[msgspec.Struct], expressions: Sequence[Expression]
+        self,
+        topology: Topology,
+        record: type[msgspec.Struct],
+        fields: Sequence[tuple[FieldPath, Sort]],
     ) -> None:
-        self.fields = tuple(dict.fromkeys(f for known in expressions for f in known.fields))
-        self._read = {path: reader(record, path) for path, _ in self.fields}
-        # What the decoder's own type leaves no doubt about.
+        self._fields = fields
+        self._read = {path: reader(record, path) for path, _ in fields}
+        # What the reader's own type leaves no doubt about.
         self._certain = {
             path
             for path in expression_paths(topology)
             if len(topology.expression_fields[path] - {Sort.ANY}) == 1
         }
 
-    def of(self, events: Sequence[Any], numbers: Mapping[FieldPath, Float64s]) -> FieldColumns:
+    def of(
+        self, events: Sequence[Any], numbers: Mapping[FieldPath, Float64s]
+    ) -> dict[tuple[FieldPath, Sort], Computed]:
         """A column of each field; `numbers` are those that are read already."""
         columns: dict[tuple[FieldPath, Sort], Computed] = {}
-        for path, sort in self.fields:
+        for path, sort in self._fields:
             if sort is Sort.NUMBER and path in numbers:
-                columns[path, sort] = Computed(_doubles(numbers[path]))
+                columns[path, sort] = Computed(doubles(numbers[path]))
             elif path not in self._certain or sort is Sort.ANY:
                 columns[path, sort] = column_of(sort, list(map(self._read[path], events)))
             else:
@@ -81,7 +86,7 @@ def _certain(sort: Sort, read: Callable[[Any], Any], events: Sequence[Any]) -> p
     """A field that is None or of a sort."""
     if sort is Sort.NUMBER:
         try:
-            return _doubles(np.fromiter(map(read, events), np.float64, len(events)))
+            return doubles(np.fromiter(map(read, events), np.float64, len(events)))
         except TypeError:  # None is no number.
             pass
     return _typed(list(map(read, events)), sort)
@@ -90,25 +95,10 @@ def _certain(sort: Sort, read: Callable[[Any], Any], events: Sequence[Any]) -> p
 def _typed(values: list[Any], sort: Sort) -> pa.Array:
     if sort is not Sort.NUMBER:
         return pa.array(values, _ARROW[sort])
-    return _doubles(np.array(values, np.float64))
-
-
-def _doubles(values: Float64s) -> pa.Array:
-    """Numbers, of which NaN is none."""
-    nothing = np.isnan(values)
-    return pa.array(values, mask=nothing) if nothing.any() else pa.array(values)
+    return doubles(np.array(values, np.float64))
 
 
 def _is_of(value: object, sort: Sort) -> bool:
     if type(value) not in _TYPES[sort]:
         return False
     return not isinstance(value, int) or isinstance(value, bool) or abs(value) <= _LARGEST
-
-
-def fault_of(row: int, known: Expression, columns: Mapping[FieldPath, Computed]) -> str:
-    """Why an expression has no value in a row; `columns` has its fields."""
-    for path, sort in known.fields:
-        faults = columns[path].faults
-        if faults is not None and faults[row]:
-            return f"{field_text(path)} is no {sort.value}"
-    return "a division by zero, or a number beyond those of doubles"

@@ -1,0 +1,1 @@
+"""Kernels that read plain JSON records straight from a buffer; what is not plain they only mark."""

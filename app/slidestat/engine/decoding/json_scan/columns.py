@@ -1,0 +1,105 @@
+"""Kernels that make columns of the spans of plain records' fields.
+
+A value that its column cannot take has its record marked: it is not plain.
+"""
+
+from slidestat.engine.decoding.json_scan.numbers import MINUS, as_double, decimal, is_exact
+from slidestat.engine.decoding.json_scan.plan import NOTHING, TEXT, WHOLE, Bools, Float64s, Int64s
+from slidestat.engine.decoding.json_scan.uncounted import uncounted
+from slidestat.synopses.core.wire import Bytes
+
+_CONTINUATION, _LEAD_BITS = 0x80, 0xC0
+_ZERO = ord("0")
+_DIGITS = 18  # and a sign less
+
+
+@uncounted
+def read_doubles(
+    buffer: Bytes,
+    is_plain: Bools,
+    sorts: Bytes,
+    starts: Int64s,
+    ends: Int64s,
+    least: float,
+    most: float,
+    out: Float64s,
+) -> None:
+    """Read numbers between `least` and `most` into `out`; where there is none, it is left as it
+    is.
+    """
+    for row in range(len(sorts)):
+        if not is_plain[row] or sorts[row] <= NOTHING:
+            continue
+        is_read, mantissa, exponent = decimal(buffer, starts[row], ends[row])
+        if not is_read or not is_exact(mantissa, exponent):
+            is_plain[row] = False
+            continue
+        value = as_double(mantissa, exponent)
+        out[row] = value
+        if value < least or value > most:
+            is_plain[row] = False
+
+
+@uncounted
+def read_wholes(
+    buffer: Bytes,
+    is_plain: Bools,
+    starts: Int64s,
+    ends: Int64s,
+    least: int,
+    most: int,
+    out: Int64s,
+) -> None:
+    """Read whole numbers between `least` and `most` into `out`."""
+    for row in range(len(starts)):
+        if not is_plain[row]:
+            continue
+        is_read, mantissa, _ = decimal(buffer, starts[row], ends[row])
+        out[row] = mantissa
+        if not is_read or mantissa < least or mantissa > most:
+            is_plain[row] = False
+
+
+@uncounted
+def check_texts(
+    buffer: Bytes,
+    is_plain: Bools,
+    sorts: Bytes,
+    starts: Int64s,
+    ends: Int64s,
+    least: int,
+    most: int,
+) -> None:
+    """Check that texts have from `least` to `most` characters, and that whole numbers are those of
+    an int64 and written as it would be.
+    """
+    for row in range(len(sorts)):
+        size = ends[row] - starts[row]
+        if sorts[row] == WHOLE:
+            is_zero = buffer[ends[row] - 1] == _ZERO and size == 2
+            if size > _DIGITS or (is_zero and buffer[starts[row]] == MINUS):
+                is_plain[row] = False
+        elif sorts[row] == TEXT and is_plain[row]:
+            if size > most:  # Some of these bytes may belong to one character.
+                for place in range(starts[row], ends[row]):
+                    if buffer[place] & _LEAD_BITS == _CONTINUATION:
+                        size -= 1
+            if size < least or size > most:
+                is_plain[row] = False
+
+
+@uncounted
+def put_spans(
+    buffer: Bytes, sorts: Bytes, starts: Int64s, ends: Int64s, offsets: Int64s, out: Bytes
+) -> None:
+    """Put the bytes of n spans one after another into `out`, which has room for them, and where
+    each begins and the last ends into `offsets` int64[n + 1].
+    """
+    end = 0
+    offsets[0] = 0
+    for row in range(len(starts)):
+        if sorts[row] > NOTHING:
+            for place in range(starts[row], ends[row]):
+                out[end] = buffer[place]
+                end += 1
+        offsets[row + 1] = end

@@ -1,0 +1,112 @@
+"""Kernels over numbers of JSON: their grammar, and what they are where a double or an int64 holds
+them exactly.
+
+A decimal number is m * 10^e with whole m and e. If |m| < 2^53 and |e| <= 22, then m and 10^|e| are
+doubles, and one multiplication or division rounds m * 10^e correctly (Clinger 1990, "How to read
+floating point numbers accurately", section 4): the result is that of every correct parser.
+"""
+
+import numpy as np
+
+from slidestat.engine.decoding.json_scan.uncounted import uncounted
+from slidestat.synopses.core.wire import Bytes
+
+MINUS = ord("-")
+_PLUS, _POINT = ord("+"), ord(".")
+_ZERO, _NINE = ord("0"), ord("9")
+_SMALL_E, _LARGE_E = ord("e"), ord("E")
+_EXACT = 1 << 53
+_EXPONENT_DIGITS = 3
+_POWERS = np.array([float(10**i) for i in range(23)])
+_MOST_EXPONENT = 22
+# An int64 holds ten times what is less than this, and a digit.
+_ROOM = 900_000_000_000_000_000
+
+
+@uncounted
+def _after_digits(buffer: Bytes, place: int, end: int) -> int:
+    while place < end and _ZERO <= buffer[place] <= _NINE:
+        place += 1
+    return place
+
+
+@uncounted
+def after_number(buffer: Bytes, place: int, end: int) -> tuple[int, bool]:
+    """Return the place behind a number of any size, -1 if there is none; and whether it is written
+    as a whole one.
+    """
+    if buffer[place] == MINUS:
+        place += 1
+    first = place
+    place = _after_digits(buffer, first, end)
+    if place == first or (place - first > 1 and buffer[first] == _ZERO):
+        return -1, False
+    is_whole = True
+    if place < end and buffer[place] == _POINT:
+        is_whole = False
+        first = place + 1
+        place = _after_digits(buffer, first, end)
+        if place == first:
+            return -1, False
+    if place < end and (buffer[place] == _SMALL_E or buffer[place] == _LARGE_E):
+        is_whole = False
+        first = place + 1
+        if first < end and (buffer[first] == _PLUS or buffer[first] == MINUS):
+            first += 1
+        place = _after_digits(buffer, first, end)
+        if place == first:
+            return -1, False
+    return place, is_whole
+
+
+@uncounted
+def decimal(buffer: Bytes, place: int, end: int) -> tuple[bool, int, int]:
+    """Read the number buffer[place:end]: m and e of m * 10^e, and whether they are it.
+
+    They are not where one of them is too large, or where it is minus nothing, which an m of 0 is
+    not.
+    """
+    is_negative = buffer[place] == MINUS
+    if is_negative:
+        place += 1
+    mantissa, exponent = 0, 0
+    is_fraction = False
+    while place < end and buffer[place] <= _NINE:  # Letters lie above.
+        if buffer[place] == _POINT:
+            is_fraction = True
+        else:
+            if mantissa >= _ROOM:
+                return False, 0, 0
+            mantissa = mantissa * 10 + int(buffer[place]) - _ZERO
+            if is_fraction:
+                exponent -= 1
+        place += 1
+    if place < end:
+        place += 1
+        is_small = buffer[place] == MINUS
+        if is_small or buffer[place] == _PLUS:
+            place += 1
+        if end - place > _EXPONENT_DIGITS:
+            return False, 0, 0
+        power = 0
+        while place < end:
+            power = power * 10 + int(buffer[place]) - _ZERO
+            place += 1
+        exponent += -power if is_small else power
+    if is_negative:
+        return mantissa != 0, -mantissa, exponent
+    return True, mantissa, exponent
+
+
+@uncounted
+def is_exact(mantissa: int, exponent: int) -> bool:
+    """Return whether `as_double` gives the double nearest to mantissa * 10^exponent."""
+    return -_EXACT < mantissa < _EXACT and -_MOST_EXPONENT <= exponent <= _MOST_EXPONENT
+
+
+@uncounted
+def as_double(mantissa: int, exponent: int) -> float:
+    """Return mantissa * 10^exponent, of numbers that are exact so."""
+    if exponent < 0:
+        return mantissa / float(_POWERS[-exponent])
+    return mantissa * float(_POWERS[exponent])

@@ -1,0 +1,54 @@
+"""The arrays in which kernels are told what to look for, and say what they find."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.synopses.core.wire import Bytes
+
+Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+# Sorts of values; bits, so that a field may take several. A field that is not there has nothing, as
+# one that is null.
+NOTHING, TEXT, WHOLE, DECIMAL, FALSE, TRUE = (1 << i for i in range(6))
+# Bits of an int64: so many fields and objects are looked for at most.
+MOST_FIELDS = 62
+DEEPEST_FIELD = 16
+
+# Columns of a plan's fields.
+NAME_START, NAME_END, OUTER, INNER, TAKES = range(5)
+
+
+class Plan(NamedTuple):
+    """Names what is looked for: `fields` int64[f, 5], objects on the way to others among them, and
+    those of one object side by side; the fields of the i-th object are `firsts`[i] up to
+    firsts[i + 1], and the 0-th is the record.
+
+    A field's columns are where its name lies in `names`, the object that it lies in, which object
+    it is, -1 if none, and the sorts of values that it takes. `required` int64[1] has a bit for each
+    that must be there. `followers` int64[f + objects] is memory of the kernel: which field came
+    last after each, and first in each object; `path` int64[16] is room for the objects around a
+    place.
+    """
+
+    names: Bytes
+    fields: Int64s
+    firsts: Int64s
+    required: Int64s
+    followers: Int64s
+    path: Int64s
+
+
+class Found(NamedTuple):
+    """Holds what n records have: `is_plain` bool[n]; of those that are plain, of each field the
+    sort of its value, `sorts` uint8[f, n], 0 if it is not there, and its span `starts` up to `ends`
+    int64[f, n], of a text without its quotes.
+    """
+
+    is_plain: Bools
+    sorts: Bytes
+    starts: Int64s
+    ends: Int64s

@@ -1,0 +1,171 @@
+"""The kernel that finds the fields of a plan in records."""
+
+from slidestat.engine.decoding.json_scan.numbers import after_number
+from slidestat.engine.decoding.json_scan.plan import (
+    DECIMAL,
+    FALSE,
+    INNER,
+    NAME_END,
+    NAME_START,
+    NOTHING,
+    OUTER,
+    TAKES,
+    TEXT,
+    TRUE,
+    WHOLE,
+    Found,
+    Int64s,
+    Plan,
+)
+from slidestat.engine.decoding.json_scan.skipping import (
+    CLOSE_OBJECT,
+    COLON,
+    COMMA,
+    OPEN_OBJECT,
+    after_any_value,
+    after_word,
+)
+from slidestat.engine.decoding.json_scan.strings import QUOTE, plain_end, token
+from slidestat.engine.decoding.json_scan.uncounted import uncounted
+from slidestat.synopses.core.wire import Bytes
+
+_T, _F, _N = b"tfn"
+
+
+@uncounted
+def _is_named(buffer: Bytes, start: int, end: int, names: Bytes, first: int, size: int) -> bool:
+    """Return whether what stands at `start`, up to `end` at the most, is a name and the quote
+    behind it.
+    """
+    if start + size >= end or buffer[start + size] != QUOTE:
+        return False
+    same = 0
+    while same < size and buffer[start + same] == names[first + same]:
+        same += 1
+    return same == size
+
+
+@uncounted
+def _known_field(
+    buffer: Bytes,
+    start: int,
+    end: int,
+    names: Bytes,
+    fields: Int64s,
+    first: int,
+    last: int,
+) -> int:
+    """Return which of the fields from `first` up to `last` has the name at `start`; -1 if none."""
+    for field in range(first, last):
+        name = fields[field, NAME_START]
+        if _is_named(buffer, start, end, names, name, fields[field, NAME_END] - name):
+            return field
+    return -1
+
+
+@uncounted
+def _scalar(buffer: Bytes, place: int, end: int) -> tuple[int, int, int]:
+    """Return the sort of the text, number or word at `place`, where it begins and where it ends,
+    without quotes; (0, 0, -1) if there is none that is plain.
+    """
+    byte = buffer[place]
+    if byte == QUOTE:
+        return TEXT, place + 1, plain_end(buffer, place + 1, end)
+    if byte in (_T, _F, _N):
+        sort = TRUE if byte == _T else FALSE if byte == _F else NOTHING
+        return sort, place, after_word(buffer, place, end)
+    after, is_whole = after_number(buffer, place, end)
+    return WHOLE if is_whole else DECIMAL, place, after
+
+
+@uncounted
+def read_records(
+    buffer: Bytes, record_starts: Int64s, record_ends: Int64s, plan: Plan, found: Found
+) -> None:
+    """Find the fields of the records buffer[record_starts[i]:record_ends[i]]; sorts must be 0
+    before.
+
+    What is found is plain: strings without escapes, and no field twice. All else of such a record
+    is checked and passed over.
+    """
+    names, fields, firsts, required, followers, path = plan
+    is_plain, sorts, starts, ends = found
+    for row in range(len(record_starts)):
+        end = record_ends[row]
+        place = token(buffer, record_starts[row], end)
+        if place >= 0:
+            place = token(buffer, place + 1, end) if buffer[place] == OPEN_OBJECT else -1
+        inside, depth, seen = 0, 0, 0
+        before = len(fields)
+        is_first, is_whole = True, False
+        while place >= 0:
+            if not (is_first and buffer[place] == CLOSE_OBJECT):
+                # A name, and which field has it: the one that came here last, in most cases.
+                field, start = followers[before], place + 1
+                if buffer[place] != QUOTE:
+                    break
+                if field >= 0 and _is_named(
+                    buffer,
+                    start,
+                    end,
+                    names,
+                    fields[field, NAME_START],
+                    fields[field, NAME_END] - fields[field, NAME_START],
+                ):
+                    place = start + fields[field, NAME_END] - fields[field, NAME_START]
+                else:
+                    place = plain_end(buffer, start, end)
+                    if place < 0:
+                        break
+                    field = _known_field(
+                        buffer, start, place + 1, names, fields, firsts[inside], firsts[inside + 1]
+                    )
+                    if field >= 0:
+                        followers[before] = field
+                place = token(buffer, place + 1, end)
+                if place < 0 or buffer[place] != COLON:
+                    break
+                place = token(buffer, place + 1, end)
+                if place < 0:
+                    break
+                # Its value.
+                if field < 0:
+                    place = after_any_value(buffer, place, end)
+                else:
+                    if (seen >> field) & 1 == 1:
+                        break
+                    seen |= 1 << field
+                    before = field
+                    if fields[field, INNER] >= 0 and buffer[place] == OPEN_OBJECT:
+                        path[depth] = field
+                        depth += 1
+                        inside = fields[field, INNER]
+                        before = len(fields) + inside
+                        is_first = True
+                        place = token(buffer, place + 1, end)
+                        continue
+                    sort, start, place = _scalar(buffer, place, end)
+                    if sort & fields[field, TAKES] == 0:
+                        break
+                    sorts[field, row] = sort
+                    starts[field, row] = start
+                    ends[field, row] = place
+                    if sort == TEXT and place >= 0:
+                        place += 1
+                if place < 0:
+                    break
+                place = token(buffer, place, end)
+            is_first = False
+            # Close the objects that this value was the last of.
+            while place >= 0 and buffer[place] == CLOSE_OBJECT and depth > 0:
+                depth -= 1
+                before = path[depth]
+                inside = fields[before, OUTER]
+                place = token(buffer, place + 1, end)
+            if place < 0 or buffer[place] != COMMA:
+                is_whole = place >= 0 and buffer[place] == CLOSE_OBJECT
+                break
+            place = token(buffer, place + 1, end)
+        is_plain[row] = (
+            is_whole and token(buffer, place + 1, end) < 0 and seen & required[0] == required[0]
+        )

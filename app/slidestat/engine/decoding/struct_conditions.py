@@ -1,0 +1,53 @@
+"""Conditions over records that msgspec has decoded.
+
+A record that the reader refuses is judged here on its own, whatever is in it: it may be one that
+is not asked for.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.declare.fields import FieldPath
+from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.conditions import Conditions, Judged
+from slidestat.engine.decoding.record_type import reader, struct_of
+from slidestat.engine.decoding.struct_values import StructValues, column_of
+
+Float64s = npt.NDArray[np.float64]
+
+
+class StructConditions:
+    """A topology's conditions over structs."""
+
+    def __init__(self, topology: Topology, record: type[msgspec.Struct]) -> None:
+        self._conditions = Conditions(topology)
+        self._values = StructValues(topology, record, self._conditions.fields)
+        paths = dict.fromkeys(path for path, _ in self._conditions.fields)
+        alone = struct_of(dict.fromkeys(paths, Any), paths)
+        self._decode = msgspec.json.Decoder(alone).decode
+        self._read_alone = {path: reader(alone, path) for path in paths}
+
+    def __bool__(self) -> bool:
+        return bool(self._conditions)
+
+    def of(self, events: Sequence[Any], numbers: Mapping[FieldPath, Float64s]) -> Judged:
+        """Judge events, as the reader's type has them, by the conditions; `numbers` are those that
+        are read already.
+        """
+        return self._conditions.judged(len(events), self._values.of(events, numbers))
+
+    def of_record(self, record: bytes) -> Judged | None:
+        """Judge one record; return None if it cannot be read even so far."""
+        try:
+            event = self._decode(record)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return None
+        columns = {
+            (path, sort): column_of(sort, [self._read_alone[path](event)])
+            for path, sort in self._conditions.fields
+        }
+        return self._conditions.judged(1, columns)

@@ -1,0 +1,249 @@
+"""Reads records by msgspec, one by one, into structs and from these into columns.
+
+msgspec checks types and limits while it parses, so that a good record costs one call and a bad one
+brings its own explanation. This is what every other reader is held to.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slidestat.declare.columns import Column
+from slidestat.declare.fields import field_text
+from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.computed_columns import ComputedFields
+from slidestat.engine.decoding.conditions import Judged
+from slidestat.engine.decoding.event_columns import Refusal
+from slidestat.engine.decoding.field_columns import FieldColumns
+from slidestat.engine.decoding.record_type import (
+    attributes,
+    blank,
+    condition_paths,
+    reader,
+    reads_key,
+    record_type,
+)
+from slidestat.engine.decoding.struct_conditions import StructConditions
+from slidestat.engine.decoding.struct_values import StructValues
+from slidestat.engine.events import texts
+from slidestat.schemas.dead_letter import Reason
+
+# The path that msgspec ends a message with: Expected `int`, got `str` - at `$.time`
+_PATH = re.compile(r" - at `\$\.?(?P<field>.*)`$")
+
+
+class StructReader:
+    """Reads a topology's records. About 0.3 microseconds a record."""
+
+    def __init__(self, topology: Topology) -> None:
+        record = record_type(topology)
+        self._conditions = StructConditions(topology, record)
+        self._decode_leniently = msgspec.json.Decoder(record_type(topology, lenient=True)).decode
+        self._only_in_conditions = [attributes(record, p) for p in condition_paths(topology)]
+        self._decode = msgspec.json.Decoder(record).decode
+        key, time = topology.key_path, topology.time_path
+        # None for what the record has itself.
+        self._key = reader(record, key) if key is not None and reads_key(topology) else None
+        self._time = None if time is None else reader(record, time)
+        self._times = topology.times
+        self._computed = ComputedFields(topology)
+        self._values = StructValues(topology, record, self._computed.fields)
+        self._numbers, self._items = (
+            {
+                c.path: None if c.path in topology.computed_fields else reader(record, c.path)
+                for c in of
+            }
+            for of in (topology.columns.numbers, topology.columns.items)
+        )
+        self._key_name = topology.key_name
+        self._time_name = topology.time_name
+        self._number_columns = topology.columns.numbers
+        self._limited = {_name(column): column for column in topology.columns.numbers}
+        self._item_names = {_name(column) for column in topology.columns.items}
+
+    def read(self, records: Sequence[bytes | None]) -> FieldColumns:
+        """The fields of the records that can be read, and what is wrong with the others; never
+        raises.
+        """
+        events, refusals = self._events(records)
+        rows = np.arange(len(records), dtype=np.int64)
+        if refusals:
+            rows = np.delete(rows, [refusal.row for refusal in refusals])
+        known: dict[int, Judged] = {}
+        passed_over: list[int] = []
+        if refusals and self._conditions:
+            again = self._judge_again(records, refusals)
+            refusals, passed_over = again.refusals, again.passed_over
+            rows = np.union1d(rows, [*again.events]).astype(np.int64)
+            for row, (event, judged) in sorted(again.events.items()):
+                place = int(np.searchsorted(rows, row))
+                events.insert(place, event)
+                known[place] = judged
+        numbers = {
+            path: _doubles(read, events) for path, read in self._numbers.items() if read is not None
+        }
+        judged_all: Judged | None = None
+        if self._conditions:
+            judged_all = _with_known(self._conditions.of(events, numbers), known)
+        computed = self._computed.of(len(events), self._values.of(events, numbers))
+        numbers |= computed.numbers
+        keys = computed.keys
+        if self._key is not None:
+            keys = texts(_decimal(list(map(self._key, events))))
+        return FieldColumns(
+            rows=rows,
+            keys=keys,
+            times=None
+            if self._time is None
+            else self._times.to_ms(map(self._time, events), len(events)),
+            numbers=tuple(numbers[path] for path in self._numbers),
+            items=tuple(
+                computed.items[path] if read is None else _texts(list(map(read, events)))
+                for path, read in self._items.items()
+            ),
+            judged=judged_all,
+            faults=computed.faults,
+            refusals=refusals,
+            passed_over=passed_over,
+        )
+
+    def _judge_again(
+        self, records: Sequence[bytes | None], refusals: Sequence[Refusal]
+    ) -> "_JudgedAgain":
+        """Judge records that were refused by the conditions alone."""
+        again = _JudgedAgain([], [], {})
+        for refusal in refusals:
+            record = records[refusal.row]
+            judged = None if record is None else self._conditions.of_record(record)
+            if record is None or judged is None:
+                again.refusals.append(refusal)
+                continue
+            is_counted = bool(judged.counted[0])
+            event = self._read_leniently(record) if is_counted else None
+            if is_counted and event is None:
+                again.refusals.append(refusal)
+            elif judged.faults:
+                detail = judged.faults[0]
+                again.refusals.append(Refusal(refusal.row, Reason.NOT_COMPUTABLE, detail))
+            elif event is None:
+                again.passed_over.append(refusal.row)
+            else:
+                again.events[refusal.row] = event, judged
+        return again
+
+    def _read_leniently(self, record: bytes) -> Any:
+        """The event of a record that has other things where conditions alone look; None if more
+        than that is wrong.
+        """
+        try:
+            event = self._decode_leniently(record)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return None
+        for path in self._only_in_conditions:
+            blank(event, path)
+        return event
+
+    def _events(self, records: Sequence[bytes | None]) -> tuple[list[Any], list[Refusal]]:
+        events: list[Any] = []
+        refusals: list[Refusal] = []
+        remaining = iter(records)
+        while True:
+            try:
+                # What comes before a bad record stays in the list, and reading goes on behind it.
+                events.extend(map(self._decode, remaining))  # type: ignore[arg-type]  # or None
+                return events, refusals
+            except (msgspec.DecodeError, TypeError, UnicodeError, RecursionError) as error:
+                row = len(events) + len(refusals)
+                refusals.append(self._refuse(row, records[row], error))
+
+    def _refuse(self, row: int, record: bytes | None, error: Exception) -> Refusal:
+        if record is None:
+            return Refusal(row, Reason.NULL_RECORD, "the record has no value")
+        text = str(error)
+        if not isinstance(error, msgspec.ValidationError):
+            return Refusal(row, Reason.NOT_JSON, text)
+        path = _PATH.search(text)
+        field = path["field"] if path else ""
+        detail = text[: path.start()] if path else text
+        detail = detail.replace(" | null`", "`")  # What may be lacked is told elsewhere.
+        if field:
+            detail = f"{field}: {detail}"
+        return Refusal(row, self._reason(field, detail), detail)
+
+    def _reason(self, field: str, detail: str) -> Reason:
+        if "missing required field" in detail:
+            return Reason.MISSING_FIELD
+        if ", got " in detail:
+            return Reason.WRONG_TYPE
+        if field == self._key_name:
+            return Reason.BAD_KEY
+        if field == self._time_name:
+            return Reason.BAD_TIME
+        if field in self._limited and ">=" in detail:
+            limits = self._limited[field].limits
+            negative = limits is not None and limits.least == 0
+            return Reason.NEGATIVE_VALUE if negative else Reason.VALUE_TOO_LARGE
+        if field in self._limited:
+            return Reason.VALUE_TOO_LARGE
+        return Reason.BAD_ITEM if field in self._item_names else Reason.WRONG_TYPE
+
+
+class _JudgedAgain(NamedTuple):
+    """Of records that were refused: those that stay so, the rows of those that are not asked for,
+    and the events that are right but for what conditions alone read.
+    """
+
+    refusals: list[Refusal]
+    passed_over: list[int]
+    events: dict[int, tuple[Any, Judged]]
+
+
+def _with_known(judged: Judged, known: Mapping[int, Judged]) -> Judged:
+    """With what is known already of the events at some places."""
+    if not known:
+        return judged
+    counted, conditions = judged.counted.copy(), tuple(map(np.copy, judged.conditions))
+    for place, found in known.items():
+        counted[place] = found.counted[0]
+        for column, of_it in zip(conditions, found.conditions, strict=True):
+            column[place] = of_it[0]
+    faults = {place: detail for place, detail in judged.faults.items() if place not in known}
+    return Judged(counted, faults, conditions)
+
+
+def _decimal(keys: list[Any]) -> list[str]:
+    """Keys as texts: a whole number is its decimal digits."""
+    try:
+        "".join(keys)  # The quickest way to see that all are texts.
+    except TypeError:
+        return list(map(str, keys))
+    return keys
+
+
+def _name(column: Column) -> str:
+    return field_text(column.path)
+
+
+def _doubles(number: Callable[[Any], Any], events: list[Any]) -> npt.NDArray[np.float64]:
+    """Numbers of events; NaN, which none of them is, where an event has none."""
+    try:
+        return np.fromiter(map(number, events), np.float64, len(events))
+    except TypeError:
+        return np.array(list(map(number, events)), np.float64)
+
+
+def _texts(items: list[Any]) -> pa.Array:
+    """Items as texts, but for None: what is no text is written as in JSON."""
+    if all(type(item) is str for item in items):
+        return texts(items)
+    return texts(
+        [
+            item if item is None or isinstance(item, str) else msgspec.json.encode(item).decode()
+            for item in items
+        ]
+    )
