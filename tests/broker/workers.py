@@ -266,6 +266,7 @@ class Expected(NamedTuple):
     counters: Counters
     next_offsets: dict[int, int]
     tables: "Tables"
+    alerts: dict[bytes, bytes]
 
 
 class _EmptyStore:
@@ -294,6 +295,7 @@ def undisturbed(topology: Topology, source: Records) -> Expected:
         processor = PartitionProcessor(topology, topology.source, partition, _EmptyStore())
         some = processor.process(as_batch(topology.source, partition, records))
         effects.emissions += some.emissions
+        effects.alerts += some.alerts
         effects.dead_letters += [
             letter._replace(detail=str(partition)) for letter in some.dead_letters
         ]
@@ -317,6 +319,7 @@ def undisturbed(topology: Topology, source: Records) -> Expected:
         counters,
         next_offsets,
         tables,
+        {key: value for key, value, _ in effects.alerts},
     )
 
 
@@ -353,6 +356,7 @@ def write_topology(folder: Path, name: str, source: str, body: str) -> Path:
     file = folder / f"{name}.py"
     file.write_text(
         '"""A topology of a test."""\n\n'
+        "from slidestat.declare.alerts import Alert\n"
         "from slidestat.declare.statistics import Count, Distinct, Mean, Quantiles, Sum, TopItems\n"
         "from slidestat.declare.topology import Topology\n\n"
         f"topology = Topology(name={name!r}, source={source!r}, {body})\n"

@@ -184,6 +184,7 @@ def test_schemas(run_cli: RunCli) -> None:
     assert names == [
         "event",
         "emission",
+        "alert",
         "dead-letter-headers",
         "synopsis-headers",
         "party-clock",

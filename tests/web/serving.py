@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -122,6 +123,12 @@ class Held:
             view.keys_held,
             0,
         )
+
+    def firing(self) -> dict[str, int]:
+        found: Counter[str] = Counter()
+        for processor in self.processors.values():
+            found.update(processor.firing)
+        return found
 
     def changelog_written(self) -> tuple[int, int]:
         return 7, 700

@@ -295,12 +295,15 @@ def watch(
     as_json: Annotated[
         bool, typer.Option("--json", help="Each record as JSON, one a line.")
     ] = False,
+    alerts: Annotated[bool, typer.Option("--alerts", help="What alerts do, not figures.")] = False,
     registry: Registry = "",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Show figures as they come, the most recently updated first, until Ctrl-C.
+    """Show figures as they come, the most recently updated first, or alerts, until Ctrl-C.
 
     Example: slidestat watch flights --key "JF*"
+
+    Example: slidestat watch latency.toml --alerts
     """
     from slidestat.cli.display.watch import watch as show
     from slidestat.kafka.connection import require_topic
@@ -316,11 +319,27 @@ def watch(
         from slidestat.declare.topology import Topology
 
         declared = load_declaration(topology)
-        topic = declared.output_topic
+        topic = declared.alert_topic if alerts else declared.output_topic
+        if topic is None:
+            raise SlidestatError(
+                f"{declared.name} has no alerts.",
+                "Declare them: [[alerts]] in TOML, alerts=[Alert(...)] in Python.",
+            )
         verb = "topics create --topology" if isinstance(declared, Topology) else "run"
         create_command = f"slidestat {verb} {topology}"
     assert topic is not None  # noqa: S101  # The check above.
     partitions = require_topic(bootstrap, topic, create_command)
+    if alerts:
+        from slidestat.cli.display.alerts import watch_alerts
+        from slidestat.kafka.alert_reader import AlertReader
+
+        if statistic is not None:
+            raise SlidestatError(
+                "--statistic is of figures, and --alerts shows none.", "Leave one of them out."
+            )
+        changes = AlertReader(bootstrap, topic, range(partitions), key, from_beginning, once)
+        watch_alerts(changes, rows, as_json=as_json)
+        return
     reader = EmissionReader(
         bootstrap, topic, range(partitions), key, from_beginning, once, registry
     )

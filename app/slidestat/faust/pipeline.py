@@ -458,6 +458,19 @@ class Pipeline:
             table.size(),
         )
 
+    def firing(self) -> dict[str, int]:
+        """For how many keys of the partitions that are here each alert fires."""
+        found = (
+            {}
+            if isinstance(self._topology, Referee)
+            else {alert.name: 0 for alert in self._topology.alerts}
+        )
+        for processor in self._processors.values():
+            if isinstance(processor, PartitionProcessor):
+                for alert, keys in processor.firing.items():
+                    found[alert] += keys
+        return found
+
     def changelog_written(self) -> tuple[int, int]:
         """Records and bytes written to the changelog since the process began."""
         return self._table.changelog_records, self._table.changelog_bytes

@@ -68,6 +68,9 @@ class Held(Protocol):
     def status(self, partition: int) -> PartitionStatus:
         """How far it has come."""
 
+    def firing(self) -> dict[str, int]:
+        """For how many of its keys each alert fires."""
+
     def changelog_written(self) -> tuple[int, int]:
         """Records and bytes written to the changelog since the process began."""
 

@@ -119,6 +119,11 @@ class _Topologies:
             "Keys and values published for a referee, before compression.",
             labels=["topology"],
         )
+        firing = GaugeMetricFamily(
+            "slidestat_alert_firing_keys",
+            "For how many keys of this worker's partitions an alert fires.",
+            labels=["topology", "alert"],
+        )
         latency = HistogramMetricFamily(
             "slidestat_emission_latency_seconds",
             "From taking up the batch that closed a window to the broker's acknowledgement of the"
@@ -137,9 +142,12 @@ class _Topologies:
             if isinstance(live.topology, Topology) and live.topology.publish:
                 published.add_metric([name], observed.synopsis_records)
                 published_size.add_metric([name], observed.synopsis_bytes)
+            for alert, keys in live.held.firing().items():
+                firing.add_metric([name, alert], keys)
             latencies = observed.emission_latencies
             latency.add_metric([name], _buckets(latencies), latencies.sum_s)
-        yield from (ready, refused, flushes, records, size, published, published_size, latency)
+        yield from (ready, refused, flushes, records, size, published, published_size)
+        yield from (firing, latency)
 
     def _of_work(self) -> Iterator[Metric]:
         records = CounterMetricFamily(

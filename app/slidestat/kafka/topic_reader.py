@@ -1,0 +1,157 @@
+"""Read a topic's records as they come, or those that are there."""
+
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Generic, TypeVar, cast
+
+import msgspec
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+
+from slidestat.errors import SlidestatError
+from slidestat.kafka.clients import client_config
+from slidestat.kafka.scan import concerns_group
+from slidestat.schemas.dead_letter import DeadLetterHeaders, Reason
+
+# Looking once, without --from-beginning, reads this many of a partition's newest records: enough
+# for any screen, and soon done whatever the topic's length.
+TAIL_RECORDS = 10_000
+
+_FETCH_RECORDS = 1_000
+_TIMEOUT_S = 10.0
+
+Read = TypeVar("Read")
+
+
+@dataclass
+class Letters:
+    """How many dead letters have a reason, and what one of them says."""
+
+    count: int
+    one: DeadLetterHeaders
+
+
+@dataclass
+class TopicReader(ABC, Generic[Read]):
+    """Reads what a topic's `partitions` have, without joining a consumer group.
+
+    `once` ends at the records that were there at the start. `read` counts the records of the kind,
+    those of other keys too, `letters` dead letters by their reason, and `skipped` the records that
+    are neither. Memory: one fetch.
+    """
+
+    bootstrap: str
+    topic: str
+    partitions: Collection[int]
+    key_glob: str | None = None
+    from_beginning: bool = False
+    once: bool = False
+    read: int = field(default=0, init=False)
+    skipped: int = field(default=0, init=False)
+    letters: dict[Reason, Letters] = field(default_factory=dict, init=False)
+    _lost: str | None = field(default=None, init=False)
+
+    def batches(self) -> Iterator[list[Read]]:
+        """Yield the records since the last batch, possibly none, about four times a second.
+
+        Raises SlidestatError when the broker is lost, or the registry that a record needs.
+        """
+        consumer = Consumer(
+            client_config(self.bootstrap)
+            | {
+                # Required by the client and never used: nothing is subscribed or committed.
+                "group.id": f"slidestat-watch-{uuid.uuid4()}",
+                "enable.auto.commit": False,
+                "enable.partition.eof": self.once,
+                "auto.offset.reset": "earliest",
+                "error_cb": self._fault,
+            }
+        )
+        try:
+            ends = self._assign(consumer)
+            while not self.once or ends:
+                messages = consumer.consume(_FETCH_RECORDS, timeout=0.25)
+                yield [record for message in messages if (record := self._read(message, ends))]
+                if self._lost is not None:
+                    raise SlidestatError(
+                        f"The broker no longer serves {self.topic!r}: {self._lost}.",
+                        "Look at the broker's log, and start watching again.",
+                    )
+        except KafkaException as error:
+            raise SlidestatError(
+                f"{self.topic!r} cannot be read: {error.args[0].str()}.",
+                "Look at the broker's log.",
+            ) from error
+        finally:
+            consumer.close()
+
+    def _assign(self, consumer: Consumer) -> dict[int, int]:
+        """Start each partition where it is to be read from; once: the ends still to be reached."""
+        ends: dict[int, int] = {}
+        starts = []
+        for number in self.partitions:
+            partition = TopicPartition(self.topic, number)
+            partition.offset = OFFSET_BEGINNING if self.from_beginning else OFFSET_END
+            if self.once:
+                low, high = consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)
+                partition.offset = low if self.from_beginning else max(low, high - TAIL_RECORDS)
+                if high > partition.offset:
+                    ends[number] = high
+            starts.append(partition)
+        consumer.assign(starts)
+        return ends
+
+    def _read(self, message: Message, ends: dict[int, int]) -> Read | None:
+        # None only for records not yet sent, as the types have it.
+        partition, offset = message.partition() or 0, message.offset() or 0
+        fault = message.error()
+        if fault is not None:
+            # The end may lie behind the last record: transactions leave marks that are none.
+            if fault.code() == KafkaError._PARTITION_EOF:
+                ends.pop(partition, None)
+            else:
+                self._fault(fault)
+            return None
+        if self.once:
+            end = ends.get(partition, 0)
+            if offset + 1 >= end:
+                ends.pop(partition, None)
+            if offset >= end:
+                return None
+        # A list, though the types allow a mapping; a foreign header may be null.
+        headers = cast(list[tuple[str, bytes | None]], message.headers() or [])
+        texts = [(name, text) for name, text in headers if text is not None]
+        return self._decoded(message.value() or b"", texts)
+
+    def _fault(self, fault: KafkaError) -> None:
+        if concerns_group(fault):
+            return
+        if fault.code() == KafkaError._ALL_BROKERS_DOWN or not fault.retriable():
+            self._lost = fault.str()
+
+    @abstractmethod
+    def _decoded(self, value: bytes, headers: list[tuple[str, bytes]]) -> Read | None:
+        """Read a record's value; None for one of another kind, or that nobody wants."""
+
+    def _wants(self, key: str) -> bool:
+        """Whether a record of the kind is of a key that is asked for."""
+        self.read += 1
+        return self.key_glob is None or fnmatchcase(key, self.key_glob)
+
+    def _set_aside(self, headers: list[tuple[str, bytes]]) -> None:
+        try:
+            letter = DeadLetterHeaders.decode(headers)
+        except (msgspec.ValidationError, UnicodeDecodeError):
+            self.skipped += 1
+            return
+        self.letters.setdefault(letter.reason, Letters(0, letter)).count += 1

@@ -1,0 +1,65 @@
+"""Alerts of real workers, one of them killed: each change as without a crash, told everywhere."""
+
+import json
+import re
+import subprocess
+import sys
+import urllib.request
+from collections import Counter
+
+import msgspec
+
+from slidestat.schemas.alert import AlertChange, AlertState
+from tests.broker.conftest import MakeStage
+from tests.broker.workers import distinct, events, produce, undisturbed
+
+ALERTING = """
+    span="1m", every="2s", windows=("4s", "1m"), statistics=(Count(epsilon=0.1), Mean(epsilon=0.2)),
+    alerts=(
+        Alert(name="busy", when="count >= 12", window="4s", for_=2, resolve="count < 9"),
+        Alert(name="high", when="mean > 60", window="4s", certain=True),
+    ),
+"""
+
+
+def test_alerts_of_a_worker_that_was_killed(make_stage: MakeStage) -> None:
+    """The topic of alerts has what an undisturbed partition tells, the second worker tells in its
+    metrics for how many keys they fire, and `watch --alerts` shows them.
+    """
+    stage = make_stage(body=ALERTING)
+    topic = stage.topology.alert_topic
+    assert topic is not None
+    produce(stage.bootstrap, stage.topology.source, events(4_000))
+    with stage.worker().await_ready() as worker:
+        stage.await_commit_after(0)
+        worker.kill()
+    produce(stage.bootstrap, stage.topology.source, events(4_000, start=4_000))
+    with stage.worker().await_ready() as worker:
+        stage.await_settled([worker])
+        metrics_url = f"{worker.url}/metrics"
+        with urllib.request.urlopen(metrics_url, timeout=10) as response:  # noqa: S310
+            metrics = response.read().decode()
+        assert worker.terminate() == 0, worker.said()
+
+    expected = undisturbed(stage.topology, stage.read(stage.topology.source)).alerts
+    assert distinct(stage.read(topic)) == expected
+    changes = [msgspec.json.decode(value, type=AlertChange) for value in expected.values()]
+    told = Counter((change.alert, change.state) for change in changes)
+    for alert in ("busy", "high"):
+        fires = told[alert, AlertState.FIRING] - told[alert, AlertState.RESOLVED]
+        assert told[alert, AlertState.RESOLVED] > 5
+        (gauge,) = re.findall(rf'slidestat_alert_firing_keys{{alert="{alert}".*}} (.*)', metrics)
+        assert float(gauge) == fires
+
+    watch = [sys.executable, "-m", "slidestat", "watch", str(stage.file), "--alerts", "--once"]
+    watch += ["--from-beginning", "--json", "--bootstrap", stage.bootstrap]
+    shown = subprocess.run(watch, capture_output=True, text=True, check=True, timeout=60)
+    lines = {msgspec.json.encode(json.loads(line)) for line in shown.stdout.splitlines()}
+    assert lines == {msgspec.json.encode(json.loads(value)) for value in expected.values()}
+    watch.remove("--json")
+    shown = subprocess.run(watch, capture_output=True, text=True, check=True, timeout=60)
+    assert len(shown.stdout.splitlines()) == 20
+    assert all(
+        re.search(r" (firing|resolved) (certain|likely|forgotten) ", line)
+        for line in shown.stdout.splitlines()
+    )
