@@ -220,7 +220,9 @@ class Topology(Named):
         own = [path for path in (self.key_path, self.time_path) if path is not None]
         check_apart((*own, *read, *(path for path, _ in self._asked_fields)))
         for column in (*self.columns.numbers, *self.columns.items):
-            if column.path == self.time_path:
+            # Different numbers of a sequence are the positions at which anybody saw an event.
+            is_position = self.is_sequence and not column.is_number
+            if column.path == self.time_path and not is_position:
                 raise SlidestatError(
                     f"a statistic of {field_text(column.path)!r} is asked for, which is the time.",
                     "Give it another field: what times decide is which windows an event is in.",
