@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from slidestat import RefereeDriver, TopologyDriver
 from slidestat.declare.referee import Referee
-from slidestat.declare.statistics import Count, Distinct, Mean, Rate, Statistic
+from slidestat.declare.statistics import Count, Distinct, Mean, Rate, Statistic, Sum
 from slidestat.declare.topology import Topology, require_times
 from slidestat.engine.effects import Effects
 from slidestat.engine.partition import PartitionProcessor
@@ -241,7 +241,7 @@ def test_kafka_timestamps_say_nothing_of_numbers(timestamp: int) -> None:
     assert len(effects.emissions) >= 1
 
 
-@pytest.mark.parametrize("statistic", [Mean(field="number"), Distinct(field="number")])
+@pytest.mark.parametrize("statistic", [Mean(field="number"), Sum(field="number")])
 def test_a_statistic_of_the_number_is_refused(statistic: Statistic) -> None:
     """It decides which windows an event is in."""
     with pytest.raises(SlidestatError, match="'number' is asked for, which is the time"):
@@ -342,3 +342,37 @@ def test_what_goes_by_times_refuses_a_sequence() -> None:
     """With what to do instead."""
     with pytest.raises(SlidestatError, match="a lake goes by times"):
         require_times(declared(), "a lake")
+
+
+def test_a_position_that_many_parties_saw_an_event_at_counts_once() -> None:
+    """Scenario 3 of Gibbons and Tirthapura: in how many of the last n positions did any of the
+    streams have a 1? Each party is a partition; the positions' numbers are the items.
+    """
+    ones = Distinct(field="number", name="ones", where="bit = 1", epsilon=0.2, seed=3)
+    topology = declared(
+        span="4000 events",
+        windows=("100 events", "4000 events"),
+        every="500 events",
+        statistics=(ones,),
+        publish="partition",
+    )
+    referee = Referee(of=topology, patience="100000 events", correctable="100000 events")
+    driver = RefereeDriver(referee, 3)
+    random = Random(5)
+    bits = [[int(random.random() < share) for _ in range(6_000)] for share in (0.2, 0.5, 0.02)]
+    for position in range(6_000):
+        for party, stream in enumerate(bits):
+            event = {"key": "k", "number": position, "bit": stream[position]}
+            driver.send(event, partition=party)
+    union = [any(column) for column in zip(*bits, strict=True)]
+    driver.advance_to(6_000)
+    assert not driver.parties.dead_letters
+    told = [(e.window_end_ms, figure) for e in driver.emissions for figure in e.figures]
+    assert len(told) >= 22
+    for end, figure in told:
+        if end <= len(union):
+            exact = sum(union[max(0, end - (figure.window_events or 0)) : end])
+            assert figure.statistic == "ones"
+            assert figure.lower <= exact <= figure.upper
+            assert abs(figure.estimate - exact) <= 0.2 * exact
+    assert max(figure.upper - figure.lower for _, figure in told) > 0

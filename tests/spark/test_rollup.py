@@ -19,6 +19,8 @@ from slidestat.synopses import (
     DistinctParameters,
     ExponentialHistogram,
     SumParameters,
+    ValueQuantileParameters,
+    ValueQuantiles,
 )
 from slidestat.synopses.distinct.distinct_wave import DistinctWave
 from slidestat.synopses.distinct.item_ids import item_ids
@@ -207,6 +209,60 @@ def test_readers_of_a_synopsis_column(spark: SparkSession, synopses: DataFrame) 
         " WHERE statistic = 'top'"
     ).collect()
     assert all(row.top[0].item.startswith("i") for row in items)
+
+
+def test_a_value_s_rank_and_an_item_s_count(spark: SparkSession, synopses: DataFrame) -> None:
+    """window_rank and window_item hold for any window of each row, and of rows that are merged; an
+    item that never came is within its bounds too, and NULL has neither.
+    """
+    synopses.createOrReplaceTempView("synopses")
+    rows = []
+    for (key, party), events in EVENTS.items():
+        values = ValueQuantiles.create(ValueQuantileParameters(0.01, 0.1, SPAN))
+        values.insert([time for time, _, _ in events], [float(v) for _, v, _ in events])
+        rows.append((key, party, START + 6 * HOUR, bytearray(values.to_bytes())))
+    schema = "key string, party string, at_ms bigint, synopsis binary"
+    spark.createDataFrame(rows, schema).createOrReplaceTempView("by_value")
+    ranks = spark.sql(
+        """
+        SELECT key, party, at_ms, window_rank(synopsis, INTERVAL 1 HOUR, 200.5D, at_ms) AS r,
+               window_rank(synopsis, INTERVAL 1 HOUR, NULL, at_ms).estimate AS nothing
+        FROM by_value
+        """
+    ).collect()
+    assert len(ranks) == len(EVENTS)
+    for row in ranks:
+        events = EVENTS[row.key, row.party]
+        window = [v for time, v, _ in events if row.at_ms - HOUR <= time < row.at_ms]
+        exact = sum(value <= 200.5 for value in window)
+        assert row.nothing is None
+        assert row.r.lower <= exact <= row.r.upper
+        assert row.r.lower <= row.r.estimate <= row.r.upper
+        assert row.r.share_lower <= exact / len(window) <= row.r.share_upper
+    merged_rank = (
+        "SELECT window_rank(window_merge(window_summary(synopsis, 3600000L, at_ms)), NULL, 0)"
+    )
+    (((of_all, *_),),) = spark.sql(f"{merged_rank} FROM by_value").collect()
+    assert of_all <= 2 * len(EVENTS)
+
+    for item in ("i1", "never"):
+        counts = spark.sql(
+            """
+            SELECT key, party, tick_ms,
+                   window_item(synopsis, INTERVAL 1 HOUR, :item, tick_ms) AS c
+            FROM synopses WHERE statistic = 'top'
+            """,
+            {"item": item},
+        ).collect()
+        assert len(counts) > 100
+        for row in counts:
+            events = EVENTS[row.key, row.party]
+            inside = [i for time, _, i in events if row.tick_ms - HOUR <= time < row.tick_ms]
+            assert row.c.lower <= inside.count(item) <= row.c.upper
+            assert row.c.upper - row.c.lower < EPSILON * len(inside)
+    wrong = spark.sql("SELECT window_item(synopsis, 1000L, 'i1') FROM by_value")
+    with pytest.raises(PythonException, match="has no items"):
+        wrong.collect()
 
 
 def test_foreign_bytes_are_null_and_counted_or_end_the_query(spark: SparkSession) -> None:

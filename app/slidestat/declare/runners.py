@@ -105,6 +105,14 @@ class Work:
         starts, times, (items,) = self.coded(field)
         return starts, times, items.ids()
 
+    def weighed(self, field: FieldPath, weight: FieldPath) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+        """The events that have both fields, as times, items and whole weights from 1 on."""
+        items, weights = self.items[field], self.numbers[weight]
+        starts, times, rows = self._where((items.codes >= 0) & ~np.isnan(weights))
+        if rows is not None:
+            items, weights = items._replace(codes=items.codes[rows]), weights[rows]
+        return starts, times, items.ids(), np.maximum(np.rint(weights), 1).astype(np.int64)
+
     def chosen(self, condition: Expression) -> "Work":
         """The same work over the events for which a condition holds."""
         if not len(self.times):
@@ -582,22 +590,29 @@ class SampleRunner:
 
 @dataclass(frozen=True)
 class NormRunner:
-    """The L_p norm of the items of a field."""
+    """The L_p norm of the items of a field, or of how much of a `weight` came of each."""
 
     parameters: LpNormParameters
     field: FieldPath
+    weight: FieldPath | None = None
 
     @property
     def meaning(self) -> str:
         p = self.parameters
-        return _of(
+        what = _of(
             self.field,
             f"norm, p {p.p}, epsilon {float(p.epsilon)}, delta {float(p.delta)}, seed {p.seed}",
         )
+        return what if self.weight is None else f"{what} weighing {list(self.weight)}"
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        weights = None
+        if self.weight is None:
+            starts, times, items = work.texts(self.field)
+        else:
+            starts, times, items, weights = work.weighed(self.field, self.weight)
         result = run_lp_norm_batch(
-            self.parameters, states, *work.texts(self.field), None, *work.queries
+            self.parameters, states, starts, times, items, weights, *work.queries
         )
         return Answered(result.states, {"norm": _stack(result)})
 

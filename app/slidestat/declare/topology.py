@@ -250,7 +250,9 @@ class Topology(Named):
         asked = (path for path, _ in self._asked_fields)
         check_apart(path for path in (*own, *read, *asked) if path not in self.computed_fields)
         for column in (*self.columns.numbers, *self.columns.items):
-            if column.path == self.time_path:
+            # Different numbers of a sequence are the positions at which anybody saw an event.
+            is_position = self.is_sequence and not column.is_number
+            if column.path == self.time_path and not is_position:
                 raise SlidestatError(
                     f"a statistic of {field_text(column.path)!r} is asked for, which is the time.",
                     "Give it another field: what times decide is which windows an event is in.",

@@ -6,7 +6,7 @@ from slidestat.declare.statistics.base import ListStatistic, Series, Statistic
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 
-_BASE = {"name", "field", "by", "where"}
+_BASE = {"name", "field", "by", "weight", "where"}
 
 
 def require_audited(topology: Topology) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from slidestat.declare.columns import Column
+from slidestat.declare.columns import Column, Limits
 from slidestat.declare.fields import Field, FieldPath, field_path
 from slidestat.declare.statistics.base import (
     Float64s,
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _MOST_LISTED = 1_000
 _LARGEST_DELTA_BY = 0.1
+# A window holds weights of 2^30, and 2^17 of the largest must fit, however they share buckets.
+_LARGEST_WEIGHT = 2048.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,6 +189,8 @@ class Norm(_Sketched):
 
     epsilon: the largest error, as a share of the norm, 0.05 to 0.5.
     p: which norm, 1 or 1.05 to 2.
+    weight: another field. With it, of how much came of each item: a number from 1 to 2,048 of each
+    event, rounded to a whole one; others make dead letters.
     """
 
     kind: ClassVar[str] = "norm"
@@ -196,6 +200,7 @@ class Norm(_Sketched):
     epsilon: float = 0.3
     delta: float = 0.05
     p: float = 2.0
+    weight: Field = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -203,6 +208,24 @@ class Norm(_Sketched):
         number = isinstance(self.p, int | float) and not isinstance(self.p, bool)
         if not number or not (self.p == 1 or 1.05 <= self.p <= 2):
             raise SlidestatError(f"the p of {self.kind} is {self.p!r}.", "Give 1, or 1.05 to 2.")
+        if self.weight:
+            field_path(self.weight, "the weight of norm")
+
+    @property
+    def weight_path(self) -> FieldPath | None:
+        """The field of how much an event counts."""
+        return field_path(self.weight, "weight") if self.weight else None
+
+    def label(self, value_field: FieldPath) -> str:
+        label = super().label(value_field)
+        weight = self.weight_path
+        return label if self.name or weight is None else labelled(f"{label}_of", weight)
+
+    def columns(self, value_field: FieldPath) -> tuple[Column, ...]:
+        items = super().columns(value_field)
+        if self.weight_path is None:
+            return items
+        return (*items, Column(self.weight_path, Limits(1.0, _LARGEST_WEIGHT)))
 
     def runner(self, span: int, field: FieldPath) -> Runner:
         from slidestat.declare.runners import NormRunner
@@ -211,4 +234,4 @@ class Norm(_Sketched):
         parameters = LpNormParameters(
             p=float(self.p), epsilon=self.epsilon, delta=self.delta, span=span, seed=self.seed
         )
-        return NormRunner(parameters, field)
+        return NormRunner(parameters, field, self.weight_path)

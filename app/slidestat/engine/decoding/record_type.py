@@ -49,7 +49,7 @@ def record_type(topology: Topology, *, lenient: bool = False) -> type[msgspec.St
             # Of what is not read of all events, the limits are not those of all.
             limits = Limits() if place in topology.chosen_columns else column.limits
             types[column.path] = _number(limits, also_item=column.path in types)
-    optional = {*types}
+    optional = {*types} - {topology.time_path}
     if topology.time_path is not None:
         types[topology.time_path] = topology.times.type
     if topology.key_path is not None and reads_key(topology):

@@ -5,6 +5,7 @@ mean, a variance and a root are fractions. What is picked from the values (extre
 of their doubles, as JSON numbers are read.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -179,8 +180,7 @@ class ExactKey:
                 return int(np.count_nonzero(self.tallies(statistic.column, window)))
             case "norm":
                 p = float(statistic.parameters["p"])
-                tallies = self.tallies(statistic.column, window).astype(np.float64)
-                return float(float((tallies**p).sum()) ** (1 / p))
+                return float(float((self._weights(statistic, window) ** p).sum()) ** (1 / p))
         if n == 0:
             return None
         match statistic.kind:
@@ -243,6 +243,17 @@ class ExactKey:
             self._tallies = np.bincount(codes, minlength=len(column.code_of))
             self._tallied = place
         return self._tallies
+
+    def _weights(self, statistic: DeclaredStatistic, window: slice) -> npt.NDArray[np.float64]:
+        """How much came of each item; how often, of a norm without weights."""
+        tallies = self.tallies(statistic.column, window)
+        if len(statistic.paths) == 1:
+            return tallies.astype(np.float64)
+        found: dict[str, float] = {}
+        for text, tally in zip(self.items(statistic.column), tallies.tolist(), strict=True):
+            item, weight = json.loads(text)
+            found[item] = found.get(item, 0.0) + tally * max(1, round(float(weight)))
+        return np.array(list(found.values()), np.float64)
 
     def items(self, name: ColumnName) -> list[str]:
         """The item of each code."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _FIGURE = "estimate double, lower double, upper double"
+_RANK = f"{_FIGURE}, share double, share_lower double, share_upper double"
 _LISTED = f"array<struct<item: string, {_FIGURE.replace(' double', ': double')}>>"
 _AGGREGATES: dict[str, tuple[Callable[[], Any], str]] = {
     "basic_count": (aggregates.basic_count, "double"),
@@ -42,6 +43,8 @@ def register_functions(spark: "SparkSession", *, fail_on_foreign: bool = False) 
     for name, answer in _FIGURES.items():
         spark.udf.register(name, _figures(reader, answer))
     spark.udf.register("window_quantile", _scalar(reader.quantiles, pd.DataFrame, _FIGURE))
+    spark.udf.register("window_rank", _scalar(reader.ranks, pd.DataFrame, _RANK))
+    spark.udf.register("window_item", _scalar(reader.counts_of_item, pd.DataFrame, _FIGURE))
     spark.udf.register("window_items", _scalar(reader.items, pd.Series, _LISTED))
     spark.udf.register("window_summary", _scalar(reader.summaries, pd.Series, "binary"))
     spark.udf.register("window_merge", _merge(reader))

@@ -5,7 +5,9 @@
     window_estimate(bytes, n [, at])       count, sum, extreme, distinct; a spread's mean
     window_variance, window_deviation      of a spread, as window_estimate
     window_quantile(bytes, n, p [, at])    a quantile
+    window_rank(bytes, n, v [, at])        how many events are at most v, and which share of all
     window_items(bytes, n, share [, at])   the items with that share of the events or more
+    window_item(bytes, n, item [, at])     how often an item came, listed or not
 
 `n` is an INTERVAL, or milliseconds; the window is [at - n, at), `at` a timestamp or milliseconds,
 by default the moment that the synopsis has come to. A summary is of one window: its `n` is NULL.
@@ -22,7 +24,9 @@ import pandas as pd
 from slidestat.errors import SlidestatError
 from slidestat.spark.sql.foreign import Foreign, is_sealed
 from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.distinct.item_ids import item_ids
 from slidestat.synopses.summaries.window_form import SUMMARY
+from slidestat.synopses.summaries.window_items import WindowItems
 from slidestat.synopses.summaries.window_summary import (
     AnySummary,
     merge_summaries,
@@ -31,6 +35,7 @@ from slidestat.synopses.summaries.window_summary import (
 )
 
 FIGURE = ("estimate", "lower", "upper")
+RANK = (*FIGURE, "share", "share_lower", "share_upper")
 
 _KIND = 3  # where the kind stands in the bytes
 
@@ -64,6 +69,24 @@ class Reader:
         rows = [
             (None, None, None) if found is None else _figure(_asked(_quantile(float(share)), found))
             for found, share in zip(self._read(data, n, at), p, strict=True)
+        ]
+        return pd.DataFrame(rows, columns=list(FIGURE), dtype=object)
+
+    def ranks(self, data: pd.Series, n: pd.Series, v: pd.Series, *at: pd.Series) -> pd.DataFrame:
+        """Tell of each row how many events are at most as large as a value, with the share."""
+        rows = [
+            (None,) * len(RANK) if found is None or pd.isna(value) else _rank(found, float(value))
+            for found, value in zip(self._read(data, n, at), v, strict=True)
+        ]
+        return pd.DataFrame(rows, columns=list(RANK), dtype=object)
+
+    def counts_of_item(
+        self, data: pd.Series, n: pd.Series, item: pd.Series, *at: pd.Series
+    ) -> pd.DataFrame:
+        """How often an item came, in each row."""
+        rows = [
+            (None, None, None) if found is None or text is None else _count(found, str(text))
+            for found, text in zip(self._read(data, n, at), item, strict=True)
         ]
         return pd.DataFrame(rows, columns=list(FIGURE), dtype=object)
 
@@ -139,10 +162,37 @@ def _asked(answer: Callable[[Any], Any], summary: AnySummary) -> Any:
         raise SlidestatError(
             f"A {type(summary).__name__} has no such answer.",
             "Ask totals, extremes and distinct with window_estimate, values with window_quantile, "
-            "items with window_items.",
+            "those of the statistic quantile with window_rank, items with window_items.",
         ) from error
     except SynopsisError as error:
         raise SlidestatError(f"A synopsis cannot answer: {error}.", "Ask otherwise.") from error
+
+
+def _rank(summary: AnySummary, value: float) -> tuple[float | None, ...]:
+    if math.isnan(value):
+        raise SlidestatError("window_rank: v is NaN, which has no rank.", "Give a number.")
+    rank = _asked(lambda one: one.rank(value), summary)
+    return *_figure(rank.at_most), *_figure(rank.share_at_most)
+
+
+def _count(summary: AnySummary, item: str) -> tuple[float, float, float]:
+    """An item's count; of one that is not listed, from none to as many as it may have."""
+    if not isinstance(summary, WindowItems):
+        raise SlidestatError(
+            f"A {type(summary).__name__} has no items.", "Give synopses of the statistic top."
+        )
+    try:
+        ids = item_ids([item]) if summary.texts is not None else np.array([int(item)], np.int64)
+    except (ValueError, OverflowError) as error:
+        raise SlidestatError(
+            f"window_item: the item is {item!r}, and the synopsis is of numbers.",
+            "Give a whole number of 64 bits.",
+        ) from error
+    place = int(np.searchsorted(summary.ids, ids[0]))
+    lower, upper = 0, summary.unlisted
+    if place < len(summary.ids) and summary.ids[place] == ids[0]:
+        lower, upper = int(summary.lowers[place]), int(summary.uppers[place])
+    return (lower + upper) / 2, float(lower), float(upper)
 
 
 def _figure(answer: Any) -> tuple[float | None, ...]:
