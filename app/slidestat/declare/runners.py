@@ -536,6 +536,8 @@ def _for_both(known: Runner, runner: Runner) -> Runner:
         return replace(known, runner=_for_both(known.runner, runner.runner))
     if isinstance(known, _WithQuantiles) and isinstance(runner, _WithQuantiles):
         return replace(known, quantiles=tuple(sorted({*known.quantiles, *runner.quantiles})))
+    if isinstance(known, TopRunner) and isinstance(runner, TopRunner):
+        return replace(known, instead=max(known.instead, runner.instead))
     return known
 
 
