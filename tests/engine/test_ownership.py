@@ -1,9 +1,15 @@
 """Epochs of a changelog's owners."""
 
+from collections.abc import Iterable, Sequence
+
 from hypothesis import given, strategies as st
 
+from slidestat.engine.partition import PartitionProcessor
 from slidestat.faust.fencing import NO_EPOCH, Restored, epoch_header, epoch_of, next_epoch
-from tests.engine.cases import laws
+from tests.engine.cases import laws, topology
+from tests.engine.memory import PARTITION, SOURCE, MemoryStore, Row, batch_of, rows_of
+from tests.engine.model import Record
+from tests.engine.streams import START_MS, encode
 
 EPOCHS = st.integers(1, 2**62)
 
@@ -49,3 +55,87 @@ def test_what_an_older_owner_writes_behind_a_newer_one_does_not_count(epochs: li
             for i, epoch in enumerate(epochs)
         ]
         assert second.newest == max(epochs, default=0)
+
+
+COUNTED = topology(span="10m", every="1m")
+TIMES_MS = [START_MS + 1_000 * i for i in range(1_200)]
+RECORDS = [
+    Record(offset, None, encode("ab"[offset % 2], at, 1.0), at)
+    for offset, at in enumerate(TIMES_MS)
+]
+# An owner's epoch and row; a fence has no row.
+Written = tuple[int, Row | None]
+
+
+def restored(changelog: Iterable[Written]) -> MemoryStore:
+    """The table as the next owner has it."""
+    owners = Restored(NO_EPOCH)
+    counted = [row for epoch, row in changelog if owners.counts(epoch_header(epoch))]
+    return MemoryStore(row for row in counted if row is not None)
+
+
+def read(store: MemoryStore, until: int) -> tuple[PartitionProcessor, list[Row]]:
+    """A worker that goes on from a table to an offset, and what its flush would write then."""
+    worker = PartitionProcessor(COUNTED, SOURCE, PARTITION, store)
+    if worker.next_offset < until:
+        worker.process(batch_of(RECORDS[worker.next_offset : until]))
+    snapshot = worker.snapshot()
+    return worker, [] if snapshot is None else rows_of(snapshot)
+
+
+def after_a_zombie(
+    stops: Sequence[int], writes_late: bool, crash_after: int, *, fenced: bool = True
+) -> tuple[int, dict[str, tuple[int, tuple[bytes, ...]]]]:
+    """How many events were counted, and the synopses, after a worker has read and flushed up to the
+    first stop and read up to the second one; its successor up to the third, and dies when it has
+    written so many rows of its first flush; and another reads the rest. The first one's second
+    flush comes before its successor's fence, or late.
+    """
+    first, zombies, owners = stops
+    store = MemoryStore()
+    zombie, rows = read(store, first)
+    begun: list[Written] = [(1, row) for row in rows]
+    store.write(rows)
+    zombie.written()
+    zombie.process(batch_of(RECORDS[first:zombies]))
+    snapshot = zombie.snapshot()
+    flushed: list[Written] = [] if snapshot is None else [(1, row) for row in rows_of(snapshot)]
+    if writes_late:
+        flushed = [(3, None), *flushed] if fenced else flushed
+        found = restored(begun)
+    else:
+        flushed = [*flushed, (3, None)]
+        found = restored([*begun, *flushed])
+    _, rows = read(found, owners)
+    last = restored([*begun, *flushed, *((3, row) for row in rows[:crash_after])])
+    worker, rows = read(last, len(RECORDS))
+    last.write(rows)
+    return worker.reached.counters.counted, last.synopses(COUNTED)
+
+
+@laws
+@given(
+    st.lists(st.integers(1, 1_000), min_size=3, max_size=3).map(sorted),
+    st.booleans(),
+    st.integers(0, 3),
+)
+def test_a_zombie_before_the_first_flush_costs_nothing(
+    stops: list[int], writes_late: bool, crash_after: int
+) -> None:
+    """Wherever its records fall, of which the fence decides, and wherever its successor dies."""
+    undisturbed = MemoryStore()
+    worker, rows = read(undisturbed, len(RECORDS))
+    undisturbed.write(rows)
+    expected = worker.reached.counters.counted, undisturbed.synopses(COUNTED)
+    first, owners, zombies = stops
+    found = after_a_zombie([first, zombies + 100, owners], writes_late, crash_after)
+    assert found == expected
+
+
+def test_without_a_fence_events_would_be_lost() -> None:
+    """A state of the successor behind the checkpoint of the zombie, which had read more."""
+    stops = [300, 1_000, 600]
+    _, whole = after_a_zombie(stops, True, 1)
+    assert [number for number, _ in whole.values()] == [600, 600]
+    _, synopses = after_a_zombie(stops, True, 1, fenced=False)
+    assert min(number for number, _ in synopses.values()) < 600

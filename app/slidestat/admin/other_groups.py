@@ -12,12 +12,15 @@ from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import CHECKPOINT_KEY, stored_meaning
 from slidestat.errors import SlidestatError
+from slidestat.faust.fencing import FENCE_KEY
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.groups import count_workers
 from slidestat.kafka.reading import reading
 from slidestat.kafka.scan import scan
 
 _TIMEOUT_S = 10.0
+# Each begins with a fence, which may stand behind the last checkpoint.
+_MOST_OWNERS = 50
 
 
 class OtherGroups:
@@ -96,7 +99,7 @@ def last_meanings(bootstrap: str, topic: str, partitions: int) -> list[dict[str,
 
 def last_checkpoints(bootstrap: str, topic: str, partitions: int) -> dict[int, bytes]:
     """The last checkpoint of each partition of a changelog, as stored; none of one whose worker was
-    killed in the middle of its last flush.
+    killed in the middle of its last flush, or was given many owners since.
     """
     with reading(bootstrap, topic) as consumer:
         last = {}
@@ -104,9 +107,14 @@ def last_checkpoints(bootstrap: str, topic: str, partitions: int) -> dict[int, b
             partition = TopicPartition(topic, number)
             low, high = consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)
             if high > low:
-                last[number] = high - 1
-        return {
-            message.partition() or 0: message.value() or b""
+                last[number] = max(low, high - _MOST_OWNERS)
+        ends = {
+            message.partition() or 0: message
             for message in scan(consumer, topic, last)
-            if message.key() == CHECKPOINT_KEY
+            if message.key() != FENCE_KEY
+        }
+        return {
+            partition: end.value() or b""
+            for partition, end in ends.items()
+            if end.key() == CHECKPOINT_KEY
         }

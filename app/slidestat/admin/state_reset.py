@@ -23,7 +23,7 @@ from slidestat.engine.checkpoints.checkpoint import (
     encode_checkpoint,
 )
 from slidestat.errors import SlidestatError
-from slidestat.faust.fencing import NO_EPOCH, epoch_header, epoch_of
+from slidestat.faust.fencing import FENCE_KEY, NO_EPOCH, epoch_header, epoch_of
 from slidestat.kafka.clients import client_config
 from slidestat.kafka.connection import admin_client
 from slidestat.kafka.groups import count_workers
@@ -65,7 +65,7 @@ def reset_state(bootstrap: str, topology: Topology, starts: Mapping[int, int]) -
     for partition in starts:
         live, newest = _live_keys(bootstrap, topology.changelog_topic, partition)
         epochs[partition] = newest + _BEYOND_ALL_GENERATIONS
-        for key in live - {CHECKPOINT_KEY}:
+        for key in live - {CHECKPOINT_KEY, FENCE_KEY}:
             sender.send(partition, key, None, epochs[partition])
             keys += 1
     sender.flush()

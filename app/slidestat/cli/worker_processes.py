@@ -14,11 +14,11 @@ import selectors
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 
 import msgspec
 
@@ -75,7 +75,7 @@ def worker_commands(
             own.append(argument)
     commands = []
     for number in range(1, (count or usable_cores()) + 1):
-        command = [sys.executable, "-m", "slidestat", *own]
+        command = [sys.executable, "-P", "-m", "slidestat", *own]
         if data_dir is not None:
             command += ["--data-dir", str(data_dir / f"worker-{number}")]
         if number > 1:
@@ -109,7 +109,7 @@ class WorkerProcesses:
         """Return when all have ended. Raises SlidestatError for what one of them has refused, and
         SystemExit where one ended badly after the signal.
         """
-        with self._signals():
+        with self._selector, self._signals():
             while any(w.process or not (w.is_done or self._is_stopping) for w in self._workers):
                 self._start_those_due()
                 for key, _ in self._selector.select(_LOOK_S):
@@ -137,10 +137,10 @@ class WorkerProcesses:
 
     def _start_those_due(self) -> None:
         for worker in self._workers if self._first_answers else self._workers[:1]:
-            waits = worker.process or worker.is_done or time.monotonic() < worker.due
+            waits = worker.process or worker.is_done or monotonic() < worker.due
             if waits or self._is_stopping:
                 continue
-            worker.started = time.monotonic()
+            worker.started = monotonic()
             worker.process = subprocess.Popen(  # noqa: S603  our own command
                 worker.command,
                 stdin=subprocess.DEVNULL,
@@ -163,7 +163,8 @@ class WorkerProcesses:
             self._pass_on(worker, line)
         if not chunk and worker.process is not None:
             self._selector.unregister(pipe)
-            status = worker.process.wait()
+            with worker.process:  # Which closes the pipe.
+                status = worker.process.wait()
             worker.process = None
             self._ended(worker, status)
 
@@ -188,9 +189,9 @@ class WorkerProcesses:
         else:
             for text in refusal:
                 _tell_line(worker, text.encode())
-            if time.monotonic() - worker.started >= _WELL_S:
+            if monotonic() - worker.started >= _WELL_S:
                 worker.pause_s = _FIRST_PAUSE_S
-            worker.due = time.monotonic() + worker.pause_s
+            worker.due = monotonic() + worker.pause_s
             how = f"exit code {status}" if status > 0 else f"signal {-status}"
             again = f"ended by {how}, and is started again in {worker.pause_s:.0f} s"
             self._tell("worker ended", worker, again)

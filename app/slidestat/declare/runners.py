@@ -706,6 +706,8 @@ def _for_both(known: Runner, runner: Runner) -> Runner:
         return replace(known, quantiles=tuple(sorted({*known.quantiles, *runner.quantiles})))
     if isinstance(known, AgeRunner) and isinstance(runner, AgeRunner):
         return replace(known, numbers=tuple(sorted({*known.numbers, *runner.numbers})))
+    if isinstance(known, TopRunner) and isinstance(runner, TopRunner):
+        return replace(known, instead=max(known.instead, runner.instead))
     return known
 
 

@@ -8,6 +8,11 @@ newer one is passed over by whoever restores:
     offset  0  1  2  3  4  5  6  7
     epoch   1  1  1  3  3  1  1  3      5 and 6 are a zombie's
 
+An owner's first record is a fence, written before it reads anything of the source; its table is
+what lies before that. Without it, what a zombie writes between the restore and the owner's first
+flush would count: were the owner to die in the middle of that flush, its older states would stand
+behind the zombie's checkpoint, which says that more was read than they have.
+
 An epoch is the largest one in the partition plus the group's generation at the assignment. Of two
 owners, the later one has the larger generation, which the group gives once, and has seen at least
 as large an epoch: so its own is larger, also when a group is deleted and counts generations anew.
@@ -24,6 +29,9 @@ from collections.abc import Mapping, Sequence
 
 # As clients give them, and take them.
 Headers = Sequence[tuple[str, str | bytes | None]] | Mapping[str, str | bytes | None] | None
+
+FENCE_KEY = b"f"
+"""Of the records that owners begin with; no state and no checkpoint has it."""
 
 _HEADER = "epoch"
 NO_EPOCH = 0

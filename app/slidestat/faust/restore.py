@@ -9,7 +9,7 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any, cast
@@ -97,15 +97,15 @@ class StateStore(Store):
 class BulkRecovery(Recovery):
     """Faust's recovery of tables, in which active partitions are restored at once.
 
-    `on_owned` is called with each active partition of a changelog, the offset of its last record,
-    and the group's generation.
+    `on_owned` is called with the active partitions of changelogs and the offsets of their last
+    records, and the group's generation; it returns the offsets up to which they are restored then.
     """
 
     def __init__(
         self,
         *args: Any,
         bootstrap_servers: str,
-        on_owned: Callable[[TP, int, int], None],
+        on_owned: Callable[[dict[TP, int], int], Awaitable[dict[TP, int]]],
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
@@ -132,11 +132,14 @@ class BulkRecovery(Recovery):
         }
         if behind:
             await self._restore(behind)
-        for tp in tps:
-            # Tables ahead of their changelog are Faust's to refuse.
-            if destination[tp] <= self.active_highwaters[tp]:
-                destination[tp] = max(behind.get(tp, -1), self.active_highwaters[tp])
-                self._on_owned(tp, destination[tp], generation)
+        # Tables ahead of their changelog are Faust's to refuse.
+        restored = {
+            tp: max(behind.get(tp, -1), self.active_highwaters[tp])
+            for tp in tps
+            if destination[tp] <= self.active_highwaters[tp]
+        }
+        for tp, offset in (await self._on_owned(restored, generation)).items():
+            destination[tp] = self.active_highwaters[tp] = offset
 
     def _require_all_states(self, earliest: dict[TP, int], persisted: "Counter[TP]") -> None:
         """Raise SlidestatError where states were deleted that the table does not have.

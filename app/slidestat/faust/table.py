@@ -19,8 +19,8 @@ from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import CHECKPOINT_KEY
 from slidestat.engine.checkpoints.snapshot import Snapshot
-from slidestat.faust.fencing import SupersededError, epoch_header, epoch_of, next_epoch
-from slidestat.faust.restore import StateStore, read_rows
+from slidestat.faust.fencing import FENCE_KEY, SupersededError, epoch_header, epoch_of, next_epoch
+from slidestat.faust.restore import Row, StateStore, read_rows
 from slidestat.kafka.producer import BulkProducer
 
 _KEY = b"k"
@@ -75,10 +75,39 @@ class StateTable:
         name: str = self._table.changelog_topic.get_topic_name()
         return name
 
-    def owned(self, partition: int, last_offset: int, generation: int) -> None:
-        """A partition is this worker's, and restored up to an offset, since a generation."""
-        epoch = next_epoch(self._store.newest_epoch(partition), generation)
-        self._owned[partition] = _Owned(epoch, last_offset)
+    async def own(self, restored: Mapping[int, int], generation: int) -> dict[int, int]:
+        """Take partitions over since a generation, which are restored up to these offsets: write a
+        fence to each, and restore what has come before it meanwhile; the offsets of the fences.
+        """
+        for partition, last_offset in restored.items():
+            epoch = next_epoch(self._store.newest_epoch(partition), generation)
+            self._owned[partition] = _Owned(epoch, last_offset)
+            self._changelog.produce(
+                *(self.changelog_topic, partition, FENCE_KEY, b"%d" % epoch),
+                headers=epoch_header(epoch),
+            )
+        await self._changelog.flush()
+        loop = asyncio.get_running_loop()
+        return {
+            partition: await loop.run_in_executor(None, self._restore_to_fence, partition)
+            for partition in restored
+        }
+
+    def _restore_to_fence(self, partition: int) -> int:
+        owned = self._owned[partition]
+        fence = self._changelog.last_offset(self.changelog_topic, partition)
+        headers = epoch_header(owned.epoch)
+        rows: list[Row] = [(fence, FENCE_KEY, b"%d" % owned.epoch, headers)]
+        if fence > owned.last_offset + 1:
+            rows = read_rows(
+                *(self._bootstrap_servers, self.changelog_topic, partition),
+                *(owned.last_offset + 1, fence + 1),
+            )
+        self._store.restore(partition, rows)
+        # Of another owner the first flush learns, and gives way.
+        if self._store.newest_epoch(partition) == owned.epoch:
+            owned.last_offset = fence
+        return fence
 
     async def write(self, snapshots: Mapping["TablePartition", Snapshot]) -> None:
         """Make the snapshots of partitions durable: changelog first, acknowledged; then RocksDB.

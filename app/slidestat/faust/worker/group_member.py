@@ -251,10 +251,14 @@ class GroupMember:
         for topology in self._live.values():
             topology.ready(held)
 
-    def _own(self, changelog: TP, last_offset: int, generation: int) -> None:
+    async def _own(self, restored: dict[TP, int], generation: int) -> dict[TP, int]:
+        fences = {}
         for table in self._tables:
-            if table.changelog_topic == changelog.topic:
-                table.owned(changelog.partition, last_offset, generation)
+            topic = table.changelog_topic
+            own = {tp.partition: at for tp, at in restored.items() if tp.topic == topic}
+            for partition, offset in (await table.own(own, generation)).items():
+                fences[TP(topic, partition)] = offset
+        return fences
 
     def _held_partitions(self) -> list[int]:
         assigned = self.app.consumer.assignment()
