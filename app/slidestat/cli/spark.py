@@ -86,6 +86,28 @@ def ingest(
             print(f"{found.topic}: {found.records:,} records{broken}")
 
 
+def compact(topology: TopologyArgument, lake: LakeOption, master: MasterOption = None) -> None:
+    """Merge the small files of a lake into large ones, each record staying there once.
+
+    Example: slidestat spark compact flights --lake lake
+    """
+    from slidestat.spark.session import spark_session
+
+    declared = lake_topology(topology)
+    with spark_session("compact", master) as spark:
+        from slidestat.spark.lake.compaction import Compaction
+        from slidestat.spark.lake.lake import Lake
+
+        done = Compaction(spark, Lake(lake, declared.name)).run()
+    for found in done:
+        print(
+            f"{found.dataset}: {found.files_before:,} files of {found.dates:,} dates are now"
+            f" {found.files_after:,}"
+        )
+    if not done:
+        print("nothing to merge: each date has as few files as its size asks for")
+
+
 def audit(
     topology: TopologyArgument,
     lake: LakeOption,
@@ -151,7 +173,7 @@ def report(
 
 
 # A job is a function with typer's annotations; its name is the command's.
-JOBS: tuple[Callable[..., None], ...] = (ingest, audit, report, backfill, rollup)
+JOBS: tuple[Callable[..., None], ...] = (ingest, compact, audit, report, backfill, rollup)
 
 for _job in JOBS:
     app.command()(_job)

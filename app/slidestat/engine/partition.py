@@ -28,6 +28,7 @@ from slidestat.engine.alerts.alerting import Alerting
 from slidestat.engine.checkpoints.checkpoint import Checkpoint
 from slidestat.engine.checkpoints.durability import Durability, needed_offset
 from slidestat.engine.checkpoints.snapshot import Snapshot
+from slidestat.engine.clock.event_clock import EventClock
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns
 from slidestat.engine.effects import Effects
@@ -74,9 +75,11 @@ class PartitionProcessor:
         work: PartitionWork | None = None,
         topic_id: str = "",
         publisher: TickPublisher | None = None,
+        clock: EventClock | None = None,
     ) -> None:
         """`topic_id` is that of the source, which a checkpoint without one takes for its own;
-        `publisher` says what is published tick by tick, by default what the topology does.
+        `publisher` says what is published tick by tick, by default what the topology does; `clock`
+        is the partition's where not all of its records come here.
         """
         work, limits = work or PartitionWork(), self.LIMITS
         self._partition = partition
@@ -100,6 +103,7 @@ class PartitionProcessor:
             start,
             self._keys,
             self._waiting,
+            clock,
         )
         kernels = KernelCalls(topology, work)
         emissions = PlacedEmissions(

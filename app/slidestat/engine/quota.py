@@ -141,6 +141,15 @@ class Quota:
         return charges
 
 
+def needed_quotas(used: dict[str, bytes], oldest: int) -> dict[str, bytes]:
+    """Of what keys have used, as it is stored, that of stretches from `oldest` on, to which events
+    on time are still charged. For who reads no record again.
+    """
+    return {
+        key: stored for key, stored in used.items() if max(_decode(stored), default=-1) >= oldest
+    }
+
+
 def _decode(stored: bytes) -> _Used:
     entries = np.frombuffer(stored, "<i8").reshape(-1, 3).tolist()
     return {stretch: (charged, last) for stretch, charged, last in entries}

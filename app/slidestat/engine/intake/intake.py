@@ -54,8 +54,11 @@ class Intake:
         start: Checkpoint,
         keys: HeldKeys,
         waiting: EventStore,
+        clock: EventClock | None = None,
     ) -> None:
-        """`whole_key` is the key of all events, where a state is of the whole partition."""
+        """`whole_key` is the key of all events, where a state is of the whole partition; `clock` is
+        the partition's own, if it is not to be found by its records.
+        """
         self._lateness = topology.lateness_ms
         self._ahead = topology.ahead_ms
         self._times = topology.times
@@ -68,7 +71,7 @@ class Intake:
         self._lacked = LackedFields(topology)
         self._quota = Quota(topology)
         self.suspects = Suspects(topology.times.unit)
-        self.clock = EventClock(start, topology.lateness_ms)
+        self.clock = clock or EventClock(start, topology.lateness_ms)
         self.ledger = Ledger(start)
         # The newest records that were gone before they were read.
         self.loss = start.loss

@@ -16,6 +16,7 @@ from slidestat.errors import SlidestatError
 from slidestat.spark.faults import in_words
 from slidestat.spark.lake.avro_values import with_json_values
 from slidestat.spark.lake.checkpoints import claim
+from slidestat.spark.lake.compaction import settle
 from slidestat.spark.lake.kafka_options import kafka_options
 from slidestat.spark.lake.kafka_topic import TopicState, has_topic, topic_state
 from slidestat.spark.lake.lake import Dataset, Lake, is_unreadable, rows_of
@@ -63,6 +64,7 @@ class Ingest:
         Raises SlidestatError while another job writes to this part of the lake.
         """
         with locked(self.spark, self.lake, "ingest", self.say) as lock:
+            settle(LakeFiles(self.spark), self.lake)
             return self._take(lock)
 
     def _take(self, lock: LakeLock) -> list[Ingested]:
@@ -86,6 +88,7 @@ class Ingest:
         self.spark.streams.resetTerminated()
         with ExitStack() as stack:
             lock = stack.enter_context(locked(self.spark, self.lake, "ingest", self.say))
+            settle(LakeFiles(self.spark), self.lake)
             for dataset, topic in self._existing():
                 ingested = Ingested(dataset, topic.name)
                 query = self._start(lock, dataset, topic, ingested, every_ms)

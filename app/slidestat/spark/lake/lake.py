@@ -82,6 +82,11 @@ class Lake:
         return f"{self.folder}/_lock.json"
 
     @property
+    def compaction(self) -> str:
+        """Return the folder of dates whose files are being merged."""
+        return f"{self.folder}/_compaction"
+
+    @property
     def backfilled(self) -> str:
         """Return the path of a backfill's result, as JSON."""
         return f"{self.folder}/_backfill.json"
@@ -106,7 +111,19 @@ class Lake:
                     " writes those of any topology, into a lake of its own."
                 )
             raise SlidestatError(f"{self.data(dataset)} has no records.", advice)
+        self._require_whole(LakeFiles(spark), dataset)
         return spark.read.option("mergeSchema", True).parquet(self.data(dataset))
+
+    def _require_whole(self, files: LakeFiles, dataset: str) -> None:
+        """Raise SlidestatError if a compaction was killed after it had set a date aside."""
+        there = files.names(self.data(dataset))
+        for date in files.names(f"{self.compaction}/old/{dataset}"):
+            if date not in there:
+                raise SlidestatError(
+                    f"{self.data(dataset)}/{date} is set aside by a compaction.",
+                    "Read again when that has ended; if it was killed, an ingest or a compaction"
+                    " brings the date back.",
+                )
 
 
 def rows_of(dataset: Dataset, records: DataFrame) -> DataFrame:

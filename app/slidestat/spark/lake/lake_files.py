@@ -78,6 +78,21 @@ class LakeFiles:
             found = self._system(path).listStatus(self._path(path))
             return [str(status.getPath().getName()) for status in found]
 
+    def size(self, path: str) -> int:
+        """The bytes of a file, or of all files in a folder."""
+        with _told(path):
+            return int(self._system(path).getContentSummary(self._path(path)).getLength())
+
+    def qualified(self, path: str) -> str:
+        """The path with the scheme of its file system: file:, hdfs:, s3a:."""
+        with _told(path):
+            return str(self._system(path).makeQualified(self._path(path)).toString())
+
+    def make_parent(self, path: str) -> None:
+        """Make the folder that a path lies in, if it is not there."""
+        with _told(path):
+            self._system(path).mkdirs(self._path(path).getParent())
+
     def rename(self, path: str, target: str) -> None:
         """Give a file or a folder another name."""
         with _told(path):

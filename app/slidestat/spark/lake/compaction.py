@@ -1,0 +1,132 @@
+"""`slidestat spark compact`: the small files of each date of a lake as few large ones.
+
+Each record stays there once, whoever reads and wherever this is killed. A date's rows are written
+as large files outside of the dataset; then the folders of the date, the old and the new one, trade
+places (`folder_swap.py`), and the old one is removed. Only batches are merged that Spark has noted
+as written: any other may come again, and replaces the files of its own number alone.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from slidestat.errors import SlidestatError
+from slidestat.spark.faults import in_words
+from slidestat.spark.lake.folder_swap import put_back, swap
+from slidestat.spark.lake.lake import Dataset, Lake
+from slidestat.spark.lake.lake_files import LakeFiles
+from slidestat.spark.lake.lake_lock import LakeLock, locked
+
+FILE_BYTES = 128 * 2**20
+"""No file becomes larger by much: a task of Spark reads as many bytes."""
+
+# File systems whose folders get another name in one step; object stores copy each file.
+_RENAMING = ("file:", "hdfs:", "viewfs:")
+_ADVICE = "Run it again: what was merged stays, and the rest is as it was."
+
+
+@dataclass
+class Compacted:
+    """The dates of a dataset that one run merged, and how many files they had before and after."""
+
+    dataset: Dataset
+    dates: int = 0
+    files_before: int = 0
+    files_after: int = 0
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """Merges the files of a topology's part of a lake. `say` takes what a person should know."""
+
+    spark: SparkSession
+    lake: Lake
+    say: Callable[[str], None] = print
+
+    def run(self) -> list[Compacted]:
+        """Merge the files of each date that has more than its size asks for.
+
+        Raises SlidestatError while another job writes to this part of the lake, and where folders
+        cannot be renamed in one step. Cost: each date's rows are read and written once, one date
+        after another.
+        """
+        files = LakeFiles(self.spark)
+        if not files.qualified(self.lake.folder).startswith(_RENAMING):
+            raise SlidestatError(
+                f"{self.lake.folder} lies where folders are not renamed in one step.",
+                "Compact a lake on a disk or on HDFS; elsewhere ingest larger batches, less often.",
+            )
+        with locked(self.spark, self.lake, "compaction", self.say) as lock:
+            settle(files, self.lake)
+            done = [self._compact(lock, files, dataset) for dataset in Dataset]
+        return [compacted for compacted in done if compacted.dates]
+
+    def _compact(self, lock: LakeLock, files: LakeFiles, dataset: Dataset) -> Compacted:
+        compacted = Compacted(dataset)
+        written = _last_written(files, self.lake, dataset)
+        with in_words(f"The compaction of {self.lake.data(dataset)}", _ADVICE):
+            for date in _folders(files, self.lake.data(dataset), "date="):
+                folder = f"{self.lake.data(dataset)}/{date}"
+                batches = [
+                    int(name.partition("=")[2]) for name in _folders(files, folder, "batch=")
+                ]
+                before = sum(len(_parquet(files, f"{folder}/batch={it}")) for it in batches)
+                wanted = -(-files.size(folder) // FILE_BYTES)
+                if before <= max(1, wanted) or (written is not None and max(batches) > written):
+                    continue
+                lock.require()
+                merged = f"{self.lake.compaction}/new/{dataset}/{date}"
+                after = f"{merged}/batch={max(batches)}"
+                self._merge(folder, after, wanted)
+                swap(files, folder, merged, _aside(self.lake, dataset, date))
+                compacted.dates += 1
+                compacted.files_before += before
+                compacted.files_after += len(_parquet(files, f"{folder}/batch={max(batches)}"))
+                files.remove(self.lake.compaction)
+        return compacted
+
+    def _merge(self, folder: str, target: str, count: int) -> None:
+        rows = self.spark.read.option("mergeSchema", True).parquet(folder).drop("batch")
+        (
+            rows.repartition(count)
+            .sortWithinPartitions("record_partition", "record_offset")
+            .write.option("compression", "zstd")
+            .parquet(target)
+        )
+        read, written = (self.spark.read.parquet(path).count() for path in (folder, target))
+        if read != written:
+            raise SlidestatError(
+                f"{folder} has {read:,} rows, and {written:,} came out of it merged.",
+                "Its files are as they were. Check the disk, and run it again.",
+            )
+
+
+def settle(files: LakeFiles, lake: Lake) -> None:
+    """Bring back the date that a killed compaction had set aside, and remove what it left; the
+    lake's lock must be held.
+    """
+    for dataset in Dataset:
+        for date in files.names(f"{lake.compaction}/old/{dataset}"):
+            put_back(files, f"{lake.data(dataset)}/{date}", _aside(lake, dataset, date))
+    files.remove(lake.compaction)
+
+
+def _aside(lake: Lake, dataset: Dataset, date: str) -> str:
+    return f"{lake.compaction}/old/{dataset}/{date}"
+
+
+def _last_written(files: LakeFiles, lake: Lake, dataset: Dataset) -> int | None:
+    """The last batch of an ingest that comes no more, -1 before the first; None of a backfill."""
+    if not files.exists(lake.checkpoint(dataset)):
+        return None
+    noted = (name for name in files.names(f"{lake.checkpoint(dataset)}/commits"))
+    return max((int(name) for name in noted if name.isdecimal()), default=-1)
+
+
+def _folders(files: LakeFiles, path: str, prefix: str) -> Iterator[str]:
+    return (name for name in sorted(files.names(path)) if name.startswith(prefix))
+
+
+def _parquet(files: LakeFiles, path: str) -> list[str]:
+    return [name for name in files.names(path) if name.endswith(".parquet")]
