@@ -16,8 +16,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export UV_CUSTOM_COMPILE_COMMAND := make lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check lint format types test test-quick chaos demo bench bench-full figures plots pictures audit \
-	schemas reference hooks lock lock-peers clean
+.PHONY: help setup check lint format types test kernels test-laws test-others test-quick chaos demo bench bench-full \
+	figures plots pictures audit schemas reference hooks lock lock-peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -72,14 +72,36 @@ format: setup ## mend the formatting, and what lint can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Two processes share the cores; each has a broker of its own, and a file's tests run in one of them.
-PURE := tests/laws tests/golden tests/engine tests/declare tests/audit tests/testing
+# Two halves run at once. The tests in the folders of LAWS compute all the time; the others wait for
+# brokers and workers more than they compute, and have limits of time: they go first wherever both
+# want a core. Each process has a broker of its own, and a file's tests run in one of them, in this
+# order: the longest first, so that none is left for the end.
+LAWS := tests/engine tests/laws tests/testing tests/golden tests/declare tests/audit
+LONGEST := $(addprefix tests/,broker chaos demo spark docs security local client web)
+OTHERS := $(LONGEST) $(filter-out $(LAWS) $(LONGEST) tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/))) \
+	$(wildcard tests/test_*.py)
+PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
+LAWS_LOG := .pytest_cache/laws.log
 
-test: setup check ## everything: lint, types and all tests, on a real broker
-	@# The kernels that collecting needs are compiled once here, not in each of the two processes.
-	$(BIN)/python -m pytest --collect-only --quiet $(PURE) > /dev/null
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(PURE)
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(addprefix --ignore ,$(PURE))
+test: setup ## everything: lint, types and all tests, on a real broker
+	@$(MAKE) --no-print-directory --jobs 2 check kernels
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 test-laws test-others
+
+# Collecting compiles what most tests need: once, and not in each of their processes.
+kernels: setup
+	@$(BIN)/python -m pytest --collect-only --quiet $(LAWS) > /dev/null
+
+test-laws: setup ## those of all tests that need no broker and compute long
+	@mkdir -p $(dir $(LAWS_LOG))
+	@echo "the laws are being tried; how far they are is in $(LAWS_LOG)"
+	@# Beside the others they may take long: their limit of time is for what hangs.
+	@if nice -n 10 $(PYTEST) --timeout 900 -n 2 $(LAWS) > $(LAWS_LOG) 2>&1; \
+	    then tail -n 1 $(LAWS_LOG); \
+	    else cat $(LAWS_LOG); exit 1; \
+	fi
+
+test-others: setup ## all other tests
+	$(PYTEST) -n 3 $(OTHERS)
 
 test-quick: setup ## the tests that need no broker
 	$(BIN)/python -m pytest --ignore tests/broker --ignore tests/client --ignore tests/docs \

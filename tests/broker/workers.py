@@ -37,6 +37,7 @@ START_S = 180.0
 DRAIN_S = 60.0
 STOP_S = 30.0
 CHECKPOINT_INTERVAL = "3s"
+_PROGRAM = Path(__file__).with_name("lean_worker.py")
 
 Records = dict[int, list["Record"]]
 # By partition and key: the time of its newest event, how many it took in, its synopses' bytes.
@@ -82,7 +83,7 @@ class Worker:
             self._said_before = said.tell()
             self._process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "slidestat", "run", *declared),
+                    *(sys.executable, "-P", str(_PROGRAM), "run", *declared),
                     *("--data-dir", str(data_dir)),
                     *("--bootstrap", bootstrap),
                     *("--checkpoint-interval", checkpoint_interval),

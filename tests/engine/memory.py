@@ -7,6 +7,7 @@ what the producer had queued may be delivered up to any record.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from itertools import islice
 from random import Random
 
@@ -141,18 +142,45 @@ class Partition:
         try:
             life.run()
         except WorkerDiedError:
-            delivered = self.random.randint(0, len(life.queued))
-            self.outputs += islice(life.queued, delivered)
+            self._deliver(life.queued)
+
+    def live_and_die(self) -> "list[Partition]":
+        """Run a worker from the committed offset to the end; what there would be, had it crashed
+        after any of its steps.
+        """
+        self.starts.append((self.flushed, len(self.outputs)))
+        deaths: list[Partition] = []
+
+        def die(queued: deque[Output]) -> None:
+            left = copy(self)
+            left.random = copy(self.random)
+            left.changelog, left.outputs = self.changelog[:], self.outputs[:]
+            left.starts, left.commits = self.starts[:], self.commits[:]
+            left._deliver(queued)
+            deaths.append(left)
+
+        _Life(self, None, die).run()
+        return deaths
+
+    def _deliver(self, queued: deque[Output]) -> None:
+        """What the producer of a worker that died got through."""
+        self.outputs += islice(queued, self.random.randint(0, len(queued)))
 
 
 class _Life:
     """One worker, from its start to its end."""
 
-    def __init__(self, partition: Partition, steps: int | None) -> None:
+    def __init__(
+        self,
+        partition: Partition,
+        steps: int | None,
+        at_each_step: Callable[[deque[Output]], None] | None = None,
+    ) -> None:
         self.queued: deque[Output] = deque()
         self._partition = partition
         self._random = partition.random
         self._steps = steps
+        self._at_each_step = at_each_step
         self._store = partition.store()
         start = partition.committed or 0
         self._left = deque(record for record in partition.records if record.offset >= start)
@@ -174,6 +202,8 @@ class _Life:
         self._partition.outputs += self.queued
 
     def _step(self) -> None:
+        if self._at_each_step is not None:
+            self._at_each_step(self.queued)
         if self._steps is not None:
             self._steps -= 1
             if self._steps < 0:

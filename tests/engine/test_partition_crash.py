@@ -66,16 +66,11 @@ def test_a_crash_repeats_no_output_from_before_the_last_flush(
 def test_each_single_step_may_be_the_last(case: Case, seed: int) -> None:
     """One run, crashed once after each of its steps in turn."""
     whole = undisturbed(case)
-    steps = 0
-    while True:
-        partition = Partition(case.topology, case.records, Random(seed))
-        partition.live(steps)
-        done = partition.committed is not None and partition.committed == whole.committed
-        partition.live()
-        same_end(partition, whole)
-        if done:
-            break
-        steps += 1
+    partition = Partition(case.topology, case.records, Random(seed))
+    deaths = partition.live_and_die()
+    for left in (*deaths, partition):
+        left.live()
+        same_end(left, whole)
 
 
 @laws
