@@ -98,14 +98,15 @@ class BulkRecovery(Recovery):
     """Faust's recovery of tables, in which active partitions are restored at once.
 
     `on_owned` is called with the active partitions of changelogs and the offsets of their last
-    records, and the group's generation; it returns the offsets up to which they are restored then.
+    records, those of them whose records were all deleted, and the group's generation; it returns
+    the offsets up to which they are restored then.
     """
 
     def __init__(
         self,
         *args: Any,
         bootstrap_servers: str,
-        on_owned: Callable[[dict[TP, int], int], Awaitable[dict[TP, int]]],
+        on_owned: Callable[[dict[TP, int], set[TP], int], Awaitable[dict[TP, int]]],
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
@@ -119,8 +120,12 @@ class BulkRecovery(Recovery):
     async def _build_offsets(
         self, consumer: Any, tps: set[TP], destination: "Counter[TP]", title: str
     ) -> None:
+        emptied: set[TP] = set()
         if title == "active":
-            self._require_all_states(await consumer.earliest_offsets(*tps), destination)
+            earliest = await consumer.earliest_offsets(*tps)
+            self._require_all_states(earliest, destination)
+            emptied = {tp for tp, first in earliest.items() if first > self.active_highwaters[tp]}
+            emptied -= {tp for tp, first in earliest.items() if not first}
         await super()._build_offsets(consumer, tps, destination, title)
         if title != "active":
             return
@@ -138,7 +143,7 @@ class BulkRecovery(Recovery):
             for tp in tps
             if destination[tp] <= self.active_highwaters[tp]
         }
-        for tp, offset in (await self._on_owned(restored, generation)).items():
+        for tp, offset in (await self._on_owned(restored, emptied, generation)).items():
             destination[tp] = self.active_highwaters[tp] = offset
 
     def _require_all_states(self, earliest: dict[TP, int], persisted: "Counter[TP]") -> None:

@@ -8,7 +8,7 @@ the changelog and the database as it would have written them.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -75,23 +75,31 @@ class StateTable:
         name: str = self._table.changelog_topic.get_topic_name()
         return name
 
-    async def own(self, restored: Mapping[int, int], generation: int) -> dict[int, int]:
+    async def own(
+        self, restored: Mapping[int, int], emptied: Collection[int], generation: int
+    ) -> dict[int, int]:
         """Take partitions over since a generation, which are restored up to these offsets: write a
-        fence to each, and restore what has come before it meanwhile; the offsets of the fences.
+        fence to each, and restore what has come before it meanwhile; up to where they are restored
+        then.
+
+        One whose records were all deleted stays without a record: whoever has no table of it reads
+        the source from its start, and would be refused if there were one.
         """
         for partition, last_offset in restored.items():
             epoch = next_epoch(self._store.newest_epoch(partition), generation)
             self._owned[partition] = _Owned(epoch, last_offset)
+            if partition in emptied:
+                continue
             self._changelog.produce(
                 *(self.changelog_topic, partition, FENCE_KEY, b"%d" % epoch),
                 headers=epoch_header(epoch),
             )
         await self._changelog.flush()
         loop = asyncio.get_running_loop()
-        return {
-            partition: await loop.run_in_executor(None, self._restore_to_fence, partition)
-            for partition in restored
-        }
+        ends = dict(restored)
+        for partition in restored.keys() - set(emptied):
+            ends[partition] = await loop.run_in_executor(None, self._restore_to_fence, partition)
+        return ends
 
     def _restore_to_fence(self, partition: int) -> int:
         owned = self._owned[partition]

@@ -251,14 +251,17 @@ class GroupMember:
         for topology in self._live.values():
             topology.ready(held)
 
-    async def _own(self, restored: dict[TP, int], generation: int) -> dict[TP, int]:
-        fences = {}
+    async def _own(
+        self, restored: dict[TP, int], emptied: set[TP], generation: int
+    ) -> dict[TP, int]:
+        ends = {}
         for table in self._tables:
             topic = table.changelog_topic
             own = {tp.partition: at for tp, at in restored.items() if tp.topic == topic}
-            for partition, offset in (await table.own(own, generation)).items():
-                fences[TP(topic, partition)] = offset
-        return fences
+            unfenced = {tp.partition for tp in emptied if tp.topic == topic}
+            for partition, offset in (await table.own(own, unfenced, generation)).items():
+                ends[TP(topic, partition)] = offset
+        return ends
 
     def _held_partitions(self) -> list[int]:
         assigned = self.app.consumer.assignment()
