@@ -54,7 +54,7 @@ from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns, Refusal, refuse_future
 from slidestat.engine.decoding.lacked_fields import LackedFields
 from slidestat.engine.emissions.emission import EmissionEncoder, OutputRecord
-from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
+from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
 from slidestat.engine.emissions.in_order import LAST, Given, Placed, in_order, place_of
 from slidestat.engine.event_store import EventStore
 from slidestat.engine.events import Events, distinct_texts, texts
@@ -157,7 +157,7 @@ class PartitionProcessor:
         partition: int,
         store: PartitionStore,
         decoder: EventDecoder | None = None,
-        codec: EmissionCodec | None = None,
+        codec: EmissionWriter | None = None,
         work: PartitionWork | None = None,
         topic_id: str = "",
         publisher: TickPublisher | None = None,
@@ -1085,7 +1085,11 @@ class PartitionProcessor:
             provisional=self._is_trial,
             loss=self._loss,
         )
-        return list(zip(zip(ticks.tolist(), names, strict=True), records, strict=True))
+        places: Iterable[Place] = zip(ticks.tolist(), names, strict=True)
+        each = self._encoder.records_each
+        if each > 1:
+            places = (place for place in places for _ in range(each))
+        return list(zip(places, records, strict=True))
 
 
 def _in_order(own: list[Letter], decided: list[tuple[int, Letter]]) -> list[Letter]:

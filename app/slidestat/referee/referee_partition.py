@@ -38,7 +38,7 @@ from slidestat.engine.checkpoints.checkpoint import (
 )
 from slidestat.engine.checkpoints.ledger import COUNTED, DEAD, Ledger
 from slidestat.engine.emissions.emission import OutputRecord
-from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
+from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
 from slidestat.engine.keys.key_cache import PartitionStore
 from slidestat.engine.partition import Effects, Letter, Snapshot
 from slidestat.engine.records import RecordBatch
@@ -106,7 +106,7 @@ class RefereeProcessor:
         topic: str,
         partition: int,
         store: PartitionStore,
-        codec: EmissionCodec | None = None,
+        codec: EmissionWriter | None = None,
         topic_id: str = "",
     ) -> None:
         """`topic_id` as of a `PartitionProcessor`."""

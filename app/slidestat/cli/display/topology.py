@@ -76,6 +76,7 @@ def _facts(topology: Topology) -> dict[str, str]:
         "values": ", ".join(map(field_text, read)) or "none",
         **({} if topology.condition is None else {"where": topology.condition.text}),
         "writes": topology.output_topic,
+        **_rows(topology),
         **published,
         **_alerts(topology),
         "sets aside": f"{topology.dead_letter_topic}, {topology.late_topic}",
@@ -86,6 +87,12 @@ def _facts(topology: Topology) -> dict[str, str]:
         "lateness": topology.lateness,
         "keeps keys": keeping_text(topology),
     }
+
+
+def _rows(topology: Topology) -> dict[str, str]:
+    if not topology.writes_rows:
+        return {}
+    return {"columns": ", ".join(column.name for column in topology.row_columns)}
 
 
 def _alerts(topology: Topology) -> dict[str, str]:
