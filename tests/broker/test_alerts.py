@@ -1,4 +1,4 @@
-"""Alerts of real workers, one of them killed: each change as without a crash, told everywhere."""
+"""Alerts and rows of real workers, one of them killed: each as without a crash, told everywhere."""
 
 import json
 import re
@@ -9,7 +9,9 @@ from collections import Counter
 
 import msgspec
 
+from slidestat.engine.emissions.rows import Rows
 from slidestat.schemas.alert import AlertChange, AlertState
+from slidestat.schemas.emission import Emission
 from tests.broker.conftest import MakeStage
 from tests.broker.workers import distinct, events, produce, undisturbed
 
@@ -19,12 +21,14 @@ ALERTING = """
         Alert(name="busy", when="count >= 12", window="4s", for_=2, resolve="count < 9"),
         Alert(name="high", when="mean > 60", window="4s", certain=True),
     ),
+    output_shape="rows",
 """
 
 
-def test_alerts_of_a_worker_that_was_killed(make_stage: MakeStage) -> None:
+def test_alerts_and_rows_of_a_worker_that_was_killed(make_stage: MakeStage) -> None:
     """The topic of alerts has what an undisturbed partition tells, the second worker tells in its
-    metrics for how many keys they fire, and `watch --alerts` shows them.
+    metrics for how many keys they fire, and `watch --alerts` shows them. The output has the rows of
+    an undisturbed partition's emissions, each once or again; who reads emissions says what to do.
     """
     stage = make_stage(body=ALERTING)
     topic = stage.topology.alert_topic
@@ -41,7 +45,17 @@ def test_alerts_of_a_worker_that_was_killed(make_stage: MakeStage) -> None:
             metrics = response.read().decode()
         assert worker.terminate() == 0, worker.said()
 
-    expected = undisturbed(stage.topology, stage.read(stage.topology.source)).alerts
+    whole = undisturbed(stage.topology, stage.read(stage.topology.source))
+    emissions = [msgspec.json.decode(v, type=Emission) for v in whole.emissions.values()]
+    rows = Rows(stage.topology)
+    output = stage.read(stage.topology.output_topic)
+    sent = [(record.key, record.value) for found in output.values() for record in found]
+    assert set(sent) == {
+        (f"{row['key']}/{row['window_ms']}".encode(), msgspec.json.encode(row))
+        for emission in emissions
+        for row in rows.of(emission)
+    }
+    expected = whole.alerts
     assert distinct(stage.read(topic)) == expected
     changes = [msgspec.json.decode(value, type=AlertChange) for value in expected.values()]
     told = Counter((change.alert, change.state) for change in changes)
@@ -63,3 +77,7 @@ def test_alerts_of_a_worker_that_was_killed(make_stage: MakeStage) -> None:
         re.search(r" (firing|resolved) (certain|likely|forgotten) ", line)
         for line in shown.stdout.splitlines()
     )
+    watch.remove("--alerts")
+    shown = subprocess.run(watch, capture_output=True, text=True, check=False, timeout=60)
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert "writes rows, and `slidestat watch` reads emissions" in shown.stderr

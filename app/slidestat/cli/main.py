@@ -316,9 +316,11 @@ def watch(
     create_command = None
     if topology is not None:
         from slidestat.declare.forms.files import load_declaration
-        from slidestat.declare.topology import Topology
+        from slidestat.declare.topology import Topology, require_emissions
 
         declared = load_declaration(topology)
+        if isinstance(declared, Topology) and not alerts:
+            require_emissions(declared, "`slidestat watch`")
         topic = declared.alert_topic if alerts else declared.output_topic
         if topic is None:
             raise SlidestatError(

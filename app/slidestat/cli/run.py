@@ -115,7 +115,12 @@ def run(
         ),
     ] = None,
     output_format: Annotated[
-        str | None, _flag("--output-format", "json|avro", "Of the statistics; default: json.")
+        str | None,
+        _flag("--output-format", "json|avro|connect-json", "Of the statistics; default: json."),
+    ] = None,
+    output_shape: Annotated[
+        str | None,
+        _flag("--output-shape", "emissions|rows", "rows: a record a window, plain columns."),
     ] = None,
     output: Annotated[
         str | None,
@@ -201,6 +206,7 @@ def run(
         "publish": publish,
         "alerts": alerts,
         "output_format": output_format,
+        "output_shape": output_shape,
         "output": output,
         "group": group,
     }

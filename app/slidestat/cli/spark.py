@@ -49,10 +49,12 @@ def ingest(
     Example: slidestat spark ingest flights --lake lake
     """
     from slidestat.declare.lengths import duration_ms
+    from slidestat.declare.topology import require_emissions
     from slidestat.engine.emissions.output_codec import avro_codec
     from slidestat.spark.session import spark_session
 
     declared = lake_topology(topology)
+    require_emissions(declared, "a lake")
     every_ms = None if every is None else duration_ms(every, "--every")
     is_avro = declared.output_format == "avro"
     if is_avro:  # What is missing is told before Spark starts.

@@ -10,7 +10,7 @@ from slidestat.declare.one_worker import require_one_worker
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission_codec import JsonCodec
-from slidestat.engine.emissions.output_codec import emission_codec
+from slidestat.engine.emissions.output_codec import emission_writer
 from slidestat.engine.extent import WHOLE, Extent
 from slidestat.faust.checkpoint_turns import CHECKPOINT_INTERVAL_S
 from slidestat.faust.data_folder import data_folder
@@ -52,7 +52,7 @@ def start_worker(
     """
     require_one_worker(topologies)
     # Before topics are made and kernels loaded: it may be what is missing.
-    codecs = [emission_codec(topology, registry) for topology in topologies]
+    codecs = [emission_writer(topology, registry) for topology in topologies]
     address = listen(web_host, web_port)
     for topology in topologies:
         partitions = prepare_topics(bootstrap, topology)

@@ -25,6 +25,7 @@ from slidestat.declare.fields import (
 from slidestat.declare.figure_names import NamedFigure, named_figures
 from slidestat.declare.lengths import WindowLength, duration_ms, sequence_length, window_length
 from slidestat.declare.naming import NAME, NAME_RULE, Named
+from slidestat.declare.rows import RowColumn, check_rows, row_columns
 from slidestat.declare.statistics import DEFAULT, Statistic
 from slidestat.declare.time_format import TIME_FORMATS, TimeFormat
 from slidestat.errors import SlidestatError
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 _What = TypeVar("_What")
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_OUTPUT_FORMATS = ("json", "avro")
+_OUTPUT_FORMATS = ("json", "avro", "connect-json")
+_OUTPUT_SHAPES = ("emissions", "rows")
 _TOMBSTONES = ("pass-over", "dead-letter")
 
 # A topology that publishes this keeps one state a partition, over the events of all keys.
@@ -82,7 +84,10 @@ class Topology(Named):
     compacted topic, or a "dead-letter".
     group: the consumer group of the workers is slidestat-GROUP; without one, the topology's name is
     taken. Topologies of one source and group share a worker.
-    output_format: that of the emissions, "json" or "avro".
+    output_format: that of the output, "json" or "avro", or of rows "connect-json": JSON with the
+    schema that Kafka Connect asks for.
+    output_shape: "emissions", a record for each key and window end with all figures in a list; or
+    "rows", one for each window as well, with plain columns.
     output: begins the names of the topics that are written, in place of `name`: two versions of a
     topology, in groups of their own, can run side by side.
     publish: has the partitions publish their synopses at each tick, for a referee: those of the
@@ -113,6 +118,7 @@ class Topology(Named):
     tombstones: str = "pass-over"
     group: str = ""
     output_format: str = "json"
+    output_shape: str = "emissions"
     output: str = ""
     publish: str | Sequence[str] = ()
     alerts: Sequence[Alert] = ()
@@ -126,6 +132,8 @@ class Topology(Named):
         self._check_computed()
         self._check_publish()
         self._check_alerts()
+        if self.writes_rows:
+            check_rows(self.statistics, self.named_figures, self.row_columns)
 
     def _check_topics(self) -> None:
         self._check_names()
@@ -147,7 +155,17 @@ class Topology(Named):
             )
         if self.output_format not in _OUTPUT_FORMATS:
             raise SlidestatError(
-                f"output_format is {self.output_format!r}.", 'Give "json" or "avro".'
+                f"output_format is {self.output_format!r}.",
+                'Give "json" or "avro", or of rows "connect-json".',
+            )
+        if self.output_shape not in _OUTPUT_SHAPES:
+            raise SlidestatError(
+                f"output_shape is {self.output_shape!r}.", 'Give "emissions" or "rows".'
+            )
+        if self.output_format == "connect-json" and not self.writes_rows:
+            raise SlidestatError(
+                f"output_format is {self.output_format!r}, and the output is no rows.",
+                'Give output_shape = "rows" too.',
             )
         if self.tombstones not in _TOMBSTONES:
             raise SlidestatError(
@@ -406,6 +424,17 @@ class Topology(Named):
         return named_figures(self.statistics, self.labels, self.window_lengths)
 
     @property
+    def writes_rows(self) -> bool:
+        """Whether its output is a row for each window."""
+        return self.output_shape == "rows"
+
+    @cached_property
+    def row_columns(self) -> list[RowColumn]:
+        """The columns of its rows, if it writes such."""
+        window = "window_events" if self.windows_of_events else "window_ms"
+        return row_columns(self.named_figures, window)
+
+    @property
     def is_sequence(self) -> bool:
         """Whether event times are numbers of a global sequence."""
         return self.times.is_sequence
@@ -649,6 +678,15 @@ def _chosen(
 
 def _is_limited(column: Column) -> bool:
     return column.limits is not None and not column.limits.are_any
+
+
+def require_emissions(topology: Topology, what: str) -> None:
+    """Raise SlidestatError, for something that reads emissions, unless the topology writes such."""
+    if topology.writes_rows:
+        raise SlidestatError(
+            f"{topology.name} writes rows, and {what} reads emissions.",
+            "Leave output_shape out, in a topology of another name beside this one if need be.",
+        )
 
 
 def require_times(topology: Topology, what: str) -> None:

@@ -33,7 +33,7 @@ from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns
 from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.emission import EmissionEncoder, OutputRecord
-from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
+from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.event_store import EventStore
 from slidestat.engine.intake.intake import Intake
@@ -71,7 +71,7 @@ class PartitionProcessor:
         partition: int,
         store: PartitionStore,
         decoder: EventDecoder | None = None,
-        codec: EmissionCodec | None = None,
+        codec: EmissionWriter | None = None,
         work: PartitionWork | None = None,
         topic_id: str = "",
         publisher: TickPublisher | None = None,

@@ -30,7 +30,7 @@ from slidestat.engine.checkpoints.snapshot import Snapshot
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.emission import OutputRecord
-from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
+from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
 from slidestat.engine.intake.letters import Letter
 from slidestat.engine.keys.key_sample import Identity
 from slidestat.engine.keys.shared_keys import SharedKeys
@@ -103,7 +103,7 @@ class Pipeline:
         outputs: BulkProducer,
         offsets: SourceOffsets,
         progress: Progress,
-        codec: EmissionCodec | None = None,
+        codec: EmissionWriter | None = None,
         silent_until: Mapping[int, int] | None = None,
         partitions: int = 1,
         letter_bytes: int = LETTER_BYTES,

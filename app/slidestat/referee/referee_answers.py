@@ -11,11 +11,11 @@ from slidestat.declare.runners import Answered, Runner
 from slidestat.declare.statistics import Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission import FigureTable, OutputRecord
-from slidestat.engine.emissions.emission_codec import EmissionCodec
+from slidestat.engine.emissions.emission_codec import EmissionWriter
 from slidestat.engine.publishing import published_by
 from slidestat.referee.party_synopses import PartySynopses
 from slidestat.referee.unions import empty_synopsis, unite
-from slidestat.schemas.emission import AbsentParty, Emission, Figure, emission_key
+from slidestat.schemas.emission import AbsentParty, Emission, Figure
 from slidestat.synopses.merge.bundle import Bundle
 
 # A bundle has at least one part: of parties that know nothing, the synopsis of nobody.
@@ -79,7 +79,7 @@ class UnionFigures:
 class RefereeAnswers:
     """Answers one tick for many streams in one call a statistic."""
 
-    def __init__(self, referee: Referee, partition: int, codec: EmissionCodec) -> None:
+    def __init__(self, referee: Referee, partition: int, codec: EmissionWriter) -> None:
         topology = referee.answering
         self._referee = referee
         self._partition = partition
@@ -119,7 +119,7 @@ class RefereeAnswers:
         names = sorted(streams)
         rows = self._figures.at(tick, [streams[name] for name in names], present.parties)
         referee = self._referee
-        records = []
+        records: list[OutputRecord] = []
         for name, figures in zip(names, rows, strict=True):
             emission = Emission(
                 referee.name,
@@ -133,8 +133,7 @@ class RefereeAnswers:
                 list(present.parties),
                 list(present.absent) or None,
             )
-            key = emission_key(referee.name, name, tick)
-            records.append((key, self._codec.encode(emission), tick))
+            records += [(*record, tick) for record in self._codec.records(emission)]
         return records
 
 

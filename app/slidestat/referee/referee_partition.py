@@ -40,7 +40,7 @@ from slidestat.engine.checkpoints.ledger import COUNTED, DEAD, Ledger
 from slidestat.engine.checkpoints.snapshot import Snapshot
 from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.emission import OutputRecord
-from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
+from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
 from slidestat.engine.intake.letters import Letter
 from slidestat.engine.keys.key_cache import PartitionStore
 from slidestat.engine.records import RecordBatch
@@ -108,7 +108,7 @@ class RefereeProcessor:
         topic: str,
         partition: int,
         store: PartitionStore,
-        codec: EmissionCodec | None = None,
+        codec: EmissionWriter | None = None,
         topic_id: str = "",
     ) -> None:
         """`topic_id` as of a `PartitionProcessor`."""

@@ -6,6 +6,8 @@ version can read records of the other, as long as new fields come with a default
 
 import inspect
 import json
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -37,6 +39,17 @@ def avro_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
 def emission_schema() -> str:
     """The schema of an emission, as JSON text."""
     return json.dumps(avro_schema(Emission), indent=2, ensure_ascii=False)
+
+
+def row_schema(topic: str, columns: Mapping[str, str | list[str]]) -> str:
+    """The schema of the rows of a topic, as JSON text; `columns` are their types by their names."""
+    fields = [
+        {"name": name, "type": kind, **({"default": None} if isinstance(kind, list) else {})}
+        for name, kind in columns.items()
+    ]
+    name = re.sub(r"[^A-Za-z0-9_]", "_", topic)
+    name = name if name[0].isalpha() else f"_{name}"
+    return json.dumps({"type": "record", "name": name, "namespace": NAMESPACE, "fields": fields})
 
 
 def _record(struct: type[msgspec.Struct], known: set[str]) -> dict[str, Any]:

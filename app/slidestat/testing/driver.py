@@ -18,7 +18,9 @@ from slidestat.engine.checkpoints.checkpoint import NO_TIME, Counters
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns
 from slidestat.engine.emissions.emission import OutputRecord
+from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.emissions.output_codec import emission_codec
+from slidestat.engine.emissions.rows import Rows
 from slidestat.engine.intake.letters import Letter
 from slidestat.engine.keys.shared_keys import SharedKeys
 from slidestat.engine.partition import PartitionProcessor
@@ -81,7 +83,7 @@ class TopologyDriver:
         self._synopses = SynopsisTopic(topology, partitions)
         self._partitions = [_Partition() for _ in range(partitions)]
         self._decoder = _Decoder(topology)
-        self._codec = emission_codec(topology, _REGISTRY)
+        self._codec = JsonCodec() if topology.writes_rows else emission_codec(topology, _REGISTRY)
         self._place = DefaultPartitioner()
         self._sent: set[OutputRecord] = set()
         self._settled: set[tuple[int, int]] = set()
@@ -120,6 +122,12 @@ class TopologyDriver:
         """How many of the counted events each statistic left out, as they lack its field."""
         counters = (processor.reached.counters for processor in self._processors)
         return sum(counters, Counters()).left_out
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The emissions as the rows that a topology with `output_shape="rows"` writes, in order."""
+        rows = Rows(self.topology)
+        return [row for emission in self.emissions for row in rows.of(emission)]
 
     def advance_to(self, time: int) -> None:
         """Let the watermark of every partition reach `time`, in milliseconds: windows that end by

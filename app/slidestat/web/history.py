@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from glob import escape
 
 from slidestat.declare.referee import Referee
-from slidestat.declare.topology import Topology
+from slidestat.declare.topology import Topology, require_emissions
 from slidestat.kafka.emission_reader import EmissionReader
 from slidestat.schemas.emission import Emission
 
@@ -36,8 +36,10 @@ class OutputHistory:
         several with one end, the last.
 
         Costs a read of up to `TAIL_RECORDS` records, at most 4 s. Raises SlidestatError if the
-        broker, or the schema registry that they need, does not answer.
+        broker, or the schema registry that they need, does not answer, and for rows.
         """
+        if isinstance(topology, Topology):
+            require_emissions(topology, "the history of a key")
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(None, self._read, topology, partition, key)
 

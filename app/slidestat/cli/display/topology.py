@@ -78,6 +78,7 @@ def _facts(topology: Topology) -> dict[str, str]:
         **({} if topology.condition is None else {"where": topology.condition.text}),
         **({"computes": "; ".join(topology.computed_texts)} if topology.computed else {}),
         "writes": topology.output_topic,
+        **_rows(topology),
         **published,
         **_alerts(topology),
         "sets aside": f"{topology.dead_letter_topic}, {topology.late_topic}",
@@ -88,6 +89,12 @@ def _facts(topology: Topology) -> dict[str, str]:
         "lateness": topology.lateness,
         "keeps keys": keeping_text(topology),
     }
+
+
+def _rows(topology: Topology) -> dict[str, str]:
+    if not topology.writes_rows:
+        return {}
+    return {"columns": ", ".join(column.name for column in topology.row_columns)}
 
 
 def _alerts(topology: Topology) -> dict[str, str]:

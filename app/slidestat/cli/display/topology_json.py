@@ -25,6 +25,9 @@ def topology_object(topology: Topology) -> dict[str, Any]:
         "where": None if topology.condition is None else topology.condition.text,
         "computed": topology.computed_texts,
         "output_topic": topology.output_topic,
+        "output_columns": [column.name for column in topology.row_columns]
+        if topology.writes_rows
+        else None,
         "dead_letter_topic": topology.dead_letter_topic,
         "late_topic": topology.late_topic,
         "alert_topic": topology.alert_topic,

@@ -32,6 +32,7 @@ _FLAGS = {
     "value_field": "--value",
     "windows": "--window",
     "output_format": "--output-format",
+    "output_shape": "--output-shape",
     STATISTICS: "--statistic",
     ALERTS: "--alert",
 }

@@ -3,7 +3,7 @@
 from dataclasses import asdict, fields
 
 from slidestat.declare.statistics.base import ListStatistic, Series, Statistic
-from slidestat.declare.topology import Topology
+from slidestat.declare.topology import Topology, require_emissions
 from slidestat.errors import SlidestatError
 
 _BASE = {"name", "field", "by", "weight", "where"}
@@ -11,8 +11,9 @@ _BASE = {"name", "field", "by", "weight", "where"}
 
 def require_audited(topology: Topology) -> None:
     """Raise SlidestatError for a topology that publishes: its figures are not of one key in one
-    partition each.
+    partition each; and for one that writes rows.
     """
+    require_emissions(topology, "an audit")
     if topology.publish:
         raise SlidestatError(
             f"{topology.name} publishes its synopses: figures over whole partitions, or by a"

@@ -11,13 +11,13 @@ from typing import Any, cast
 
 import httpx2
 import msgspec
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
 from fastavro.read import SchemaResolutionError
 
-from slidestat.engine.emissions.emission_codec import NotAnEmissionError
+from slidestat.engine.emissions.emission_codec import NotAnEmissionError, OneRecord
 from slidestat.errors import SlidestatError
 from slidestat.schemas.avro import emission_schema
 from slidestat.schemas.emission import Emission
@@ -25,6 +25,9 @@ from slidestat.schemas.emission import Emission
 # Two retries of at most half a second each: whoever waits for a registry that is away is told soon.
 _PATIENCE = {"timeout": 5.0, "max.retries": 2, "retries.max.wait.ms": 500}
 _NOT_FOUND = 404
+
+# The default strategy would ask the registry about each subject's topic.
+_NAMING: dict[str, Any] = {"subject.name.strategy.type": "TOPIC"}
 
 # What fastavro and Confluent's deserializer raise for bytes that are not what their schema says.
 _GARBAGE = (
@@ -40,10 +43,8 @@ _GARBAGE = (
 )
 
 
-class AvroCodec:
-    """Avro in Confluent's framing, for the records of a topic. An emission of ten figures takes
-    some 100 microseconds, where JSON takes 6, and two thirds of its bytes.
-    """
+class _Registry:
+    """A schema registry, and the framing for the records of a topic."""
 
     def __init__(self, topic: str, registry: str) -> None:
         """`registry` is its address, with a user and password in it if it asks for them; "mock://"
@@ -56,23 +57,48 @@ class AvroCodec:
                 "Say where it is with --schema-registry.",
             )
         try:
-            client = SchemaRegistryClient.new_client({"url": registry, **_PATIENCE})
+            self._client = SchemaRegistryClient.new_client({"url": registry, **_PATIENCE})
         except ValueError as error:
             raise SlidestatError(
                 f"{registry!r} is no schema registry's address.",
                 'Write it as "http://host:port".',
             ) from error
-        # The default strategy would ask the registry about each subject's topic.
-        naming: dict[str, Any] = {"subject.name.strategy.type": "TOPIC"}
-        schema = emission_schema()
         self._context = SerializationContext(topic, MessageField.VALUE)
-        self._serialize = AvroSerializer(client, schema, _fields, naming)
-        self._deserialize = AvroDeserializer(client, schema, conf=naming)
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Say what is wrong with the registry, should it be asked."""
+        registry = re.sub(r"//[^/@]*@", "//", self._registry)  # Without a password.
+        try:
+            yield
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise SlidestatError(
+                f"No schema registry answers at {registry}: {error}.",
+                "Say where one is with --schema-registry.",
+            ) from error
+        except SchemaRegistryError as error:
+            raise SlidestatError(
+                f"The schema registry at {registry} refused: {error}.",
+                "Look at its log; the schema is what `slidestat schema emission --format avro`"
+                " prints.",
+            ) from error
+
+
+class AvroCodec(_Registry, OneRecord):
+    """Avro in Confluent's framing, for the records of a topic. An emission of ten figures takes
+    some 100 microseconds, where JSON takes 6, and two thirds of its bytes.
+    """
+
+    def __init__(self, topic: str, registry: str) -> None:
+        """As of a registry."""
+        super().__init__(topic, registry)
+        schema = emission_schema()
+        self._serialize = AvroSerializer(self._client, schema, _fields, _NAMING)
+        self._deserialize = AvroDeserializer(self._client, schema, conf=_NAMING)
 
     def register(self) -> None:
         """Have the registry know the schema, under the topic's subject."""
-        with self._asking():
-            self._serialize(Emission("", "", 0, [], "", 0, 0), self._context)
+        self.encode(Emission("", "", 0, [], "", 0, 0))
 
     def encode(self, emission: Emission) -> bytes:
         """The framed bytes of an emission."""
@@ -95,23 +121,28 @@ class AvroCodec:
                 raise NotAnEmissionError from error
             raise
 
-    @contextmanager
-    def _asking(self) -> Iterator[None]:
-        """Say what is wrong with the registry, should it be asked."""
-        registry = re.sub(r"//[^/@]*@", "//", self._registry)  # Without a password.
-        try:
-            yield
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise SlidestatError(
-                f"No schema registry answers at {registry}: {error}.",
-                "Say where one is with --schema-registry.",
-            ) from error
-        except SchemaRegistryError as error:
-            raise SlidestatError(
-                f"The schema registry at {registry} refused: {error}.",
-                "Look at its log; the schema is what `slidestat schema emission --format avro`"
-                " prints.",
-            ) from error
+
+class RowWriter(_Registry):
+    """Writes rows in Avro in Confluent's framing, by the `schema` of their columns, which is
+    registered at once, under the topic's subject.
+    """
+
+    def __init__(self, topic: str, registry: str, schema: str) -> None:
+        """As of a registry; raises SlidestatError if it does not take the schema."""
+        super().__init__(topic, registry)
+        self._serialize = AvroSerializer(self._client, schema, conf=_NAMING)
+        with self._asking():
+            subject = f"{topic}-value"
+            self._client.register_schema(subject, Schema(schema, "AVRO"), normalize_schemas=False)
+
+    def write(self, row: dict[str, Any]) -> bytes:
+        """The framed bytes of a row."""
+        plain = {
+            name: None if isinstance(value, float) and not isfinite(value) else value
+            for name, value in row.items()
+        }
+        with self._asking():
+            return cast(bytes, self._serialize(plain, self._context))
 
 
 def _fields(emission: Emission, _context: SerializationContext) -> dict[str, object]:

@@ -14,9 +14,9 @@ from slidestat.declare.statistics.base import ListStatistic, Promise, Series, St
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.loss import Loss
 from slidestat.engine.emissions.agreement import Agreement
-from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
+from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
 from slidestat.engine.emissions.emission_text import EmissionText
-from slidestat.schemas.emission import Emission, Figure, LostRecords, emission_key
+from slidestat.schemas.emission import Emission, Figure, LostRecords
 
 Float64s = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
@@ -167,11 +167,13 @@ class EmissionEncoder:
     """Writes the emissions of one source partition."""
 
     def __init__(
-        self, topology: Topology, topic: str, partition: int, codec: EmissionCodec
+        self, topology: Topology, topic: str, partition: int, codec: EmissionWriter
     ) -> None:
         self._topology = topology.name
         self._source = (topic, partition)
         self._codec = codec
+        # In the order of the queries, so many records for each.
+        self.records_each = codec.records_each
         self._figures = FigureTable(topology, topology.window_lengths)
         numbers = self._figures.numbers
         # What is not JSON, or lists items, is written emission by emission.
@@ -246,7 +248,8 @@ class EmissionEncoder:
             emission = Emission(
                 topology, key, tick, figures, *self._source, offset, provisional, lost=lost
             )
-            yield emission_key(topology, key, tick), self._codec.encode(emission), tick
+            for record in self._codec.records(emission):
+                yield *record, tick
 
 
 def _tail(

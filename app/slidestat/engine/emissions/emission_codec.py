@@ -1,18 +1,30 @@
-"""The interface of an emission codec, and the codec for JSON."""
+"""The interfaces of what writes and reads emissions, and the codec for JSON."""
 
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import msgspec
 
-from slidestat.schemas.emission import Emission
+from slidestat.schemas.emission import Emission, emission_key
 
 
 class NotAnEmissionError(Exception):
     """These bytes are no emission."""
 
 
-class EmissionCodec(Protocol):
-    """Writes emissions as bytes, and reads them."""
+class EmissionWriter(Protocol):
+    """Writes emissions as records of the output topic."""
+
+    @property
+    def records_each(self) -> int:
+        """How many records each emission is."""
+
+    def records(self, emission: Emission) -> Iterable[tuple[bytes, bytes]]:
+        """Their Kafka keys and values; the same ones whenever it is asked."""
+
+
+class EmissionCodec(EmissionWriter, Protocol):
+    """Writes emissions as one record each, and reads them."""
 
     def encode(self, emission: Emission) -> bytes:
         """The bytes of an emission; the same ones whenever it is asked."""
@@ -21,7 +33,19 @@ class EmissionCodec(Protocol):
         """The emission of some bytes; raises NotAnEmissionError for others."""
 
 
-class JsonCodec:
+class OneRecord:
+    """The part of a codec that makes one record of an emission."""
+
+    records_each = 1
+    encode: Callable[[Emission], bytes]
+
+    def records(self, emission: Emission) -> Iterable[tuple[bytes, bytes]]:
+        """The record, under the key of the emission."""
+        key = emission_key(emission.topology, emission.key, emission.window_end_ms)
+        return [(key, self.encode(emission))]
+
+
+class JsonCodec(OneRecord):
     """JSON as in schemas/json."""
 
     def __init__(self) -> None:

@@ -4,12 +4,16 @@ Avro comes in the framing that every consumer of a registry knows: a zero byte, 
 the fields. No JSON begins with a zero byte, so a reader tells the two apart by the first byte.
 """
 
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
-from slidestat.engine.emissions.emission_codec import EmissionCodec, JsonCodec
+from slidestat.engine.emissions.emission_codec import EmissionCodec, EmissionWriter, JsonCodec
+from slidestat.engine.emissions.rows import RowCodec, avro_types, connect_row, json_row
 from slidestat.errors import SlidestatError
+from slidestat.schemas.avro import row_schema
 from slidestat.schemas.emission import Emission
 
 if TYPE_CHECKING:
@@ -37,8 +41,22 @@ class AnyFormat:
         return self._avro.decode(value)
 
 
+def emission_writer(topology: Topology | Referee, registry: str) -> EmissionWriter:
+    """The writer of a topology's output: of its rows, or as `emission_codec`."""
+    if isinstance(topology, Referee) or not topology.writes_rows:
+        return emission_codec(topology, registry)
+    columns = topology.row_columns
+    if topology.output_format == "json":
+        return RowCodec(topology, json_row)
+    if topology.output_format == "connect-json":
+        return RowCodec(topology, connect_row(topology.output_topic, columns))
+    schema = row_schema(topology.output_topic, avro_types(columns))
+    writer = _avro().RowWriter(topology.output_topic, registry, schema)
+    return RowCodec(topology, writer.write)
+
+
 def emission_codec(topology: Topology | Referee, registry: str) -> EmissionCodec:
-    """The codec of a topology's output format. For Avro, the schema is registered at once with the
+    """The codec of a topology's emissions. For Avro, the schema is registered at once with the
     registry at the address `registry`, under the subject `OUTPUT-TOPIC-value`; raises
     SlidestatError if there is none, or it does not take the schema.
     """
@@ -53,12 +71,16 @@ def avro_codec(topic: str, registry: str) -> "AvroCodec":
     """Avro for the records of a topic, by the registry at that address, which is not asked yet.
     Raises SlidestatError without one, and without the packages.
     """
+    codec: AvroCodec = _avro().AvroCodec(topic, registry)
+    return codec
+
+
+def _avro() -> ModuleType:
     try:
         # Here, for it needs packages that not everybody has.
-        from slidestat.engine.emissions.avro_codec import AvroCodec
+        return import_module("slidestat.engine.emissions.avro_codec")
     except ImportError as error:
         raise SlidestatError(
             f"Avro needs packages that are not installed ({error.name}).",
             "Install them with `pip install 'slidestat[avro]'`.",
         ) from error
-    return AvroCodec(topic, registry)

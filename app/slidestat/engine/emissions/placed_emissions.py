@@ -1,6 +1,6 @@
 """Answers of many keys as records, each with its place in the order of emissions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +9,7 @@ from slidestat.declare.runners import Answered, Runner
 from slidestat.engine.checkpoints.loss import Loss
 from slidestat.engine.emissions.emission import EmissionEncoder
 from slidestat.engine.emissions.in_order import Placed
+from slidestat.engine.keys.key_timers import Place
 
 Int64s = npt.NDArray[np.int64]
 
@@ -62,4 +63,8 @@ class PlacedEmissions:
             provisional=self._provisional,
             loss=loss,
         )
-        return list(zip(zip(ticks.tolist(), names, strict=True), records, strict=True))
+        places: Iterable[Place] = zip(ticks.tolist(), names, strict=True)
+        each = self._encoder.records_each
+        if each > 1:
+            places = (place for place in places for _ in range(each))
+        return list(zip(places, records, strict=True))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from slidestat.engine.emissions.in_order import Placed, place_of
+from slidestat.engine.emissions.in_order import Placed
 from slidestat.engine.events import Events
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.keys.key_timers import Place
@@ -21,7 +21,7 @@ def absorb_and_publish(
     """Absorb events, by time; what their keys come to, and what is published of the states at the
     ticks that the watermark passes.
     """
-    touched: dict[Place, Placed] = {}
+    touched: dict[Place, list[Placed]] = {}
     published: list[Publication | Clock] = [
         *publisher.clocks(advance.before, advance.offsets, advance.watermarks)
     ]
@@ -30,7 +30,10 @@ def absorb_and_publish(
         # `before` is that of the batch: what a key with events in a later part only comes to
         # at the ticks of this one is found with them. What it has been found to come to twice
         # is the same.
-        touched.update((p[0], p) for p in absorber.absorb(part, upto))
+        found: dict[Place, list[Placed]] = {}
+        for placed in absorber.absorb(part, upto):
+            found.setdefault(placed[0], []).append(placed)
+        touched.update(found)
 
     done = 0
     before = max(advance.before, advance.emitted)
@@ -44,4 +47,4 @@ def absorb_and_publish(
     # Of one tick the synopses come first: the clock says that there are no more.
     published.sort(key=lambda item: (item.tick, isinstance(item, Clock)))
     published = [item for item in published if item.tick > advance.emitted]
-    return sorted(touched.values(), key=place_of), published
+    return [placed for place in sorted(touched) for placed in touched[place]], published

@@ -9,7 +9,7 @@ from faust.web.base import Web
 
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
-from slidestat.engine.emissions.emission_codec import EmissionCodec
+from slidestat.engine.emissions.emission_codec import EmissionWriter
 from slidestat.engine.extent import WHOLE, Extent
 from slidestat.errors import SlidestatError
 from slidestat.faust.checkpoint_turns import CHECKPOINT_INTERVAL_S
@@ -54,7 +54,7 @@ class WorkerSettings:
     data_dir: Path
     partitions: int
     web: WebSide
-    codecs: Sequence[EmissionCodec] | None = None
+    codecs: Sequence[EmissionWriter] | None = None
     extent: Extent = WHOLE
     log: LogForm = LogForm.TEXT
     letter_bytes: int = LETTER_BYTES

@@ -1,0 +1,72 @@
+"""The columns of a topology's rows: what a record has where `output_shape` is "rows"."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from slidestat.declare.figure_names import NamedFigure
+from slidestat.declare.statistics import Statistic
+from slidestat.declare.statistics.base import ListStatistic
+from slidestat.errors import SlidestatError
+
+
+class ColumnType(Enum):
+    """The type of a column's values."""
+
+    TEXT = "text"
+    WHOLE = "whole number"
+    NUMBER = "number"
+    TRUTH = "truth value"
+
+
+@dataclass(frozen=True)
+class RowColumn:
+    """A column; only those of figures can be null."""
+
+    name: str
+    type: ColumnType
+    is_figure: bool = False
+
+
+BOUNDS = ("", "_lower", "_upper")
+"""Behind the name of a figure: its estimate, its lower and its upper bound."""
+
+
+def row_columns(figures: Sequence[NamedFigure], window: str) -> list[RowColumn]:
+    """The columns, in order; `window` is the name of that of the windows' lengths."""
+    names = dict.fromkeys(figure.name for figure in figures)
+    return [
+        RowColumn("key", ColumnType.TEXT),
+        RowColumn(window, ColumnType.WHOLE),
+        RowColumn("window_end_ms", ColumnType.WHOLE),
+        *(
+            RowColumn(name + bound, ColumnType.NUMBER, is_figure=True)
+            for name in names
+            for bound in BOUNDS
+        ),
+        RowColumn("provisional", ColumnType.TRUTH),
+        RowColumn("lost_records", ColumnType.WHOLE),
+        RowColumn("source_partition", ColumnType.WHOLE),
+        RowColumn("source_offset", ColumnType.WHOLE),
+    ]
+
+
+def check_rows(
+    statistics: Sequence[Statistic], figures: Sequence[NamedFigure], columns: Sequence[RowColumn]
+) -> None:
+    """Raise SlidestatError where figures have no column of their own."""
+    for statistic in statistics:
+        if isinstance(statistic, ListStatistic):
+            raise SlidestatError(
+                f'output_shape is "rows", and {statistic.kind} has a figure for each item.',
+                "Keep it in a topology without output_shape, or take it out.",
+            )
+    names = Counter(column.name for column in columns)
+    twice = {figure.name for figure, count in Counter(figures).items() if count > 1}
+    twice |= {name for name, count in names.items() if count > 1}
+    if twice:
+        raise SlidestatError(
+            f'output_shape is "rows", and several columns would be {min(twice)!r}.',
+            "Give the statistics other names.",
+        )
