@@ -3,7 +3,7 @@
 A value that its column cannot take has its record marked: it is not plain.
 """
 
-from slidestat.engine.decoding.json_scan.numbers import MINUS, as_double, decimal, is_exact
+from slidestat.engine.decoding.json_scan.numbers import MINUS, as_double, decimal, is_exact, whole
 from slidestat.engine.decoding.json_scan.plan import NOTHING, TEXT, WHOLE, Bools, Float64s, Int64s
 from slidestat.engine.decoding.json_scan.uncounted import uncounted
 from slidestat.synopses.core.wire import Bytes
@@ -54,9 +54,9 @@ def read_wholes(
     for row in range(len(starts)):
         if not is_plain[row]:
             continue
-        is_read, mantissa, _ = decimal(buffer, starts[row], ends[row])
-        out[row] = mantissa
-        if not is_read or mantissa < least or mantissa > most:
+        is_read, number = whole(buffer, starts[row], ends[row])
+        out[row] = number
+        if not is_read or number < least or number > most:
             is_plain[row] = False
 
 

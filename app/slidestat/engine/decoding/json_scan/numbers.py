@@ -21,6 +21,7 @@ _POWERS = np.array([float(10**i) for i in range(23)])
 _MOST_EXPONENT = 22
 # An int64 holds ten times what is less than this, and a digit.
 _ROOM = 900_000_000_000_000_000
+_DIGITS = 18  # of it; one more, if the first is no nine
 
 
 @uncounted
@@ -96,6 +97,25 @@ def decimal(buffer: Bytes, place: int, end: int) -> tuple[bool, int, int]:
     if is_negative:
         return mantissa != 0, -mantissa, exponent
     return True, mantissa, exponent
+
+
+@uncounted
+def whole(buffer: Bytes, place: int, end: int) -> tuple[bool, int]:
+    """Read the whole number buffer[place:end], and whether it is one that is not minus nothing, and
+    not too large.
+    """
+    is_negative = buffer[place] == MINUS
+    if is_negative:
+        place += 1
+    if end - place > _DIGITS and (end - place > _DIGITS + 1 or buffer[place] == _NINE):
+        return False, 0
+    mantissa = 0
+    while place < end:
+        mantissa = mantissa * 10 + int(buffer[place]) - _ZERO
+        place += 1
+    if is_negative:
+        return mantissa != 0, -mantissa
+    return True, mantissa
 
 
 @uncounted
