@@ -81,7 +81,7 @@ class EventDecoder:
     ) -> pa.Array:
         """The events' keys; `faults` gets those of the records' own."""
         if read.keys is not None:
-            return read.keys.dictionary_encode()
+            return read.keys
         if not self._has_keys:
             return pa.repeat(pa.scalar("", pa.large_string()), len(read.rows))
         own = (

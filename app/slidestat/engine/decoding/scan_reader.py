@@ -79,7 +79,7 @@ class ScanReader:
             judged = self._conditions.judged(count, columns)
         return FieldColumns(
             rows=fields.rows,
-            keys=None if self._key is None else fields.texts(self._key),
+            keys=None if self._key is None else fields.texts(self._key).dictionary_encode(),
             times=times,
             numbers=tuple(numbers[path] for path in self._numbers),
             items=tuple(map(fields.texts, self._items)),

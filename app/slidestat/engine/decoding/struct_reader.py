@@ -82,7 +82,9 @@ class StructReader:
             judged_all = _with_known(self._conditions.of(events, read), known)
         return FieldColumns(
             rows=rows,
-            keys=None if self._key is None else texts(_decimal(list(map(self._key, events)))),
+            keys=None
+            if self._key is None
+            else texts(_decimal(list(map(self._key, events)))).dictionary_encode(),
             times=None
             if self._time is None
             else self._times.to_ms(map(self._time, events), len(events)),
