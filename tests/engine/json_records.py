@@ -1,6 +1,8 @@
 """JSON records by the thousand, right and wrong, for readers that must agree on them."""
 
 from collections.abc import Callable, Iterator
+from fractions import Fraction
+from math import inf, nextafter
 from random import Random
 
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
@@ -71,9 +73,13 @@ def _string(random: Random) -> str:
 
 
 def _number(random: Random) -> str:
-    match random.randrange(5):
+    match random.randrange(7):
         case 0:
             return random.choice(NUMBERS)
+        case 4:
+            return repr(random.lognormvariate(0, 2))
+        case 5:
+            return _between_doubles(random)
         case 1:
             return str(random.randrange(-5, 2 ** random.randrange(1, 66)))
         case 2:
@@ -82,6 +88,14 @@ def _number(random: Random) -> str:
             digits = str(random.randrange(10 ** random.randrange(1, 20)))
             return f"{digits[0]}.{digits[1:] or 0}e{random.randrange(-30, 30)}"
     return f"{random.randrange(10**5) / 100}"
+
+
+def _between_doubles(random: Random) -> str:
+    """A number within a few units of its last place of the middle between two doubles."""
+    double = random.lognormvariate(0, 4)
+    middle = (Fraction(double) + Fraction(nextafter(double, inf))) / 2
+    digits = random.randrange(1, 24)
+    return f"{round(middle * 10**digits) + random.randrange(-2, 3)}e-{digits}"
 
 
 def _nested(random: Random, depth: int) -> str:

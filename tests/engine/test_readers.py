@@ -1,7 +1,12 @@
 """Both readers of records are one: on every input kernels and msgspec give the same."""
 
+import base64
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -15,11 +20,22 @@ from slidestat.engine.decoding.field_columns import FieldColumns
 from slidestat.engine.decoding.scan_plan import ScanPlan
 from slidestat.engine.decoding.scan_reader import ScanReader
 from slidestat.engine.decoding.struct_reader import StructReader
+from slidestat.schemas.dead_letter import Reason
 from tests.engine.json_records import records
 
-# Of each topology; RECORDS=100000 is what a nightly run takes.
+# Of each topology: together more than 50,000, and a million with RECORDS=70000, as each night.
 RECORDS = int(os.environ.get("RECORDS", "5000"))
 BATCH = 5_000
+ROOT = Path(__file__).parents[2]
+SUITE_LINES = (ROOT / "tests/engine/json_test_suite/test_parsing.jsonl").read_text("utf-8")
+SUITE = {
+    "n_structure_100000_opening_arrays.json": b"[" * 100_000,
+    "n_structure_open_array_object.json": b'[{"":' * 50_000,
+    **{
+        line["name"]: base64.b64decode(line["base64"])
+        for line in map(json.loads, SUITE_LINES.splitlines())
+    },
+}
 
 
 def topology(**declared: object) -> Topology:
@@ -158,3 +174,71 @@ def test_kernels_and_msgspec_read_the_same(name: str) -> None:
         batch = list(records(random, min(BATCH, RECORDS - start), _written(declared)))
         left = check_alike(declared, batch)
         assert left < 0.9 * len(batch)
+
+
+@pytest.mark.parametrize("name", ["a sum", "items", "conditions", "a field of two sorts"])
+def test_both_read_the_same_of_a_conformance_suite(name: str) -> None:
+    """Each document as a record, as a field that nobody reads, and as each one that is read."""
+    places = [
+        b"%b",
+        b'{"key":"k","time":1600000000000,"value":1,"user":"u","more":%b}',
+        b'{"key":%b,"time":1600000000000,"value":1,"user":"u"}',
+        b'{"key":"k","time":%b,"value":1,"user":"u"}',
+        b'{"key":"k","time":1600000000000,"value":%b,"user":"u"}',
+        b'{"key":"k","time":1600000000000,"value":1,"user":%b}',
+        b'{"key":"k","time":1600000000000,"value":1,"user":"u","in":%b}',
+        b'{"key":"k","time":1600000000000,"value":1,"user":"u","in":{"n":%b}}',
+        b'{"key":"k","time":1600000000000,"value":1,"user":"u"%b}',
+    ]
+    check_alike(
+        TOPOLOGIES[name], [place % document for place in places for document in SUITE.values()]
+    )
+
+
+def test_a_conformance_suite_is_passed() -> None:
+    """As a field that nobody reads: what must be accepted is, and what must be refused is.
+
+    But for bytes that are no UTF-8, which msgspec does not look at there.
+    """
+    declared = TOPOLOGIES["a count"]
+    plan = ScanPlan.of(declared)
+    assert plan is not None
+    columns = EventDecoder(declared, Kernels(declared, plan, StructReader(declared))).decode(
+        [b'{"key":"k","time":1600000000000,"more":%b}' % document for document in SUITE.values()]
+    )
+    names = list(SUITE)
+    accepted = {names[row] for row in columns.rows.tolist()}
+    assert {name for name in names if name.startswith("y_")} <= accepted
+    assert {name for name in accepted if name.startswith("n_")} <= {
+        name for name, document in SUITE.items() if not _is_utf8(document)
+    }
+    assert {refusal.reason for refusal in columns.refusals} == {Reason.NOT_JSON}
+
+
+def _is_utf8(document: bytes) -> bool:
+    try:
+        document.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def test_kernels_as_plain_python_read_the_same() -> None:
+    """With NUMBA_DISABLE_JIT=1, of a few hundred records."""
+    code = "from tests.engine.test_readers import check_few; check_few()"
+    subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join((str(ROOT / "app"), str(ROOT))),
+            "NUMBA_DISABLE_JIT": "1",
+        },
+        check=True,
+    )
+
+
+def check_few() -> None:
+    """Check some records of each topology."""
+    for name, declared in TOPOLOGIES.items():
+        check_alike(declared, list(records(Random(name), 40, _written(declared))))

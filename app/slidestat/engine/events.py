@@ -21,6 +21,11 @@ def texts(values: Sequence[str | None] | pa.Array) -> pa.Array:
     return pa.array(values, pa.large_string())
 
 
+def numbered_texts(places: Int64s, names: pa.Array) -> pa.Array:
+    """The texts at these places of `names`, each of which is held once."""
+    return pa.DictionaryArray.from_arrays(pa.array(places.astype(np.int32)), names)
+
+
 def distinct_texts(column: pa.Array) -> tuple[list[str], Int64s]:
     """The different texts of a column, and for each of its rows the place there, int64[n]; -1 where
     it has none.
@@ -29,14 +34,22 @@ def distinct_texts(column: pa.Array) -> tuple[list[str], Int64s]:
         column = column.dictionary_encode()
     indices = column.indices.fill_null(-1) if column.null_count else column.indices
     places = indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return column.dictionary.to_pylist(), places
+    names = column.dictionary
+    # Rows may be fewer than there were when texts were numbered.
+    is_used = np.zeros(len(names) + 1, bool)
+    is_used[places] = True
+    if not is_used[:-1].all():
+        numbers = np.cumsum(is_used[:-1]) - 1
+        places = np.where(places < 0, -1, numbers[places])
+        names = names.filter(pa.array(is_used[:-1]))
+    return names.to_pylist(), places
 
 
 @dataclass(slots=True)
 class Events:
     """`offsets` and `times` int64[n], `keys` n texts; `numbers` float64[n] and `items` n texts for
     each of the topology's columns, NaN and null where an event lacks the field, `conditions`
-    bool[n]. Texts are plain or, where they wait for long, numbered.
+    bool[n]. Texts are plain or numbered, each different one held once.
     """
 
     offsets: Int64s
@@ -95,9 +108,9 @@ class Events:
         return Events(
             self.offsets,
             self.times,
-            self.keys.dictionary_encode(),
+            _numbered(self.keys),
             self.numbers,
-            tuple(column.dictionary_encode() for column in self.items),
+            tuple(_numbered(column) for column in self.items),
             self.conditions,
         )
 
@@ -110,24 +123,28 @@ class Events:
 
 
 def joined(parts: Sequence[Events], columns: Columns) -> Events:
-    """The events of the parts, one after another, their texts plain."""
+    """The events of the parts, one after another."""
     if not parts:
         return Events.none(columns)
-    if len(parts) == 1 and not pa.types.is_dictionary(parts[0].keys.type):
+    if len(parts) == 1:
         return parts[0]
     return Events(
         np.concatenate([part.offsets for part in parts]),
         np.concatenate([part.times for part in parts]),
-        _joined_texts([part.keys for part in parts]),
+        joined_texts([part.keys for part in parts]),
         tuple(map(np.concatenate, zip(*(part.numbers for part in parts), strict=True))),
-        tuple(map(_joined_texts, zip(*(part.items for part in parts), strict=True))),
+        tuple(map(joined_texts, zip(*(part.items for part in parts), strict=True))),
         tuple(map(np.concatenate, zip(*(part.conditions for part in parts), strict=True))),
     )
 
 
-def _joined_texts(columns: Sequence[pa.Array]) -> pa.Array:
-    plain = [
-        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-        for column in columns
-    ]
-    return plain[0] if len(plain) == 1 else pa.concat_arrays(plain)
+def joined_texts(columns: Sequence[pa.Array]) -> pa.Array:
+    """The texts of columns, one after another; numbered, if one of them is."""
+    if not any(pa.types.is_dictionary(column.type) for column in columns):
+        return pa.concat_arrays(columns)
+    numbered = [_numbered(column) for column in columns]
+    return pa.chunked_array(numbered).unify_dictionaries().combine_chunks()
+
+
+def _numbered(column: pa.Array) -> pa.Array:
+    return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()

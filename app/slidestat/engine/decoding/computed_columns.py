@@ -28,9 +28,9 @@ Faults = dict[int, tuple[Reason, str]]
 
 
 class ComputedColumns(NamedTuple):
-    """The computed fields of n events: their keys, if those are computed; numbers, NaN where there
-    is none, and items, null where there is none, by their paths. And why some have none in a field,
-    by their places, with the reason of their letters.
+    """The computed fields of n events: their keys, numbered, if those are computed; numbers, NaN
+    where there is none, and items, null where there is none, by their paths. And why some have none
+    in a field, by their places, with the reason of their letters.
     """
 
     keys: pa.Array | None
@@ -74,6 +74,7 @@ class ComputedFields:
         if self._key in self._computed:
             field = self._computed[self._key]
             keys = texts(_keys_of(field, values[self._key], faults[self._key]))
+            keys = keys.dictionary_encode()
         return ComputedColumns(
             keys,
             {path: _numbers_of(values[path]) for path in self._numbers},

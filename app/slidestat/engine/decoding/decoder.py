@@ -18,7 +18,7 @@ from slidestat.engine.decoding.lacked_fields import LackedFields
 from slidestat.engine.decoding.scan_plan import ScanPlan
 from slidestat.engine.decoding.scan_reader import ScanReader
 from slidestat.engine.decoding.struct_reader import StructReader
-from slidestat.engine.events import texts
+from slidestat.engine.events import numbered_texts, texts
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.event import MAX_KEY_LENGTH
 
@@ -105,14 +105,16 @@ class EventDecoder:
             return read.keys
         if not self._has_keys:
             return pa.repeat(pa.scalar("", pa.large_string()), len(read.rows))
-        found = []
-        for place, row in enumerate(read.rows.tolist()):
-            text, fault = _key_text(keys[row])
-            found.append(text)
-            if fault:
-                detail = f"{self._key_name}: {fault}"
-                faults[place] = Refusal(row, Reason.BAD_KEY, detail)
-        return texts(found)
+        own = (
+            pa.array(keys, pa.large_binary()).take(pa.array(read.rows)).dictionary_encode("encode")
+        )
+        checked = [_key_text(key) for key in own.dictionary.to_pylist()]
+        places = own.indices.to_numpy()
+        is_wrong = np.array([fault != "" for _, fault in checked], bool)[places]
+        for place in np.flatnonzero(is_wrong).tolist():
+            detail = f"{self._key_name}: {checked[places[place]][1]}"
+            faults[place] = Refusal(int(read.rows[place]), Reason.BAD_KEY, detail)
+        return numbered_texts(places, texts([text for text, _ in checked]))
 
     def _computed_faults(
         self, read: FieldColumns, columns: EventColumns

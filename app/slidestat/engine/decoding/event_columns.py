@@ -26,11 +26,11 @@ def _no_rows() -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class EventColumns:
-    """Readable events: `rows` int64[m] in the batch, `keys` m texts, `times` int64[m], `numbers`
-    float64[m] and `items` m texts for each of the topology's columns, NaN and null where an event
-    lacks the field, `conditions` bool[m] for each of its conditions; the refusals; and the other
-    rows of the batch, which the topology does not count, `passed_over` int64[p], with their times,
-    NO_TIME where they have none.
+    """Readable events: `rows` int64[m] in the batch, `keys` m texts, numbered or plain, `times`
+    int64[m], `numbers` float64[m] and `items` m texts for each of the topology's columns, NaN and
+    null where an event lacks the field, `conditions` bool[m] for each of its conditions; the
+    refusals; and the other rows of the batch, which the topology does not count, `passed_over`
+    int64[p], with their times, NO_TIME where they have none.
     """
 
     rows: npt.NDArray[np.int64]

@@ -12,6 +12,7 @@ from slidestat.declare.fields import FieldPath
 from slidestat.engine.decoding.computed_columns import Faults
 from slidestat.engine.decoding.conditions import Judged
 from slidestat.engine.decoding.event_columns import Refusal
+from slidestat.engine.events import joined_texts
 
 Int64s = npt.NDArray[np.int64]
 Why = TypeVar("Why")
@@ -19,12 +20,13 @@ Why = TypeVar("Why")
 
 @dataclass(frozen=True, slots=True)
 class FieldColumns:
-    """The fields of the readable records, which stand at `rows` int64[m], rising: `keys` m texts
-    and `times` int64[m] milliseconds, None where the records' own are asked for; `numbers`
-    float64[m] and `items` m texts for each of the topology's columns, NaN and null where a record
-    lacks the field; how the topology's conditions `judged` them, None if it has none; and why some
-    have nothing in a computed field, by its path and their places: `faults`. And of the other
-    records the refusals, by rows, and the rows that the topology does not count, `passed_over`.
+    """The fields of the readable records, which stand at `rows` int64[m], rising: `keys` m texts,
+    numbered, and `times` int64[m] milliseconds, None where the records' own are asked for;
+    `numbers` float64[m] and `items` m texts for each of the topology's columns, NaN and null where
+    a record lacks the field; how the topology's conditions `judged` them, None if it has none; and
+    why some have nothing in a computed field, by its path and their places: `faults`. And of the
+    other records the refusals, by rows, and the rows that the topology does not count,
+    `passed_over`.
     """
 
     rows: Int64s
@@ -51,11 +53,11 @@ class RecordReader(Protocol):
 def interleaved(first: FieldColumns, second: FieldColumns) -> FieldColumns:
     """The records of both, in order of their rows."""
     both = np.concatenate((first.rows, second.rows))
-    order = np.argsort(both)
+    order = np.argsort(both, kind="stable")  # It sees that both rise.
     places = pa.array(order)
 
     def texts(pair: tuple[pa.Array, pa.Array]) -> pa.Array:
-        return pa.concat_arrays(pair).take(places)
+        return joined_texts(pair).take(places)
 
     judged = None
     if first.judged is not None and second.judged is not None:

@@ -56,17 +56,12 @@ class ScanReader:
         """Fields of all records; cost: 0.15 microseconds for a plain one of 55 bytes."""
         if len(records) < self.FEWEST:
             return self._others.read(records)
-        try:
-            joined = b"".join(records)  # type: ignore[arg-type]  # or None
-        except TypeError:
-            records_there = [record or b"" for record in records]
-            joined = b"".join(records_there)
-            lengths = np.fromiter(map(len, records_there), np.int64, len(records))
-        else:
-            lengths = np.fromiter(map(len, records), np.int64, len(records))  # type: ignore[arg-type]
-        buffer = np.frombuffer(joined, np.uint8)
-        ends = np.cumsum(lengths)
-        fields = _Fields(self._plan, buffer, ends - lengths, ends)
+        # All values in one buffer, one that is null without a byte.
+        column = pa.array(records, pa.large_binary())
+        _, offsets, data = column.buffers()
+        ends = np.frombuffer(offsets, np.int64)[: len(records) + 1]
+        buffer = np.frombuffer(data or b"", np.uint8)
+        fields = _Fields(self._plan, buffer, ends[:-1], ends[1:])
         if fields.are_all:
             return self._columns(fields)
         left = np.flatnonzero(~fields.is_plain)
@@ -86,7 +81,9 @@ class ScanReader:
         numbers |= computed.numbers
         return FieldColumns(
             rows=fields.rows,
-            keys=computed.keys if self._key is None else fields.texts(self._key),
+            keys=computed.keys
+            if self._key is None
+            else fields.texts(self._key).dictionary_encode(),
             times=times,
             numbers=tuple(numbers[path] for path in self._numbers),
             items=tuple(

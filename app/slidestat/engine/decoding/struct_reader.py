@@ -94,7 +94,7 @@ class StructReader:
         numbers |= computed.numbers
         keys = computed.keys
         if self._key is not None:
-            keys = texts(_decimal(list(map(self._key, events))))
+            keys = texts(_decimal(list(map(self._key, events)))).dictionary_encode()
         return FieldColumns(
             rows=rows,
             keys=keys,

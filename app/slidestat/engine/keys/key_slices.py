@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidestat.engine.clock.event_time import group_rows
-from slidestat.engine.events import Events, distinct_texts
+from slidestat.engine.events import Events, distinct_texts, numbered_texts
 
 
 class KeySlices:
@@ -22,7 +22,7 @@ class KeySlices:
         self.keys = [keys[place] for place in by_name]
         # From here on a key is a number: what is moved about are no texts.
         self._names = pa.array(self.keys, pa.large_string())
-        numbered = pa.DictionaryArray.from_arrays(pa.array(ranks[places]), self._names)
+        numbered = numbered_texts(ranks[places], self._names)
         self._events = replace(events, keys=numbered).take(order)
         self._next = 0
 
@@ -48,4 +48,4 @@ class KeySlices:
         if self.next_key is None:
             # Any view holds the memory of all.
             self._events = self._events.take(np.empty(0, np.int64))
-        return replace(events, keys=pa.DictionaryArray.from_arrays(pa.array(codes), names))
+        return replace(events, keys=numbered_texts(codes, names))

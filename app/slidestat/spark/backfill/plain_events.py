@@ -29,7 +29,7 @@ from slidestat.declare.fields import FieldPath
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns
-from slidestat.engine.events import texts
+from slidestat.engine.events import joined_texts, texts
 from slidestat.engine.records import RecordBatch
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
 
@@ -111,7 +111,7 @@ def _joined(plain: EventColumns, judged: EventColumns, rows: Int64s) -> EventCol
     places = pa.array(order)
 
     def joined(first: pa.Array, second: pa.Array) -> pa.Array:
-        return pa.concat_arrays((first, second)).take(places)
+        return joined_texts((first, second)).take(places)
 
     return EventColumns(
         rows=both[order],

@@ -3,7 +3,7 @@
 A value that its column cannot take has its record marked: it is not plain.
 """
 
-from slidestat.engine.decoding.json_scan.numbers import MINUS, as_double, decimal, is_exact
+from slidestat.engine.decoding.json_scan.numbers import EXACT, MINUS, decimal, nearest, whole
 from slidestat.engine.decoding.json_scan.plan import NOTHING, TEXT, WHOLE, Bools, Float64s, Int64s
 from slidestat.engine.decoding.json_scan.uncounted import uncounted
 from slidestat.synopses.core.wire import Bytes
@@ -31,12 +31,11 @@ def read_doubles(
         if not is_plain[row] or sorts[row] <= NOTHING:
             continue
         is_read, mantissa, exponent = decimal(buffer, starts[row], ends[row])
-        if not is_read or not is_exact(mantissa, exponent):
-            is_plain[row] = False
-            continue
-        value = as_double(mantissa, exponent)
+        is_known, value = nearest(mantissa, exponent)
         out[row] = value
-        if value < least or value > most:
+        # Limits of whole numbers may be whole: compared with them, they must not be rounded.
+        is_whole = sorts[row] != WHOLE or -EXACT < mantissa < EXACT
+        if not (is_read and is_known and is_whole) or value < least or value > most:
             is_plain[row] = False
 
 
@@ -54,9 +53,9 @@ def read_wholes(
     for row in range(len(starts)):
         if not is_plain[row]:
             continue
-        is_read, mantissa, _ = decimal(buffer, starts[row], ends[row])
-        out[row] = mantissa
-        if not is_read or mantissa < least or mantissa > most:
+        is_read, number = whole(buffer, starts[row], ends[row])
+        out[row] = number
+        if not is_read or number < least or number > most:
             is_plain[row] = False
 
 

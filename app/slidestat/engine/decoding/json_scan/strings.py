@@ -4,8 +4,7 @@ from slidestat.engine.decoding.json_scan.uncounted import uncounted
 from slidestat.synopses.core.wire import Bytes
 
 QUOTE, BACKSLASH = ord('"'), ord("\\")
-_SPACES = (ord(" "), ord("\n"), ord("\r"), ord("\t"))
-_SPACE, _NEWLINE, _RETURN, _TAB = _SPACES
+SPACE, _NEWLINE, _RETURN, _TAB = b" \n\r\t"
 _FIRST_PRINTABLE = 0x20
 _ASCII_END = 0x80
 _SHORT_ESCAPES = frozenset(b'"\\/bfnrt')
@@ -17,8 +16,8 @@ def token(buffer: Bytes, place: int, end: int) -> int:
     """Return the first place from `place` on that is no white space; -1 if there is none."""
     while place < end:
         byte = buffer[place]
-        if byte > _SPACE or (
-            byte != _SPACE and byte != _NEWLINE and byte != _RETURN and byte != _TAB
+        if byte > SPACE or (
+            byte != SPACE and byte != _NEWLINE and byte != _RETURN and byte != _TAB
         ):
             return place
         place += 1
