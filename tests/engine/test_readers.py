@@ -215,6 +215,13 @@ def test_a_conformance_suite_is_passed() -> None:
     assert {refusal.reason for refusal in columns.refusals} == {Reason.NOT_JSON}
 
 
+@pytest.mark.parametrize("batch", [[], [None] * 3, [b""] * 200, [None, b"{}", b"", b" "] * 50])
+def test_batches_of_nothing_are_read_alike(batch: list[bytes | None]) -> None:
+    """Also those in which no record has a byte."""
+    for declared in TOPOLOGIES.values():
+        check_alike(declared, batch)
+
+
 def _is_utf8(document: bytes) -> bool:
     try:
         document.decode()

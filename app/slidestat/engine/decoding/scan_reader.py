@@ -53,14 +53,16 @@ class ScanReader:
         self._read_numbers = [p for p in self._numbers if p not in topology.computed_fields]
 
     def read(self, records: Sequence[bytes | None]) -> FieldColumns:
-        """Fields of all records; cost: 0.15 microseconds for a plain one of 55 bytes."""
+        """Fields of all records; cost: 0.17 microseconds for a plain one of 55 bytes."""
         if len(records) < self.FEWEST:
             return self._others.read(records)
         # All values in one buffer, one that is null without a byte.
         column = pa.array(records, pa.large_binary())
         _, offsets, data = column.buffers()
+        if data is None:  # None of them has a byte.
+            return self._others.read(records)
         ends = np.frombuffer(offsets, np.int64)[: len(records) + 1]
-        buffer = np.frombuffer(data or b"", np.uint8)
+        buffer = np.frombuffer(data, np.uint8)
         fields = _Fields(self._plan, buffer, ends[:-1], ends[1:])
         if fields.are_all:
             return self._columns(fields)
