@@ -3,7 +3,8 @@
 A promise says that an answer misses with a chance of at most delta. A law asks under many seeds,
 and holds if no more than `most` of them miss. What keeps its promise just so is refused by a share
 `FALSE_ALARM` of all choices of seeds at most; what misses 1.5 times as often passes with a share
-`OVERSIGHT` of them at most. Both are exact, by the binomial law. Seeds are fixed: whoever passes, passes each time.
+`OVERSIGHT` of them at most. Both are exact, by the binomial law. Seeds are fixed:
+whoever passes, passes each time.
 """
 
 from functools import lru_cache
