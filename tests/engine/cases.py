@@ -103,6 +103,7 @@ EVERY_STATISTIC = (
     # Such windows are counted exactly.
     Distinct(epsilon=0.2, delta=1e-6),
     TopItems(epsilon=0.3, limit=4),
+    Items(items=("3.25", "0.3333333333333333", "never"), epsilon=0.3),
 )
 ALERTED = (
     Count(epsilon=0.5),
@@ -134,7 +135,6 @@ PARTS = (
     NetSum(epsilon=0.3),
     NetSum(decimals=0, name="whole"),
     SumHistogram(edges=(-1, 0.5, 3.25, 50), epsilon=0.5),
-    Items(items=("3.25", "1", "0.0"), epsilon=0.3),
     Sample(size=3, seed=7),
     Sample(size=40, where=CONDITIONS[1], name="some"),
 )

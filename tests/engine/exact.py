@@ -76,7 +76,8 @@ def exact(statistic: Statistic, values: Values, window: int) -> list[Fraction | 
     if isinstance(statistic, Histogram | Above):
         return [Fraction(len(between(series, values))) for series in statistic.series()]
     if isinstance(statistic, Items):
-        return [Fraction(sum(value == Fraction(i) for value in values)) for i in statistic.items]
+        named = [None if item == "never" else Fraction(item) for item in statistic.items]
+        return [Fraction(sum(value == item for value in values)) for item in named]
     if isinstance(statistic, SumHistogram):
         return [sum(between(series, values), Fraction()) for series in statistic.series()]
     if statistic.kind in _OF_ANY:

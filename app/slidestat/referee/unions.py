@@ -16,6 +16,7 @@ from slidestat.declare.runners import (
     HistogramRunner,
     ItemColumn,
     ItemCountRunner,
+    ItemsRunner,
     Listed,
     QuantileRunner,
     Runner,
@@ -139,6 +140,12 @@ def _(
     _: HistogramRunner, bundles: Sequence[Bundle], times: Sequence[int], windows: Int64s
 ) -> Answered:
     return Answered([], {"histogram": _stack(union_value_histograms(bundles, times, windows))})
+
+
+@unite.register
+def _(_: ItemsRunner, bundles: Sequence[Bundle], times: Sequence[int], windows: Int64s) -> Answered:
+    counts = _stack(union_value_histograms(bundles, times, windows))
+    return Answered([], {"items": counts[..., 1:]})
 
 
 @unite.register

@@ -94,9 +94,10 @@ class LostRecords(msgspec.Struct, frozen=True):
 class Emission(msgspec.Struct, frozen=True, omit_defaults=True):
     """The figures of a key over windows that end at window_end_ms, events before it inside.
 
-    A figure without a window length is of all events since the key's first. A provisional emission
-    comes when a partition brings nothing new and its watermark stands still: more events may belong
-    to its windows. The one that replaces it, under the same key, comes when the watermark passes.
+    A figure without a window length is of all events since the key's first, or tells how long ago
+    one of them was. A provisional emission comes when a partition brings nothing new and its
+    watermark stands still: more events may belong to its windows. The one that replaces it, under
+    the same key, comes when the watermark passes.
 
     An emission of a referee is of the events of all `parties` together, and of theirs alone. While
     others are absent, or some are idle, it is provisional; the one that replaces it comes when all
