@@ -1,6 +1,7 @@
 """Alerts follow from the emissions: recounted from them in plain Python, whatever crashes."""
 
 from collections.abc import Callable, Iterator, Mapping
+from random import Random
 from typing import NamedTuple
 
 import msgspec
@@ -8,10 +9,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from slidestat.declare.alerts import Alert
+from slidestat.declare.statistics import Count
 from slidestat.schemas.alert import AlertChange, alert_key
 from slidestat.schemas.emission import Emission, Figure
-from tests.engine.cases import TOPOLOGIES, Case, cases, laws
+from tests.engine.cases import TOPOLOGIES, Case, cases, laws, topology
 from tests.engine.memory import Partition
+from tests.engine.streams import records
 from tests.engine.test_partition_crash import same_end, undisturbed
 
 ALERTING = sorted(name for name, topology in TOPOLOGIES.items() if topology.alerts)
@@ -157,7 +160,7 @@ def test_alerts_are_those_of_a_recount(case: Case) -> None:
         assert key in {key for kind, key, _ in partition.outputs if kind == "alert"}
 
 
-@settings(laws, max_examples=60)
+@settings(laws, max_examples=30)
 @given(alerting_cases, st.lists(st.integers(0, 120), min_size=1, max_size=6))
 def test_crashes_leave_no_trace_in_alerts(case: Case, crashes: list[int]) -> None:
     """Other batches and other crashes: the same changes under the same keys, byte for byte, in the
@@ -170,6 +173,32 @@ def test_crashes_leave_no_trace_in_alerts(case: Case, crashes: list[int]) -> Non
     whole = undisturbed(case)
     same_end(partition, whole)
     assert sorted(map(repr, told(partition))) == sorted(map(repr, told(whole)))
+
+
+def test_crashes_between_an_event_and_its_tick() -> None:
+    """Small batches, so that states are often durable before the tick at which their alerts change:
+    no change is lost, and no emission counts twice for `for`.
+    """
+    often = topology(
+        windows=("330ms", "1s"),
+        statistics=(Count(epsilon=0.5),),
+        alerts=(
+            Alert(name="a", when="count >= 1", window="330ms", for_=2, resolve="count < 1"),
+            Alert(name="b", when="count >= 2", window="330ms", for_=3),
+            Alert(name="c", when="count >= 2", window="330ms"),
+        ),
+    )
+    for seed in range(30):
+        random = Random(seed)
+        keys, times = random.choice(["few", "zipf"]), random.choice(["in order", "sparse"])
+        found = records(random, 60, keys=keys, values="ones", times=times, bad=0, holes=False)
+        partition = Partition(often, found, random, largest_batches=(1, 5))
+        for _ in range(4):
+            partition.live(random.randint(10, 90))
+        partition.live()
+        whole = undisturbed(Case(often, found, random))
+        assert told(whole)
+        same_end(partition, whole)
 
 
 @pytest.mark.parametrize("name", ALERTING)

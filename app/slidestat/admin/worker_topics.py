@@ -66,7 +66,8 @@ def prepare_topics(bootstrap: str, topology: Topology | Referee) -> int:
     )
     for name in missing:
         create_topic(bootstrap, name, partitions, wanted[name])
-        if has_written:
+        # That of alerts may be new, as they are.
+        if has_written and name != topology.alert_topic:
             tell(
                 "topic made anew",
                 f"{topology.name}: the topic {name!r} was deleted, and is made anew: what it had is"
