@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 from hypothesis import given, strategies as st
 
+from slidestat.engine.emissions.in_order import LAST, Placed, in_order
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.faust.fencing import SupersededError
 from slidestat.faust.pipeline import Pipeline, flush_all
@@ -152,3 +153,11 @@ def test_what_is_kept_back_is_bounded() -> None:
     emitted = [len(effects.emissions) for effects in processor.steps(second, more_follows=True)]
     assert sum(emitted) == 2 * most
     assert not processor.keeps_ticks
+
+
+def test_many_emissions_are_given_some_at_a_time() -> None:
+    """Whoever sends those of many ticks is not held up for long by what comes at the end."""
+    placed: list[Placed] = [((tick, "key"), (b"", b"", tick)) for tick in range(12_345)]
+    given = list(in_order(iter([(placed, LAST)])))
+    assert max(map(len, given)) <= 5_000
+    assert [record[2] for records in given for record in records] == list(range(12_345))

@@ -13,6 +13,8 @@ Placed = tuple[Place, OutputRecord]
 Given = tuple[list[Placed], Place]
 place_of = itemgetter(0)
 
+# Records that are given in one go: whoever sends them is not held up for long.
+_AT_ONCE = 5_000
 _FIRST: Place = (-(2**63), "")
 LAST: Place = (2**63, "")
 """Behind all places."""
@@ -20,7 +22,8 @@ LAST: Place = (2**63, "")
 
 def in_order(*sources: Iterator[Given]) -> Iterator[list[OutputRecord]]:
     """The records of all sources in the order of their places, each as soon as no other can come
-    before it. One source is asked at a time; a list, maybe empty, comes after each.
+    before it. One source is asked at a time; after each comes a list, maybe empty, or several where
+    there are many.
     """
     ends = [_FIRST] * len(sources)
     held: list[Placed] = []
@@ -30,5 +33,6 @@ def in_order(*sources: Iterator[Given]) -> Iterator[list[OutputRecord]]:
         held += given
         held.sort(key=place_of)
         sure = bisect_left(held, min(ends), key=place_of)
-        yield [record for _, record in held[:sure]]
+        for start in range(0, max(sure, 1), _AT_ONCE):
+            yield [record for _, record in held[start : min(start + _AT_ONCE, sure)]]
         del held[:sure]

@@ -3,7 +3,8 @@
 import asyncio
 import signal
 import sys
-from functools import partial
+from collections.abc import Awaitable, Callable
+from functools import partial, wraps
 from typing import Any
 
 from faust.types import TP, StreamT
@@ -139,7 +140,20 @@ class GroupMember:
         if settings.extent.end_offsets is not None:
             timers.append((_END_CHECK_S, self._end_when_read))
         for interval_s, look in timers:
-            self.app.timer(interval_s)(look)
+            self.app.timer(interval_s)(self._or_crash(look))
+
+    def _or_crash(self, look: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        """Have the worker end if a timer fails, with nothing half done in its last commit."""
+
+        @wraps(look)
+        async def looking() -> None:
+            try:
+                await look()
+            except Exception as error:
+                await self._crash(error)
+                raise
+
+        return looking
 
     # Batches.
 
@@ -274,11 +288,7 @@ class GroupMember:
 
     async def _look_for_brokers(self) -> None:
         await self._contact.look(self._topics.without_leader)
-        try:
-            await self._topics.confirm()
-        except SlidestatError as error:
-            await self._crash(error)
-            raise
+        await self._topics.confirm()
 
     async def _look_for_rivals(self) -> None:
         rival = await asyncio.get_running_loop().run_in_executor(None, self._rival)
@@ -292,29 +302,18 @@ class GroupMember:
         notes = await watch.notes(set(self._held_partitions())) if watch is not None else None
         if notes is None or self._is_rebalanced_since(rebalances):
             return  # They may be here by now.
-        try:
-            for pipeline in self._pipelines:
-                pipeline.learn_keys(notes)
-        except SlidestatError as error:
-            await self._crash(error)
+        for pipeline in self._pipelines:
+            pipeline.learn_keys(notes)
 
     async def _look_for_losses(self) -> None:
         async with self._sending:
-            try:
-                for pipeline in self._pipelines:
-                    await pipeline.look_for_losses()
-            except SlidestatError as error:
-                await self._crash(error)
-                raise
+            for pipeline in self._pipelines:
+                await pipeline.look_for_losses()
 
     async def _look_ahead(self) -> None:
         async with self._sending, self._looking_ahead:
-            try:
-                for pipeline in self._pipelines:
-                    await pipeline.look_ahead()
-            except Exception as error:
-                await self._crash(error)
-                raise
+            for pipeline in self._pipelines:
+                await pipeline.look_ahead()
 
     async def _end_when_read(self) -> None:
         async with self._sending:  # A batch is read when it is all processed.
