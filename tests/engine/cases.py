@@ -200,7 +200,7 @@ TOPOLOGIES = {
     "alerts of last events": topology(
         span="12 events",
         windows=("3 events", "12 events"),
-        statistics=(Count(), Sum(epsilon=0.2), Mean(decimals=1)),
+        statistics=(Count(), Sum(), Mean(decimals=1)),
         alerts=(Alert(name="high", when="mean > 40", window="3 events", for_=2),),
     ),
     "alerts of a tick a millisecond": topology(

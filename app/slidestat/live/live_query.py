@@ -98,7 +98,18 @@ def asked_of(
             "Leave quantile out, or ask for a statistic of the kind quantile.",
         )
     _check_windows(windows, topology)
-    return Asked(replace(topology, windows=windows or topology.windows, statistics=asked), places)
+    return Asked(
+        replace(
+            topology,
+            windows=windows or topology.windows,
+            statistics=asked,
+            # An answer is neither a row nor an alert.
+            alerts=(),
+            output_shape="emissions",
+            output_format="json",
+        ),
+        places,
+    )
 
 
 class LiveQuery:
