@@ -203,7 +203,11 @@ def test_missing_columns_are_told_with_those_there_are(tmp_path: Path, name: str
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv.gz", gzip.compress(b"key,time,value\n" + b"a,1,2\n" * 9)[:-9], "cannot be read"),
+        (
+            "a.csv.gz",
+            gzip.compress(b"key,time,value\n" + b"a,1,2\n" * 9, mtime=0)[:-9],
+            "cannot be read",
+        ),
         ("a.jsonl.zst", zstd(b'{"key":1}\n' * 999)[:-5], "cannot be read"),
         ("a.jsonl.bz2", bz2.compress(b'{"key":1}\n' * 999)[:-5], "cannot be read"),
         ("a.jsonl.xz", lzma.compress(b'{"key":1}\n' * 999)[:-5], "cannot be read"),
