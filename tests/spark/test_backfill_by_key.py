@@ -13,10 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from slidestat.declare.statistics import Count, Sum
 from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+from slidestat.spark.backfill.backfill import fill_lake
 from slidestat.spark.backfill.by_key import spread_by_key, spreads_keys
 from slidestat.spark.backfill.history import Files, read_files
 from slidestat.spark.backfill.spread import spread
 from slidestat.spark.backfill.whole_partitions import by_partition
+from slidestat.spark.lake.lake import Lake
 from tests.spark.requests_history import NOON, TOPOLOGY, frame_of, requests
 
 
@@ -32,12 +35,15 @@ def _same(
 
 
 def test_a_topic_comes_to_the_same(spark: SparkSession) -> None:
-    """Emissions, letters of every kind, synopses: of three partitions in three tasks."""
+    """Emissions, letters of every kind, synopses: of three partitions in three tasks, and of one of
+    which nothing counts.
+    """
     parts = [requests(1_500, seed) for seed in range(3)]
+    parts.append([(b"k", b"no JSON", NOON)] * 3)
     topology = replace(
         TOPOLOGY, statistics=(*TOPOLOGY.statistics, Count(name="some", where="value < 2"))
     )
-    topics = _same(topology, frame_of(spark, parts), 3)
+    topics = _same(topology, frame_of(spark, parts), 4)
     assert topics == {
         *("filled-statistics", "filled-synopses", "filled-late", "filled-dead-letters", "_keys")
     }
@@ -61,6 +67,17 @@ def test_files_come_to_the_same(spark: SparkSession, tmp_path: Path) -> None:
     records = read_files(spark, topology, Files(str(tmp_path / "rows.parquet"), partitions=2))
     topics = _same(topology, records, 2, 2 * topology.every_ms)
     assert topics == {"filled-statistics", "filled-synopses", "filled-dead-letters", "_keys"}
+
+
+def test_a_history_that_is_all_refused_fills_no_lake(spark: SparkSession, tmp_path: Path) -> None:
+    """As it is where partitions are worked on whole."""
+    records = frame_of(spark, [[(b"k", b"no JSON", NOON)] * 3])
+    lake = Lake(str(tmp_path / "lake"), TOPOLOGY.name)
+    with pytest.raises(
+        SlidestatError, match=r"All 3 records of the history were refused: not-json"
+    ):
+        fill_lake(TOPOLOGY, records, lake)
+    assert not lake.has(spark, "dead-letters")
 
 
 def test_keys_are_spread_where_cores_are_more_than_partitions() -> None:
