@@ -70,7 +70,7 @@ def _time_backfill(
                 records = read_files(spark, topology, files)
             out = str(folder / f"{job}-{cores}-{attempt}")
             if job is Job.FILES_TO_LAKE:
-                fill_lake(topology, records, Lake(out, topology.name))
+                fill_lake(topology, records, Lake(out, topology.name), _PARTITIONS)
             else:
                 backfill(topology, records).write.parquet(out)
             seconds, cpu = time.monotonic() - began, _cpu_seconds() - cpu_before

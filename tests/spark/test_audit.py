@@ -11,6 +11,7 @@ import pytest
 import typer
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession, functions as f
 
 from slidestat import TopologyDriver
 from slidestat.cli.spark import audit, ingest, report
@@ -111,10 +112,10 @@ class Audited:
     def ingest(self) -> None:
         ingest(str(self.file), self.lake, bootstrap=self.topics.bootstrap)
 
-    def audit(self, *, allow_loss: bool = False) -> int:
+    def audit(self, *, allow_loss: bool = False, sample: float = 1.0) -> int:
         """Its exit code."""
         try:
-            audit(str(self.file), self.lake, allow_loss, None, self.topics.bootstrap)
+            audit(str(self.file), self.lake, allow_loss, None, self.topics.bootstrap, sample)
         except typer.Exit as exit_:
             return exit_.exit_code
         return 0
@@ -254,3 +255,37 @@ def _check_drawn(reader: ReportReader) -> None:
             "top_item",
         }
         assert min(bars["count"], bars["sum"]) > 3
+
+
+@pytest.mark.usefixtures("jobs_in_one_session")
+def test_a_sample_of_keys(
+    audited: Audited, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The figures of its keys alone, whole; a wrong one of another key is not seen; all records are
+    accounted for.
+    """
+    keys = ["a", "b", HOSTILE]
+    frame = spark.createDataFrame([(key,) for key in keys], "key string")
+    place = f.pmod(f.xxhash64("key"), f.lit(1_000_000)).alias("place")
+    (first, at), (second, _), _ = sorted(
+        frame.select("key", place).collect(), key=lambda row: row.place
+    )
+    audited.ingest()
+    share = (at + 1) / 1_000_000
+    assert audited.audit(sample=share) == 0
+    said = capsys.readouterr().out
+    emitted = sum(emission.key == first for emission in audited.emissions)
+    assert f"in {emitted:,} emissions audited: every promise kept" in said
+    assert f"a sample of {share:.4%} of the keys" in said
+    assert "records read = " in said
+    assert "unaccounted" not in said
+
+    for key, exit_code in ((second, 0), (first, 1)):
+        whole = next(e for e in audited.emissions if e.key == key and e.figures[0].estimate)
+        figure = msgspec.structs.replace(whole.figures[0], estimate=1e9, lower=1e9, upper=1e9)
+        wrong = [figure, *whole.figures[1:]]
+        audited.topics.emit([msgspec.structs.replace(whole, figures=wrong)])
+        audited.ingest()
+        assert audited.audit(sample=share) == exit_code
+    with pytest.raises(SlidestatError, match="A sample of 0 of the keys is none"):
+        audited.audit(sample=0)

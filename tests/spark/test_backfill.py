@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from random import Random
 
 import msgspec
 import numpy as np
@@ -12,11 +11,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, Row, SparkSession, functions as f
+from pyspark.sql import Row, SparkSession, functions as f
 
 from slidestat import TopologyDriver
 from slidestat.declare.forms.fingerprint import fingerprint_of
-from slidestat.declare.statistics import Count, Distinct, Mean, Quantiles, Statistic, Sum, TopItems
+from slidestat.declare.statistics import Count, Distinct, Mean, Statistic, Sum, TopItems
 from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.emissions.emission_codec import JsonCodec
@@ -32,52 +31,7 @@ from slidestat.spark.backfill.backfill import backfill, fill_lake
 from slidestat.spark.backfill.history import Files, read_files, read_topic
 from slidestat.spark.lake.lake import Lake
 from slidestat.testing.memory_store import MemoryStore
-
-SECOND = 1_000
-NOON = 1_764_072_000_000
-TOPOLOGY = Topology(
-    name="filled",
-    source="requests",
-    span="2m",
-    windows=("20s", "2m"),
-    every="10s",
-    lateness="3s",
-    statistics=(
-        Count(epsilon=0.05),
-        Mean(epsilon=0.1),
-        Quantiles(quantiles=(0.5, 0.9), epsilon=0.1),
-        TopItems(field="path", epsilon=0.1),
-    ),
-)
-Record = tuple[bytes | None, bytes | None, int]
-
-
-def _requests(events: int, seed: int, of_all: Sequence[str] = ("k1", "k7")) -> list[Record]:
-    """Records of one partition: some late, some bad, some of the future. Only the keys `of_all` are
-    in other partitions, too.
-    """
-    chance = Random(seed)
-    found: list[Record] = []
-    now = NOON
-    for _ in range(events):
-        now += chance.choice([0, 7, 40, 150])
-        key = f"k{int(20 * chance.random() ** 2)}"
-        event = {
-            "key": key if not of_all or key in of_all else f"{key}-{seed}",
-            "time": now - chance.choice([0, 0, 0, 500, 2_500, 4_000]),
-            "value": chance.choice([1.5, 20, -3, 0.125]),
-            "path": chance.choice(["/", "/a", "/b/c"]),
-        }
-        value: bytes | None = msgspec.json.encode(event)
-        match chance.randrange(60):
-            case 0:
-                value = b'{"key": "k1", "time'
-            case 1:
-                value = None
-            case 2:
-                value = msgspec.json.encode(event | {"time": now + 7_200_000})
-        found.append((event["key"].encode(), value, now))
-    return found
+from tests.spark.requests_history import NOON, TOPOLOGY, Record, frame_of, requests
 
 
 def _streamed(records: Sequence[Record], partition: int) -> tuple[list[OutputRecord], MemoryStore]:
@@ -96,17 +50,6 @@ def _streamed(records: Sequence[Record], partition: int) -> tuple[list[OutputRec
     return emissions, store
 
 
-def _frame(spark: SparkSession, partitions: Sequence[Sequence[Record]]) -> DataFrame:
-    rows = [
-        (number, offset, key, value, timestamp)
-        for number, records in enumerate(partitions)
-        for offset, (key, value, timestamp) in enumerate(records)
-    ]
-    schema = "partition int, offset bigint, key binary, value binary, timestamp bigint"
-    frame = spark.createDataFrame(rows, schema)
-    return frame.repartition(2, "partition").sortWithinPartitions("partition", "offset")
-
-
 def _bytes(rows: Sequence[Row]) -> list[tuple[bytes, bytes]]:
     return [(bytes(row.key), bytes(row.value)) for row in rows]
 
@@ -115,8 +58,8 @@ def test_emissions_letters_and_synopses_are_those_of_a_worker(spark: SparkSessio
     """Of three partitions with late, bad and future records: the same emissions in the same order,
     byte for byte, the same letters, and the same synopses of each key.
     """
-    parts = [_requests(2_000, seed) for seed in range(3)]
-    rows = backfill(TOPOLOGY, _frame(spark, parts)).collect()
+    parts = [requests(2_000, seed) for seed in range(3)]
+    rows = backfill(TOPOLOGY, frame_of(spark, parts)).collect()
     for number, records in enumerate(parts):
         of_this = [row for row in rows if row.partition == number]
         emissions, store = _streamed(records, number)
@@ -165,12 +108,12 @@ def test_what_partitions_publish_is_that_of_a_worker(
     """
     statistics = (Count(epsilon=0.05), Mean(epsilon=0.1))
     topology = replace(TOPOLOGY, statistics=statistics, publish=publish)
-    parts = [_requests(1_200, seed) for seed in range(2)]
+    parts = [requests(1_200, seed) for seed in range(2)]
     driver = TopologyDriver(topology, partitions=2)
     for number, records in enumerate(parts):
         for key, value, timestamp in records:
             driver.send_bytes(value, key=key, partition=number, timestamp=timestamp)
-    rows = backfill(topology, _frame(spark, parts), partitions=2).collect()
+    rows = backfill(topology, frame_of(spark, parts), partitions=2).collect()
     written = _synopses(rows)
     assert len(written) > 30
     assert sorted(written) == sorted(tuple(record) for record in driver.published)
@@ -196,7 +139,7 @@ def test_synopses_at_an_interval_are_those_that_would_be_published(spark: SparkS
     """
     topology = replace(TOPOLOGY, statistics=(Count(epsilon=0.05), Mean(epsilon=0.1)))
     keys = ("k1", "k7")
-    parts = [_requests(1_200, seed) for seed in range(2)]
+    parts = [requests(1_200, seed) for seed in range(2)]
     driver = TopologyDriver(replace(topology, publish=keys), partitions=2)
     for number, records in enumerate(parts):
         for key, value, timestamp in records:
@@ -205,7 +148,7 @@ def test_synopses_at_an_interval_are_those_that_would_be_published(spark: SparkS
         tuple(it) for it in driver.published if len(msgspec.json.decode(it.key)) == 4
     )
     assert len(published) > 30
-    frame = _frame(spark, parts)
+    frame = frame_of(spark, parts)
     rows = backfill(topology, frame, 2, topology.every_ms).collect()
     written = [it for it in _synopses(rows) if msgspec.json.decode(it[1])[2] in keys]
     ticks = [it for it in written if it[3] % topology.every_ms == 0]
@@ -283,16 +226,16 @@ def test_a_key_of_two_partitions_fills_no_lake(spark: SparkSession, tmp_path: Pa
     """Each partition would give a part of it for the whole; of one partition, all is written. Where
     partitions publish, a referee has the whole.
     """
-    parts = [_requests(400, seed, of_all=()) for seed in (1, 2)]
+    parts = [requests(400, seed, of_all=()) for seed in (1, 2)]
     lake = Lake(str(tmp_path), TOPOLOGY.name)
     with pytest.raises(SlidestatError, match=r"The key 'k0' \(key\) is in partitions 0 and 1"):
-        fill_lake(TOPOLOGY, _frame(spark, parts), lake)
+        fill_lake(TOPOLOGY, frame_of(spark, parts), lake)
     assert not lake.has(spark, "statistics")
     assert not list(tmp_path.rglob("*.parquet"))
-    assert fill_lake(TOPOLOGY, _frame(spark, parts[:1]), lake).counts["statistics"] > 0
+    assert fill_lake(TOPOLOGY, frame_of(spark, parts[:1]), lake).counts["statistics"] > 0
     publishing = replace(TOPOLOGY, name="whole", statistics=(Count(),), publish="partition")
     whole = Lake(str(tmp_path), publishing.name)
-    filled = fill_lake(publishing, _frame(spark, parts), whole, partitions=2)
+    filled = fill_lake(publishing, frame_of(spark, parts), whole, partitions=2)
     assert filled.counts["synopses"] > 0
 
 
@@ -401,8 +344,8 @@ def test_what_a_worker_passes_over_is_not_filled_in(spark: SparkSession) -> None
     """Conditions of the topology and of a statistic, byte for byte as in a stream."""
     some = Count(name="small", where="value < 1 and path like '/%'")
     topology = replace(TOPOLOGY, where="path <> '/a'", statistics=(*TOPOLOGY.statistics, some))
-    records = _requests(2_000, 0)
-    rows = backfill(topology, _frame(spark, [records])).collect()
+    records = requests(2_000, 0)
+    rows = backfill(topology, frame_of(spark, [records])).collect()
     driver = TopologyDriver(topology)
     for key, value, timestamp in records:
         driver.send_bytes(value, key=key, partition=0, timestamp=timestamp)
@@ -444,9 +387,9 @@ def test_a_topic_gives_what_its_records_give(
 
 def test_a_lake_is_filled_once(spark: SparkSession, tmp_path: Path) -> None:
     """What a backfill writes is read as a lake that was ingested; a second one is refused."""
-    parts = [_requests(1_500, 1)]
+    parts = [requests(1_500, 1)]
     lake = Lake(str(tmp_path / "lake"), TOPOLOGY.name)
-    counts = fill_lake(TOPOLOGY, _frame(spark, parts), lake).counts
+    counts = fill_lake(TOPOLOGY, frame_of(spark, parts), lake).counts
     emissions, _ = _streamed(parts[0], 0)
     assert counts["statistics"] == len(emissions)
     assert min(counts.values()) > 0
@@ -454,7 +397,7 @@ def test_a_lake_is_filled_once(spark: SparkSession, tmp_path: Path) -> None:
     assert sorted(_bytes(statistics.collect())) == sorted((k, v) for k, v, _ in emissions)
     assert statistics.where("event_key IS NULL OR size(figures) = 0").count() == 0
     with pytest.raises(SlidestatError, match="has records already"):
-        fill_lake(TOPOLOGY, _frame(spark, parts), lake)
+        fill_lake(TOPOLOGY, frame_of(spark, parts), lake)
 
 
 @pytest.mark.parametrize(

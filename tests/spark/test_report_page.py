@@ -5,9 +5,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from selenium.webdriver.common.action_chains import ActionChains
 
-from slidestat.spark.audit.audit_report import AuditReport, Records, StatisticSummary
+from slidestat.spark.audit.audit_report import AuditReport, Judged, Records, StatisticSummary
 from slidestat.spark.report.report_data import (
     ErrorHistogram,
     KeyData,
@@ -134,6 +135,17 @@ def test_a_moment_is_read_in_both_charts(opened: Open, browser: Browser) -> None
     moment, *figures = told("#line")
     assert moment == "25 Nov 2025, 16:00 UTC"
     assert figures == ["98.88", "107.12", "105.06", "103"]
+
+
+def test_a_sample_is_told(opened: Open, browser: Browser) -> None:
+    """With the share of keys, and beside all emissions that were written."""
+    data = _data([_key("a", "/home")])
+    judged = [Judged("0" * 16, 88_000, True), Judged("", 2_000, False)]
+    data = replace(data, audit=replace(data.audit, sample=0.01, judged=judged))
+    opened(data)
+    tiles = browser.texts("#tiles .tile")
+    assert any("of 17 keys, a sample of 1.00 %" in tile for tile in tiles)
+    assert any(tile.startswith("90,000") and "emissions written" in tile for tile in tiles)
 
 
 def test_a_broken_promise_is_told(opened: Open, browser: Browser) -> None:

@@ -11,7 +11,17 @@ from pyspark.sql import DataFrame, Row, SparkSession, functions as f
 
 from slidestat.errors import SlidestatError
 from slidestat.schemas.synopsis import ClockKey, SynopsisKey, encode_key
-from slidestat.spark.rollup.rollup import Rollup, figures, merged, roll_up, summaries, synopses_of
+from slidestat.spark.rollup import rollup
+from slidestat.spark.rollup.rollup import (
+    MERGED_AT_ONCE,
+    Rollup,
+    figures,
+    merged,
+    roll_up,
+    shares_of,
+    summaries,
+    synopses_of,
+)
 from slidestat.spark.rollup.rollup_display import show
 from slidestat.spark.sql.functions import register_functions
 from slidestat.synopses import (
@@ -129,8 +139,8 @@ def test_hours_into_days_keys_into_groups_parties_into_the_whole(synopses: DataF
     """Counts, sums, quantiles, items and distinct items of three hours and of keys with one first
     letter, over both parties: no emission has them, and each is within its bounds and its promise.
     """
-    rollup = Rollup(SPAN, EVERY, by_ms=3 * HOUR, group="substr(key, 1, 1)", share=EPSILON)
-    rows = figures(merged(summaries(synopses, rollup)), rollup).collect()
+    by_letter = Rollup(SPAN, EVERY, by_ms=3 * HOUR, group="substr(key, 1, 1)", share=EPSILON)
+    rows = figures(merged(summaries(synopses, by_letter)), by_letter).collect()
     windows = {(row.start_ms, row.end_ms) for row in rows}
     assert windows == {(START, START + 3 * HOUR), (START + 3 * HOUR, START + 6 * HOUR)}
     assert {row.group for row in rows} == {"a", "b"}
@@ -168,6 +178,35 @@ def test_merging_is_associative(synopses: DataFrame) -> None:
             assert other == row
         _check(other, _exact(START, START + 6 * HOUR, KEYS))
         _check(row, _exact(START, START + 6 * HOUR, KEYS))
+
+
+def test_many_summaries_are_merged_in_stages(
+    synopses: DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What more than one merge may have becomes several, and these one: the very totals, and the
+    bounds and promises of the others.
+    """
+    whole = Rollup(SPAN, EVERY, by_ms=6 * HOUR, group="'all'")
+    parts = summaries(synopses, whole).cache()
+    once = {(r.statistic, r.quantile, r.item): r for r in figures(merged(parts), whole).collect()}
+    monkeypatch.setattr(rollup, "MERGED_AT_ONCE", 12)
+    staged = merged(parts)
+    plan = staged._jdf.queryExecution().analyzed().toString()
+    assert plan.count("window_merge") == 3  # of some 200 summaries, 34 and 6
+    for row in figures(staged, whole).collect():
+        _check(row, _exact(START, START + 6 * HOUR, KEYS))
+        if row.statistic in ("count", "sum", "distinct"):
+            assert row == once[row.statistic, row.quantile, row.item]
+    parts.unpersist()
+
+
+def test_no_share_of_summaries_is_too_large(spark: SparkSession) -> None:
+    """Dealt out by their places, of any number of them."""
+    for count in (4_097, 100_000, 1_000_000):
+        places = f.pmod(f.xxhash64(f.lit("t"), "id"), f.lit(shares_of(count)))
+        largest = spark.range(count).groupBy(places).count().agg(f.max("count")).first()
+        assert largest is not None
+        assert largest[0] <= MERGED_AT_ONCE
 
 
 def test_readers_of_a_synopsis_column(spark: SparkSession, synopses: DataFrame) -> None:

@@ -116,6 +116,12 @@ def audit(
     allow_loss: AllowLoss = False,
     master: MasterOption = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    sample: Annotated[
+        float,
+        typer.Option(
+            metavar="0.01", help="Recompute the figures of such a share of the keys, by a hash."
+        ),
+    ] = 1.0,
 ) -> None:
     """Recompute every window of a lake's figures from the raw topic, and compare each one.
 
@@ -136,7 +142,7 @@ def audit(
         from slidestat.spark.lake.lake import Lake
 
         place = Lake(lake, declared.name)
-        job = Audit(spark, bootstrap, place, resolved(declared), allow_loss)
+        job = Audit(spark, bootstrap, place, resolved(declared), allow_loss, sample=sample)
         report = job.run()
     show(report)
     if not report.is_clean:

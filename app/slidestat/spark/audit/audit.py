@@ -37,6 +37,8 @@ from slidestat.spark.lake.wire_columns import struct_type
 _FOREVER_MS = 2**62
 # Enough to see how far the records before them had come.
 _FIRST_RECORDS = 32
+# A sample of keys is told to the millionth.
+_PARTS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ class Audit:
 
     `declared` is the topology in plain tables: emissions without a fingerprint are judged by it,
     others by their own declarations. `allow_loss` leaves out the windows whose events the broker
-    has deleted.
+    has deleted. Of a `sample` below 1 the figures of so large a share of keys are recomputed, by a
+    hash of each: the same keys in every audit; all records are accounted for in any case.
     """
 
     spark: SparkSession
@@ -54,6 +57,14 @@ class Audit:
     declared: Mapping[str, object]
     allow_loss: bool = False
     say: Callable[[str], None] = print
+    sample: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 1 / _PARTS <= self.sample <= 1:
+            raise SlidestatError(
+                f"A sample of {self.sample:g} of the keys is none.",
+                "Give a share from 0.000001 to 1, such as 0.01.",
+            )
 
     def run(self) -> AuditReport:
         """Recompute and compare; the figures go to the lake's folder `audit`, replacing the last
@@ -90,7 +101,9 @@ class Audit:
                     letters, ["source_partition", "source_offset"], "left_anti"
                 )
                 bounds = self._bounds(group, timed, emitted_until, charges)
-                figures = _figures(group, counted, emissions.rows, bounds)
+                figures = _figures(
+                    group, self._sampled(counted), self._sampled(emissions.rows), bounds
+                )
                 figures.write.mode(mode).option("compression", "zstd").parquet(
                     self.lake.data(AUDIT)
                 )
@@ -105,8 +118,17 @@ class Audit:
         report = report_of(
             self.spark, self.lake, declarations.values(), records, emission_bytes, judged
         )
+        report = msgspec.structs.replace(report, sample=self.sample)
         LakeFiles(self.spark).write(self.lake.summary, msgspec.json.encode(report).decode())
         return report
+
+    def _sampled(self, rows: DataFrame) -> DataFrame:
+        """The rows of the keys to be judged, and those of no key."""
+        if self.sample == 1:
+            return rows
+        key = f.col("event_key")
+        place = f.pmod(f.xxhash64(key), f.lit(_PARTS))
+        return rows.where(key.isNull() | (place < round(self.sample * _PARTS)))
 
     @staticmethod
     def _require_known_kinds(declarations: Mapping[str, Declaration]) -> None:

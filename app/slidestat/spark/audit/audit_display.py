@@ -33,6 +33,8 @@ def show(report: AuditReport) -> None:
         console.print(f"broken: {line}", highlight=False, markup=False, soft_wrap=True)
     for line in _judged(report.judged):
         console.print(line, highlight=False, soft_wrap=True)
+    if report.sample < 1:
+        console.print(f"a sample of {report.sample:.4%} of the keys, by a hash", highlight=False)
     figures = sum(statistic.figures for statistic in report.statistics)
     verdict = "every promise kept" if report.is_clean else "PROMISES BROKEN"
     console.print(

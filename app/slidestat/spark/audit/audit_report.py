@@ -58,7 +58,8 @@ class Judged(msgspec.Struct, frozen=True):
 
 class AuditReport(msgspec.Struct, frozen=True):
     """The outcome of an audit. `broken` are samples of faults, one line each; `judged` tells by
-    which declarations emissions were judged, the newest last.
+    which declarations emissions were judged, the newest last. `sample` is the share of keys whose
+    figures were judged.
     """
 
     records: Records
@@ -68,6 +69,7 @@ class AuditReport(msgspec.Struct, frozen=True):
     other_faults: int
     broken: list[str]
     judged: list[Judged] = []
+    sample: float = 1.0
 
     @property
     def is_clean(self) -> bool:

@@ -29,6 +29,7 @@ from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
 from slidestat.spark.backfill.plain_events import plain_columns, plain_place
+from slidestat.spark.backfill.spread import task_slots
 from slidestat.spark.faults import in_words
 from slidestat.spark.lake.kafka_options import kafka_options
 from slidestat.spark.sql.column_functions import column_function
@@ -256,21 +257,8 @@ def _placing(partitions: int) -> Any:
 
 
 def _gathered(records: DataFrame, partitions: int) -> DataFrame:
-    """The records with each partition's in one task, and partitions in different ones.
-
-    Spark places rows by a hash, which would put several partitions into one task and none into
-    another: so they are placed by numbers whose hashes are all different.
-    """
-    spark = records.sparkSession
-    wanted = f.expr(f"pmod(hash(CAST(id AS INT)), {partitions})")
-    found = (
-        spark.range(64 * partitions + 64)
-        .groupBy(wanted.alias("partition"))
-        .agg(f.min("id").cast("int").alias("slot"))
-        .collect()
-    )
-    slot_of = {row["partition"]: row["slot"] for row in found}
-    slots = f.array(*[f.lit(slot_of.get(p, p)) for p in range(partitions)])
+    """The records with each partition's in one task, and partitions in different ones."""
+    slots = f.array(*map(f.lit, task_slots(records.sparkSession, partitions)))
     return records.withColumn("slot", f.get(slots, f.col("partition"))).repartition(
         partitions, "slot"
     )

@@ -40,6 +40,9 @@ from slidestat.synopses.summaries.window_summary import read_summary
 from slidestat.synopses.summaries.window_totals import WindowTotals
 from slidestat.synopses.summaries.window_value_quantiles import WindowValueQuantiles
 
+MERGED_AT_ONCE = 4_096
+"""Of one group and window no task merges more summaries in one go."""
+
 _OF = ("topology", "statistic", "key", "party")
 _OF_ONE = ("statistic", "group", "start_ms", "end_ms")
 _FIGURE = (
@@ -135,7 +138,8 @@ def synopses_of(records: DataFrame) -> DataFrame:
 
 
 def summaries(synopses: DataFrame, rollup: Rollup) -> DataFrame:
-    """(statistic, group, start_ms, end_ms, summary): one for each synopsis, no event in two.
+    """(statistic, group, start_ms, end_ms, place, summary): one for each synopsis, no event in two;
+    `place` is a hash by which the summaries of a group can be dealt out.
 
     Statistics whose synopses have no summary of a window are left out. Needs the functions of
     `register_functions`.
@@ -153,14 +157,37 @@ def summaries(synopses: DataFrame, rollup: Rollup) -> DataFrame:
             f.expr(rollup.group).cast("string").alias("group"),
             "start_ms",
             (f.col("start_ms") + rollup.by_ms).alias("end_ms"),
+            f.xxhash64(*_OF, "tick_ms").alias("place"),
             f.call_function("window_summary", "synopsis", "n", "tick_ms").alias("summary"),
         )
     )
 
 
 def merged(parts: DataFrame) -> DataFrame:
-    """One summary for each statistic, group and window: of rows of `summaries`, or of this."""
-    return parts.groupBy(*_OF_ONE).agg(f.call_function("window_merge", "summary").alias("summary"))
+    """One summary for each statistic, group and window, of rows of `summaries`.
+
+    Where a group has more than `MERGED_AT_ONCE`, they are merged in stages, each of which costs
+    quantiles by rank 1/2,048 of the events in rank, and items 1/2,049. How many there are is
+    counted here, without making summaries.
+    """
+    most = parts.groupBy(*_OF_ONE).count().agg(f.max("count")).first()
+    left = 0 if most is None else most[0] or 0
+    while left > MERGED_AT_ONCE:
+        left = shares_of(left)
+        parts = _merged(parts.withColumn("place", f.pmod("place", f.lit(left))), "place")
+    return _merged(parts)
+
+
+def shares_of(summaries: int) -> int:
+    """Into how many shares so many summaries are dealt by a hash. A share has half of what is
+    merged at once by mean, and all of it with a chance below e^(-790) (Chernoff).
+    """
+    return -(-2 * summaries // MERGED_AT_ONCE)
+
+
+def _merged(parts: DataFrame, *within: str) -> DataFrame:
+    merge = f.call_function("window_merge", "summary").alias("summary")
+    return parts.groupBy(*_OF_ONE, *within).agg(merge)
 
 
 def figures(summaries: DataFrame, rollup: Rollup) -> DataFrame:

@@ -58,15 +58,18 @@ const refused = [
   [records.dead, "dead letters"],
   [records.unaccounted, "unaccounted for"],
 ].filter(([count]) => count > 0);
+const { sample, judged } = data.audit;
+const emissions = sample < 1 ? judged.reduce((sum, one) => sum + one.emissions, 0) : data.audit.emissions;
+const chosen = sample < 1 ? `, a sample of ${(100 * sample).toPrecision(3)} %` : "";
 for (const [value, told] of [
-  [whole.format(figures), `figures compared, of ${whole.format(data.all_keys)} keys`],
+  [whole.format(figures), `figures compared, of ${whole.format(data.all_keys)} keys${chosen}`],
   [whole.format(broken), "of them broke their promise" + (allowed ? `; ${whole.format(allowed)} missed by chance, as may be` : "")],
   [
     whole.format(records.counted),
     `of ${whole.format(records.read)} records counted` +
       (refused.length ? `; ${refused.map(([count, what]) => `${whole.format(count)} ${what}`).join(", ")}` : ", none refused"),
   ],
-  [whole.format(data.audit.emissions), "emissions written"],
+  [whole.format(emissions), "emissions written"],
 ]) {
   const tile = element("div", "tile");
   tile.append(element("strong", "", value), element("span", "muted", told));
@@ -250,7 +253,7 @@ function showTops() {
 
 function showTraffic() {
   const inside = [records.read, records.bytes];
-  const out = [data.audit.emissions, data.audit.emission_bytes];
+  const out = [emissions, data.audit.emission_bytes];
   const bars = element("div", "bars");
   [whole.format, bytes].forEach((told, unit) => {
     const most = Math.max(1, inside[unit], out[unit]);

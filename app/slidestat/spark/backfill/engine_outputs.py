@@ -1,0 +1,131 @@
+"""The outputs of an engine for a partition of history, as rows; its states on the local disk."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+
+from slidestat.declare.forms.fingerprint import fingerprint_of
+from slidestat.declare.topology import Topology
+from slidestat.engine.clock.event_time import closing_tick
+from slidestat.engine.effects import Effects
+from slidestat.engine.keys.key_state import decode_key_state
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.engine.publishing import (
+    Clock,
+    Publication,
+    SynopsisTopic,
+    TickPublisher,
+    published_statistics,
+)
+from slidestat.schemas.emission import DECLARATION_HEADER
+from slidestat.schemas.synopsis import SynopsisHeaders, SynopsisKey, encode_key, party_name
+from slidestat.spark.backfill.interval_synopses import IntervalSynopses
+from slidestat.spark.backfill.key_states import KeyStates
+from slidestat.spark.backfill.record_rows import Out, arrow_rows, emitted, letter_rows
+
+FLUSH_RECORDS = 500_000
+"""After how many records states are put away."""
+
+KEYS = "_keys"
+"""Not a topic of anybody: the keys that each partition has counted, to be compared."""
+
+EngineOf = Callable[[KeyStates, TickPublisher | None], PartitionProcessor]
+
+
+class EngineOutputs:
+    """The outputs of one engine, for a whole partition or some of its keys."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        number: int,
+        published: SynopsisTopic,
+        synopses_ms: int | None,
+        engine_of: EngineOf,
+    ) -> None:
+        """`engine_of` makes the engine over a store of states, with what it publishes."""
+        self._topology = topology
+        self._number = number
+        self._published = published
+        self._states = KeyStates()
+        self._interval = IntervalSynopses(topology, synopses_ms) if synopses_ms else None
+        self._processor = engine_of(self._states, self._interval)
+        self._unflushed = 0
+        self._declared_by = [(DECLARATION_HEADER, fingerprint_of(topology).encode())]
+
+    def write(self, steps: Iterable[Effects], records: int) -> Iterator[pa.RecordBatch]:
+        """The rows of what so many records lead to."""
+        yield from self._rows(steps)
+        self._unflushed += records
+        if self._unflushed >= FLUSH_RECORDS:
+            yield from self._flush()
+
+    def _rows(self, steps: Iterable[Effects]) -> Iterator[pa.RecordBatch]:
+        topology = self._topology
+        for effects in steps:
+            if effects.emissions:
+                yield emitted(
+                    topology.output_topic, self._number, self._declared_by, effects.emissions
+                )
+            letters = letter_rows(effects.dead_letters, effects.late, topology, self._number)
+            yield from arrow_rows(letters)
+            yield from self._publish(effects.published)
+
+    def close(self) -> Iterator[pa.RecordBatch]:
+        """The synopses of the keys that a window still sees, as the end of history leaves them; of
+        those at an interval, the ones since its last tick; nothing more of a topology that
+        publishes them itself.
+        """
+        yield from self._flush()
+        if self._interval is not None:
+            tick, last = self._processor.watermark + 1, self._processor.next_offset - 1
+            yield from self._publish(self._interval.rest(tick, self._states, last))
+        elif not self._topology.publish:
+            yield from arrow_rows(self._synopses())
+        self._states.close()
+
+    def _publish(self, published: Iterable[Publication | Clock]) -> Iterator[pa.RecordBatch]:
+        return arrow_rows(
+            (self._published.name, it.partition, it.timestamp, it.key, it.value, it.headers)
+            for it in self._published.records(published, self._number)
+        )
+
+    def _synopses(self) -> Iterator[Out]:
+        topology, tick = self._topology, self._processor.watermark + 1
+        party = party_name(topology.source, self._number)
+        headers = [
+            SynopsisHeaders(meaning, self._processor.next_offset - 1).encode()
+            for meaning in dict.fromkeys(runner.meaning for runner in topology.runners)
+        ]
+        names = published_statistics(topology)
+        for key, stored in self._states.scan():
+            state = decode_key_state(stored)
+            if _is_silent(topology, state.last_time, tick):
+                continue
+            for name, header, synopsis in zip(names, headers, state.synopses, strict=True):
+                place = encode_key(SynopsisKey(topology.name, name, key, party))
+                yield topology.synopsis_topic, self._number, tick, place, synopsis, header
+
+    def _flush(self) -> Iterator[pa.RecordBatch]:
+        yield from self._rows(self._processor.kept_back())
+        yield from arrow_rows(self._put_away())
+
+    def _put_away(self) -> Iterator[Out]:
+        """Put the states away; their keys, of a topology that wants each in one partition."""
+        snapshot = self._processor.snapshot()
+        self._unflushed = 0
+        if snapshot is None:
+            return
+        self._states.write(snapshot)
+        self._processor.written()
+        if not self._topology.publishes_partitions:
+            for key in snapshot.states.keys() - set(self._topology.publish):
+                yield KEYS, self._number, 0, key.encode(), None, []
+
+
+def _is_silent(topology: Topology, last_time: int, tick: int) -> bool:
+    """Whether no window sees any event of a key any more: when its state goes is up to chance."""
+    span = topology.span_length
+    if not topology.forgets_keys:
+        return False
+    return closing_tick(last_time, span.length, topology.every_ms) < tick

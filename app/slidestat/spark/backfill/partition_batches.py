@@ -1,0 +1,89 @@
+"""The rows that a task is given: whole partitions of history, or of shares, one after another."""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from slidestat.declare.topology import Topology
+from slidestat.engine.records import RecordBatch
+
+BATCH_RECORDS = 50_000
+"""How many records are given to the kernels at once."""
+
+
+class OpenPartition(Protocol):
+    """A partition while its rows come."""
+
+    def take(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Take rows in; what they come to."""
+
+    def close(self) -> Iterator[pa.RecordBatch]:
+        """End the partition; yield the rows that are left to be told."""
+
+
+def one_after_another(
+    batches: Iterable[pa.RecordBatch], begin: Callable[[int], OpenPartition]
+) -> Iterator[pa.RecordBatch]:
+    """Yield what each partition comes to; `begin` opens one by its number."""
+    number, opened = -1, None
+    for partition, part in _by_partition(batches):
+        if opened is None or partition != number:
+            if opened is not None:
+                yield from opened.close()
+            number, opened = partition, begin(partition)
+        yield from opened.take(part)
+    if opened is not None:
+        yield from opened.close()
+
+
+def is_of_files(part: pa.RecordBatch) -> bool:
+    """Whether these are rows of files: only what was on a topic has offsets."""
+    return "offset" not in part.schema.names
+
+
+def record_batch(
+    topology: Topology, partition: int, part: pa.RecordBatch, next_offset: int
+) -> RecordBatch:
+    """Rows of history as records; those of files get the offsets from `next_offset` on."""
+    if is_of_files(part):
+        numbers = np.arange(next_offset, next_offset + len(part), dtype=np.int64)
+    else:
+        numbers = part["offset"].to_numpy()
+    stamps = part["timestamp"].fill_null(-1).to_numpy()
+    return RecordBatch(
+        topology.source,
+        partition,
+        numbers,
+        part["key"].to_pylist(),
+        part["value"].to_pylist(),
+        stamps.tolist(),
+        int(numbers[0]),
+    )
+
+
+def _by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Parts of `BATCH_RECORDS` rows or so, each of one partition."""
+    for joined in _joined(batches):
+        numbers = joined["partition"].to_numpy()
+        starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+        for start, end in pairwise(starts):
+            yield int(numbers[start]), joined.slice(start, end - start)
+
+
+def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Small batches as large ones: a call of the kernels costs as much for one key as for many."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        if not len(batch):
+            continue
+        held.append(batch)
+        rows += len(batch)
+        if rows >= BATCH_RECORDS:
+            yield pa.concat_batches(held)
+            held, rows = [], 0
+    if held:
+        yield pa.concat_batches(held)

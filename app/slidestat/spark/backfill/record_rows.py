@@ -1,0 +1,103 @@
+"""Rows of Spark that come out of history: records as its Kafka source has them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+
+from slidestat.declare.topology import Topology
+from slidestat.engine.emissions.emission import OutputRecord
+from slidestat.engine.intake.letters import Letter
+from slidestat.kafka.letter_record import letter_record
+
+_ROWS_OUT = 10_000
+# A bad record may have any timestamp, and a column of dates ends with the year 9999.
+_LAST_DAY_MS = 253_402_214_400_000
+
+RECORD_SCHEMA = (
+    "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary,"
+    " headers array<struct<key: string, value: binary>>"
+)
+"""Columns of what comes out: those of Spark's Kafka source. There is no `offset`: Kafka would have
+given it."""
+
+RECORD_ARROW = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)
+"""The same in Arrow."""
+
+Out = tuple[str, int, int, bytes | None, bytes | None, list[tuple[str, bytes]]]
+"""topic, partition, timestamp in milliseconds, key, value, headers."""
+
+
+def letter_row(letter: Letter, topic: str, topology: Topology, partition: int) -> Out:
+    """The row of a letter on its topic."""
+    record = letter_record(letter, topology.name, topology.source, partition)
+    stamp = min(record.timestamp, _LAST_DAY_MS)
+    return topic, partition, stamp, record.key, record.value, record.headers
+
+
+def letter_rows(
+    dead: Iterable[Letter], late: Iterable[Letter], topology: Topology, partition: int
+) -> list[Out]:
+    """The rows of letters, each on its topic."""
+    rows = [letter_row(it, topology.dead_letter_topic, topology, partition) for it in dead]
+    return rows + [letter_row(it, topology.late_topic, topology, partition) for it in late]
+
+
+def emitted(
+    topic: str,
+    partition: int,
+    headers: list[tuple[str, bytes]],
+    emissions: Sequence[OutputRecord],
+) -> pa.RecordBatch:
+    """Emissions as rows: they are most of what comes out, and go by columns."""
+    keys, values, stamps = zip(*emissions, strict=True)
+    count = len(emissions)
+    return pa.record_batch(
+        [
+            pa.repeat(pa.scalar(topic, pa.string()), count),
+            pa.repeat(pa.scalar(partition, pa.int32()), count),
+            pa.nulls(count, pa.int64()),
+            pa.array(np.array(stamps, np.int64) * 1_000).cast(RECORD_ARROW.field("timestamp").type),
+            pa.array(keys, pa.binary()),
+            pa.array(values, pa.binary()),
+            pa.repeat(pa.scalar(headers, RECORD_ARROW.field("headers").type), count),
+        ],
+        schema=RECORD_ARROW,
+    )
+
+
+def arrow_rows(rows: Iterable[Out]) -> Iterator[pa.RecordBatch]:
+    """Rows in batches."""
+    for chunk in _chunks(rows):
+        topics, partitions, stamps, keys, values, headers = zip(*chunk, strict=True)
+        yield pa.record_batch(
+            [
+                pa.array(topics, pa.string()),
+                pa.array(partitions, pa.int32()),
+                pa.nulls(len(chunk), pa.int64()),
+                pa.array(stamps, pa.timestamp("ms", "UTC")).cast(
+                    RECORD_ARROW.field("timestamp").type
+                ),
+                pa.array(keys, pa.binary()),
+                pa.array(values, pa.binary()),
+                pa.array(headers, RECORD_ARROW.field("headers").type),
+            ],
+            schema=RECORD_ARROW,
+        )
+
+
+def _chunks(rows: Iterable[Out]) -> Iterator[list[Out]]:
+    rest = iter(rows)
+    while chunk := list(islice(rest, _ROWS_OUT)):
+        yield chunk

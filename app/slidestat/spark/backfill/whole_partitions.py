@@ -1,0 +1,70 @@
+"""Each partition of history in one task, through the very engine that a worker has."""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.garbage_collector import calm_garbage_collector
+from slidestat.engine.keys.key_cache import PartitionStore
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.engine.publishing import SynopsisTopic, TickPublisher
+from slidestat.spark.backfill.engine_outputs import EngineOutputs
+from slidestat.spark.backfill.partition_batches import is_of_files, one_after_another, record_batch
+from slidestat.spark.backfill.plain_events import PlainEvents
+from slidestat.spark.backfill.record_rows import RECORD_SCHEMA
+
+
+def by_partition(
+    topology: Topology, records: DataFrame, partitions: int, synopses_ms: int | None
+) -> DataFrame:
+    """Compute what the topology writes and, as of a topic `KEYS`, the keys of each partition, those
+    of one topic and partition in the order in which a worker would write them.
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        decoder, published = EventDecoder(topology), SynopsisTopic(topology, partitions)
+        begin = partial(_Partition, topology, decoder, published, synopses_ms)
+        with calm_garbage_collector():
+            yield from one_after_another(batches, begin)
+
+    return records.mapInArrow(run, RECORD_SCHEMA)
+
+
+class _Partition:
+    """A partition of history while it is read."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        decoder: EventDecoder,
+        published: SynopsisTopic,
+        synopses_ms: int | None,
+        number: int,
+    ) -> None:
+        self._topology = topology
+        self._number = number
+        self._decoder = decoder
+        self._plain = PlainEvents(topology, decoder)
+        self._outputs = EngineOutputs(topology, number, published, synopses_ms, self._engine)
+
+    def take(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Take a batch in."""
+        batch = record_batch(self._topology, self._number, part, self._processor.next_offset)
+        events = self._plain.columns(part, batch) if is_of_files(part) else None
+        steps = self._processor.steps(batch, events, more_follows=True)
+        yield from self._outputs.write(steps, len(batch))
+
+    def close(self) -> Iterator[pa.RecordBatch]:
+        """The synopses in the end."""
+        return self._outputs.close()
+
+    def _engine(
+        self, states: PartitionStore, publisher: TickPublisher | None
+    ) -> PartitionProcessor:
+        place = self._topology, self._topology.source, self._number
+        self._processor = PartitionProcessor(*place, states, self._decoder, publisher=publisher)
+        return self._processor

@@ -1,0 +1,66 @@
+"""A history of records for backfills: some late, some bad, some of the future."""
+
+from collections.abc import Sequence
+from random import Random
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+
+from slidestat.declare.statistics import Count, Mean, Quantiles, TopItems
+from slidestat.declare.topology import Topology
+
+NOON = 1_764_072_000_000
+TOPOLOGY = Topology(
+    name="filled",
+    source="requests",
+    span="2m",
+    windows=("20s", "2m"),
+    every="10s",
+    lateness="3s",
+    statistics=(
+        Count(epsilon=0.05),
+        Mean(epsilon=0.1),
+        Quantiles(quantiles=(0.5, 0.9), epsilon=0.1),
+        TopItems(field="path", epsilon=0.1),
+    ),
+)
+Record = tuple[bytes | None, bytes | None, int]
+
+
+def requests(events: int, seed: int, of_all: Sequence[str] = ("k1", "k7")) -> list[Record]:
+    """Records of one partition: some late, some bad, some of the future. Only the keys `of_all` are
+    in other partitions, too.
+    """
+    chance = Random(seed)
+    found: list[Record] = []
+    now = NOON
+    for _ in range(events):
+        now += chance.choice([0, 7, 40, 150])
+        key = f"k{int(20 * chance.random() ** 2)}"
+        event = {
+            "key": key if not of_all or key in of_all else f"{key}-{seed}",
+            "time": now - chance.choice([0, 0, 0, 500, 2_500, 4_000]),
+            "value": chance.choice([1.5, 20, -3, 0.125]),
+            "path": chance.choice(["/", "/a", "/b/c"]),
+        }
+        value: bytes | None = msgspec.json.encode(event)
+        match chance.randrange(60):
+            case 0:
+                value = b'{"key": "k1", "time'
+            case 1:
+                value = None
+            case 2:
+                value = msgspec.json.encode(event | {"time": now + 7_200_000})
+        found.append((event["key"].encode(), value, now))
+    return found
+
+
+def frame_of(spark: SparkSession, partitions: Sequence[Sequence[Record]]) -> DataFrame:
+    rows = [
+        (number, offset, key, value, timestamp)
+        for number, records in enumerate(partitions)
+        for offset, (key, value, timestamp) in enumerate(records)
+    ]
+    schema = "partition int, offset bigint, key binary, value binary, timestamp bigint"
+    frame = spark.createDataFrame(rows, schema)
+    return frame.repartition(2, "partition").sortWithinPartitions("partition", "offset")

@@ -1,0 +1,112 @@
+"""Keys over as many tasks as there are cores: the bytes of one task for each partition."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from slidestat.declare.statistics import Count, Sum
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+from slidestat.spark.backfill.backfill import fill_lake
+from slidestat.spark.backfill.by_key import spread_by_key, spreads_keys
+from slidestat.spark.backfill.history import Files, read_files
+from slidestat.spark.backfill.spread import spread
+from slidestat.spark.backfill.whole_partitions import by_partition
+from slidestat.spark.lake.lake import Lake
+from tests.spark.requests_history import NOON, TOPOLOGY, frame_of, requests
+
+
+def _same(
+    topology: Topology, records: DataFrame, partitions: int, synopses_ms: int | None = None
+) -> set[str]:
+    """Compare what comes out, as records are compared that have no order; the topics of it."""
+    given = by_partition(topology, records, partitions, synopses_ms).collect()
+    with spread_by_key(topology, records, 3, partitions, synopses_ms) as found:
+        assert sorted(map(repr, found.collect())) == sorted(map(repr, given))
+    assert not records.sparkSession._jsc.sc().getPersistentRDDs().size()
+    return {row.topic for row in given}
+
+
+def test_a_topic_comes_to_the_same(spark: SparkSession) -> None:
+    """Emissions, letters of every kind, synopses: of three partitions in three tasks, and of one of
+    which nothing counts.
+    """
+    parts = [requests(1_500, seed) for seed in range(3)]
+    parts.append([(b"k", b"no JSON", NOON)] * 3)
+    topology = replace(
+        TOPOLOGY, statistics=(*TOPOLOGY.statistics, Count(name="some", where="value < 2"))
+    )
+    topics = _same(topology, frame_of(spark, parts), 4)
+    assert topics == {
+        *("filled-statistics", "filled-synopses", "filled-late", "filled-dead-letters", "_keys")
+    }
+
+
+def test_files_come_to_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    """Offsets counted over all of a partition's rows, plain ones and refused ones; synopses at an
+    interval.
+    """
+    chance = Random(3)
+    rows = 2_000
+    table = pa.table(
+        {
+            "key": [chance.choice(["a", "b", "c", "ü" * 256, None, ""]) for _ in range(rows)],
+            "time": [NOON + 700 * i for i in range(rows)],
+            "value": [chance.choice([0.1, 2.5, 7, None, -1]) for _ in range(rows)],
+        }
+    )
+    pq.write_table(table, tmp_path / "rows.parquet")
+    topology = replace(TOPOLOGY, statistics=(Count(), Sum()), lateness="0s")
+    records = read_files(spark, topology, Files(str(tmp_path / "rows.parquet"), partitions=2))
+    topics = _same(topology, records, 2, 2 * topology.every_ms)
+    assert topics == {"filled-statistics", "filled-synopses", "filled-dead-letters", "_keys"}
+
+
+def test_a_history_that_is_all_refused_fills_no_lake(spark: SparkSession, tmp_path: Path) -> None:
+    """As it is where partitions are worked on whole."""
+    records = frame_of(spark, [[(b"k", b"no JSON", NOON)] * 3])
+    lake = Lake(str(tmp_path / "lake"), TOPOLOGY.name)
+    with pytest.raises(
+        SlidestatError, match=r"All 3 records of the history were refused: not-json"
+    ):
+        fill_lake(TOPOLOGY, records, lake)
+    assert not lake.has(spark, "dead-letters")
+
+
+def test_keys_are_spread_where_cores_are_more_than_partitions() -> None:
+    """And where synopses are not of whole partitions."""
+    assert spreads_keys(TOPOLOGY, cores=8, partitions=4)
+    assert not spreads_keys(TOPOLOGY, cores=4, partitions=4)
+    statistics = (Count(),)
+    for publish in ("partition", ("k1",)):
+        publishing = replace(TOPOLOGY, statistics=statistics, publish=publish)
+        assert not spreads_keys(publishing, cores=8, partitions=4)
+
+
+@pytest.mark.parametrize(
+    "loads", [[], [5], [1] * 100, [50, *[1] * 50], [7, 7, 6, 6, 5, 5, 4, 4, 4]]
+)
+def test_no_task_has_more_than_a_third_above_the_best(loads: Sequence[int]) -> None:
+    """Graham's bound, against the best of all ways for few pieces, else what none can be below."""
+    for tasks in (1, 2, 3):
+        found = spread(dict(enumerate(loads)), tasks)
+        assert found.keys() == set(range(len(loads)))
+        sums = [sum(loads[p] for p, task in found.items() if task == t) for t in range(tasks)]
+        best = max(max(loads, default=0), -(-sum(loads) // tasks))
+        if len(loads) < 10:
+            ways = product(range(tasks), repeat=len(loads))
+            best = min(_longest(loads, way, tasks) for way in ways)
+        assert 3 * max(sums) <= 4 * best
+
+
+def _longest(loads: Sequence[int], way: Sequence[int], tasks: int) -> int:
+    return max(
+        sum(load for load, task in zip(loads, way, strict=True) if task == t) for t in range(tasks)
+    )
