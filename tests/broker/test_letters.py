@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.broker.conftest import MakeStage
+from tests.broker.conftest import BODY, MakeStage
 from tests.broker.workers import Stage, events, produce, undisturbed
 
 BAD = [
@@ -43,7 +43,7 @@ def said(stage: Stage, *arguments: str, stdin: str = "") -> str:
 
 def test_letters_from_end_to_end(make_stage: MakeStage) -> None:
     """What was set aside is told by reason, corrected as lines of JSON, sent once, and counted."""
-    stage = make_stage(partitions=1)
+    stage = make_stage(partitions=1, body=BODY + '    tombstones="dead-letter",\n')
     produce(stage.bootstrap, stage.topology.source, events(500))
     produce(stage.bootstrap, stage.topology.source, BAD, partition=0)
     stage.drain()
@@ -89,7 +89,7 @@ def test_letters_that_cannot_be_sent(make_stage: MakeStage, tmp_path: Path) -> N
     """Lines that are no letters, letters of another source, broken base64, and the beginning of a
     record that was too large for a letter, which is shown as such: nothing is sent.
     """
-    stage = make_stage(partitions=1)
+    stage = make_stage(partitions=1, body=BODY + '    tombstones="dead-letter",\n')
     produce(stage.bootstrap, stage.topology.source, BAD, partition=0)
     size = 9 * 2**20
     settings = {"compression.type": "zstd", "message.max.bytes": 2 * size}

@@ -87,13 +87,9 @@ class StateTable:
         """
         for partition, last_offset in restored.items():
             epoch = next_epoch(self._store.newest_epoch(partition), generation)
-            self._owned[partition] = _Owned(epoch, last_offset)
-            if partition in emptied:
-                continue
-            self._changelog.produce(
-                *(self.changelog_topic, partition, FENCE_KEY, b"%d" % epoch),
-                headers=epoch_header(epoch),
-            )
+            self._owned[partition] = owned = _Owned(epoch, last_offset)
+            if partition not in emptied:
+                self._produce(partition, owned, [(FENCE_KEY, b"%d" % epoch)])
         await self._changelog.flush()
         loop = asyncio.get_running_loop()
         ends = dict(restored)
