@@ -9,18 +9,31 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from slidestat.declare.alerts import Alert
-from slidestat.declare.statistics import Count
+from slidestat.declare.statistics import Count, Sum
+from slidestat.declare.topology import Topology
+from slidestat.engine import quota
+from slidestat.engine.partition import PartitionProcessor
 from slidestat.schemas.alert import AlertChange, alert_key
 from slidestat.schemas.emission import Emission, Figure
 from tests.engine.cases import TOPOLOGIES, Case, cases, laws, topology
-from tests.engine.memory import Partition
-from tests.engine.streams import records
+from tests.engine.memory import (
+    PARTITION,
+    SOURCE,
+    MemoryStore,
+    Partition,
+    batch_of,
+    outputs_of,
+    rows_of,
+)
+from tests.engine.model import Record
+from tests.engine.streams import START_MS, encode, records
 from tests.engine.test_partition_crash import same_end, undisturbed
 
 ALERTING = sorted(name for name, topology in TOPOLOGIES.items() if topology.alerts)
 alerting_cases = cases(topologies=ALERTING)
 
 Figures = Mapping[str, Figure]
+BEGIN = START_MS // 1_000 * 1_000
 
 
 class Said(NamedTuple):
@@ -215,3 +228,74 @@ def test_these_cases_have_alerts(name: str) -> None:
 
     look()
     assert seen == wanted
+
+
+def partition_of(declared: Topology, store: MemoryStore) -> PartitionProcessor:
+    return PartitionProcessor(declared, SOURCE, PARTITION, store)
+
+
+def records_of(*events: tuple[str, int, float], first: int = 0) -> list[Record]:
+    """Records of (key, time after the start, value)."""
+    return [
+        Record(first + i, None, encode(key, BEGIN + time, value), START_MS)
+        for i, (key, time, value) in enumerate(events)
+    ]
+
+
+def put_away(partition: PartitionProcessor, store: MemoryStore) -> None:
+    snapshot = partition.snapshot()
+    assert snapshot is not None
+    store.write(rows_of(snapshot))
+    partition.written()
+
+
+def test_what_waiting_events_have_used_outlives_a_change_of_an_alert(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A state that an alert has written says up to where its key was charged, and how much."""
+    monkeypatch.setattr(quota, "QUOTA", 3 * quota.STEPS)
+    largest = float(2**44 // 1_000)
+    declared = topology(
+        windows=("2s",),
+        span="2s",
+        every="100ms",
+        lateness="1s",
+        statistics=(Count(), Sum()),
+        alerts=(Alert(name="a", when="count >= 1", window="2s"),),
+    )
+    before = [("k", 0, 1.0), *(("z", 100 * i, 0.0) for i in range(1, 28))]
+    before += [("k", 2_750 + i, largest) for i in range(3)]
+    before += [("z", 100 * i, 0.0) for i in range(28, 36)]
+    after = [("k", 3_600, largest), *(("z", 100 * i, 0.0) for i in range(37, 70))]
+    outputs = []
+    for crash in (False, True):
+        store = MemoryStore()
+        partition = partition_of(declared, store)
+        read = records_of(*before)
+        partition.process(batch_of(read[:15]))
+        partition.process(batch_of(read[15:]))
+        put_away(partition, store)
+        if crash:
+            partition = partition_of(declared, store)
+            partition.process(batch_of(read[store.newest_checkpoint(declared).next_offset :]))
+        outputs.append(outputs_of(partition.process(batch_of(records_of(*after, first=len(read))))))
+    whole, crashed = outputs
+    assert [it for it in whole if it[0] == "dead letter"]
+    assert crashed == whole
+
+
+def test_an_alert_that_was_not_declared_for_a_while_begins_anew() -> None:
+    """What it had waited for before is forgotten with the next state that is written."""
+    alert = Alert(name="a", when="count >= 1", window="1s", for_=3)
+    store = MemoryStore()
+
+    def read(alerts: tuple[Alert, ...], *events: tuple[str, int, float], first: int) -> list[int]:
+        declared = topology(windows=("1s",), span="1s", every="100ms", alerts=alerts)
+        partition = partition_of(declared, store)
+        effects = partition.process(batch_of(records_of(*events, first=first)))
+        put_away(partition, store)
+        return [change.timestamp - BEGIN for change in effects.alerts]
+
+    assert read((alert,), ("k", 0, 1), ("k", 110, 1), ("z", 230, 0), first=0) == []
+    assert read((), *(("k", 300 + 100 * i, 1) for i in range(9)), first=3) == []
+    assert read((alert,), ("k", 1_210, 1), ("z", 1_350, 0), first=12) == []

@@ -13,6 +13,7 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.footprint import measure
 from slidestat.errors import SlidestatError
+from slidestat.live.live_query import LiveQuery
 from slidestat.schemas.dead_letter import Reason
 
 START = 1_764_000_000_000
@@ -209,3 +210,17 @@ def test_what_cannot_be_is_refused_when_declared(changes: dict[str, Any], messag
         payments(**changes)
     assert message in refused.value.message
     assert refused.value.advice
+
+
+@pytest.mark.parametrize("asked", [{"statistics": ["count"]}, {"items": ["visa"]}])
+def test_a_question_needs_no_other_statistics_field(asked: dict[str, Any]) -> None:
+    """The computed fields that it is not of are not asked for."""
+    topology = payments(
+        WHO, SECONDS, "lower(card) as brand", statistics=(Count(), Mean(), TopItems(field="brand"))
+    )
+    driver = TopologyDriver(topology)
+    driver.send(payment(card="VISA"), payment(card="VISA"))
+    (view,) = (processor.view() for processor in driver._processors)
+    answer = LiveQuery(topology, ["1m"], **asked).answer(view.alone("NL+m1"), "NL+m1")
+    assert answer is not None
+    assert [figure.estimate for figure in answer.figures] == [2]

@@ -62,7 +62,7 @@ def test_ticks_kept_back_change_no_byte(case: Case, kind: type[PartitionProcesso
     """Emissions, letters, publications, synopses and checkpoint are those of a single batch."""
     whole, stored = run(PartitionProcessor, case, None)
     parts, stored_by_parts = run(kind, case, case.random)
-    for what in ("emission", "dead letter", "late", "published"):
+    for what in ("emission", "alert", "dead letter", "late", "published"):
         assert [it for it in parts if it[0] == what] == [it for it in whole if it[0] == what]
     assert stored_by_parts.synopses(case.topology) == stored.synopses(case.topology)
     checkpoints = (store.newest_checkpoint(case.topology) for store in (stored_by_parts, stored))

@@ -179,7 +179,10 @@ class WorkerProcesses:
     def _ended(self, worker: _Worker, status: int) -> None:
         refusal, worker.refusal = worker.refusal, []
         if self._is_stopping:
-            self._worst = max(self._worst, status if status >= 0 else 128 - status)
+            # It may be told to end before it knows how to end well.
+            asked = (-signal.SIGTERM, -signal.SIGINT)
+            code = 0 if status in asked else status if status >= 0 else 128 - status
+            self._worst = max(self._worst, code)
         elif status == _REFUSED:
             self._refusal = refusal[:2] or [f"Worker {worker.number} has refused to run."]
             self._stop()

@@ -1,13 +1,12 @@
 """An alert: a condition on the figures of an emission, and for how long it must hold."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slidestat.declare.expressions.expression import Expression, condition
 from slidestat.declare.expressions.nodes import COMPARISONS, Call, Literal, Node, Sort, text_of
 from slidestat.declare.fields import FieldPath, field_text
-from slidestat.declare.figure_names import NamedFigure, plain_name
+from slidestat.declare.figure_names import NamedFigure, ambiguous_names, plain_name
 from slidestat.declare.naming import NAME, NAME_RULE
 from slidestat.errors import SlidestatError, unknown
 
@@ -101,16 +100,15 @@ def check_alerts(alerts: object, figures: Iterable[NamedFigure]) -> None:
         raise SlidestatError(
             f"alerts has {names}.", f"Give each alert its own name, and {_MOST_ALERTS} at the most."
         )
-    counted = Counter(figures)
-    known = {figure.name: 0 for figure in counted}
-    for figure, count in counted.items():
-        known[figure.name] = max(known[figure.name], count)
+    figures = list(figures)
+    known = dict.fromkeys(figure.name for figure in figures)
+    ambiguous = ambiguous_names(figures)
     for alert in alerts:
         for name in read_figures(alert):
             what = f"the alert {alert.name} reads {name!r}"
             if name not in known:
                 raise unknown(f"{what}, which is no figure that it could read.", name, known)
-            if known[name] > 1:
+            if name in ambiguous:
                 raise SlidestatError(
                     f"{what}, and several statistics have a figure of that name.",
                     "Give one of these statistics another name.",

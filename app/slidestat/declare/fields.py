@@ -58,8 +58,9 @@ def _names(text: str, what: str) -> Sequence[str]:
     if _OPERATOR.search(text):
         raise SlidestatError(
             f"{what} is {text!r}, which is an expression and no field's path.",
-            f'Compute it, computed = ["{text} as NAME"], and write NAME here; a field of this very'
-            f" name is written as a list: {msgspec.json.encode([text]).decode()}.",
+            f'Compute it, computed = ["{text} as NAME"], and write NAME here (+ adds numbers; texts'
+            f" are joined by ||: a || '+' || b). A field of this very name is written as a list:"
+            f" {msgspec.json.encode([text]).decode()}.",
         )
     return text.split(".")
 

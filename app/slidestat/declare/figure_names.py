@@ -2,10 +2,11 @@
 
 A figure is called as its statistic, with `_` for what no name of a column has. A quantile is `p99`
 or `p99_9`, and LABEL_p99 where its statistic has a label of its own; a range is LABEL_10_to_100,
-LABEL_below_10 or LABEL_from_100.
+LABEL_below_10 or LABEL_from_100; an item that is named beforehand is LABEL_ITEM.
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import NamedTuple
@@ -17,7 +18,7 @@ _NO_NAME = re.compile(r"[^A-Za-z0-9_]")
 
 
 class NamedFigure(NamedTuple):
-    """A figure's name, and the window that it is of; None for one of all events."""
+    """A figure's name, and the window that it is of; None for one that is of none."""
 
     name: str
     window: int | None
@@ -38,9 +39,20 @@ def named_figures(
         NamedFigure(_name(statistic, label, series), window)
         for statistic, label in zip(statistics, labels, strict=True)
         if not isinstance(statistic, ListStatistic)
-        for window in ((None,) if statistic.is_landmark else windows)
+        for window in (windows if statistic.has_windows else (None,))
         for series in statistic.series()
     ]
+
+
+def ambiguous_names(figures: Sequence[NamedFigure]) -> set[str]:
+    """The names that stand for several figures of one window, or also for one of no window."""
+    counted = Counter(figures)
+    of_none = Counter(figure.name for figure in figures if figure.window is None)
+    return {
+        figure.name
+        for figure, count in counted.items()
+        if count > 1 or (figure.window is not None and of_none[figure.name])
+    }
 
 
 def _name(statistic: Statistic, label: str, series: Series) -> str:
@@ -55,7 +67,7 @@ def _name(statistic: Statistic, label: str, series: Series) -> str:
         return f"{label}_from_{_number(series.at_least)}"
     if series.below is not None:
         return f"{label}_below_{_number(series.below)}"
-    return label
+    return label if series.item is None else f"{label}_{plain_name(series.item)}"
 
 
 def _number(number: float, times: int = 1) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from slidestat.declare.figure_names import NamedFigure
+from slidestat.declare.figure_names import NamedFigure, ambiguous_names
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.statistics.base import ListStatistic
 from slidestat.errors import SlidestatError
@@ -63,7 +63,7 @@ def check_rows(
                 "Keep it in a topology without output_shape, or take it out.",
             )
     names = Counter(column.name for column in columns)
-    twice = {figure.name for figure, count in Counter(figures).items() if count > 1}
+    twice = ambiguous_names(figures)
     twice |= {name for name, count in names.items() if count > 1}
     if twice:
         raise SlidestatError(

@@ -132,6 +132,11 @@ class Topology(Named):
         self._check_computed()
         self._check_publish()
         self._check_alerts()
+        if self.writes_rows and self.publishes_partitions:
+            raise SlidestatError(
+                'output_shape is "rows", and publish is "partition": nothing is emitted by key.',
+                "Leave output_shape out: a referee writes emissions.",
+            )
         if self.writes_rows:
             check_rows(self.statistics, self.named_figures, self.row_columns)
 

@@ -58,7 +58,7 @@ def survey(records: Sequence[SampledRecord]) -> Survey:
             keyed += 1
         read = as_object(record)
         if read is None:
-            others += 1
+            others += record.value is not None  # A tombstone is passed over.
             continue
         objects += 1
         for path, value in leaves(read):

@@ -105,11 +105,19 @@ def asked_of(
             statistics=asked,
             # An answer is neither a row nor an alert.
             alerts=(),
+            computed=_computed_for(topology, asked),
             output_shape="emissions",
             output_format="json",
         ),
         places,
     )
+
+
+def _computed_for(topology: Topology, asked: Sequence[Statistic]) -> tuple[str, ...]:
+    """Return the computed fields that the key and these statistics are of."""
+    read = {column.path for known in asked for column in known.columns(topology.value_path)}
+    fields = zip(topology.computed, topology.computed_fields, strict=True)
+    return tuple(text for text, path in fields if path in read or path == topology.key_path)
 
 
 class LiveQuery:

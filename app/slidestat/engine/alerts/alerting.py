@@ -148,6 +148,10 @@ class Alerting:
         ]
         return changed, records
 
+    def kept(self, standings: bytes) -> bytes:
+        """The same without alerts that are not declared."""
+        return encode_standings(self._known(standings)) if standings else standings
+
     def _known(self, standings: bytes) -> dict[bytes, Standing]:
         """The standings of alerts that are declared."""
         stored = decode_standings(standings)

@@ -161,7 +161,7 @@ class Absorber:
             synopses = [result.states[run] for result in answered.values()]
             key = keys[group]
             used = self._keys.used.pop(key, states[group].used)
-            alerts = states[group].alerts
+            alerts = self._alerts.kept(states[group].alerts)
             written = encode_key_state(
                 watermark, offset, last_time, events_in_all, synopses, used, alerts
             )

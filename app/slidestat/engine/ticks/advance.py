@@ -42,10 +42,6 @@ class Advance:
         """Up to where was read."""
         return int(self.offsets[-1])
 
-    def passes_a_tick(self, every: int) -> bool:
-        """Whether a multiple of `every` lies between."""
-        return self.watermark // every > self.before // every
-
     def until(self, watermark: int) -> "Advance":
         """The same up to `watermark`."""
         return replace(self, watermarks=np.minimum(self.watermarks, watermark))

@@ -37,6 +37,10 @@ class FollowedAlerts:
             return absorbed_watermarks
         return np.maximum(absorbed_watermarks, advance.emitted)
 
+    def kept(self, standings: bytes) -> bytes:
+        """How the alerts of a key stand that are declared, for a state that is written."""
+        return b"" if self._alerting is None else self._alerting.kept(standings)
+
     def follow(
         self,
         keys: Sequence[str],
@@ -62,9 +66,11 @@ class FollowedAlerts:
         kept = self._keys.cache.read([change.key for change in changed])
         for change, state in zip(changed, kept, strict=True):
             # No event before the tick waits: the state may say that it has passed it.
+            # Events that wait are charged up to that offset: what they have used goes along.
             now = state._replace(
                 watermark=max(state.watermark, change.tick),
                 offset=advance.last_offset,
+                used=self._keys.used.get(change.key, state.used),
                 alerts=change.standings,
             )
             self._keys.cache.put(change.key, encode_key_state(*now), change.first_offset)

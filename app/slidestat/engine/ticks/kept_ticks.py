@@ -20,25 +20,27 @@ class KeptTicks:
 
     def __init__(self, every: int) -> None:
         self._every = every
-        self._taken: list[Taken] = []
+        self._before = 0
+        self._moves: list[tuple[Int64s, Int64s]] = []
         # Of keys with events: each of a batch's keys at each of its ticks.
         self.emissions = 0
 
     def __bool__(self) -> bool:
-        return bool(self._taken)
+        return bool(self._moves)
 
     def add(self, taken: Taken) -> None:
         """Keep back the ticks of a batch; nothing is kept if it passes none, and none is kept."""
         first, last = taken.before // self._every, int(taken.watermarks[-1]) // self._every
-        if not self._taken and first == last:
-            return
-        self._taken.append(taken)
+        if not self._moves:
+            if first == last:
+                return
+            self._before = taken.before
+        self._moves.append((taken.offsets, taken.watermarks))
         events = taken.events
         self.emissions += min(len(events), len(events.keys.unique()) * (last - first + 1))
 
     def take(self, emitted: int, loss: Loss | None) -> Advance:
         """How the watermark has moved, over all that was kept; nothing is kept any more."""
-        taken, self._taken, self.emissions = self._taken, [], 0
-        offsets = np.concatenate([part.offsets for part in taken])
-        watermarks = np.concatenate([part.watermarks for part in taken])
-        return Advance(taken[0].before, offsets, watermarks, emitted, loss)
+        moves, self._moves, self.emissions = self._moves, [], 0
+        offsets, watermarks = map(np.concatenate, zip(*moves, strict=True))
+        return Advance(self._before, offsets, watermarks, emitted, loss)
