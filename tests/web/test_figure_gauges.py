@@ -4,9 +4,12 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from slidestat.schemas.emission import Figure
 from slidestat.schemas.query import KeyAnswer
+from slidestat.web.figure_gauges import registry_of
 from tests.web.serving import get, serving
 
 Labels = frozenset[tuple[str, str]]
@@ -77,3 +80,18 @@ async def test_what_cannot_be_scraped_is_refused(query: str, says: str) -> None:
         answer = await get(worker.url, f"/topologies/orders/metrics?{query}")
     assert answer.status == 400
     assert says in answer.body.decode()
+
+
+def test_items_that_are_named_are_gauges_and_lists_are_none() -> None:
+    """The listed ones are others from time to time."""
+    figures = [
+        Figure("pages", 2.0, 2.0, 2.0, window_ms=60_000, item="/a"),
+        Figure("top", 5.0, 4.0, 6.0, window_ms=60_000, item="/a"),
+    ]
+    answer = KeyAnswer("t", "k", 1_700_000_000_000, figures, "s", 0, 1)
+    told = [
+        (labels["statistic"], labels["item"], value)
+        for name, labels, value in gauges(generate_latest(registry_of([answer], {"top"})))
+        if name == "slidestat_figure"
+    ]
+    assert told == [("pages", "/a", 2.0)]

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaException, Message, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
     ClusterMetadata,
 )
@@ -20,7 +20,7 @@ from slidestat.kafka.scan import scan
 
 _TIMEOUT_S = 10.0
 # Each begins with a fence, which may stand behind the last checkpoint.
-_MOST_OWNERS = 50
+_OWNERS = 50
 
 
 class OtherGroups:
@@ -99,20 +99,29 @@ def last_meanings(bootstrap: str, topic: str, partitions: int) -> list[dict[str,
 
 def last_checkpoints(bootstrap: str, topic: str, partitions: int) -> dict[int, bytes]:
     """The last checkpoint of each partition of a changelog, as stored; none of one whose worker was
-    killed in the middle of its last flush, or was given many owners since.
+    killed in the middle of its last flush.
     """
     with reading(bootstrap, topic) as consumer:
-        last = {}
+        bounds: dict[int, tuple[int, int]] = {}
         for number in range(partitions):
             partition = TopicPartition(topic, number)
-            low, high = consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)
-            if high > low:
-                last[number] = max(low, high - _MOST_OWNERS)
-        ends = {
-            message.partition() or 0: message
-            for message in scan(consumer, topic, last)
-            if message.key() != FENCE_KEY
-        }
+            bounds[number] = consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)
+        ends: dict[int, Message] = {}
+        looked_at = _OWNERS
+        left = {number for number, (low, high) in bounds.items() if high > low}
+        while left:
+            starts = {
+                number: max(bounds[number][0], bounds[number][1] - looked_at) for number in left
+            }
+            for message in scan(consumer, topic, starts):
+                if message.key() != FENCE_KEY:
+                    ends[message.partition() or 0] = message
+            left = {
+                number
+                for number, start in starts.items()
+                if number not in ends and start > bounds[number][0]
+            }
+            looked_at *= 8
         return {
             partition: end.value() or b""
             for partition, end in ends.items()

@@ -4,7 +4,7 @@ The scrape names the keys, as its configuration has them, so their number is bou
 for it; a worker answers for those that it has.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -14,19 +14,22 @@ from slidestat.schemas.emission import Figure
 from slidestat.schemas.query import KeyAnswer
 from slidestat.text.figure_text import short, window_text
 
-_LABELS = ("topology", "key", "statistic", "window", "quantile", "at_least", "below")
+_LABELS = ("topology", "key", "statistic", "window", "quantile", "at_least", "below", "item")
 
 
-def registry_of(answers: Sequence[KeyAnswer]) -> CollectorRegistry:
-    """The gauges of answers. Lists of items are none: they are other items from time to time."""
+def registry_of(answers: Sequence[KeyAnswer], lists: Container[str]) -> CollectorRegistry:
+    """The gauges of answers; none of the statistics in `lists`, which list other items from time to
+    time.
+    """
     registry = CollectorRegistry()
-    registry.register(_FigureGauges(answers))
+    registry.register(_FigureGauges(answers, lists))
     return registry
 
 
 class _FigureGauges(Collector):
-    def __init__(self, answers: Sequence[KeyAnswer]) -> None:
+    def __init__(self, answers: Sequence[KeyAnswer], lists: Container[str]) -> None:
         self._answers = answers
+        self._lists = lists
 
     def collect(self) -> Iterator[Metric]:
         """Estimates and their bounds, and where the windows end."""
@@ -36,7 +39,7 @@ class _FigureGauges(Collector):
             ("slidestat_figure_upper", "The exact figure is not above this.", "upper"),
         ):
             family = GaugeMetricFamily(name, text, labels=_LABELS)
-            for answer, figure in _gauged(self._answers):
+            for answer, figure in self._gauged():
                 value = getattr(figure, field)
                 if value is not None:
                     family.add_metric(_labels(answer, figure), value)
@@ -50,15 +53,15 @@ class _FigureGauges(Collector):
             end.add_metric((answer.topology, answer.key), answer.window_end_ms / 1000)
         yield end
 
-
-def _gauged(answers: Iterable[KeyAnswer]) -> Iterator[tuple[KeyAnswer, Figure]]:
-    for answer in answers:
-        for figure in answer.figures:
-            if figure.item is None:
-                yield answer, figure
+    def _gauged(self) -> Iterator[tuple[KeyAnswer, Figure]]:
+        for answer in self._answers:
+            for figure in answer.figures:
+                if figure.statistic not in self._lists:
+                    yield answer, figure
 
 
 def _labels(answer: KeyAnswer, figure: Figure) -> tuple[str, ...]:
     told = (figure.quantile, figure.at_least, figure.below)
     numbers = ("" if number is None else short(number) for number in told)
-    return answer.topology, answer.key, figure.statistic, window_text(figure), *numbers
+    own = answer.topology, answer.key, figure.statistic, window_text(figure)
+    return *own, *numbers, figure.item or ""

@@ -19,6 +19,7 @@ from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
 from slidestat.declare.referee import Referee
+from slidestat.declare.statistics.base import ListStatistic
 from slidestat.errors import SlidestatError
 from slidestat.live.live_topology import LiveTopology, View
 from slidestat.live.looks import Looks
@@ -217,7 +218,11 @@ class Routes:
                 for key, view in zip(keys, of_partition, strict=True)
                 if view is not None
             ]
-        gauges = registry_of([answer for answer in found if answer is not None])
+        declared = live.topology
+        topology = declared.answering if isinstance(declared, Referee) else declared
+        statistics = zip(topology.labels, topology.statistics, strict=True)
+        lists = {label for label, known in statistics if isinstance(known, ListStatistic)}
+        gauges = registry_of([answer for answer in found if answer is not None], lists)
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         return web.Response(body=encode(gauges), headers={"Content-Type": content_type})
 
