@@ -63,6 +63,8 @@ def an_ingest(
 def places(lake: Lake, dataset: Dataset) -> Counter[tuple[int, int]]:
     """Partition and offset of each row, as any reader of Parquet files sees them."""
     files = ds.dataset(lake.data(dataset), partitioning="hive", exclude_invalid_files=False)
+    if not files.files:  # Spark has made the folder, and nothing in it yet.
+        return Counter()
     table = files.to_table(columns=["record_partition", "record_offset"])
     return Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
 

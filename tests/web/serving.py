@@ -127,7 +127,8 @@ class Held:
     def firing(self) -> dict[str, int]:
         found: Counter[str] = Counter()
         for processor in self.processors.values():
-            found.update(processor.firing)
+            if isinstance(processor, PartitionProcessor):
+                found.update(processor.firing)
         return found
 
     def changelog_written(self) -> tuple[int, int]:

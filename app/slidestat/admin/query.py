@@ -38,7 +38,7 @@ def find_worker(topology: Topology | Referee, data_dir: Path | None = None) -> s
     """
     own = user_folders(topology.application_id)
     base = data_dir or own
-    for announced in announcements([base, *sorted(base.glob("*"))]):
+    for announced in announcements([base, *sorted(base.glob("worker-*"))]):
         try:
             # Another server may have the port of a worker that was killed.
             with _opener.open(f"{announced.url}/healthz", timeout=_PROBE_S) as response:
