@@ -138,7 +138,7 @@ class _Sorts:
                     f"{self._says}: nothing tells whether {field_text(operand.path)!r} is a number"
                     " or a text.",
                     f"Write {text_of(operand)} + 0 for a number, {text_of(operand)} || '' for a"
-                    " text.",
+                    " text; a text itself stands in single quotes: path = '/login'.",
                 )
 
 
