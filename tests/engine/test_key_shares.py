@@ -110,10 +110,10 @@ def _shared(
             offsets[part],
             clocks[part],
             np.flatnonzero(is_event),
-            taken.keys.to_pylist(),
+            taken.keys,
             taken.times,
             taken.numbers,
-            tuple(column.to_pylist() for column in taken.items),
+            taken.items,
             taken.conditions,
         )
 

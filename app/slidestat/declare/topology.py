@@ -543,24 +543,26 @@ class Topology(Named):
         """The number columns that no statistic reads of all events, by their places: the places of
         the conditions under which it is read.
         """
-        return _chosen(
-            (self.columns.index(column), statistic.condition, self.columns.conditions)
+        readers = (
+            (self.columns.index(column), statistic.condition)
             for statistic in self.statistics
             for column in self._columns(statistic)
             if column.is_number
         )
+        return _chosen(readers, self.columns.conditions)
 
     @cached_property
     def chosen_computed(self) -> dict[FieldPath, tuple[int, ...]]:
         """The computed fields that are not read of all events, by their paths: the places of the
         conditions under which they are.
         """
-        return _chosen(
-            (column.path, statistic.condition, self.columns.conditions)
+        readers = (
+            (column.path, statistic.condition)
             for statistic in self.statistics
             for column in self._columns(statistic)
             if column.path in self.computed_fields and column.path != self.key_path
         )
+        return _chosen(readers, self.columns.conditions)
 
     @cached_property
     def filling_columns(self) -> dict[int, float]:
@@ -665,14 +667,14 @@ class Topology(Named):
 
 
 def _chosen(
-    readers: Iterable[tuple[_What, Expression | None, Sequence[Expression]]],
+    readers: Iterable[tuple[_What, Expression | None]], conditions: Sequence[Expression]
 ) -> dict[_What, tuple[int, ...]]:
-    """The places, among all conditions, of those under which something is read; not of what is read
+    """The places, among the conditions, of those under which something is read; not of what is read
     whatever holds.
     """
     found: dict[_What, list[int | None]] = {}
-    for what, condition, every in readers:
-        place = None if condition is None else every.index(condition)
+    for what, condition in readers:
+        place = None if condition is None else conditions.index(condition)
         found.setdefault(what, []).append(place)
     return {
         what: tuple(place for place in places if place is not None)

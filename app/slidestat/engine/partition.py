@@ -281,7 +281,7 @@ class PartitionProcessor:
             )
             yield Effects(published=published)
             emissions = self._ticker.emissions_after(placed, advance)
-        yield from map(Effects.of, emissions)
+        yield from map(Effects if self._alerting is None else Effects.of, emissions)
 
     def _require_none_kept(self) -> None:
         if self._kept:

@@ -548,24 +548,26 @@ class Pipeline:
     def _emit(
         self, emissions: Sequence[OutputRecord], partition: int, started: float | None
     ) -> None:
-        produce, topic = self._outputs.produce, self._topology.output_topic
-        silent_until = self._silent_until.get(partition)
-        if silent_until is not None:
-            emissions = [emission for emission in emissions if emission[2] > silent_until]
-        # To Kafka a number of a sequence is a time long ago, at which retention deletes.
-        has_times = not self._topology.is_sequence
-        for key, value, timestamp in emissions:
-            produce(topic, partition, key, value, timestamp if has_times else 0, self._declared_by)
+        emissions = self._queue(self._topology.output_topic, emissions, partition)
         self.observed.emitted(partition, emissions, started)
 
-    def _tell_alerts(self, changes: Iterable[AlertRecord], partition: int) -> None:
-        produce, topic = self._outputs.produce, self._topology.alert_topic
-        silent_until = self._silent_until.get(partition, NO_TIME)
+    def _tell_alerts(self, changes: Sequence[AlertRecord], partition: int) -> None:
+        if self._topology.alert_topic is not None:
+            self._queue(self._topology.alert_topic, changes, partition)
+
+    def _queue(
+        self, topic: str, records: Sequence[OutputRecord], partition: int
+    ) -> Sequence[OutputRecord]:
+        """Queue those of (key, value, window end) that were not said before, and return them."""
+        silent_until = self._silent_until.get(partition)
+        if silent_until is not None:
+            records = [record for record in records if record[2] > silent_until]
+        produce = self._outputs.produce
+        # To Kafka a number of a sequence is a time long ago, at which retention deletes.
         has_times = not self._topology.is_sequence
-        for key, value, end in changes:
-            if topic is not None and end > silent_until:
-                timestamp = end if has_times else 0
-                produce(topic, partition, key, value, timestamp, self._declared_by)
+        for key, value, end in records:
+            produce(topic, partition, key, value, end if has_times else 0, self._declared_by)
+        return records
 
     def _publish(self, records: Iterable[SynopsisRecord]) -> None:
         count = size = 0

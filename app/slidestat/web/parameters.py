@@ -43,15 +43,13 @@ def key_in_query(query: str) -> tuple[str, str]:
     """The key of ?key=, and the query without it: for keys that no path can have, as who follows
     URLs takes "." and ".." for folders, however they are encoded.
     """
-    pairs = query.split("&")
-    given = [pair for pair in pairs if pair.partition("=")[0] == "key"]
-    if len(given) != 1 or given[0] in ("key", "key="):
+    given, others = _keys_and_others(query)
+    if len(given) != 1 or not given[0]:
         raise SlidestatError(
             f"key is given {len(given)} times." if len(given) != 1 else "The key is empty.",
             "Give it once: ?key=JFK.",
         )
-    key = key_of(given[0].removeprefix("key=").replace("+", "%20"))
-    return key, "&".join(pair for pair in pairs if pair is not given[0])
+    return key_of(given[0]), "&".join(others)
 
 
 def keys_in_query(query: str) -> tuple[list[str], str]:
@@ -59,9 +57,8 @@ def keys_in_query(query: str) -> tuple[list[str], str]:
 
     Raises SlidestatError for none, for too many, and for more figures than a scrape may ask for.
     """
-    pairs = query.split("&")
-    given = [pair for pair in pairs if pair.partition("=")[0] == "key"]
-    keys = list(dict.fromkeys(key_of(p.partition("=")[2].replace("+", "%20")) for p in given))
+    given, others = _keys_and_others(query)
+    keys = list(dict.fromkeys(map(key_of, given)))
     if "" in keys or not 1 <= len(keys) <= MOST_VALUES:
         raise SlidestatError(
             f"key is given {len(keys)} times." if "" not in keys else "A key is empty.",
@@ -69,13 +66,20 @@ def keys_in_query(query: str) -> tuple[list[str], str]:
         )
     asked = 1
     for name in ("window", "quantile"):
-        asked *= max(1, sum(pair.partition("=")[0] == name for pair in pairs))
+        asked *= max(1, sum(pair.partition("=")[0] == name for pair in others))
     if len(keys) * asked > MOST_PAIRS:
         raise SlidestatError(
             f"{len(keys)} keys with {asked} windows and quantiles are asked for.",
             f"Ask for at most {MOST_PAIRS} in one scrape.",
         )
-    return keys, "&".join(pair for pair in pairs if pair not in given)
+    return keys, "&".join(others)
+
+
+def _keys_and_others(query: str) -> tuple[list[str], list[str]]:
+    """The values of `key` in a query, as path segments have them, and its other parameters."""
+    pairs = [(pair, *pair.partition("=")[::2]) for pair in query.split("&")]
+    keys = [value.replace("+", "%20") for _, name, value in pairs if name == "key"]
+    return keys, [pair for pair, name, _ in pairs if name != "key"]
 
 
 def key_query(topology: Topology | Referee, query: str) -> Question:

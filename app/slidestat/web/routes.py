@@ -20,6 +20,7 @@ from prometheus_client.exposition import choose_encoder
 
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics.base import ListStatistic
+from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.live.live_topology import LiveTopology, View
 from slidestat.live.looks import Looks
@@ -218,8 +219,7 @@ class Routes:
                 for key, view in zip(keys, of_partition, strict=True)
                 if view is not None
             ]
-        declared = live.topology
-        topology = declared.answering if isinstance(declared, Referee) else declared
+        topology = _answering(live)
         statistics = zip(topology.labels, topology.statistics, strict=True)
         lists = {label for label, known in statistics if isinstance(known, ListStatistic)}
         gauges = registry_of([answer for answer in found if answer is not None], lists)
@@ -332,8 +332,7 @@ class Routes:
         return WorkerStatus(self._url, "ready", 0, live.status())
 
     def _describe(self, live: LiveTopology) -> TopologyDescription:
-        declared = live.topology
-        topology = declared.answering if isinstance(declared, Referee) else declared
+        declared, topology = live.topology, _answering(live)
         return TopologyDescription(
             declared.name,
             declared.source,
@@ -356,6 +355,12 @@ class Routes:
                 for worker in self._peers.workers(declared.source)
             ],
         )
+
+
+def _answering(live: LiveTopology) -> Topology:
+    """The topology whose figures are answered with: a referee's are those that it is of."""
+    declared = live.topology
+    return declared.answering if isinstance(declared, Referee) else declared
 
 
 def _checked(parse: Callable[[str], Parsed], request: web.Request) -> Parsed:

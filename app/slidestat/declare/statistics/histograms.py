@@ -78,8 +78,7 @@ class Histogram(_Counts):
         return tuple(self.edges)
 
     def series(self) -> Sequence[Series]:
-        edges = (None, *self.edges, None)
-        return [Series(at_least=least, below=below) for least, below in pairwise(edges)]
+        return ranges(self.edges)
 
     def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
         return answers["histogram"]
@@ -110,6 +109,11 @@ class Above(_Counts):
         # Counts of separate ranges add up, and so do their errors.
         from_the_top = np.cumsum(answers["histogram"][..., ::-1], axis=-1)[..., ::-1]
         return from_the_top[..., 1:]
+
+
+def ranges(edges: Sequence[float]) -> list[Series]:
+    """The figures of what lies below the first edge, between each two, and from the last one on."""
+    return [Series(at_least=least, below=below) for least, below in pairwise((None, *edges, None))]
 
 
 def rising(kind: str, parameter: str, numbers: Sequence[float]) -> tuple[float, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -19,7 +18,7 @@ from slidestat.declare.statistics.base import (
     check_decimals,
     check_epsilon,
 )
-from slidestat.declare.statistics.histograms import rising
+from slidestat.declare.statistics.histograms import ranges, rising
 
 if TYPE_CHECKING:
     from slidestat.declare.runners import Runner
@@ -129,5 +128,4 @@ class SumHistogram(_SignedSums):
         return tuple(self.edges)
 
     def series(self) -> Sequence[Series]:
-        edges = (None, *self.edges, None)
-        return [Series(at_least=least, below=below) for least, below in pairwise(edges)]
+        return ranges(self.edges)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import NO_TIME
@@ -36,10 +37,10 @@ class SharedRecords:
     offsets: Int64s
     clocks: Int64s
     rows: Int64s
-    keys: list[str]
+    keys: pa.Array
     times: Int64s
     numbers: tuple[npt.NDArray[np.float64], ...]
-    items: tuple[list[str | None], ...]
+    items: tuple[pa.Array, ...]
     conditions: tuple[npt.NDArray[np.bool_], ...] = ()
 
 

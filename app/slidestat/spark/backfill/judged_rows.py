@@ -90,10 +90,10 @@ class JudgedRows:
             part["offset"].to_numpy(),
             part["clock"].to_numpy(),
             rows,
-            events["key"].to_pylist(),
+            events["key"].cast(pa.large_string()),
             events["time"].to_numpy(),
             tuple(events[name].to_numpy() for name in self._numbers),
-            tuple(events[name].to_pylist() for name in self._items),
+            tuple(events[name].cast(pa.large_string()) for name in self._items),
             tuple(events[name].to_numpy(zero_copy_only=False) for name in self._conditions),
         )
 
