@@ -48,7 +48,7 @@ PRIVATES: dict[type, set[str]] = {
     PartitionAssignor: {"_get_copartitioned_groups", "_perform_assignment"},
     Recovery: {"_build_offsets", "_generation_id", "_wait"},
     SockSite: {"_backlog", "_runner", "_server", "_sock"},
-    Store: {"_db_for_partition"},
+    Store: {"_db_for_partition", "_open_for_partition"},
     Table: {"_data"},
     TableManager: {"_changelogs", "_recovery"},
     Web: {"_create_site"},

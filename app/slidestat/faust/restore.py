@@ -14,19 +14,15 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any, cast
 
-import rocksdict
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
-from faust.stores.rocksdb import Store
 from faust.tables.recovery import Recovery
 from faust.types import TP
 
 from slidestat.errors import SlidestatError
-from slidestat.faust.fencing import NO_EPOCH, Headers, Restored
 from slidestat.faust.progress import RestoreProgress
+from slidestat.faust.state_store import Row, StateStore
 from slidestat.kafka.scan import open_scanner, scan
 
-EPOCH_KEY = b"e"
-_NO_OFFSET = -1
 _CHUNK = 10_000
 _RETRY_S = 1.0
 # What a client tries again by itself, and what a broker that is starting answers.
@@ -42,56 +38,6 @@ _PASSING = frozenset(
         KafkaError.REQUEST_TIMED_OUT,
     }
 )
-
-Row = tuple[int, bytes, bytes | None, Headers]
-"""(offset, key, value, headers) of a changelog's record."""
-
-
-class StateStore(Store):
-    """Faust's RocksDB store, in which only the records of a partition's owners are restored."""
-
-    def restore(self, partition: int, rows: Iterable[Row]) -> None:
-        """Write the next records of a partition's changelog."""
-        restored = Restored(self.newest_epoch(partition))
-        batch = rocksdict.WriteBatch(raw_mode=True)
-        last = _NO_OFFSET
-        for offset, key, value, headers in rows:
-            last = offset
-            if not restored.counts(headers):
-                continue
-            if value is None:
-                batch.delete(key)
-            else:
-                batch.put(key, value)
-        if last == _NO_OFFSET:
-            return
-        self.note_position(batch, last, restored.newest)
-        self._db_for_partition(partition).write(batch)
-
-    def note_position(self, batch: rocksdict.WriteBatch, offset: int, epoch: int) -> None:
-        """Have the batch also say up to where its partition follows the changelog."""
-        batch.put(self.offset_key, b"%d" % offset)
-        if epoch != NO_EPOCH:
-            batch.put(EPOCH_KEY, b"%d" % epoch)
-
-    def newest_epoch(self, partition: int) -> int:
-        """The largest epoch of a partition's records so far."""
-        return int(self._db_for_partition(partition).get(EPOCH_KEY) or NO_EPOCH)
-
-    def apply_changelog_batch(
-        self,
-        batch: Iterable[Any],
-        to_key: Callable[..., Any],  # noqa: ARG002 - records are stored as they are
-        to_value: Callable[..., Any],  # noqa: ARG002
-    ) -> None:
-        """Store the changelog records that Faust has read for standbys."""
-        rows: dict[int, list[Row]] = {}
-        for event in batch:
-            message = event.message
-            row = (message.offset, message.key, message.value, message.headers)
-            rows.setdefault(message.partition, []).append(row)
-        for partition, some in rows.items():
-            self.restore(partition, some)
 
 
 class BulkRecovery(Recovery):

@@ -20,18 +20,12 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import CHECKPOINT_KEY
 from slidestat.engine.checkpoints.snapshot import Snapshot
 from slidestat.faust.fencing import FENCE_KEY, SupersededError, epoch_header, epoch_of, next_epoch
-from slidestat.faust.restore import Row, StateStore, read_rows
+from slidestat.faust.restore import read_rows
+from slidestat.faust.state_store import Row, StateStore
 from slidestat.kafka.producer import BulkProducer
 
 _KEY = b"k"
 _SIZES = ("rocksdb.total-sst-files-size", "rocksdb.cur-size-all-mem-tables")
-
-# Faust's defaults are made for one large database, not for one a partition: a 2 GiB cache each.
-_ROCKSDB_OPTIONS = {
-    "driver": "rocksdict",
-    "block_cache_size": 32 * 2**20,
-    "write_buffer_size": 16 * 2**20,
-}
 
 
 class StateTable:
@@ -62,7 +56,6 @@ class StateTable:
             table_name=self._table.name,
             key_type=bytes,
             value_type=bytes,
-            options=dict(_ROCKSDB_OPTIONS),
         )
 
     def partition(self, partition: int) -> "TablePartition":
@@ -74,6 +67,10 @@ class StateTable:
         """Name of the changelog."""
         name: str = self._table.changelog_topic.get_topic_name()
         return name
+
+    def close(self) -> None:
+        """Close the databases of all partitions."""
+        self._store.close()
 
     async def own(
         self, restored: Mapping[int, int], emptied: Collection[int], generation: int

@@ -155,6 +155,11 @@ class GroupMember:
 
         return looking
 
+    def close(self) -> None:
+        """Close what the app leaves open, after its end."""
+        for table in self._tables:
+            table.close()
+
     # Batches.
 
     async def _absorb(self, batches: StreamT[RecordBatch]) -> None:

@@ -18,7 +18,8 @@ def run_worker(settings: WorkerSettings) -> None:
     Raises SlidestatError for what the user can correct, other exceptions as they are.
     """
     raise_open_files()
-    app = GroupMember(settings).app
+    member = GroupMember(settings)
+    app = member.app
     # The terminal shows our own messages; Faust's are for whoever looks into its log.
     is_json = settings.log is LogForm.JSON
     worker = LeavingWorker(
@@ -43,3 +44,5 @@ def run_worker(settings: WorkerSettings) -> None:
             if (fault := app.topics_fault()) is not None:
                 raise fault from reason
             raise_for_the_user(reason, settings.data_dir)
+    finally:
+        member.close()

@@ -1,0 +1,112 @@
+"""The RocksDB databases of a table's partitions, as Faust's recovery and our own code open them."""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any
+
+import rocksdict
+from faust.stores.rocksdb import RocksDBOptions, Store
+from faust.types import TP
+from faust.types.tables import CollectionT
+
+from slidestat.faust.fencing import NO_EPOCH, Headers, Restored
+
+EPOCH_KEY = b"e"
+_NO_OFFSET = -1
+
+# Faust's defaults are made for one large database, not for one a partition: a 2 GiB cache each.
+_BLOCK_CACHE_BYTES = 32 * 2**20
+_WRITE_BUFFER_BYTES = 16 * 2**20
+
+Row = tuple[int, bytes, bytes | None, Headers]
+"""(offset, key, value, headers) of a changelog's record."""
+
+
+class StateStore(Store):
+    """Faust's RocksDB store, in which only the records of a partition's owners are restored."""
+
+    def __init__(self, url: str, app: Any, table: Any, **kwargs: Any) -> None:
+        super().__init__(url, app, table, driver="rocksdict", **kwargs)
+        self.rocksdb_options = _WithoutTimers(
+            block_cache_size=_BLOCK_CACHE_BYTES,
+            write_buffer_size=_WRITE_BUFFER_BYTES,
+            use_rocksdict=True,
+        )
+        self._open: dict[int, rocksdict.Rdict] = {}
+
+    def close(self) -> None:
+        """Close all databases, whoever still holds them; a process that ends with one open may
+        crash in RocksDB's threads.
+        """
+        for database in self._open.values():
+            # What cannot be flushed to a table is in RocksDB's own log.
+            with suppress(Exception):
+                database.close()
+        self._open.clear()
+
+    def revoke_partitions(self, table: CollectionT, tps: set[TP]) -> None:
+        """Let go of the databases of partitions that others have now."""
+        for tp in tps:
+            if tp.topic in table.changelog_topic.topics:
+                self._open.pop(tp.partition, None)
+        super().revoke_partitions(table, tps)
+
+    def _open_for_partition(self, partition: int) -> rocksdict.Rdict:
+        self._open[partition] = super()._open_for_partition(partition)
+        return self._open[partition]
+
+    def restore(self, partition: int, rows: Iterable[Row]) -> None:
+        """Write the next records of a partition's changelog."""
+        restored = Restored(self.newest_epoch(partition))
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        last = _NO_OFFSET
+        for offset, key, value, headers in rows:
+            last = offset
+            if not restored.counts(headers):
+                continue
+            if value is None:
+                batch.delete(key)
+            else:
+                batch.put(key, value)
+        if last == _NO_OFFSET:
+            return
+        self.note_position(batch, last, restored.newest)
+        self._db_for_partition(partition).write(batch)
+
+    def note_position(self, batch: rocksdict.WriteBatch, offset: int, epoch: int) -> None:
+        """Have the batch also say up to where its partition follows the changelog."""
+        batch.put(self.offset_key, b"%d" % offset)
+        if epoch != NO_EPOCH:
+            batch.put(EPOCH_KEY, b"%d" % epoch)
+
+    def newest_epoch(self, partition: int) -> int:
+        """The largest epoch of a partition's records so far."""
+        return int(self._db_for_partition(partition).get(EPOCH_KEY) or NO_EPOCH)
+
+    def apply_changelog_batch(
+        self,
+        batch: Iterable[Any],
+        to_key: Callable[..., Any],  # noqa: ARG002 - records are stored as they are
+        to_value: Callable[..., Any],  # noqa: ARG002
+    ) -> None:
+        """Store the changelog records that Faust has read for standbys."""
+        rows: dict[int, list[Row]] = {}
+        for event in batch:
+            message = event.message
+            row = (message.offset, message.key, message.value, message.headers)
+            rows.setdefault(message.partition, []).append(row)
+        for partition, some in rows.items():
+            self.restore(partition, some)
+
+
+class _WithoutTimers(RocksDBOptions):
+    """Faust's settings of RocksDB, without the statistics that it writes every ten minutes: nobody
+    reads them, and their thread ends a process with a segmentation fault if they are due while it
+    exits.
+    """
+
+    def as_options(self) -> rocksdict.Options:
+        options: rocksdict.Options = super().as_options()
+        options.set_stats_dump_period_sec(0)
+        options.set_stats_persist_period_sec(0)
+        return options

@@ -1,0 +1,41 @@
+"""The databases of a worker at its end."""
+
+from pathlib import Path
+
+import faust
+import pytest
+import rocksdict
+
+from slidestat.faust.state_store import StateStore
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> StateStore:
+    """The store of a table that no worker runs."""
+    app = faust.App("databases", datadir=str(tmp_path), store="rocksdb://")
+    return StateStore("rocksdb://", app, app.Table("t", partitions=2), table_name="t")
+
+
+def test_what_is_closed_is_free_while_others_hold_it(store: StateStore) -> None:
+    """RocksDB's threads are those of its databases: one that is open while the process exits makes
+    it end with a segmentation fault once in a while.
+    """
+    held = [store._db_for_partition(number) for number in (0, 1)]
+    held[0].put(b"k", b"v")
+    store.close()
+    for number, database in enumerate(held):
+        with pytest.raises(rocksdict.DbClosedError):
+            database.get(b"k")
+        path = str(store.partition_path(number))
+        again = rocksdict.Rdict(path, rocksdict.Options(raw_mode=True))
+        assert again.get(b"k") == (None if number else b"v")
+        again.close()
+
+
+def test_no_statistics_are_due_while_a_process_exits(store: StateStore) -> None:
+    """An iterator that was not read to its end keeps a database open, closed or not."""
+    store._db_for_partition(0)
+    settings = next(store.partition_path(0).glob("OPTIONS-*")).read_text()
+    assert "stats_dump_period_sec=0\n" in settings
+    assert "stats_persist_period_sec=0\n" in settings
+    store.close()
