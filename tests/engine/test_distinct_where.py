@@ -11,7 +11,8 @@ from hypothesis import given, strategies as st
 
 from slidestat import RefereeDriver, TopologyDriver
 from slidestat.declare.referee import Referee
-from slidestat.declare.runners import DistinctRunner, ItemColumn, Work
+from slidestat.declare.runners import ItemColumn, Work
+from slidestat.declare.runners.distinct import DistinctRunner
 from slidestat.declare.statistics import Count, Distinct
 from slidestat.declare.statistics.where import DistinctWhere, asked_where
 from slidestat.declare.topology import Topology

@@ -593,7 +593,7 @@ class Topology(Named):
     @cached_property
     def runners(self) -> tuple["Runner", ...]:
         """The synopsis of each statistic; those of two that can share one are equal."""
-        from slidestat.declare.runners import shared
+        from slidestat.declare.runners.runner import shared
 
         try:
             return shared([self._runner(statistic) for statistic in self.statistics])
@@ -603,7 +603,7 @@ class Topology(Named):
             ) from error
 
     def _runner(self, statistic: Statistic) -> "Runner":
-        from slidestat.declare.runners import ChosenRunner
+        from slidestat.declare.runners.chosen import ChosenRunner
 
         path = statistic.path(self.value_path)
         runner = statistic.runner(self.span_length.length, path)
