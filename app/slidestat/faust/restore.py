@@ -23,7 +23,7 @@ from faust.types import TP
 from slidestat.errors import SlidestatError
 from slidestat.faust.fencing import NO_EPOCH, Headers, Restored
 from slidestat.faust.progress import RestoreProgress
-from slidestat.kafka.scan import open_scanner, scan
+from slidestat.kafka.read.scan import open_scanner, scan
 
 EPOCH_KEY = b"e"
 _NO_OFFSET = -1
