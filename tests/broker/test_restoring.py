@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 
 from slidestat.errors import SlidestatError
 from slidestat.faust.restore import raise_unless_passing
-from slidestat.kafka.scan import open_scanner, scan
+from slidestat.kafka.read.scan import open_scanner, scan
 from tests.broker.conftest import MakeStage
 from tests.broker.test_worker_errors import complaint, remake_topic
 from tests.broker.workers import end_offsets, events, produce, wait_until

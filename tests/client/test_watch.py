@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from rich.console import Console
 
 from slidestat.cli.display.watch import Latest, show_rows, watch
-from slidestat.kafka.emission_reader import EmissionReader
+from slidestat.kafka.read.emission_reader import EmissionReader
 from slidestat.schemas.dead_letter import DeadLetterHeaders, Reason
 from slidestat.schemas.emission import Emission, Figure
 from slidestat.text.figure_text import Row

@@ -14,6 +14,7 @@ import typer
 
 from slidestat.cli.main import app
 from slidestat.declare.forms.files import load_topology
+from slidestat.declare.forms.flag_list import TOPOLOGY_FLAGS
 from slidestat.declare.forms.flags import flag_of, topology_of_flags
 from slidestat.declare.forms.tables import statistic_of, topology_of
 from slidestat.declare.statistics import KINDS, Count, Distinct, Statistic, Sum
@@ -246,5 +247,7 @@ def test_every_field_of_a_topology_has_a_flag() -> None:
     """None can be set in a file alone."""
     command = typer.main.get_command(app).commands["run"]
     flags = {option.name: option.opts for option in command.params}
-    for field in fields(Topology):
-        assert flags[field.name] == [flag_of(field.name)]
+    names = {field.name for field in fields(Topology)}
+    assert set(TOPOLOGY_FLAGS) == names
+    for name in names:
+        assert flags[name] == [flag_of(name)]

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from slidestat import RefereeDriver, TopologyDriver
+from slidestat.declare.questions.where import DistinctWhere, asked_where
 from slidestat.declare.referee import Referee
-from slidestat.declare.runners import DistinctRunner, ItemColumn, Work
+from slidestat.declare.runners import ItemColumn, Work
+from slidestat.declare.runners.distinct import DistinctRunner
 from slidestat.declare.statistics import Count, Distinct
-from slidestat.declare.statistics.where import DistinctWhere, asked_where
 from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.errors import SlidestatError

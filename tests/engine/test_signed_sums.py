@@ -13,7 +13,7 @@ from slidestat import NetSum, Sum, SumHistogram, Topology
 from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.forms.tables import topology_of
 from slidestat.declare.parted_sums import Parted, run_parted_sums
-from slidestat.declare.runners import PartedSumRunner
+from slidestat.declare.runners.sums import PartedSumRunner
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.schemas.emission import Figure
 from slidestat.synopses import SumParameters, SynopsisError

@@ -19,8 +19,8 @@ from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.kafka.clients import client_config
 from slidestat.kafka.connection import require_topic
-from slidestat.kafka.reading import reading
-from slidestat.kafka.scan import scan
+from slidestat.kafka.read.reading import reading
+from slidestat.kafka.read.scan import scan
 from slidestat.schemas.dead_letter import (
     KEY_BYTES,
     ORIGINAL_KEY,

@@ -15,8 +15,8 @@ from slidestat.errors import SlidestatError
 from slidestat.faust.fencing import FENCE_KEY
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.groups import count_workers
-from slidestat.kafka.reading import reading
-from slidestat.kafka.scan import scan
+from slidestat.kafka.read.reading import reading
+from slidestat.kafka.read.scan import scan
 
 _TIMEOUT_S = 10.0
 # Each begins with a fence, which may stand behind the last checkpoint.

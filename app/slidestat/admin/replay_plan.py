@@ -20,8 +20,8 @@ from slidestat.admin.worker_topics import require_events
 from slidestat.declare.topology import Topology, require_times
 from slidestat.engine.extent import Extent
 from slidestat.errors import SlidestatError
-from slidestat.kafka.reading import reading
-from slidestat.kafka.scan import scan
+from slidestat.kafka.read.reading import reading
+from slidestat.kafka.read.scan import scan
 
 EARLIEST = "earliest"
 LATEST = "latest"

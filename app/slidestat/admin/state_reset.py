@@ -27,8 +27,8 @@ from slidestat.faust.fencing import FENCE_KEY, NO_EPOCH, epoch_header, epoch_of
 from slidestat.kafka.clients import client_config
 from slidestat.kafka.connection import admin_client
 from slidestat.kafka.groups import count_workers
-from slidestat.kafka.reading import reading
-from slidestat.kafka.scan import scan
+from slidestat.kafka.read.reading import reading
+from slidestat.kafka.read.scan import scan
 from slidestat.kafka.topic_identity import topic_id
 
 _TIMEOUT_S = 30.0

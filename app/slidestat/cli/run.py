@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slidestat.cli.options import Bootstrap, Registry
+from slidestat.cli.topology_flags import Given, with_topology_flags
+from slidestat.declare.forms.flag_list import TOPOLOGY_FLAGS
 from slidestat.errors import SlidestatError
 from slidestat.log import LogForm, telling
 from slidestat.options import DEFAULT_BOOTSTRAP, LOOPBACK, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
@@ -16,14 +18,7 @@ if TYPE_CHECKING:
     from slidestat.declare.topology import Topology
 
 
-def _flag(flag: str, metavar: str, help_text: str) -> typer.models.OptionInfo:
-    """A flag of the topology; they are told apart from the worker's own options in the help."""
-    option: typer.models.OptionInfo = typer.Option(
-        flag, metavar=metavar, help=help_text, rich_help_panel="Instead of a file"
-    )
-    return option
-
-
+@with_topology_flags
 def run(
     topologies: Annotated[
         list[str] | None,
@@ -32,102 +27,6 @@ def run(
             help="Topologies that ship, or files; several share a worker if their group and source "
             "are the same.",
         ),
-    ] = None,
-    source: Annotated[str | None, _flag("--source", "TOPIC", "The topic of the events.")] = None,
-    name: Annotated[
-        str | None, _flag("--name", "NAME", "Begins the names of the topics that are written.")
-    ] = None,
-    span: Annotated[
-        str | None, _flag("--span", "1h", 'The longest window kept; or "1000 events".')
-    ] = None,
-    every: Annotated[
-        str | None, _flag("--every", "1m", "How often statistics are written, in event time.")
-    ] = None,
-    windows: Annotated[
-        list[str] | None, _flag("--window", "5m", "A window written; repeat it; default: the span.")
-    ] = None,
-    statistics: Annotated[
-        list[str] | None,
-        _flag(
-            "--statistic",
-            "KIND[:FIELD][:NAME=VALUE]...",
-            "Such as count, or quantile:took.ms:quantiles=0.5,0.99:epsilon=0.02; repeat it; "
-            "default: what is right for most.",
-        ),
-    ] = None,
-    lateness: Annotated[
-        str | None, _flag("--lateness", "5s", "How far a record may lie behind the newest.")
-    ] = None,
-    ahead: Annotated[
-        str | None, _flag("--ahead", "5m", "How far an event may lie after its record's timestamp.")
-    ] = None,
-    idle: Annotated[
-        str | None,
-        _flag("--idle", "30s", "Emit provisionally when a partition brings nothing for so long."),
-    ] = None,
-    key_field: Annotated[
-        str | None,
-        _flag(
-            "--key",
-            "FIELD",
-            "Field of the key; user.id is one inside of another, kafka:key the record's own.",
-        ),
-    ] = None,
-    time_field: Annotated[
-        str | None,
-        _flag("--time", "FIELD", "Field of the event time; kafka:timestamp is the record's own."),
-    ] = None,
-    time_format: Annotated[
-        str | None,
-        _flag(
-            "--time-format",
-            "ms|s|us|ns|iso8601|iso8601-utc|sequence",
-            "How times are written; default: ms.",
-        ),
-    ] = None,
-    value_field: Annotated[
-        str | None, _flag("--value", "FIELD", "Field of statistics that name none.")
-    ] = None,
-    where: Annotated[
-        str | None,
-        _flag("--where", "CONDITION", 'Count these events alone, as SQL: "status >= 500".'),
-    ] = None,
-    computed: Annotated[
-        list[str] | None,
-        _flag("--computed", "EXPRESSION as NAME", "A field computed from others; repeat for more."),
-    ] = None,
-    tombstones: Annotated[
-        str | None,
-        _flag(
-            "--tombstones", "pass-over|dead-letter", "Records without a value; default: pass-over."
-        ),
-    ] = None,
-    publish: Annotated[
-        str | None,
-        _flag("--publish", "partition|KEY,KEY", "Have a referee answer over all partitions."),
-    ] = None,
-    alerts: Annotated[
-        list[str] | None,
-        _flag(
-            "--alert",
-            "NAME:WHEN[:NAME=VALUE]...",
-            'Such as "slow:p99 > 500 and count >= 100:window=5m:for=3"; repeat it.',
-        ),
-    ] = None,
-    output_format: Annotated[
-        str | None,
-        _flag("--output-format", "json|avro|connect-json", "Of the statistics; default: json."),
-    ] = None,
-    output_shape: Annotated[
-        str | None,
-        _flag("--output-shape", "emissions|rows", "rows: a record a window, plain columns."),
-    ] = None,
-    output: Annotated[
-        str | None,
-        _flag("--output", "NAME", "Begins the names of the topics written; default: --name."),
-    ] = None,
-    group: Annotated[
-        str | None, _flag("--group", "NAME", "The consumer group's name; default: the topology's.")
     ] = None,
     data_dir: Annotated[
         Path | None,
@@ -178,6 +77,7 @@ def run(
     ] = False,
     registry: Registry = "",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    **flags: Given,
 ) -> None:
     """Compute statistics until Ctrl-C; start more of these workers to share the partitions.
 
@@ -186,31 +86,7 @@ def run(
     Example: slidestat run --source orders --name orders --span 1h --every 1m --key user.id
     --time at --value amount --statistic count --statistic sum:decimals=2
     """
-    flags = {
-        "source": source,
-        "name": name,
-        "span": span,
-        "every": every,
-        "windows": windows,
-        "statistics": statistics,
-        "lateness": lateness,
-        "ahead": ahead,
-        "idle": idle,
-        "key_field": key_field,
-        "time_field": time_field,
-        "time_format": time_format,
-        "value_field": value_field,
-        "where": where,
-        "computed": computed,
-        "tombstones": tombstones,
-        "publish": publish,
-        "alerts": alerts,
-        "output_format": output_format,
-        "output_shape": output_shape,
-        "output": output,
-        "group": group,
-    }
-    given = {field: value for field, value in flags.items() if value is not None}
+    given = {field: flags[field] for field in TOPOLOGY_FLAGS if flags[field] is not None}
     if not topologies and not given:
         raise SlidestatError(
             "There is no topology to run.",

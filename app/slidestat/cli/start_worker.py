@@ -17,7 +17,7 @@ from slidestat.faust.data_folder import data_folder
 from slidestat.faust.source.key_watch import KeyWatch
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.letter_record import LETTER_BYTES
-from slidestat.kafka.source_sample import check_source, unread_source
+from slidestat.kafka.read.source_sample import check_source, unread_source
 from slidestat.log import LogForm, tell
 from slidestat.options import LOOPBACK
 from slidestat.referee.referee_answers import RefereeAnswers

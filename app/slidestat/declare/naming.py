@@ -16,7 +16,8 @@ class Named:
     name: str
     group: str
 
-    def _check_names(self) -> None:
+    def check_names(self) -> None:
+        """Raise SlidestatError for names that cannot be."""
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
             raise SlidestatError(
                 f"name is {self.name!r}, which cannot stand in a topic's name.", NAME_RULE

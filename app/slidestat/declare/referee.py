@@ -52,7 +52,7 @@ class Referee(Named):
             )
         if not self.name:
             object.__setattr__(self, "name", f"{self.of.name}-global")
-        self._check_names()
+        self.check_names()
         if self.name == self.of.name:
             raise SlidestatError(
                 f"name is {self.name!r}, which is that of the topology.", "Give it another."

@@ -25,7 +25,7 @@ from slidestat.demo.workers import Workers
 from slidestat.errors import SlidestatError
 from slidestat.kafka.clients import client_config
 from slidestat.kafka.connection import admin_client, require_broker
-from slidestat.kafka.emission_reader import EmissionReader, Record
+from slidestat.kafka.read.emission_reader import EmissionReader, Record
 from slidestat.local.broker import LocalBroker
 from slidestat.produce.events import Columns
 from slidestat.produce.produce import ProduceReport, produce_file

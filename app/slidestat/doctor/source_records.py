@@ -15,7 +15,7 @@ from slidestat.engine.checkpoints.checkpoint import Checkpoint, decode_checkpoin
 from slidestat.errors import SlidestatError
 from slidestat.faust.source.lost_records import LostRange, refusal
 from slidestat.faust.source.topic_watch import require_same_source
-from slidestat.kafka.reading import reading
+from slidestat.kafka.read.reading import reading
 from slidestat.kafka.topic_identity import topic_id
 
 _CHECK = "source records"

@@ -21,7 +21,7 @@ from faust.types import TP
 from slidestat.errors import SlidestatError
 from slidestat.faust.progress import RestoreProgress
 from slidestat.faust.state_store import Row, StateStore
-from slidestat.kafka.scan import open_scanner, scan
+from slidestat.kafka.read.scan import open_scanner, scan
 
 _CHUNK = 10_000
 _RETRY_S = 1.0

@@ -10,8 +10,8 @@ from confluent_kafka import TopicPartition
 
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import require_topic
-from slidestat.kafka.reading import reading
-from slidestat.kafka.scan import scan_ranges
+from slidestat.kafka.read.reading import reading
+from slidestat.kafka.read.scan import scan_ranges
 
 _TIMEOUT_S = 30.0
 _RUNS = 20

@@ -14,12 +14,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.declare.questions.item_counts import asked_items
+from slidestat.declare.questions.ranks import asked_ranks
+from slidestat.declare.questions.where import asked_where
 from slidestat.declare.runners import ItemColumn, Work
 from slidestat.declare.statistics import Statistic
-from slidestat.declare.statistics.item_counts import asked_items
 from slidestat.declare.statistics.quantiles import QuantileStatistic
-from slidestat.declare.statistics.ranks import asked_ranks
-from slidestat.declare.statistics.where import asked_where
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import decode_checkpoint
 from slidestat.engine.emissions.emission import FigureTable

@@ -6,26 +6,15 @@ from functools import singledispatch
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.declare.runners import (
-    Answered,
-    ChosenRunner,
-    CountRunner,
-    DistinctRunner,
-    DistinctWhereRunner,
-    ExtremeRunner,
-    HistogramRunner,
-    ItemColumn,
-    ItemCountRunner,
-    ItemsRunner,
-    Listed,
-    QuantileRunner,
-    Runner,
-    SpreadRunner,
-    SumRunner,
-    TopRunner,
-    ValueQuantileRunner,
-    Work,
-)
+from slidestat.declare.runners import Answered, ItemColumn, Listed, Runner, Work
+from slidestat.declare.runners.chosen import ChosenRunner
+from slidestat.declare.runners.distinct import DistinctRunner, DistinctWhereRunner
+from slidestat.declare.runners.extremes import ExtremeRunner
+from slidestat.declare.runners.frequent import ItemCountRunner, TopRunner
+from slidestat.declare.runners.histograms import HistogramRunner, ItemsRunner
+from slidestat.declare.runners.quantiles import QuantileRunner, ValueQuantileRunner
+from slidestat.declare.runners.spreads import SpreadRunner
+from slidestat.declare.runners.sums import CountRunner, SumRunner
 from slidestat.declare.topology import Topology
 from slidestat.synopses.merge.asked import UnionAnswers
 from slidestat.synopses.merge.bundle import Bundle

@@ -11,7 +11,7 @@ from glob import escape
 
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology, require_emissions
-from slidestat.kafka.emission_reader import EmissionReader
+from slidestat.kafka.read.emission_reader import EmissionReader
 from slidestat.schemas.emission import Emission
 
 # Of a key's emissions, the newest.

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from slidestat.kafka.alert_reader import AlertReader
+from slidestat.kafka.read.alert_reader import AlertReader
 from slidestat.schemas.alert import AlertChange
 from slidestat.text.figure_text import iso_time, printable, qualified
 

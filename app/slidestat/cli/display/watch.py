@@ -10,8 +10,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from slidestat.kafka.emission_reader import EmissionReader
-from slidestat.kafka.topic_reader import TAIL_RECORDS
+from slidestat.kafka.read.emission_reader import EmissionReader
+from slidestat.kafka.read.topic_reader import TAIL_RECORDS
 from slidestat.schemas.emission import Emission
 from slidestat.text.figure_text import Row, cells, printable, qualified
 

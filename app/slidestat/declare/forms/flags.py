@@ -6,11 +6,11 @@ An alert is NAME:WHEN[:NAME=VALUE]...: slow:p99 > 500:window=5m:for=3
 
 import re
 from collections.abc import Mapping, Sequence as AbcSequence
-from dataclasses import fields
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from slidestat.declare.alerts import Alert
+from slidestat.declare.forms.flag_list import TOPOLOGY_FLAGS
 from slidestat.declare.forms.tables import (
     ALERTS,
     STATISTICS,
@@ -24,18 +24,6 @@ from slidestat.declare.statistics import Statistic
 from slidestat.declare.topology import PARTITION, Topology
 from slidestat.errors import SlidestatError
 
-# Where a flag is called otherwise than the field.
-_FLAGS = {
-    "key_field": "--key",
-    "time_field": "--time",
-    "time_format": "--time-format",
-    "value_field": "--value",
-    "windows": "--window",
-    "output_format": "--output-format",
-    "output_shape": "--output-shape",
-    STATISTICS: "--statistic",
-    ALERTS: "--alert",
-}
 _FIELD = re.compile(r"\b(?:(?:key|time|value)_field|time_format)\b")
 # Not inside of quotes, as a condition may have them.
 _COLON = re.compile(r""":(?=(?:[^'"]|'[^']*'|"[^"]*")*$)""")
@@ -46,7 +34,7 @@ _ALERT_FORM = "Write NAME:WHEN[:NAME=VALUE]..., such as slow:p99 > 500:window=5m
 
 def flag_of(field: str) -> str:
     """The flag of a topology's field."""
-    return _FLAGS.get(field, f"--{field}")
+    return TOPOLOGY_FLAGS[field].name
 
 
 def topology_of_flags(given: Mapping[str, Any]) -> Topology:
@@ -63,7 +51,7 @@ def topology_of_flags(given: Mapping[str, Any]) -> Topology:
     try:
         return topology_of(table)
     except SlidestatError as error:
-        flags = {field.name: flag_of(field.name) for field in fields(Topology)}
+        flags = {field: flag.name for field, flag in TOPOLOGY_FLAGS.items()}
         raise SlidestatError(
             _with_flags(renamed(error.message, flags)), _with_flags(error.advice)
         ) from error

@@ -51,7 +51,7 @@ class AgeOfLast(Statistic):
         return self.name or (self.kind if self.number == 1 else f"{self.kind}_{self.number}")
 
     def runner(self, span: int, _field: FieldPath) -> Runner:
-        from slidestat.declare.runners import AgeRunner
+        from slidestat.declare.runners.ages import AgeRunner
 
         return AgeRunner(self._parameters(span), (self.number,))
 

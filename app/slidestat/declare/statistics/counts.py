@@ -34,7 +34,7 @@ class Count(Statistic):
         check_epsilon(self.kind, self.epsilon, _LEAST_EPSILON, 1)
 
     def runner(self, span: int, _field: FieldPath) -> Runner:
-        from slidestat.declare.runners import CountRunner
+        from slidestat.declare.runners.sums import CountRunner
 
         return CountRunner(CountParameters(epsilon=self.epsilon, span=span))
 

@@ -42,7 +42,7 @@ class _Counts(ValueStatistic):
         check_epsilon(self.kind, self.epsilon, 0.0001, 1)
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners import HistogramRunner
+        from slidestat.declare.runners.histograms import HistogramRunner
 
         return HistogramRunner(self._parameters(span), field)
 

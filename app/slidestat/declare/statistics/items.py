@@ -64,7 +64,7 @@ class TopItems(ListStatistic):
         return
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners import TopRunner
+        from slidestat.declare.runners.frequent import TopRunner
 
         return TopRunner(self.parameters(span), field, self.limit)
 
@@ -170,7 +170,7 @@ class Distinct(_Sketched):
         return (*items, Column(self.by_path, None))
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners import DistinctRunner
+        from slidestat.declare.runners.distinct import DistinctRunner
 
         return DistinctRunner(self.parameters(span), field, self.by_path)
 
@@ -228,7 +228,7 @@ class Norm(_Sketched):
         return (*items, Column(self.weight_path, Limits(1.0, _LARGEST_WEIGHT)))
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners import NormRunner
+        from slidestat.declare.runners.norms import NormRunner
         from slidestat.synopses.norm.lp_norm import LpNormParameters
 
         parameters = LpNormParameters(

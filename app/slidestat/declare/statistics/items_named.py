@@ -58,7 +58,7 @@ class Items(ValueStatistic):
         return
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners import ItemsRunner
+        from slidestat.declare.runners.histograms import ItemsRunner
 
         return ItemsRunner(CountParameters(self.epsilon, span), field, tuple(sorted(self.items)))
 

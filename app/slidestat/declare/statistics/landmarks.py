@@ -34,7 +34,7 @@ class LandmarkCount(Statistic):
     can_be_united: ClassVar[bool] = False
 
     def runner(self, _span: int, _field: FieldPath) -> Runner:
-        from slidestat.declare.runners import LandmarkRunner
+        from slidestat.declare.runners.landmarks import LandmarkRunner
         from slidestat.synopses.exponential_histogram.landmark import LandmarkParameters
 
         return LandmarkRunner(LandmarkParameters(decimals=0), None)
@@ -72,7 +72,7 @@ class LandmarkSum(ValueStatistic):
         return Limits(0.0, float(2**44 // 10**self.decimals))
 
     def runner(self, _span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners import LandmarkRunner
+        from slidestat.declare.runners.landmarks import LandmarkRunner
         from slidestat.synopses.exponential_histogram.landmark import LandmarkParameters
 
         return LandmarkRunner(LandmarkParameters(decimals=self.decimals), field)

@@ -95,7 +95,7 @@ class Quantiles(QuantileStatistic):
         return Limits(-_LARGEST, _LARGEST)
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners import ValueQuantileRunner
+        from slidestat.declare.runners.quantiles import ValueQuantileRunner
 
         return ValueQuantileRunner(self.parameters(span), field, tuple(sorted(self.quantiles)))
 
@@ -138,7 +138,7 @@ class RankQuantiles(QuantileStatistic):
         check_epsilon(self.kind, self.epsilon, 0.001, 0.5)
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners import QuantileRunner
+        from slidestat.declare.runners.quantiles import QuantileRunner
 
         return QuantileRunner(self._parameters(span), field, tuple(sorted(self.quantiles)))
 

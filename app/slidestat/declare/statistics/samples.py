@@ -55,7 +55,7 @@ class Sample(ListStatistic):
         return Limits()
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners import SampleRunner
+        from slidestat.declare.runners.samples import SampleRunner
         from slidestat.synopses.sampling.sample import SampleParameters
 
         return SampleRunner(SampleParameters(self.size, span, self.seed), field)

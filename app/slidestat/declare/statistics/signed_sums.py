@@ -51,7 +51,7 @@ class _SignedSums(ValueStatistic):
         return Limits(-largest, largest)
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners import PartedSumRunner
+        from slidestat.declare.runners.sums import PartedSumRunner
 
         return PartedSumRunner(self._parameters(span), field, self._cuts)
 

@@ -46,7 +46,7 @@ class _Spread(ValueStatistic):
         return Limits(-largest, largest)
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners import SpreadRunner
+        from slidestat.declare.runners.spreads import SpreadRunner
 
         return SpreadRunner(self._parameters(span), field)
 

@@ -49,7 +49,7 @@ class Sum(ValueStatistic):
         return Limits(0.0, float(2**44 // 10**self.decimals))
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners import SumRunner
+        from slidestat.declare.runners.sums import SumRunner
 
         return SumRunner(self._parameters(span), field)
 
@@ -83,7 +83,7 @@ class _Extreme(ValueStatistic):
             check_epsilon(self.kind, self.epsilon, 0.0001, 0.5)
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners import ExtremeRunner
+        from slidestat.declare.runners.extremes import ExtremeRunner
 
         return ExtremeRunner(self._parameters(span), field)
 

@@ -8,8 +8,8 @@ from faust.types import TP
 from slidestat.faust.assignment import BalancedAssignor
 from slidestat.faust.delivery import BatchApp, BatchConsumer
 from slidestat.faust.source.topic_watch import TopicWatch
+from slidestat.faust.worker.credentials import faust_credentials
 from slidestat.faust.worker.settings import WorkerSettings
-from slidestat.kafka.faust_credentials import faust_credentials
 from slidestat.kafka.settings import broker_security
 
 # A killed worker's partitions stand still for as long, also when it is started again at once;

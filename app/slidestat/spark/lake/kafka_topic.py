@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from confluent_kafka import TopicPartition
 
 from slidestat.kafka.connection import require_broker, require_topic
-from slidestat.kafka.reading import reading
+from slidestat.kafka.read.reading import reading
 from slidestat.kafka.topic_identity import topic_id
 
 _TIMEOUT_S = 30.0

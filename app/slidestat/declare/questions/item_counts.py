@@ -26,7 +26,7 @@ class ItemCounts(TopItems):
     items: tuple[str, ...]
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners import ItemCountRunner
+        from slidestat.declare.runners.frequent import ItemCountRunner
 
         return ItemCountRunner(self.parameters(span), field, self.items)
 

@@ -6,7 +6,7 @@ import msgspec
 
 from slidestat.engine.emissions.emission_codec import NotAnEmissionError
 from slidestat.engine.emissions.output_codec import AnyFormat
-from slidestat.kafka.topic_reader import TopicReader
+from slidestat.kafka.read.topic_reader import TopicReader
 from slidestat.schemas.emission import Emission
 
 

@@ -20,7 +20,7 @@ from confluent_kafka import (
 
 from slidestat.errors import SlidestatError
 from slidestat.kafka.clients import client_config
-from slidestat.kafka.scan import concerns_group
+from slidestat.kafka.read.scan import concerns_group
 from slidestat.schemas.dead_letter import DeadLetterHeaders, Reason
 
 # Looking once, without --from-beginning, reads this many of a partition's newest records: enough

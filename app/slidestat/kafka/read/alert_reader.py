@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from slidestat.kafka.topic_reader import TopicReader
+from slidestat.kafka.read.topic_reader import TopicReader
 from slidestat.schemas.alert import AlertChange
 
 _decode = msgspec.json.Decoder(AlertChange).decode

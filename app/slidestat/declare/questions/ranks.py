@@ -26,7 +26,7 @@ class Ranks(Quantiles):
     values: tuple[float, ...]
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners import ValueQuantileRunner
+        from slidestat.declare.runners.quantiles import ValueQuantileRunner
 
         return ValueQuantileRunner(self.parameters(span), field, ranked=self.values)
 

@@ -28,7 +28,7 @@ class DistinctWhere(Distinct):
     text: str
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners import DistinctWhereRunner
+        from slidestat.declare.runners.distinct import DistinctWhereRunner
 
         return DistinctWhereRunner(self.parameters(span), field, self.by_path, self.text)
 

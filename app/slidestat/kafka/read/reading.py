@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer, KafkaException
 
 from slidestat.errors import SlidestatError
-from slidestat.kafka.scan import open_scanner
+from slidestat.kafka.read.scan import open_scanner
 
 
 @contextmanager

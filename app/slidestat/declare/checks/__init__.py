@@ -1,0 +1,1 @@
+"""Checks of a topology: each raises SlidestatError, naming the field."""

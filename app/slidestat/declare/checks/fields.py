@@ -1,0 +1,30 @@
+"""The fields of key, time and value."""
+
+from slidestat.declare.derived.reading import TOMBSTONES, ReadFields
+from slidestat.declare.fields import RECORD_TIMESTAMP, field_text
+from slidestat.declare.time_format import TIME_FORMATS
+from slidestat.errors import SlidestatError
+
+
+def check_fields(topology: ReadFields) -> None:
+    """Check the fields of key, time and value, and what a record without a value is."""
+    if topology.tombstones not in TOMBSTONES:
+        raise SlidestatError(
+            f"tombstones is {topology.tombstones!r}.", 'Give "pass-over" or "dead-letter".'
+        )
+    all_paths = topology.key_path, topology.time_path, topology.value_path
+    paths = [path for path in all_paths if path is not None]
+    if len(set(paths)) != len(paths):
+        raise SlidestatError(
+            f"key_field, time_field and value_field are {topology.key_name!r},"
+            f" {topology.time_name!r} and {field_text(topology.value_path)!r}.",
+            "Name three different fields.",
+        )
+    if topology.time_format not in tuple(TIME_FORMATS):  # It may be anything, also unhashable.
+        formats = ", ".join(f'"{name}"' for name in TIME_FORMATS)
+        raise SlidestatError(f"time_format is {topology.time_format!r}.", f"Give one of {formats}.")
+    if topology.time_path is None and topology.time_format != "ms":
+        raise SlidestatError(
+            f"time_format is {topology.time_format!r}, but the time is {RECORD_TIMESTAMP!r}.",
+            "Leave time_format out: Kafka's timestamps are milliseconds.",
+        )

@@ -1,0 +1,1 @@
+"""Derived from the fields of a topology: topics, lengths, columns, synopses."""

@@ -1,0 +1,51 @@
+"""The topics that a topology writes, and the form of what it writes."""
+
+from collections.abc import Sequence
+
+from slidestat.declare.alerts import Alert
+from slidestat.declare.naming import Named
+
+# A topology that publishes this keeps one state a partition, over the events of all keys.
+PARTITION = "partition"
+
+
+class WrittenTopics(Named):
+    """The topics, by `name`, `output`, `publish` and `alerts`."""
+
+    source: str
+    output: str
+    output_format: str
+    output_shape: str
+    publish: str | Sequence[str]
+    alerts: Sequence[Alert]
+
+    @property
+    def writes_rows(self) -> bool:
+        """Whether its output is a row for each window."""
+        return self.output_shape == "rows"
+
+    @property
+    def publishes_partitions(self) -> bool:
+        """Whether what is kept and published is of whole partitions, not of keys."""
+        return self.publish == PARTITION
+
+    @property
+    def synopsis_topic(self) -> str:
+        """Where the partitions publish their synopses, if they do."""
+        return f"{self._output_prefix}-synopses"
+
+    @property
+    def alert_topic(self) -> str | None:
+        return f"{self._output_prefix}-alerts" if self.alerts else None
+
+    @property
+    def written_topics(self) -> tuple[str, ...]:
+        topics: tuple[str, ...]
+        topics = (self.output_topic, self.dead_letter_topic, self.late_topic, self.changelog_topic)
+        if self.alert_topic is not None:
+            topics = (*topics, self.alert_topic)
+        return (*topics, self.synopsis_topic) if self.publish else topics
+
+    @property
+    def _output_prefix(self) -> str:
+        return self.output or self.name

@@ -1,0 +1,78 @@
+"""The flags of a topology: one for each of its fields, and what `slidestat run --help` says of it.
+
+Nothing else is imported: the help must be there at once.
+"""
+
+from typing import NamedTuple
+
+
+class Flag(NamedTuple):
+    """A flag, what stands behind it in the help, and whether it can be given many times."""
+
+    name: str
+    metavar: str
+    help: str
+    repeats: bool = False
+
+
+# By the fields of `Topology`; a test holds them to be the same.
+TOPOLOGY_FLAGS: dict[str, Flag] = {
+    "source": Flag("--source", "TOPIC", "The topic of the events."),
+    "name": Flag("--name", "NAME", "Begins the names of the topics that are written."),
+    "span": Flag("--span", "1h", 'The longest window kept; or "1000 events".'),
+    "every": Flag("--every", "1m", "How often statistics are written, in event time."),
+    "windows": Flag(
+        "--window", "5m", "A window written; repeat it; default: the span.", repeats=True
+    ),
+    "statistics": Flag(
+        "--statistic",
+        "KIND[:FIELD][:NAME=VALUE]...",
+        "Such as count, or quantile:took.ms:quantiles=0.5,0.99:epsilon=0.02; repeat it; "
+        "default: what is right for most.",
+        repeats=True,
+    ),
+    "lateness": Flag("--lateness", "5s", "How far a record may lie behind the newest."),
+    "ahead": Flag("--ahead", "5m", "How far an event may lie after its record's timestamp."),
+    "idle": Flag(
+        "--idle", "30s", "Emit provisionally when a partition brings nothing for so long."
+    ),
+    "key_field": Flag(
+        "--key",
+        "FIELD",
+        "Field of the key; user.id is one inside of another, kafka:key the record's own.",
+    ),
+    "time_field": Flag(
+        "--time", "FIELD", "Field of the event time; kafka:timestamp is the record's own."
+    ),
+    "time_format": Flag(
+        "--time-format",
+        "ms|s|us|ns|iso8601|iso8601-utc|sequence",
+        "How times are written; default: ms.",
+    ),
+    "value_field": Flag("--value", "FIELD", "Field of statistics that name none."),
+    "where": Flag("--where", "CONDITION", 'Count these events alone, as SQL: "status >= 500".'),
+    "computed": Flag(
+        "--computed",
+        "EXPRESSION as NAME",
+        "A field computed from others; repeat for more.",
+        repeats=True,
+    ),
+    "tombstones": Flag(
+        "--tombstones", "pass-over|dead-letter", "Records without a value; default: pass-over."
+    ),
+    "publish": Flag("--publish", "partition|KEY,KEY", "Have a referee answer over all partitions."),
+    "alerts": Flag(
+        "--alert",
+        "NAME:WHEN[:NAME=VALUE]...",
+        'Such as "slow:p99 > 500 and count >= 100:window=5m:for=3"; repeat it.',
+        repeats=True,
+    ),
+    "output_format": Flag(
+        "--output-format", "json|avro|connect-json", "Of the statistics; default: json."
+    ),
+    "output_shape": Flag(
+        "--output-shape", "emissions|rows", "rows: a record a window, plain columns."
+    ),
+    "output": Flag("--output", "NAME", "Begins the names of the topics written; default: --name."),
+    "group": Flag("--group", "NAME", "The consumer group's name; default: the topology's."),
+}

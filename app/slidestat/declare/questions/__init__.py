@@ -1,0 +1,1 @@
+"""Statistics that are asked of what is kept, and never declared."""

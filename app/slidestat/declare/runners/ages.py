@@ -1,0 +1,40 @@
+"""How long ago the last events were."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from slidestat.declare.runners.runner import Answered, CombinableRunner, figures_of
+from slidestat.declare.runners.work import Work
+from slidestat.synopses.waves.wave_batch import run_wave_batch
+from slidestat.synopses.waves.wave_parameters import WaveParameters
+
+
+@dataclass(frozen=True)
+class AgeRunner(CombinableRunner):
+    """How long ago events were, by their `numbers` from the last one on, rising; an answer has a
+    place for each of them instead of one for each window. Those that are not in the span are NaN.
+    """
+
+    parameters: WaveParameters
+    numbers: tuple[int, ...]
+
+    @property
+    def meaning(self) -> str:
+        return f"ages of events, epsilon {float(self.parameters.epsilon)}"
+
+    def combined(self, other: Self) -> Self:
+        return replace(self, numbers=tuple(sorted({*self.numbers, *other.numbers})))
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        result = run_wave_batch(
+            *("position", self.parameters, states, work.starts, work.times, None),
+            *(work.query_starts, work.query_times, self.numbers),
+        )
+        ages = figures_of(result)
+        # What is kept of older events depends on when a key was last forgotten.
+        older = (ages[1] > self.parameters.span) | np.isinf(ages[2])
+        ages[:, older] = np.nan
+        return Answered(result.states, {"age": ages, "ages of": np.array(self.numbers)})

@@ -1,0 +1,111 @@
+"""Events of many keys and questions to them, as a batch gives them to each synopsis."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.declare.expressions.expression import Expression
+from slidestat.declare.fields import FieldPath
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.distinct.item_ids import item_ids
+
+Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
+
+
+class ItemColumn(NamedTuple):
+    """Items of events: the different `texts`, and int64[n] `codes`, where each event's is there; -1
+    for an event that has none.
+    """
+
+    texts: Sequence[str]
+    codes: Int64s
+
+    def ids(self, seed: int = 0) -> Int64s:
+        """int64[n]: each event's item as a number, a hash of its text with a seed."""
+        return item_ids(self.texts, seed)[self.codes]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Events and queries of G groups (keys), as `synopses.core.batch.run_batch` describes them.
+
+    `numbers` and `items` have the events' values of each field that is read, NaN or a code of -1
+    where an event lacks it; `windows` int64[W] the lengths of the windows that each of the Q
+    queries asks for; `conditions` for which events each condition holds.
+    """
+
+    starts: Int64s
+    times: Int64s
+    numbers: Mapping[FieldPath, Float64s]
+    items: Mapping[FieldPath, ItemColumn]
+    query_starts: Int64s
+    query_times: Int64s
+    windows: Int64s
+    conditions: Mapping[Expression, npt.NDArray[np.bool_]] = field(default_factory=dict)
+
+    @property
+    def queries(self) -> tuple[Int64s, Int64s, Int64s]:
+        """Return the queries as arrays."""
+        return self.query_starts, self.query_times, self.windows
+
+    def values(self, field: FieldPath) -> tuple[Int64s, Int64s, Float64s]:
+        """The events that have the field, as times and values."""
+        values = self.numbers[field]
+        starts, times, rows = self._where(~np.isnan(values))
+        return starts, times, values if rows is None else values[rows]
+
+    def coded(self, *fields: FieldPath) -> tuple[Int64s, Int64s, list[ItemColumn]]:
+        """The events that have all of the fields, as times and items."""
+        columns = [self.items[field] for field in fields]
+        there = np.logical_and.reduce([column.codes >= 0 for column in columns])
+        starts, times, rows = self._where(there)
+        if rows is not None:
+            columns = [column._replace(codes=column.codes[rows]) for column in columns]
+        return starts, times, columns
+
+    def texts(self, field: FieldPath) -> tuple[Int64s, Int64s, Int64s]:
+        """The events that have the field, as times and items."""
+        starts, times, (items,) = self.coded(field)
+        return starts, times, items.ids()
+
+    def weighed(self, field: FieldPath, weight: FieldPath) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+        """The events that have both fields, as times, items and whole weights from 1 on."""
+        items, weights = self.items[field], self.numbers[weight]
+        starts, times, rows = self._where((items.codes >= 0) & ~np.isnan(weights))
+        if rows is not None:
+            items, weights = items._replace(codes=items.codes[rows]), weights[rows]
+        return starts, times, items.ids(), np.maximum(np.rint(weights), 1).astype(np.int64)
+
+    def chosen(self, condition: Expression) -> "Work":
+        """The same work over the events for which a condition holds."""
+        if not len(self.times):
+            return self
+        starts, times, rows = self._where(self.conditions[condition])
+        if rows is None:
+            return self
+        return replace(
+            self,
+            starts=starts,
+            times=times,
+            numbers={path: values[rows] for path, values in self.numbers.items()},
+            items={
+                path: items._replace(codes=items.codes[rows]) for path, items in self.items.items()
+            },
+        )
+
+    def _where(self, there: npt.NDArray[np.bool_]) -> tuple[Int64s, Int64s, Int64s | None]:
+        """Starts and times of the events that are there, and their rows; None if all are."""
+        if there.all():
+            return self.starts, self.times, None
+        rows = np.flatnonzero(there)
+        return np.searchsorted(rows, self.starts), self.times[rows], rows
+
+
+def require_question(work: Work) -> None:
+    """Raise SynopsisError for work with events, which a question cannot take in."""
+    if len(work.times):
+        raise SynopsisError("a question takes no events in")
