@@ -17,7 +17,7 @@ export UV_CUSTOM_COMPILE_COMMAND := make lock
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check lint format types test kernels test-laws test-others test-quick chaos demo bench bench-full \
-	figures plots pictures audit schemas reference hooks lock lock-peers clean
+	figures plots pictures audit schemas reference golden hooks lock lock-peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -140,6 +140,9 @@ schemas: setup ## write the JSON Schemas again after a change of the structs
 
 reference: setup ## write the reference of declarations again after a change of fields or docstrings
 	$(BIN)/python -m scripts.reference
+
+golden: setup ## write the golden files of new cases; none that is there is changed
+	$(BIN)/python -m tests.golden.freeze
 
 hooks: setup ## run the same checks before each git commit
 	$(BIN)/pre-commit install

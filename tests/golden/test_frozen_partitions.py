@@ -1,7 +1,5 @@
 """What a partition stores, in each version, written once: it is read forever, and goes on."""
 
-from pathlib import Path
-
 import msgspec
 import numpy as np
 import pytest
@@ -11,29 +9,22 @@ from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import Count, Mean, Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine.alerts.standing import (
-    Standing,
-    alert_id,
     decode_standings,
     encode_standings,
 )
 from slidestat.engine.checkpoints.checkpoint import (
-    Checkpoint,
     Counters,
-    Recent,
     decode_checkpoint,
-    encode_checkpoint,
 )
-from slidestat.engine.checkpoints.loss import Loss
 from slidestat.engine.emissions.emission import OutputRecord
-from slidestat.engine.keys.key_state import KeyState, decode_key_state, encode_key_state
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.referee.referee_partition import RefereeProcessor
 from slidestat.testing.memory_store import MemoryStore, Row
+from tests.golden.cases.stored import STANDING, STANDINGS, TABLES
+from tests.golden.golden import FROZEN, NOON
 
-FROZEN = Path(__file__).parent / "frozen"
-NOON = 1_700_000_000_000
 LARGEST = 2**40 // 1000
 
 Processor = PartitionProcessor | RefereeProcessor
@@ -58,49 +49,6 @@ REFEREE = Referee(
     ),
     patience="5m",
 )
-
-STANDINGS = {
-    alert_id("slow"): Standing(True, False, 0, NOON),
-    alert_id("zu viel"): Standing(False, True, 2**32 - 1, NOON - 60_000),
-    alert_id(""): Standing(False, False, 1, -1),
-}
-STANDING = bytes.fromhex(
-    "0115c19f35b0be3a4803000000000068e5cf8b010000"
-    "1742a1bb85295f8c00ffffffffa07de4cf8b010000"
-    "e4a6a0577479b2b40201000000ffffffffffffffff"
-)
-KEY_STATES = {
-    "key-state-1/empty": KeyState(-(2**62), -1, -(2**62), 0, ()),
-    "key-state-1/three-synopses": KeyState(NOON, 2**40, NOON + 5, 12, (b"one", b"", b"three")),
-    "key-state-2/quota": KeyState(NOON, 7, NOON + 5, 12, (b"one",), bytes(range(48))),
-    "key-state-3/alerts": KeyState(NOON, 7, NOON + 5, 12, (b"one", b""), b"", STANDING),
-    "key-state-3/alerts-and-quota": KeyState(NOON, 7, NOON, 1, (), bytes(range(24)), STANDING),
-}
-MEANING = {"name": "frozen", "span": "600000 ms"}
-CHECKPOINTS = {
-    "checkpoint-1/new": Checkpoint(0),
-    "checkpoint-1/counted": Checkpoint(2**40, NOON, Counters(10, 7, 2, 1)),
-    "checkpoint-2/of-a-topic": Checkpoint(
-        7,
-        NOON,
-        Counters(7, 7),
-        "k7jLpHrTQXq0N2hs5FvB8g",
-        recent=Recent(NOON - 3, (NOON, NOON - 3, NOON - 9), (0, 0, 6)),
-    ),
-    "checkpoint-2/lost": Checkpoint(
-        2**40,
-        NOON,
-        Counters(10, 7, 2, 1, 30),
-        "k7jLpHrTQXq0N2hs5FvB8g",
-        Loss(30, NOON - 9, NOON + 9, is_open=False),
-    ),
-    "checkpoint-3/left-out": Checkpoint(
-        2**40,
-        NOON,
-        Counters(10, 7, 2, 1, left_out={"mean": 3, "sum": 3}),
-        "k7jLpHrTQXq0N2hs5FvB8g",
-    ),
-}
 
 
 # Of two keys, a second apart; the large ones are charged to the quota of the hot key.
@@ -177,25 +125,6 @@ def hear(processor: RefereeProcessor, first: int, last: int) -> list[OutputRecor
     return processor.process(batch).emissions
 
 
-@pytest.mark.parametrize("name", KEY_STATES)
-def test_frozen_key_states_are_read_and_written(name: str) -> None:
-    """Each version is what it was; what it holds is written in the bytes that it was."""
-    stored = (FROZEN / f"{name}.bin").read_bytes()
-    assert decode_key_state(stored) == KEY_STATES[name]
-    assert encode_key_state(*KEY_STATES[name]) == stored
-
-
-@pytest.mark.parametrize("name", CHECKPOINTS)
-def test_frozen_checkpoints_are_read(name: str) -> None:
-    """A partition's position, how far its clock had come and its counters; of version 2 also its
-    topic, what was lost and what decides how the clock goes on.
-    """
-    stored = (FROZEN / f"{name}.bin").read_bytes()
-    assert decode_checkpoint(stored, MEANING) == CHECKPOINTS[name]
-    if not name.startswith("checkpoint-1"):
-        assert encode_checkpoint(CHECKPOINTS[name], MEANING) == stored
-
-
 def test_frozen_standings_of_alerts_are_read() -> None:
     """In whatever order they are given; none are no bytes, others are refused."""
     assert decode_standings(STANDING) == STANDINGS
@@ -269,16 +198,7 @@ def test_a_frozen_referee_goes_on_as_if_never_stopped(name: str) -> None:
     assert answers
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "partition-1",
-        "partition-2",
-        "partition-1-checkpoint-2",
-        "referee-1",
-        "referee-1-with-offsets",
-    ],
-)
+@pytest.mark.parametrize("name", TABLES)
 def test_what_a_newer_version_stored_is_refused(name: str) -> None:
     """By the checkpoint, before any state is looked at, with what to do."""
     newer = [

@@ -2,9 +2,7 @@
 
 from fractions import Fraction
 from itertools import pairwise
-from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -22,7 +20,6 @@ from tests.oracles import decimal
 
 PRICES = st.integers(0, 2**40).map(lambda cents: cents / 100)
 ANY = st.floats(0, 1e9)
-FROZEN = Path(__file__).parents[1] / "golden" / "frozen" / "landmark-1"
 PARAMETERS = LandmarkParameters(decimals=2)
 
 
@@ -162,11 +159,3 @@ def test_bad_decimals_are_refused(decimals: int) -> None:
     """Only a whole number from 0 to 9 will do."""
     with pytest.raises(SynopsisError, match="decimals"):
         LandmarkParameters(decimals)
-
-
-def test_the_first_format_is_read_for_ever() -> None:
-    """Bytes of format 1 as they once were written."""
-    frozen = (FROZEN / "prices.bin").read_bytes()
-    values = np.round(np.arange(1_000) ** 1.7, 2).tolist()
-    assert run(None, [*values, 1 / 3], []).states[0] == frozen
-    assert run(frozen, [], [0]).counts[0] == 1_001

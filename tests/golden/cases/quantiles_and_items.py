@@ -1,27 +1,21 @@
-"""Quantiles and frequent items in bytes of format version 1: read forever, written the same."""
+"""Quantiles by rank and frequent items, deterministic and randomised."""
 
-import json
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
-import pytest
 
+from tests.golden.golden import HOUR, NOON, of_synopses, steps
 from tests.laws.leveled import SUBJECTS, fed
 
-FROZEN = Path(__file__).parent / "frozen"
 FOLDERS = {
-    "quantiles": FROZEN / "quantiles-1",
-    "items": FROZEN / "frequent-items-1",
-    "random quantiles": FROZEN / "random-quantiles-1",
-    "random items": FROZEN / "random-frequent-items-1",
+    "quantiles": "quantiles-1",
+    "items": "frequent-items-1",
+    "random quantiles": "random-quantiles-1",
+    "random items": "random-frequent-items-1",
 }
-HOUR = 3_600_000
-NOON = 1_700_000_000_000
 
-# Arithmetic alone: another NumPy may draw other random numbers.
-STEPS = np.arange(6_000, dtype=np.int64)
-TIMES = NOON + np.cumsum(STEPS * STEPS % 1_999)
+STEPS, TIMES = steps(6_000)
 PRICES = (STEPS * 7_919 % 100_003) / 100 - 300
 THIRDS = STEPS * 7_919 % 100_003 / 3
 PAGES = STEPS * STEPS % 1_009 % 17 - 3
@@ -39,11 +33,10 @@ STATES: dict[str, tuple[float, int, int, Any, bool, int | None]] = {
     "expired": (0.5, HOUR, 6_000, TIMES, False, NOON + 99 * HOUR),
     "before-1970": (0.5, HOUR, 3_000, STEPS - 10**12, False, None),
 }
-EACH = pytest.mark.parametrize("kind", SUBJECTS)
 
 
 def state(kind: str, name: str) -> Any:
-    """The summary that was frozen."""
+    """A summary of some events, moved on to a time."""
     epsilon, span, events, times, is_long, to = STATES[name]
     if SUBJECTS[kind].kind in (13, 21):
         payload = THIRDS if is_long else PRICES
@@ -76,18 +69,10 @@ def facts(kind: str, summary: Any) -> dict[str, object]:
     }
 
 
-@EACH
-@pytest.mark.parametrize("name", STATES)
-def test_frozen_bytes_are_read_back(kind: str, name: str) -> None:
-    """A state of version 1 is what it was: its time, its parameters, its answers."""
-    data = (FOLDERS[kind] / f"{name}.bin").read_bytes()
-    summary = SUBJECTS[kind].summary.from_bytes(data)
-    summary.check()
-    assert facts(kind, summary) == json.loads((FOLDERS[kind] / "facts.json").read_text())[name]
-
-
-@EACH
-@pytest.mark.parametrize("name", STATES)
-def test_the_same_events_write_the_same_bytes(kind: str, name: str) -> None:
-    """While version 1 is what is written, equal events give the bytes that they gave then."""
-    assert state(kind, name).to_bytes() == (FOLDERS[kind] / f"{name}.bin").read_bytes()
+GOLDEN = [
+    golden
+    for kind, folder in FOLDERS.items()
+    for golden in of_synopses(
+        {name: partial(state, kind, name) for name in STATES}, partial(facts, kind), folder
+    )
+]

@@ -1,11 +1,9 @@
-"""Window summaries of format version 1, written once: read back forever, and written the same."""
+"""Summaries of windows, each merged of three hours."""
 
-import json
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 
 import numpy as np
-import pytest
 
 from slidestat.synopses import (
     CountParameters,
@@ -32,11 +30,8 @@ from slidestat.synopses import (
     read_summary,
     take_summary,
 )
+from tests.golden.golden import HOUR, Golden
 
-FROZEN = Path(__file__).parent / "frozen" / "window-summary-1"
-HOUR = 3_600_000
-
-# What each file was made of, in arithmetic alone: another NumPy may draw other random numbers.
 STEPS = np.arange(2_400, dtype=np.int64)
 TIMES = STEPS * 4_321
 VALUES = (STEPS * 7_919 % 100_003) / 100
@@ -94,35 +89,6 @@ def facts(data: bytes) -> list[str]:
     return [repr(item) for item in read.items(0.02)]
 
 
-@pytest.mark.parametrize("name", MADE)
-def test_frozen_bytes_are_read_back(name: str) -> None:
-    """A summary of version 1 answers what it answered then."""
-    data = (FROZEN / f"{name}.bin").read_bytes()
-    assert facts(data) == json.loads((FROZEN / "facts.json").read_text())[name]
-
-
-@pytest.mark.parametrize("name", MADE)
-def test_the_same_windows_write_the_same_bytes(name: str) -> None:
-    """While version 1 is what is written, equal windows give the bytes that they gave then."""
-    assert _hours(MADE[name]) == (FROZEN / f"{name}.bin").read_bytes()
-
-
-def test_two_hand_made_windows() -> None:
-    """Few enough events to be exact: a day's figures are those of all its events."""
-    count, values = (
-        ExponentialHistogram.create(CountParameters(0.1, 10)),
-        Quantiles.create(QuantileParameters(0.5, 10)),
-    )
-    count.insert([1, 2, 3])
-    values.insert([1, 2, 3], [4.0, 8.0, 6.0])
-    first = take_summary(count.to_bytes(), 2), take_summary(values.to_bytes(), 10, 10)
-    count.insert([13, 14])
-    values.insert([13, 14], [5.0, 5.0])
-    second = take_summary(count.to_bytes(), 10, 20), take_summary(values.to_bytes(), 10, 20)
-    counted, ranked = (
-        read_summary(merge_summaries(pair)) for pair in zip(first, second, strict=True)
-    )
-    assert isinstance(counted, WindowTotals)
-    assert isinstance(ranked, WindowQuantiles)
-    assert counted.answer() == (4, 4, 4, 0)
-    assert [ranked.quantile(p) for p in (0, 0.5, 1)] == [(4, 4, 4, 0), (5, 5, 5, 0), (8, 8, 8, 0)]
+GOLDEN = [
+    Golden(f"window-summary-1/{name}", facts, partial(_hours, made)) for name, made in MADE.items()
+]

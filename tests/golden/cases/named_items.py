@@ -1,20 +1,11 @@
-"""Named items in bytes of format version 1: read forever, written the same."""
+"""Named items."""
 
-import json
-from pathlib import Path
-
-import numpy as np
-import pytest
+from functools import partial
 
 from slidestat.synopses import FrequentParameters, NamedItems
+from tests.golden.golden import HOUR, NOON, of_synopses, steps
 
-FOLDER = Path(__file__).parent / "frozen" / "named-items-1"
-HOUR = 3_600_000
-NOON = 1_700_000_000_000
-
-# Arithmetic alone: another NumPy may draw other random numbers.
-STEPS = np.arange(6_000, dtype=np.int64)
-TIMES = NOON + np.cumsum(STEPS * STEPS % 1_999)
+STEPS, TIMES = steps(6_000)
 NAMES = ["", "/", "/about", "Zürich", "東京", "\N{CAT FACE}", "\ud800", "long " * 60]
 PATHS = [
     NAMES[page] if page < len(NAMES) else f"/page/{page}"
@@ -32,9 +23,8 @@ STATES: dict[str, tuple[float, int, int, int | None]] = {
 }
 
 
-def state(name: str) -> NamedItems:
-    """The summary that was frozen."""
-    epsilon, span, events, to = STATES[name]
+def state(epsilon: float, span: int, events: int, to: int | None) -> NamedItems:
+    """A summary of some events, moved on to a time."""
     summary = NamedItems.create(FrequentParameters(epsilon, span))
     summary.insert(TIMES[:events], PATHS[:events])
     if to is not None:
@@ -58,14 +48,6 @@ def facts(summary: NamedItems) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("name", STATES)
-def test_frozen_bytes_are_read_back(name: str) -> None:
-    """A state of version 1 is what it was: its time, its parameters, its texts, its answers."""
-    summary = NamedItems.from_bytes((FOLDER / f"{name}.bin").read_bytes())
-    assert facts(summary) == json.loads((FOLDER / "facts.json").read_text())[name]
-
-
-@pytest.mark.parametrize("name", STATES)
-def test_the_same_events_write_the_same_bytes(name: str) -> None:
-    """While version 1 is what is written, equal events give the bytes that they gave then."""
-    assert state(name).to_bytes() == (FOLDER / f"{name}.bin").read_bytes()
+GOLDEN = of_synopses(
+    {name: partial(state, *made) for name, made in STATES.items()}, facts, "named-items-1"
+)

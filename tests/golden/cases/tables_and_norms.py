@@ -1,11 +1,8 @@
-"""Bytes of format version 1, written once: they are read back forever, and written the same."""
+"""Histograms of values, counter tables and L_p norms."""
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
-import pytest
 
 from slidestat.synopses import (
     CounterTable,
@@ -16,14 +13,9 @@ from slidestat.synopses import (
     ValueHistogram,
     ValueHistogramParameters,
 )
+from tests.golden.golden import HOUR, NOON, of_synopses, steps
 
-FROZEN = Path(__file__).parent / "frozen"
-HOUR = 3_600_000
-NOON = 1_700_000_000_000
-
-# What each file was made of, in arithmetic alone: another NumPy may draw other random numbers.
-STEPS = np.arange(3_000, dtype=np.int64)
-TIMES = NOON + np.cumsum(STEPS * STEPS % 1_999)
+STEPS, TIMES = steps(3_000)
 VALUES = (STEPS * 7_919 % 100_003 - 50_000) / 100
 ITEMS = STEPS * STEPS % 997
 HASHES = ITEMS * 0x1F3D5B79 * 0x1A2B3C4D  # far apart, of both signs
@@ -91,16 +83,4 @@ def facts(synopsis: Synopsis) -> dict[str, object]:
     return {"now": synopsis.now, "made with": repr(synopsis.parameters), "answers": answers}
 
 
-@pytest.mark.parametrize("name", STATES)
-def test_frozen_bytes_are_read_back(name: str) -> None:
-    """A state of version 1 is what it was: its time, its parameters, its answers."""
-    path = FROZEN / f"{name}.bin"
-    synopsis = type(STATES[name]()).from_bytes(path.read_bytes())
-    synopsis.check()
-    assert facts(synopsis) == json.loads((path.parent / "facts.json").read_text())[path.stem]
-
-
-@pytest.mark.parametrize("name", STATES)
-def test_the_same_events_write_the_same_bytes(name: str) -> None:
-    """While version 1 is what is written, equal events give the bytes that they gave then."""
-    assert STATES[name]().to_bytes() == (FROZEN / f"{name}.bin").read_bytes()
+GOLDEN = of_synopses(STATES, facts)

@@ -1,16 +1,9 @@
-"""Bytes of format version 1, written once: they are read back forever, and written the same."""
-
-import json
-from pathlib import Path
+"""Exponential histograms."""
 
 import numpy as np
-import pytest
 
 from slidestat.synopses import CountParameters, ExponentialHistogram, Parameters, SumParameters
-
-FROZEN = Path(__file__).parent / "frozen" / "exponential-histogram-1"
-HOUR = 3_600_000
-NOON = 1_700_000_000_000
+from tests.golden.golden import HOUR, NOON, of_synopses, steps
 
 
 def _fed(
@@ -26,9 +19,7 @@ def _advanced(histogram: ExponentialHistogram, now: int) -> ExponentialHistogram
     return histogram
 
 
-# What each file was made of, in arithmetic alone: another NumPy may draw other random numbers.
-STEPS = np.arange(5_000, dtype=np.int64)
-TIMES = NOON + np.cumsum(STEPS * STEPS % 1_999)
+STEPS, TIMES = steps(5_000)
 PRICES = (STEPS * 7_919 % 100_003) / 100
 STATES = {
     "count-empty": lambda: ExponentialHistogram.create(CountParameters(0.1, HOUR)),
@@ -59,15 +50,4 @@ def facts(histogram: ExponentialHistogram) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("name", STATES)
-def test_frozen_bytes_are_read_back(name: str) -> None:
-    """A state of version 1 is what it was: its time, its parameters, its buckets, its answers."""
-    histogram = ExponentialHistogram.from_bytes((FROZEN / f"{name}.bin").read_bytes())
-    histogram.check()
-    assert facts(histogram) == json.loads((FROZEN / "facts.json").read_text())[name]
-
-
-@pytest.mark.parametrize("name", STATES)
-def test_the_same_events_write_the_same_bytes(name: str) -> None:
-    """While version 1 is what is written, equal events give the bytes that they gave then."""
-    assert STATES[name]().to_bytes() == (FROZEN / f"{name}.bin").read_bytes()
+GOLDEN = of_synopses(STATES, facts, "exponential-histogram-1")

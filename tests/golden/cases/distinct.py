@@ -1,24 +1,16 @@
-"""Bytes of format version 1, written once: they are read back forever, and written the same."""
+"""Randomised waves and Flajolet-Martin bitmaps."""
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
-import pytest
 
-from slidestat.synopses.distinct.distinct_parameters import DistinctParameters, plan
+from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
 from slidestat.synopses.distinct.distinct_wave import DistinctWave
 from slidestat.synopses.distinct.flajolet_martin import BitmapsParameters, DistinctBitmaps
 from slidestat.synopses.distinct.union_counting import insert_bits
+from tests.golden.golden import HOUR, NOON, of_synopses, steps
 
-FROZEN = Path(__file__).parent / "frozen"
-HOUR = 3_600_000
-NOON = 1_700_000_000_000
-
-# What each file was made of, in arithmetic alone: another NumPy may draw other random numbers.
-STEPS = np.arange(1_200, dtype=np.int64)
-TIMES = NOON + np.cumsum(STEPS * STEPS % 1_999)
+STEPS, TIMES = steps(1_200)
 
 
 def _fed(items: np.ndarray, delta: float = 0.5, times: np.ndarray = TIMES) -> DistinctWave:
@@ -72,25 +64,4 @@ def facts(synopsis: DistinctWave | DistinctBitmaps) -> dict[str, object]:
     return {"now": synopsis.now, "made with": repr(synopsis.parameters), "answers": answers}
 
 
-@pytest.mark.parametrize("name", STATES)
-def test_frozen_bytes_are_read_back(name: str) -> None:
-    """A state of version 1 is what it was: its time, its parameters, its answers."""
-    path = FROZEN / f"{name}.bin"
-    synopsis = type(STATES[name]()).from_bytes(path.read_bytes())
-    synopsis.check()
-    assert facts(synopsis) == json.loads((path.parent / "facts.json").read_text())[path.stem]
-
-
-@pytest.mark.parametrize("name", STATES)
-def test_the_same_events_write_the_same_bytes(name: str) -> None:
-    """While version 1 is what is written, equal events give the bytes that they gave then."""
-    assert STATES[name]().to_bytes() == (FROZEN / f"{name}.bin").read_bytes()
-
-
-def test_capacities_are_what_they_were() -> None:
-    """Instances and capacity are not stored, so those of an epsilon and delta never change."""
-    assert plan(0.05, 0.01) == (1, 8_636)
-    assert plan(0.01, 0.0001) == (1, 656_497)
-    assert plan(0.1, 1e-6) == (5, 2_741)
-    assert plan(0.005, 1e-9) == (7, 1_191_214)
-    assert plan(0.5, 0.5) == (1, 32)
+GOLDEN = of_synopses(STATES, facts)

@@ -1,13 +1,9 @@
-"""Quantiles by value, their unions and summaries of windows in bytes of format version 1: read
-forever, written the same.
-"""
+"""Quantiles by value, their unions and summaries of windows."""
 
-import json
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 
 import numpy as np
-import pytest
 
 from slidestat.synopses import (
     Bundle,
@@ -20,14 +16,9 @@ from slidestat.synopses import (
     union_value_quantiles,
     union_value_ranks,
 )
+from tests.golden.golden import HOUR, NOON, Golden, steps
 
-FROZEN = Path(__file__).parent / "frozen" / "value-quantiles-1"
-HOUR = 3_600_000
-NOON = 1_700_000_000_000
-
-# Arithmetic alone: another NumPy may draw other random numbers.
-STEPS = np.arange(6_000, dtype=np.int64)
-TIMES = NOON + np.cumsum(STEPS * STEPS % 1_999)
+STEPS, TIMES = steps(6_000)
 PRICES = (STEPS * 7_919 % 100_003) / 100 + 0.25
 SIGNED = PRICES - 300
 FAR_APART = np.where(STEPS % 2 == 0, 1.0, -1.0) * 2.0 ** (STEPS * 37 % 83 - 35.0)
@@ -131,22 +122,6 @@ def facts(name: str, data: bytes) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_frozen_bytes_are_read_back(name: str) -> None:
-    """What was written by version 1 answers what it answered then."""
-    data = (FROZEN / f"{name}.bin").read_bytes()
-    assert facts(name, data) == json.loads((FROZEN / "facts.json").read_text())[name]
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_the_same_events_write_the_same_bytes(name: str) -> None:
-    """While version 1 is what is written, equal events give the bytes that they gave then."""
-    assert EVERY[name]() == (FROZEN / f"{name}.bin").read_bytes()
-
-
-def test_every_sort_of_bytes_is_frozen() -> None:
-    """Kind 27 itself, and form 7 of kind 26, a window's summary."""
-    kinds = {name: (FROZEN / f"{name}.bin").read_bytes()[3] for name in {**STATES, **SUMMARIES}}
-    assert {kinds[name] for name in STATES} == {27}
-    assert {kinds[name] for name in SUMMARIES} == {26}
-    assert {path.stem for path in FROZEN.glob("*.bin")} == set(EVERY)
+GOLDEN = [
+    Golden(f"value-quantiles-1/{name}", partial(facts, name), make) for name, make in EVERY.items()
+]

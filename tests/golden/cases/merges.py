@@ -1,0 +1,92 @@
+"""Bundles of parties, and merged histograms."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from slidestat.synopses import (
+    Bundle,
+    CountParameters,
+    ExponentialHistogram,
+    MergedHistogram,
+    QuantileParameters,
+    Quantiles,
+    SumParameters,
+    SumWave,
+    WaveParameters,
+    union_totals,
+)
+from tests.golden.golden import HOUR, of_synopses, steps
+
+STEPS, TIMES = steps(3_000)
+VALUES = (STEPS * 7_919 % 100_003) / 100
+
+
+def _parts(make: Callable[[np.ndarray, np.ndarray], bytes], parties: int) -> dict[str, bytes]:
+    """What parties sent who saw the events by turns."""
+    return {
+        f"partition-{party}": make(TIMES[party::parties], VALUES[party::parties])
+        for party in range(parties)
+    }
+
+
+def _count(times: np.ndarray, _: np.ndarray) -> bytes:
+    histogram = ExponentialHistogram.create(CountParameters(0.1, HOUR))
+    histogram.insert(times)
+    return histogram.to_bytes()
+
+
+def _sum(times: np.ndarray, values: np.ndarray) -> bytes:
+    histogram = ExponentialHistogram.create(SumParameters(0.05, HOUR, 2))
+    histogram.insert(times, values)
+    return histogram.to_bytes()
+
+
+def _thirds(times: np.ndarray, values: np.ndarray) -> bytes:
+    return _sum(times, values / 3)
+
+
+def _sum_wave(times: np.ndarray, values: np.ndarray) -> bytes:
+    wave = SumWave.create(WaveParameters(0.1, HOUR))
+    wave.insert(times, values.astype(np.int64))
+    return wave.to_bytes()
+
+
+def _quantiles(times: np.ndarray, values: np.ndarray) -> bytes:
+    summary = Quantiles.create(QuantileParameters(0.3, HOUR))
+    summary.insert(times, values)
+    return summary.to_bytes()
+
+
+def _merged(parts: dict[str, bytes]) -> MergedHistogram:
+    return MergedHistogram.of(list(parts.values()))
+
+
+STATES: dict[str, Callable[[], Bundle | MergedHistogram]] = {
+    "bundle-empty": lambda: Bundle.of({}),
+    "bundle-counts": lambda: Bundle.of(_parts(_count, 3)),
+    "bundle-sums": lambda: Bundle.of(_parts(_sum, 2)),
+    "bundle-names": lambda: Bundle.of(
+        {"Zürich/\N{BLACK STAR}": _count(TIMES, VALUES), " ": _count(TIMES[:5], VALUES)}
+    ),
+    "merged-counts": lambda: _merged(_parts(_count, 5)),
+    "merged-sums": lambda: _merged(_parts(_sum, 5)),
+    "merged-thirds": lambda: _merged(_parts(_thirds, 2)),
+    "merged-waves": lambda: _merged(_parts(_sum_wave, 3)),
+    "merged-twice": lambda: _merged(_parts(_count, 2)).merge(_merged(_parts(_count, 3))),
+}
+
+
+def facts(state: Bundle | MergedHistogram) -> dict[str, object]:
+    found: dict[str, object] = {"made with": repr(state.parameters)}
+    if isinstance(state, MergedHistogram):
+        answers = [[repr(figure) for figure in state.query(n)] for n in (1, HOUR // 10, HOUR)]
+        return {**found, "now": state.now, "depth": state.depth, "answers": answers}
+    found["parts"] = [[part.party, part.now] for part in state.parts]
+    if state.parts:
+        over = union_totals([state], [state.now], [1, HOUR // 10, HOUR])
+        found["answers"] = [repr(x) for x in (over.estimates.tolist(), over.lowers.tolist())]
+    return found
+
+
+GOLDEN = of_synopses(STATES, facts, "merge-1")
