@@ -12,6 +12,8 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --prere
 # Nothing asks a question, neither here nor in CI.
 export PIP_NO_INPUT := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tests start hundreds of processes: each would compile all modules anew, for a quarter of a second.
+unexport PYTHONDONTWRITEBYTECODE
 # The lock files name the command that makes them, not the machine that it ran on.
 export UV_CUSTOM_COMPILE_COMMAND := make lock
 

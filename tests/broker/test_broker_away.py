@@ -67,7 +67,7 @@ def test_workers_wait_for_a_broker(
         own_broker.kill()
         time.sleep(AWAY_S)
         for worker in workers:
-            assert worker.is_running(), worker.said()
+            worker.require_running()
             assert worker.said().count("the brokers do not answer") >= AWAY_S // 35
         own_broker.restart()
         for worker in workers:
@@ -81,7 +81,8 @@ def test_workers_wait_for_a_broker(
         is_over.set()
         feeding.join(DRAIN_S)
         stage.await_settled(workers)
-        assert [worker.terminate() for worker in workers] == [0, 0]
+        for worker in workers:
+            worker.stop()
     stage.check()
 
 
@@ -105,10 +106,10 @@ def test_a_worker_waits_for_a_leader(tmp_path: Path, topic_name: str) -> None:
             second.rename(tmp_path / "gone")
             wait_until(lambda: "no broker leads" in worker.said(), "it is told", DRAIN_S)
             time.sleep(DRAIN_S)
-            assert worker.is_running(), worker.said()
+            worker.require_running()
             (tmp_path / "gone").rename(second)
             broker.restart()
             produce(bootstrap, source, events(10_000, start=10_000))
             stage.await_settled([worker], 2 * DRAIN_S)
-            assert worker.terminate() == 0, worker.said()
+            worker.stop()
         stage.check()

@@ -44,7 +44,7 @@ def test_silent_keys_leave_the_changelog(make_stage: MakeStage) -> None:
 
         # A deletion is written once a restart would not come upon the key's events again.
         wait_until(lambda: kept() == {b"f", b"p", b"kbusy"}, "the keys are deleted", 30)
-        assert worker.terminate() == 0, worker.said()
+        worker.stop()
     last = {e.key: e for e in emissions_of(stage)}
     for key in keys:
         assert [f.estimate for f in last[key].figures] == [0.0] * 4
@@ -75,7 +75,7 @@ def test_an_idle_partition_emits_provisionally(make_stage: MakeStage) -> None:
             return [e for e in emissions_of(stage) if not e.provisional and e.key == "a"]
 
         wait_until(final, "the emission that replaces it", 30)
-        assert worker.terminate() == 0, worker.said()
+        worker.stop()
     assert (final()[0].window_end_ms, final()[0].figures[0].estimate) == (first.window_end_ms, 4)
 
 
@@ -90,11 +90,11 @@ def test_a_restarted_worker_looks_ahead_without_new_events(make_stage: MakeStage
     produce(stage.bootstrap, stage.topology.source, [event("a", START_MS)] * 3)
     with stage.worker().await_ready() as worker:
         stage.await_settled([worker])
-        assert worker.terminate() == 0, worker.said()
+        worker.stop()
     assert emissions_of(stage) == []
     with stage.worker().await_ready() as worker:
         wait_until(lambda: emissions_of(stage), "a provisional emission", 60)
-        assert worker.terminate() == 0, worker.said()
+        worker.stop()
     (first,) = emissions_of(stage)
     assert first.provisional
     assert (first.key, first.figures[0].estimate) == ("a", 3)
@@ -127,7 +127,7 @@ def test_topologies_of_a_group_share_a_worker(make_stage: MakeStage, topic_name:
         declared = [str(one.file), str(other.file)]
         with Worker(declared, one.data_dir("shared"), one.bootstrap).await_ready() as worker:
             wait_until(lambda goal=goal: one.committed() == goal, "both are settled", 60)
-            assert worker.terminate() == 0, worker.said()
+            worker.stop()
     one.check()
     other.check()
 
@@ -163,6 +163,6 @@ def test_a_topology_that_was_left_out_or_is_new_misses_nothing(
                 return {p: c.next_offset for p, c in stage.checkpoints().items()} == goal
 
             wait_until(settled, "all is read", 60)
-            assert worker.terminate() == 0, worker.said()
+            worker.stop()
     for stage in stages:
         stage.check()

@@ -57,7 +57,7 @@ def test_what_a_worker_tells_of_itself(make_stage: MakeStage) -> None:
         history = get(f"{worker.url}/topologies/{stage.name}/keys/k0/history")
         changelog = sum(map(len, stage.read(stage.changelog).values()))
         assert b"<title>slidestat</title>" in get(worker.url)
-        assert worker.terminate() == 0
+        worker.stop()
     assert found["slidestat_records_total"] == 202
     assert found["slidestat_refused_records_total"] == 2
     assert found["slidestat_emissions_total"] == emissions > 0

@@ -70,7 +70,7 @@ def test_an_owner_writes_again_what_a_sleeper_wrote_over(make_stage: MakeStage) 
         # Most of the keys that the zombie wrote have no events of their own any more.
         produce(stage.bootstrap, stage.topology.source, events(5_000, start=40_000, keys=6))
         stage.await_settled([owner])
-        assert owner.terminate() == 0, owner.said()
+        owner.stop()
     assert all(len(epochs) == 1 for epochs in newest_epochs(stage).values())
     expected = stage.check()
     assert stage.tables() == expected.tables

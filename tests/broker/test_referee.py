@@ -158,7 +158,7 @@ def test_a_killed_worker_is_named_and_then_made_up_for(make_stage: MakeStage) ->
 
         wait_until(complete, "the referee has answered for all", DRAIN_S)
         for worker in (one, two, judge):
-            assert worker.terminate() == 0, worker.said()
+            worker.stop()
     final = [e for e in answers(stage.read(referee.output_topic)) if not e.provisional]
     assert final == expected
     assert len(final) >= 10
@@ -227,7 +227,7 @@ def test_a_killed_referee_goes_on_where_it_was(make_stage: MakeStage) -> None:
         (line,) = shown.splitlines()
         assert "distinct_by_key where key=k7" in line
         assert f"{live.figures[0].estimate:,.10g} in [" in line
-        assert judge.terminate() == 0, judge.said()
+        judge.stop()
     records = stage.read(referee.output_topic)
     values: dict[tuple[bytes | None, bool], bytes | None] = {}
     for record in records[0]:
@@ -263,5 +263,5 @@ def test_partitions_without_events_are_idle_not_absent(make_stage: MakeStage) ->
         live = asked(judge, referee, "5m")
         assert (live.parties, live.absent) == (everyone, None)
         for running in (worker, judge):
-            assert running.terminate() == 0, running.said()
+            running.stop()
     assert not any(stage.read(referee.dead_letter_topic).values())

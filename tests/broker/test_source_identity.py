@@ -99,7 +99,7 @@ def test_a_state_without_an_id_takes_the_first_that_it_finds(make_stage: MakeSta
     with stage.worker().await_ready() as worker:
         wait_until(lambda: stage.checkpoints()[0].topic_id == found, "the id is stored", 30)
         assert found in worker.said()
-        assert worker.terminate() == 0
+        worker.stop()
     produce(stage.bootstrap, source, events(10_000, start=10_000))
     assert "id" not in stage.drain().said()
     stage.check()

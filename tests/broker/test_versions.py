@@ -69,7 +69,7 @@ def test_a_new_version_takes_the_old_ones_place(make_stage: MakeStage, tmp_path:
         new.await_settled([second])
         old.check()
         apart = new.check()
-        assert second.terminate() == 0, second.said()
+        second.stop()
         written = new.read(f"{old.name}-2-statistics")
         ends = {p: max(record.timestamp for record in records) for p, records in written.items()}
         # With its longer lateness the old version is behind the new one, where both have read all.
@@ -81,7 +81,7 @@ def test_a_new_version_takes_the_old_ones_place(make_stage: MakeStage, tmp_path:
             DRAIN_S,
         )
         old.await_settled([first])
-        assert first.terminate() == 0, first.said()
+        first.stop()
     before = old.check()
 
     feed(10_000)
@@ -118,5 +118,5 @@ def test_two_groups_that_start_together(make_stage: MakeStage, tmp_path: Path) -
         assert later.await_end() == 2, later.said()
         assert f"'{stage.topology.group_name}' computes a topology" in later.said()
         stage.await_settled([first])
-        assert first.terminate() == 0, first.said()
+        first.stop()
     stage.check()

@@ -55,7 +55,7 @@ def test_one_that_dies_is_started_again_and_one_signal_ends_all(make_stage: Make
         folders = sorted(p.name for p in stage.data_dir("all").iterdir())
         assert folders == ["worker-1", "worker-2"]
         last = children(parent.pid)
-        assert parent.terminate() == 0, parent.said()
+        parent.stop()
         assert parent.said().count("| stopping, within") == 2
         assert not any(Path(f"/proc/{pid}").exists() for pid in last)
     stage.check()
@@ -78,7 +78,7 @@ def test_a_refusal_ends_all_and_is_told_once(make_stage: MakeStage, tmp_path: Pa
     other = make_stage(partitions=1, name="other")
     produce(stage.bootstrap, other.topology.source, events(100))
     with other.worker("x", stage.data_dir("all") / "worker-2").await_ready() as worker:
-        assert worker.terminate() == 0
+        worker.stop()
     with stage.worker("all", None, "--workers", "2") as parent:
         assert parent.await_end() == 2, parent.said()
         assert parent.said().count("belongs to") == 1

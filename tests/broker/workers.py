@@ -114,11 +114,15 @@ class Worker:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
+    def require_running(self) -> None:
+        """AssertionError, with its exit code and all that it said, if it has ended."""
+        assert self.is_running(), f"it ended with {self._process.returncode}:\n{self.said()}"
+
     def await_ready(self) -> Self:
         """Return once it holds its partitions."""
 
         def ready() -> bool:
-            assert self.is_running(), self.said()
+            self.require_running()
             return "ready, partitions" in self.said()
 
         wait_until(ready, "the worker is ready", START_S)
@@ -128,10 +132,11 @@ class Worker:
         """Its exit code, once it has ended by itself."""
         return self._process.wait(timeout_s)
 
-    def terminate(self, timeout_s: float = STOP_S) -> int:
-        """SIGTERM; its exit code."""
+    def stop(self, timeout_s: float = STOP_S) -> None:
+        """SIGTERM; AssertionError, with its exit code and all that it said, unless it ends well."""
         self._process.terminate()
-        return self._process.wait(timeout_s)
+        code = self._process.wait(timeout_s)
+        assert code == 0, f"it ended with {code}:\n{self.said()}"
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
@@ -178,7 +183,7 @@ class Stage:
         """Run a worker until all that can be is committed, then stop it; the worker, ended."""
         with self.worker(name).await_ready() as worker:
             self.await_settled([worker])
-            assert worker.terminate() == 0, worker.said()
+            worker.stop()
         return worker
 
     def committed(self) -> dict[int, int]:
@@ -239,7 +244,7 @@ class Stage:
 
         def settled() -> bool:
             for worker in workers:
-                assert worker.is_running(), worker.said()
+                worker.require_running()
             return self.committed() == goal
 
         wait_until(settled, f"{self.group} has committed {goal}", timeout_s)

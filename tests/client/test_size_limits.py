@@ -31,7 +31,7 @@ def test_what_a_topology_makes_fits(
     """Topics that the worker makes itself are large enough for its states and letters."""
     make_topic("source")
     prepare_topics(bootstrap_servers, topology)
-    check_sizes(bootstrap_servers, topology)
+    check_sizes(bootstrap_servers, topology, measure(topology))
 
 
 def test_a_state_larger_than_the_changelog_takes(
@@ -41,8 +41,9 @@ def test_a_state_larger_than_the_changelog_takes(
     the advice names the command that lets it in.
     """
     make_topic("source")
-    limit = 8 * 2**10 + measure(topology)[-1].state_bytes
-    assert largest_state(topology) > limit - 8 * 2**10
+    measured = measure(topology)
+    limit = 8 * 2**10 + measured[-1].state_bytes
+    assert largest_state(topology, measured) > limit - 8 * 2**10
     create_topic(
         bootstrap_servers,
         topology.changelog_topic,
@@ -51,7 +52,7 @@ def test_a_state_larger_than_the_changelog_takes(
     )
     prepare_topics(bootstrap_servers, topology)
     with pytest.raises(SlidestatError, match="changelog") as raised:
-        check_sizes(bootstrap_servers, topology)
+        check_sizes(bootstrap_servers, topology, measure(topology))
     assert f"max.message.bytes={MAX_MESSAGE_BYTES}" in raised.value.advice
 
 
@@ -73,7 +74,7 @@ def test_a_state_larger_than_any_record(
     make_topic("source")
     prepare_topics(bootstrap_servers, topology)
     with pytest.raises(SlidestatError, match="foreseen") as raised:
-        check_sizes(bootstrap_servers, topology)
+        check_sizes(bootstrap_servers, topology, measure(topology))
     assert "larger errors" in raised.value.advice
     assert "kafka-configs" not in raised.value.advice
 
@@ -86,7 +87,11 @@ def test_a_source_whose_records_do_not_fit_a_letter(
     """
     make_topic("source", config={"max.message.bytes": str(16 * 2**20)})
     prepare_topics(bootstrap_servers, topology)
-    assert check_sizes(bootstrap_servers, topology) == LETTER_BYTES == MAX_MESSAGE_BYTES - 8 * 2**10
+    assert (
+        check_sizes(bootstrap_servers, topology, measure(topology))
+        == LETTER_BYTES
+        == MAX_MESSAGE_BYTES - 8 * 2**10
+    )
 
 
 def test_letters_have_as_much_as_their_topic_takes(
@@ -96,7 +101,7 @@ def test_letters_have_as_much_as_their_topic_takes(
     make_topic("source", config={"max.message.bytes": "2000"})
     create_topic(bootstrap_servers, topology.late_topic, 1, {"max.message.bytes": "4000"})
     prepare_topics(bootstrap_servers, topology)
-    assert check_sizes(bootstrap_servers, topology) == 2_000
+    assert check_sizes(bootstrap_servers, topology, measure(topology)) == 2_000
 
 
 def test_a_letter_topic_smaller_than_its_source(
@@ -107,5 +112,5 @@ def test_a_letter_topic_smaller_than_its_source(
     create_topic(bootstrap_servers, topology.dead_letter_topic, 1, {"max.message.bytes": "1000"})
     prepare_topics(bootstrap_servers, topology)
     with pytest.raises(SlidestatError, match="might not fit") as raised:
-        check_sizes(bootstrap_servers, topology)
+        check_sizes(bootstrap_servers, topology, measure(topology))
     assert f"--entity-name {topology.dead_letter_topic}" in raised.value.advice

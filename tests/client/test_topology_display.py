@@ -17,6 +17,7 @@ from slidestat.declare.statistics import (
 )
 from slidestat.declare.statistics.base import Promise
 from slidestat.declare.topology import Topology
+from slidestat.engine.footprint import measure
 from slidestat.text.footprint_text import bytes_text, footprint_line
 from tests.client.conftest import RunCli
 
@@ -83,7 +84,7 @@ def test_how_long_keys_are_kept(
     """It is shown; who starts a worker is told where memory only grows."""
     show_topology(topology)
     assert f"keeps keys  {kept}" in capsys.readouterr().out
-    told = f"keys are kept {kept}" in footprint_line(topology)
+    told = f"keys are kept {kept}" in footprint_line(topology, measure(topology))
     assert told == (not topology.forgets_keys)
 
 
@@ -138,5 +139,5 @@ def test_the_line_of_a_worker() -> None:
     assert re.fullmatch(
         r"t: memory of a key by its events in the span, measured:"
         r" \d+ bytes with 5, [\d.]+ (bytes|kB) with 1,000, [\d.]+ kB with 100,000",
-        footprint_line(declare(Count())),
+        footprint_line(declare(Count()), measure(declare(Count()))),
     )

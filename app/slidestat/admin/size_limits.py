@@ -4,9 +4,11 @@ A record that a broker refuses stops a worker, and every worker after it: its st
 kept, or a letter about a record could not be sent.
 """
 
+from collections.abc import Sequence
+
 from slidestat.admin.topics import topic_configs
 from slidestat.declare.topology import Topology
-from slidestat.engine.footprint import FORESEEN_EVENTS, largest_state
+from slidestat.engine.footprint import FORESEEN_EVENTS, Footprint, largest_state
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import admin_client
 from slidestat.kafka.letter_record import AROUND_BYTES, LETTER_BYTES
@@ -16,11 +18,11 @@ from slidestat.text.footprint_text import bytes_text
 _LIMIT = "max.message.bytes"
 
 
-def check_sizes(bootstrap: str, topology: Topology) -> int:
-    """How many bytes of a record a letter may have.
+def check_sizes(bootstrap: str, topology: Topology, measured: Sequence[Footprint]) -> int:
+    """How many bytes of a record a letter may have; `measured` are the topology's footprints.
 
     Raises SlidestatError if a state that is foreseen does not fit the changelog, or a letter topic
-    takes less than the source. All topics must exist. Loads the topology's kernels.
+    takes less than the source. All topics must exist.
     """
     letters = (topology.dead_letter_topic, topology.late_topic)
     names = (topology.source, topology.changelog_topic, *letters)
@@ -37,13 +39,13 @@ def check_sizes(bootstrap: str, topology: Topology) -> int:
                 f" {topology.source!r} of {bytes_text(source_bytes)}: a letter might not fit.",
                 _set_limit(bootstrap, name, source_bytes + AROUND_BYTES),
             )
-    _check_states(bootstrap, topology, limits[topology.changelog_topic])
+    needed = largest_state(topology, measured) + AROUND_BYTES
+    _check_state(bootstrap, topology, needed, limits[topology.changelog_topic])
     least = min(limits[name] for name in letters)
     return min(LETTER_BYTES, max(least - AROUND_BYTES, least // 2))
 
 
-def _check_states(bootstrap: str, topology: Topology, limit: int) -> None:
-    needed = largest_state(topology) + AROUND_BYTES
+def _check_state(bootstrap: str, topology: Topology, needed: int, limit: int) -> None:
     if needed <= min(limit, MAX_MESSAGE_BYTES):
         return
     foreseen = (

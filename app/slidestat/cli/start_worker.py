@@ -12,6 +12,7 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.emissions.output_codec import emission_writer
 from slidestat.engine.extent import WHOLE, Extent
+from slidestat.engine.footprint import measure
 from slidestat.faust.checkpoint_turns import CHECKPOINT_INTERVAL_S
 from slidestat.faust.data_folder import data_folder
 from slidestat.faust.source.key_watch import KeyWatch
@@ -78,8 +79,10 @@ def start_worker(
             if isinstance(topology, Referee):
                 RefereeAnswers(topology, 0, JsonCodec()).warm()
             else:
-                tell("memory of a key", footprint_line(topology), topology=topology.name)
-                letter_bytes = min(letter_bytes, check_sizes(bootstrap, topology))
+                measured = measure(topology)
+                told = footprint_line(topology, measured)
+                tell("memory of a key", told, topology=topology.name)
+                letter_bytes = min(letter_bytes, check_sizes(bootstrap, topology, measured))
 
         # Faust takes a second to import.
         from slidestat.faust.worker.run import run_worker

@@ -56,16 +56,16 @@ def measure(topology: Topology) -> list[Footprint]:
     return [_measure(topology, count) for count in counts]
 
 
-def largest_state(topology: Topology) -> int:
+def largest_state(topology: Topology, measured: Sequence[Footprint]) -> int:
     """The bytes of the state of a key with FORESEEN_EVENTS events in the span, or with as many as a
-    span of events holds: what is measured, carried on.
+    span of events holds: `measured`, carried on.
 
     Sizes grow with the logarithm of the events: here half as fast again as between the last two
     measured ones, since they go up and down on the way.
     """
     span = topology.span_length
     events = min(span.length, FORESEEN_EVENTS) if span.of_events else FORESEEN_EVENTS
-    *_, before, last = [Footprint(1, 0, {}), *measure(topology)]
+    *_, before, last = [Footprint(1, 0, {}), *measured]
     growth = (last.state_bytes - before.state_bytes) / max(log(last.events / before.events), 1.0)
     return last.state_bytes + max(0, round(1.5 * growth * log(events / last.events)))
 

@@ -1,16 +1,17 @@
 """Format the memory of a key for people."""
 
+from collections.abc import Iterable
+
 from slidestat.declare.topology import Topology
-from slidestat.engine.footprint import measure
+from slidestat.engine.footprint import Footprint
 
 _UNITS = ("bytes", "kB", "MB", "GB")
 
 
-def footprint_line(topology: Topology) -> str:
+def footprint_line(topology: Topology, measured: Iterable[Footprint]) -> str:
     """One line on the memory of a key, for the one who starts a worker."""
     sizes = ", ".join(
-        f"{bytes_text(footprint.state_bytes)} with {footprint.events:,}"
-        for footprint in measure(topology)
+        f"{bytes_text(footprint.state_bytes)} with {footprint.events:,}" for footprint in measured
     )
     kept = "" if topology.forgets_keys else f"; keys are kept {keeping_text(topology)}"
     return f"{topology.name}: memory of a key by its events in the span, measured: {sizes}{kept}"
