@@ -1,7 +1,7 @@
 """Byte strings as spans of one buffer, as in an Arrow binary column: no Python object each."""
 
 from collections.abc import Iterator, Sequence
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,10 @@ class BinaryColumn(Sequence[bytes | None]):
     __slots__ = ("buffer", "ends", "starts")
 
     def __init__(self, buffer: Bytes, starts: Int64s, ends: Int64s) -> None:
-        self.buffer = buffer
-        self.starts = starts
-        self.ends = ends
+        # Kernels are compiled for each sort of array: let there be one.
+        self.buffer, self.starts, self.ends = (
+            _read_only(array) for array in (buffer, starts, ends)
+        )
 
     @classmethod
     def of(cls, values: Sequence[bytes | None] | pa.Array) -> "BinaryColumn":
@@ -77,6 +78,12 @@ class BinaryColumn(Sequence[bytes | None]):
         """The same as an Arrow array that has its bytes alone."""
         sorts = np.where(self.starts <= self.ends, TEXT, NOTHING).astype(np.uint8)
         return arrow_of_spans(pa.large_binary(), self.buffer, sorts, self.starts, self.ends)
+
+
+def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
 
 
 def arrow_of_spans(
