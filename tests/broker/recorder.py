@@ -41,7 +41,7 @@ def main(bootstrap: str, app_id: str, topic: str, folder: Path, slow_s: float) -
     async def noted_fetch(self: AIOKafkaConsumerThread, *args: Any, **options: Any) -> Any:
         fetched = await fetch(self, *args, **options)
         for tp, records in fetched.items():
-            print(json.dumps([tp.partition, [r.offset for r in records]]), file=fetches, flush=True)
+            print(json.dumps([tp.partition, records.offsets.tolist()]), file=fetches, flush=True)
         return fetched
 
     AIOKafkaConsumerThread._fetch_records = noted_fetch  # type: ignore[method-assign]

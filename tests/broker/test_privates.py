@@ -29,8 +29,8 @@ FILES = [*sorted((ROOM / "faust").rglob("*.py")), *WEB]
 PRIVATES: dict[type, set[str]] = {
     AIOKafkaConsumer: {"_fetcher", "_isolation_level", "_subscription"},
     Fetcher: {"_fetch_max_wait_ms", "_fetch_min_bytes", "_records"},
-    FetchResult: {"_partition_records"},
-    PartitionRecords: {"_consumer_record"},
+    FetchResult: {"_partition_records", "_topic_partition", "_update_position"},
+    PartitionRecords: {"_consumer_record", "_records"},
     AIOKafkaConsumerThread: {"_create_worker_consumer", "_ensure_consumer", "_fetch_records"},
     Consumer: {
         "_acked",

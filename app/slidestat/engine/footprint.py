@@ -171,7 +171,7 @@ class _Unconditional(EventDecoder):
         self,
         records: Sequence[bytes | None],
         keys: Sequence[bytes | None] = (),
-        timestamps: Sequence[int] = (),
+        timestamps: npt.ArrayLike = (),
     ) -> EventColumns:
         columns = super().decode(records, keys, timestamps)
         holds = np.ones(len(columns.rows), bool)

@@ -12,8 +12,9 @@ class RecordBatch:
     """Records of one partition in offset order, column by column; never empty.
 
     `offsets` int64[n], strictly increasing, not always consecutive (compaction and transactions
-    leave holes); `keys` and `values` n byte strings or None; `timestamps` n milliseconds. The topic
-    has no other records from `start_offset` to the last of `offsets`.
+    leave holes); `keys` and `values` n byte strings or None, a BinaryColumn where there are many;
+    `timestamps` n milliseconds. The topic has no other records from `start_offset` to the last of
+    `offsets`.
     """
 
     topic: str
@@ -21,7 +22,7 @@ class RecordBatch:
     offsets: npt.NDArray[np.int64]
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
-    timestamps: Sequence[int]
+    timestamps: Sequence[int] | npt.NDArray[np.int64]
     start_offset: int
 
     def __len__(self) -> int:

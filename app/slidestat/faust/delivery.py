@@ -19,7 +19,6 @@ from functools import partial
 from typing import Any, NamedTuple, cast
 
 import faust
-import numpy as np
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import OffsetMetadataTooLargeError
 from aiokafka.structs import OffsetAndMetadata
@@ -30,6 +29,9 @@ from faust.web.base import Web
 
 from slidestat.engine.records import RecordBatch
 from slidestat.faust.broker_contact import until_told
+from slidestat.faust.fetches.columns import FetchedColumns
+from slidestat.faust.fetches.fetches import Fetches, keep_fetched_bytes
+from slidestat.faust.fetches.record_kernel import load_kernels
 
 _REBALANCE_CHECK_S = 0.02
 # Of a topic that brings a little all the time a fetch waits so long for so much. Else a worker is
@@ -54,8 +56,8 @@ def _nothing_needed(_tp: TP) -> int:
 class BatchConsumerThread(AIOKafkaConsumerThread):
     """The thread that fetches, and coalesces what it fetched of batch topics.
 
-    Their records stay as they were parsed: aiokafka makes a ConsumerRecord of each, which alone
-    takes half of a busy worker's time.
+    These are read as columns: aiokafka makes an object or two of each record, which would take half
+    of a busy worker's time.
     """
 
     consumer: "BatchConsumer"
@@ -132,12 +134,8 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
             reached = self._reached.get(tp)
             if tp.topic in batch_topics and (reached is None or reached.position != position):
                 self._jumps[tp] = position
-        for tp, fetched in consumer._fetcher._records.items():
-            # What comes while this call waits is not seen here and arrives as ConsumerRecords:
-            # the attributes that are read are the same.
-            records = getattr(fetched, "_partition_records", None)
-            if records is not None and tp.topic in batch_topics:
-                records._consumer_record = _as_parsed
+        if not isinstance(consumer._fetcher._records, Fetches):
+            consumer._fetcher._records = Fetches(batch_topics, consumer._fetcher._records)
         fetched_records: Mapping[TP, list[Any]] = await super()._fetch_records(
             consumer, active_partitions, timeout, max_records
         )
@@ -201,10 +199,6 @@ def _positions(consumer: AIOKafkaConsumer) -> dict[TP, int]:
     assignment = consumer._subscription.subscription.assignment
     positions = assignment.all_consumed_offsets() if assignment else {}
     return {tp: position.offset for tp, position in positions.items()}
-
-
-def _as_parsed(_tp: TP, record: Any) -> Any:
-    return record
 
 
 class BatchConsumer(Consumer):
@@ -274,7 +268,7 @@ class BatchConsumer(Consumer):
             record.topic,
             record.partition,
             int(record.offsets[-1]),
-            record.timestamps[-1] / 1000,
+            float(record.timestamps[-1]) / 1000,
             0,
             [],
             None,
@@ -375,16 +369,20 @@ class BatchApp(faust.App):
         return self.make_web()
 
     def _new_transport(self) -> BatchTransport:
+        # Before there is a thread that fetches: what compiles would hold up its heartbeats.
+        load_kernels()
+        keep_fetched_bytes()
         return BatchTransport(self.conf.broker_consumer, self)
 
 
-def _as_batch(tp: TP, records: list[Any], start_offset: int) -> RecordBatch:
+def _as_batch(tp: TP, records: FetchedColumns, start_offset: int) -> RecordBatch:
     return RecordBatch(
         topic=tp.topic,
         partition=tp.partition,
-        offsets=np.fromiter((record.offset for record in records), np.int64, len(records)),
-        keys=[record.key for record in records],
-        values=[record.value for record in records],
-        timestamps=[record.timestamp for record in records],
-        start_offset=min(start_offset, records[0].offset),  # a seek may have gone further back
+        offsets=records.offsets,
+        keys=records.keys,
+        values=records.values,
+        timestamps=records.timestamps,
+        # A seek may have gone further back.
+        start_offset=min(start_offset, int(records.offsets[0])),
     )

@@ -177,7 +177,13 @@ class RefereeProcessor:
         outcomes = np.full(len(batch), COUNTED, np.uint8)
         max_times = np.empty(len(batch), np.int64)
         for row, (offset, key, value, timestamp) in enumerate(
-            zip(batch.offsets.tolist(), batch.keys, batch.values, batch.timestamps, strict=True)
+            zip(
+                batch.offsets.tolist(),
+                batch.keys,
+                batch.values,
+                np.asarray(batch.timestamps).tolist(),
+                strict=True,
+            )
         ):
             try:
                 self._take(key, value, timestamp, offset, effects)

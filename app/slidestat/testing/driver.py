@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 from aiokafka.partitioner import DefaultPartitioner
 
 from slidestat.declare.columns import Column
@@ -364,7 +365,7 @@ class _Decoder(EventDecoder):
         self,
         records: Sequence[bytes | None],
         keys: Sequence[bytes | None] = (),
-        timestamps: Sequence[int] = (),
+        timestamps: npt.ArrayLike = (),
     ) -> EventColumns:
         if keys and keys[0] == _CLOCK_KEY.encode():
             return self._of_clock.decode(records, keys, timestamps)

@@ -11,6 +11,7 @@ from slidestat.declare.columns import Limits
 from slidestat.declare.fields import field_text
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import NO_TIME
+from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.decoding.conditions import Judged
 from slidestat.engine.decoding.event_columns import EventColumns, Refusal, without
 from slidestat.engine.decoding.field_columns import FieldColumns, RecordReader
@@ -55,7 +56,7 @@ class EventDecoder:
         self,
         records: Sequence[bytes | None],
         keys: Sequence[bytes | None] = (),
-        timestamps: Sequence[int] = (),
+        timestamps: npt.ArrayLike = (),
     ) -> EventColumns:
         """Columns of the readable records and a refusal for each of the others; never raises.
 
@@ -105,9 +106,7 @@ class EventDecoder:
             return read.keys
         if not self._has_keys:
             return pa.repeat(pa.scalar("", pa.large_string()), len(read.rows))
-        own = (
-            pa.array(keys, pa.large_binary()).take(pa.array(read.rows)).dictionary_encode("encode")
-        )
+        own = BinaryColumn.of(keys).take(read.rows).as_arrow().dictionary_encode("encode")
         checked = [_key_text(key) for key in own.dictionary.to_pylist()]
         places = own.indices.to_numpy()
         is_wrong = np.array([fault != "" for _, fault in checked], bool)[places]

@@ -44,7 +44,7 @@ class EventColumns:
     passed_over_times: npt.NDArray[np.int64] = field(default_factory=_no_rows)
 
 
-def refuse_future(columns: EventColumns, timestamps: Sequence[int], ahead: int) -> EventColumns:
+def refuse_future(columns: EventColumns, timestamps: npt.ArrayLike, ahead: int) -> EventColumns:
     """Refuse the events whose time lies more than `ahead` ms after their record's timestamp; what
     is passed over has no time there.
 

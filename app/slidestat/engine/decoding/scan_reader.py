@@ -14,13 +14,13 @@ import pyarrow as pa
 from slidestat.declare.expressions.nodes import Sort
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.binary_column import BinaryColumn, arrow_of_spans
 from slidestat.engine.decoding.computed_columns import ComputedFields
 from slidestat.engine.decoding.conditions import Conditions
 from slidestat.engine.decoding.evaluation import Computed, doubles
 from slidestat.engine.decoding.field_columns import FieldColumns, RecordReader, interleaved
 from slidestat.engine.decoding.json_scan.columns import (
     check_texts,
-    put_spans,
     read_doubles,
     read_wholes,
 )
@@ -56,18 +56,12 @@ class ScanReader:
         """Fields of all records; cost: 0.17 microseconds for a plain one of 55 bytes."""
         if len(records) < self.FEWEST:
             return self._others.read(records)
-        # All values in one buffer, one that is null without a byte.
-        column = pa.array(records, pa.large_binary())
-        _, offsets, data = column.buffers()
-        if data is None:  # None of them has a byte.
-            return self._others.read(records)
-        ends = np.frombuffer(offsets, np.int64)[: len(records) + 1]
-        buffer = np.frombuffer(data, np.uint8)
-        fields = _Fields(self._plan, buffer, ends[:-1], ends[1:])
+        column = BinaryColumn.of(records)
+        fields = _Fields(self._plan, column.buffer, column.starts, column.ends)
         if fields.are_all:
             return self._columns(fields)
         left = np.flatnonzero(~fields.is_plain)
-        others = self._others.read([records[row] for row in left.tolist()])
+        others = self._others.read(column.take(left))
         return interleaved(self._columns(fields), _at(left, others))
 
     def _columns(self, fields: "_Fields") -> FieldColumns:
@@ -145,15 +139,7 @@ class _Fields:
         """Texts, null where there is none."""
         place = self._places[path]
         sorts, starts, ends = self._sorts[place], self._starts[place], self._ends[place]
-        nothing = sorts <= NOTHING
-        offsets = np.empty(len(sorts) + 1, np.int64)
-        data = np.empty(int((ends - starts)[~nothing].sum()), np.uint8)
-        put_spans(self._buffer, sorts, starts, ends, offsets, data)
-        there = None
-        if nothing.any():
-            there = pa.py_buffer(np.packbits(~nothing, bitorder="little"))
-        buffers = [there, pa.py_buffer(offsets), pa.py_buffer(data)]
-        return pa.Array.from_buffers(pa.large_string(), len(sorts), buffers)
+        return arrow_of_spans(pa.large_string(), self._buffer, sorts, starts, ends)
 
     def of_sorts(
         self, fields: Sequence[tuple[FieldPath, Sort]]

@@ -174,7 +174,9 @@ class Intake:
         self._keys.used |= used
         return refused
 
-    def _after_loss(self, times: Int64s, timestamps: Sequence[int], clock: int) -> Loss | None:
+    def _after_loss(
+        self, times: Int64s, timestamps: Sequence[int] | Int64s, clock: int
+    ) -> Loss | None:
         """The newest loss, closed by the first of the records that is on time, if one is; `clock`
         is how far event time had come before them.
         """
@@ -185,6 +187,6 @@ class Intake:
         if not len(on_time):
             return self.loss
         row = int(on_time[0])
-        latest = 0 if self._times.is_sequence else timestamps[row] + self._ahead
+        latest = 0 if self._times.is_sequence else int(timestamps[row]) + self._ahead
         newest = max(latest, int(times[row]), clock)
         return self.loss.closed(newest + self._lateness + self.clock.least_step)

@@ -29,7 +29,7 @@ def letter_of(batch: RecordBatch, refusal: Refusal) -> Letter:
         int(batch.offsets[row]),
         batch.keys[row],
         batch.values[row],
-        batch.timestamps[row],
+        int(batch.timestamps[row]),
         refusal.reason,
         refusal.detail,
     )

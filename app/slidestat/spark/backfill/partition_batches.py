@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.records import RecordBatch
 
 BATCH_RECORDS = 50_000
@@ -57,9 +58,9 @@ def record_batch(
         topology.source,
         partition,
         numbers,
-        part["key"].to_pylist(),
-        part["value"].to_pylist(),
-        stamps.tolist(),
+        BinaryColumn.of(part["key"]),
+        BinaryColumn.of(part["value"]),
+        stamps,
         int(numbers[0]),
     )
 

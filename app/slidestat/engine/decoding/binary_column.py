@@ -1,0 +1,103 @@
+"""Byte strings as spans of one buffer, as in an Arrow binary column: no Python object each."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slidestat.engine.decoding.json_scan.columns import put_spans
+from slidestat.engine.decoding.json_scan.plan import NOTHING, TEXT
+
+Int64s = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+
+
+class BinaryColumn(Sequence[bytes | None]):
+    """n byte strings: `buffer` uint8, and for each where it begins there and ends, `starts` and
+    `ends` int64[n]. None begins at 0 and ends at -1.
+
+    Python bytes are made of what is asked for alone, and keep nothing of the buffer alive.
+    """
+
+    __slots__ = ("buffer", "ends", "starts")
+
+    def __init__(self, buffer: Bytes, starts: Int64s, ends: Int64s) -> None:
+        # Kernels are compiled for each sort of array: let there be one.
+        self.buffer, self.starts, self.ends = (
+            _read_only(array) for array in (buffer, starts, ends)
+        )
+
+    @classmethod
+    def of(cls, values: Sequence[bytes | None] | pa.Array) -> "BinaryColumn":
+        """The column of these byte strings, a list's or an Arrow array's, whose bytes are not
+        copied; a column is itself.
+        """
+        if isinstance(values, BinaryColumn):
+            return values
+        array = values if isinstance(values, pa.Array) else pa.array(values, pa.large_binary())
+        array = array.cast(pa.large_binary())
+        _, offsets, data = array.buffers()
+        count = len(array)
+        places = np.zeros(1, np.int64)
+        if count:
+            places = np.frombuffer(offsets, np.int64)[array.offset : array.offset + count + 1]
+        starts, ends = places[:-1], places[1:]
+        if array.null_count:
+            is_null = array.is_null().to_numpy(zero_copy_only=False)
+            starts, ends = np.where(is_null, 0, starts), np.where(is_null, -1, ends)
+        buffer = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+        return cls(buffer, starts, ends)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes | None: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "BinaryColumn": ...
+
+    def __getitem__(self, index: int | slice) -> "bytes | BinaryColumn | None":
+        if isinstance(index, slice):
+            return BinaryColumn(self.buffer, self.starts[index], self.ends[index])
+        start, end = int(self.starts[index]), int(self.ends[index])
+        return self.buffer[start:end].tobytes() if start <= end else None
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        data = self.buffer.data
+        for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True):
+            yield data[start:end].tobytes() if start <= end else None
+
+    def take(self, rows: Int64s) -> "BinaryColumn":
+        """The strings of these rows, in their order."""
+        return BinaryColumn(self.buffer, self.starts[rows], self.ends[rows])
+
+    def as_arrow(self) -> pa.Array:
+        """The same as an Arrow array that has its bytes alone."""
+        sorts = np.where(self.starts <= self.ends, TEXT, NOTHING).astype(np.uint8)
+        return arrow_of_spans(pa.large_binary(), self.buffer, sorts, self.starts, self.ends)
+
+
+def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def arrow_of_spans(
+    kind: pa.DataType, buffer: Bytes, sorts: Bytes, starts: Int64s, ends: Int64s
+) -> pa.Array:
+    """Copy spans of a buffer into an Arrow array of large strings or binaries; null where a sort is
+    NOTHING or less.
+    """
+    nothing = sorts <= NOTHING
+    offsets = np.empty(len(sorts) + 1, np.int64)
+    data = np.empty(int((ends - starts)[~nothing].sum()), np.uint8)
+    put_spans(buffer, sorts, starts, ends, offsets, data)
+    there = None
+    if nothing.any():
+        there = pa.py_buffer(np.packbits(~nothing, bitorder="little"))
+    buffers = [there, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(kind, len(sorts), buffers)

@@ -1,0 +1,1 @@
+"""Read what a fetch brings of batch topics as columns: no Python object a record."""

@@ -1,0 +1,87 @@
+"""From parts of a fetch to columns: by a kernel, all in one call, where every part is plain."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.engine.decoding.binary_column import BinaryColumn
+from slidestat.faust.fetches.fetched_bytes import PlainRecords
+from slidestat.faust.fetches.record_kernel import BATCH_COLUMNS, read_batches
+
+Int64s = npt.NDArray[np.int64]
+
+_NO_TIMESTAMP = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedColumns:
+    """n records in the order of their offsets: `offsets` and `timestamps` int64[n], and their keys
+    and values.
+    """
+
+    offsets: Int64s
+    timestamps: Int64s
+    keys: BinaryColumn
+    values: BinaryColumn
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+
+def columns_of(parts: Sequence[Any]) -> FetchedColumns:
+    """The records of these parts, each one of aiokafka's or PlainRecords.
+
+    Raises what aiokafka raises for records that are not as they must be.
+    """
+    plain = [part for part in parts if isinstance(part, PlainRecords)]
+    columns = _by_kernel(plain) if len(plain) == len(parts) else None
+    return columns or _one_by_one(parts)
+
+
+def _by_kernel(parts: Sequence[PlainRecords]) -> FetchedColumns | None:
+    """None if some of them are not as they must be."""
+    data = parts[0].data if len(parts) == 1 else b"".join(part.data for part in parts)
+    buffer = np.frombuffer(data, np.uint8)
+    batches = np.empty((len(parts), BATCH_COLUMNS), np.int64)
+    end = 0
+    for row, part in enumerate(parts):
+        start, end, batch = end, end + len(part.data), part.batch
+        batches[row] = (
+            start,
+            end,
+            part.count,
+            batch.base_offset,
+            batch.base_time,
+            batch.is_append_time,
+            part.least_offset,
+        )
+    room = sum(part.count for part in parts)
+    offsets, timestamps, *spans = (np.empty(room, np.int64) for _ in range(6))
+    count = read_batches(buffer, batches, offsets, timestamps, *spans)
+    if count < 0:
+        return None
+    key_starts, key_ends, value_starts, value_ends = (span[:count] for span in spans)
+    return FetchedColumns(
+        offsets[:count],
+        timestamps[:count],
+        BinaryColumn(buffer, key_starts, key_ends),
+        BinaryColumn(buffer, value_starts, value_ends),
+    )
+
+
+def _one_by_one(parts: Sequence[Any]) -> FetchedColumns:
+    records = [
+        record
+        for part in parts
+        for record in (part.one_by_one() if isinstance(part, PlainRecords) else (part,))
+    ]
+    times = [_NO_TIMESTAMP if it.timestamp is None else it.timestamp for it in records]
+    return FetchedColumns(
+        np.array([record.offset for record in records], np.int64),
+        np.array(times, np.int64),
+        BinaryColumn.of([record.key for record in records]),
+        BinaryColumn.of([record.value for record in records]),
+    )
