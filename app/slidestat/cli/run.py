@@ -102,6 +102,10 @@ def run(
             "--tombstones", "pass-over|dead-letter", "Records without a value; default: pass-over."
         ),
     ] = None,
+    source_format: Annotated[
+        str | None,
+        _flag("--source-format", "json|avro|json-schema", "Of the events; default: json."),
+    ] = None,
     publish: Annotated[
         str | None,
         _flag("--publish", "partition|KEY,KEY", "Have a referee answer over all partitions."),
@@ -203,6 +207,7 @@ def run(
         "where": where,
         "computed": computed,
         "tombstones": tombstones,
+        "source_format": source_format,
         "publish": publish,
         "alerts": alerts,
         "output_format": output_format,

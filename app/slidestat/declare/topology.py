@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _What = TypeVar("_What")
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_SOURCE_FORMATS = ("json", "avro", "json-schema")
 _OUTPUT_FORMATS = ("json", "avro", "connect-json")
 _OUTPUT_SHAPES = ("emissions", "rows")
 _TOMBSTONES = ("pass-over", "dead-letter")
@@ -82,6 +83,8 @@ class Topology(Named):
     fields.
     tombstones: what a record without a value is: "pass-over", nothing that is counted, as in a
     compacted topic, or a "dead-letter".
+    source_format: that of the source, "json", or as a schema registry's clients write it: "avro" or
+    "json-schema".
     group: the consumer group of the workers is slidestat-GROUP; without one, the topology's name is
     taken. Topologies of one source and group share a worker.
     output_format: that of the output, "json" or "avro", or of rows "connect-json": JSON with the
@@ -116,6 +119,7 @@ class Topology(Named):
     where: str = ""
     computed: Sequence[str] = ()
     tombstones: str = "pass-over"
+    source_format: str = "json"
     group: str = ""
     output_format: str = "json"
     output_shape: str = "emissions"
@@ -157,6 +161,11 @@ class Topology(Named):
             raise SlidestatError(
                 f"source is {self.source!r}, which this topology writes.",
                 "Name the topic that the events are on, or give the topology another name.",
+            )
+        if self.source_format not in _SOURCE_FORMATS:
+            formats = ", ".join(f'"{name}"' for name in _SOURCE_FORMATS)
+            raise SlidestatError(
+                f"source_format is {self.source_format!r}.", f"Give one of {formats}."
             )
         if self.output_format not in _OUTPUT_FORMATS:
             raise SlidestatError(
@@ -635,6 +644,11 @@ class Topology(Named):
         return self.tombstones == _TOMBSTONES[0]
 
     @property
+    def reads_avro(self) -> bool:
+        """Whether records take a schema to be read."""
+        return self.source_format == "avro"
+
+    @property
     def state_label(self) -> dict[str, str]:
         """Return what is stored beside states: their meaning, and where their output goes."""
         return {**self.state_meaning, "output": self.output_topic}
@@ -693,6 +707,16 @@ def require_emissions(topology: Topology, what: str) -> None:
         raise SlidestatError(
             f"{topology.name} writes rows, and {what} reads emissions.",
             "Leave output_shape out, in a topology of another name beside this one if need be.",
+        )
+
+
+def require_json(topology: Topology, what: str) -> None:
+    """Raise SlidestatError, for something that reads JSON alone, unless the source has that."""
+    if topology.source_format != "json":
+        raise SlidestatError(
+            f"{topology.name} has source_format = {topology.source_format!r}, and {what} reads JSON"
+            " alone.",
+            "A worker reads the topic; for this, copy its events to a topic in JSON.",
         )
 
 

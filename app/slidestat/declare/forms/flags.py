@@ -31,6 +31,7 @@ _FLAGS = {
     "time_format": "--time-format",
     "value_field": "--value",
     "windows": "--window",
+    "source_format": "--source-format",
     "output_format": "--output-format",
     "output_shape": "--output-shape",
     STATISTICS: "--statistic",
