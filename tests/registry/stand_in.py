@@ -11,17 +11,19 @@ from threading import Thread
 
 
 class StandIn(ThreadingHTTPServer):
-    """Listens on a free port of this machine. `asked` are the requests that came; with `refuse`, an
-    HTTP status, it takes no schema.
+    """Listens on a port of this machine, a free one unless it is told which. `asked` are the
+    requests that came; with `refuse`, an HTTP status, it takes no schema; with `fail`, it gives
+    none out.
     """
 
     daemon_threads = True
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
         self.schemas: list[dict[str, object]] = []
         self.asked: list[str] = []
         self.refuse: int | None = None
+        self.fail: int | None = None
 
     @property
     def url(self) -> str:
@@ -48,6 +50,9 @@ class _Handler(BaseHTTPRequestHandler):
         """GET /schemas/ids/NUMBER"""
         kind, what, number = self._asked().split("/")
         assert (kind, what) == ("schemas", "ids")
+        if self.server.fail is not None:
+            self._answer(self.server.fail, {"error_code": 50001, "message": "in the backend"})
+            return
         if not 1 <= int(number) <= len(self.server.schemas):
             self._answer(404, {"error_code": 40403, "message": "Schema not found"})
             return
@@ -71,9 +76,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def stand_in() -> Iterator[StandIn]:
+def stand_in(port: int = 0) -> Iterator[StandIn]:
     """One that answers while the context lasts."""
-    with StandIn() as server:
+    with StandIn(port) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:

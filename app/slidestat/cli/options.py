@@ -23,7 +23,7 @@ Registry = Annotated[
         "--schema-registry",
         envvar=REGISTRY_VARIABLE,
         metavar="URL",
-        help="Schema registry, for output in Avro.",
+        help="Schema registry, for what is in Avro.",
     ),
 ]
 ObjectALine = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]

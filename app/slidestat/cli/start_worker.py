@@ -9,6 +9,8 @@ from slidestat.admin.worker_topics import prepare_topics
 from slidestat.declare.one_worker import require_one_worker
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.formats.source_schemas import Registry
+from slidestat.engine.decoding.formats.translations import require_avro
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.emissions.output_codec import emission_writer
 from slidestat.engine.extent import WHOLE, Extent
@@ -44,7 +46,7 @@ def start_worker(
 
     The source topic must exist; the topics that are written are made with its partition count.
     `data_dir` None takes a folder of the user's that no other worker holds; `registry` is the
-    schema registry of an output in Avro; `web_port` None the first port that is free from 6066 on.
+    schema registry of what is in Avro; `web_port` None the first port that is free from 6066 on.
     With an `extent` that ends, the worker ends there by itself; with `allow_loss` it goes on
     without records that are gone before they were read, and counts them. Each changed state becomes
     durable once in `checkpoint_interval_s` seconds; what is not yet is read again after a crash.
@@ -54,11 +56,12 @@ def start_worker(
     require_one_worker(topologies)
     # Before topics are made and kernels loaded: it may be what is missing.
     codecs = [emission_writer(topology, registry) for topology in topologies]
+    schemas = _schemas_of(topologies, registry)
     address = listen(web_host, web_port)
     for topology in topologies:
         partitions = prepare_topics(bootstrap, topology)
     looks = [
-        unread_source(bootstrap, topology, partitions, extent.end_offsets)
+        unread_source(bootstrap, topology, partitions, extent.end_offsets, schemas)
         for topology in topologies
         if isinstance(topology, Topology) and not topology.publishes_partitions and partitions > 1
     ]
@@ -109,5 +112,16 @@ def start_worker(
                     checkpoint_interval_s=checkpoint_interval_s,
                     rival=OtherGroups(bootstrap, topologies).fault,
                     allow_loss=allow_loss,
+                    registry=schemas,
                 )
             )
+
+
+def _schemas_of(topologies: Sequence[Topology | Referee], registry: str) -> Registry | None:
+    """The registry that has the schemas of the source's records, if they take any."""
+    if not any(isinstance(it, Topology) and it.reads_avro for it in topologies):
+        return None
+    require_avro()
+    from slidestat.kafka.schema_registry import SchemaRegistry
+
+    return SchemaRegistry(registry)

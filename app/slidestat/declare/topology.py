@@ -56,6 +56,8 @@ class Topology(KeptFigures):
     fields.
     tombstones: what a record without a value is: "pass-over", nothing that is counted, as in a
     compacted topic, or a "dead-letter".
+    source_format: that of the source, "json", or as a schema registry's clients write it: "avro" or
+    "json-schema".
     group: the consumer group of the workers is slidestat-GROUP; without one, the topology's name is
     taken. Topologies of one source and group share a worker.
     output_format: that of the output, "json" or "avro", or of rows "connect-json": JSON with the
@@ -90,6 +92,7 @@ class Topology(KeptFigures):
     where: str = ""
     computed: Sequence[str] = ()
     tombstones: str = "pass-over"
+    source_format: str = "json"
     group: str = ""
     output_format: str = "json"
     output_shape: str = "emissions"
@@ -115,6 +118,16 @@ def require_emissions(topology: Topology, what: str) -> None:
         raise SlidestatError(
             f"{topology.name} writes rows, and {what} reads emissions.",
             "Leave output_shape out, in a topology of another name beside this one if need be.",
+        )
+
+
+def require_json(topology: Topology, what: str) -> None:
+    """Raise SlidestatError, for something that reads JSON alone, unless the source has that."""
+    if topology.source_format != "json":
+        raise SlidestatError(
+            f"{topology.name} has source_format = {topology.source_format!r}, and {what} reads JSON"
+            " alone.",
+            "A worker reads the topic; for this, copy its events to a topic in JSON.",
         )
 
 

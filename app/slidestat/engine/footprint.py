@@ -164,7 +164,9 @@ class _Unconditional(EventDecoder):
 
     def __init__(self, topology: Topology) -> None:
         every = [replace(statistic, where="") for statistic in topology.statistics]
-        super().__init__(replace(topology, where="", computed=(), statistics=every))
+        super().__init__(
+            replace(topology, where="", computed=(), statistics=every, source_format="json")
+        )
         self._count = len(topology.columns.conditions)
 
     def decode(

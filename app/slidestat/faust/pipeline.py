@@ -28,6 +28,7 @@ from slidestat.engine.checkpoints.checkpoint import (
 )
 from slidestat.engine.checkpoints.snapshot import Snapshot
 from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.decoding.formats.source_schemas import SourceSchemas
 from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
@@ -110,9 +111,10 @@ class Pipeline:
         checkpoint_interval_s: float = 0.0,
         *,
         allow_loss: bool = False,
+        schemas: SourceSchemas | None = None,
     ) -> None:
         """With `allow_loss`, records that are gone before they were read are counted, and stop
-        nothing.
+        nothing. `schemas` are those of the source's records, if they take any.
         """
         self._turns = CheckpointTurns(checkpoint_interval_s, time.monotonic())
         self._topology = topology
@@ -127,7 +129,7 @@ class Pipeline:
         self.progress = progress
         self.observed = Observed(topology.name)
         if isinstance(topology, Topology):
-            self._decoder = EventDecoder(topology)
+            self._decoder = EventDecoder(topology, schemas=schemas)
             self._synopses = SynopsisTopic(topology, partitions)
             self._shared_keys = SharedKeys(topology)
         self._processors: dict[int, PartitionProcessor | RefereeProcessor] = {}

@@ -27,6 +27,8 @@ class Reason(StrEnum):
 
     NULL_RECORD = "null-record"
     NOT_JSON = "not-json"
+    NOT_AVRO = "not-avro"
+    BAD_SCHEMA = "bad-schema"
     MISSING_FIELD = "missing-field"
     WRONG_TYPE = "wrong-type"
     BAD_KEY = "bad-key"

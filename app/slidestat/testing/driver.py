@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,6 +19,7 @@ from slidestat.engine.alerts.alerting import AlertRecord
 from slidestat.engine.checkpoints.checkpoint import NO_TIME, Counters
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns
+from slidestat.engine.decoding.formats.source_schemas import SourceSchemas
 from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.emissions.output_codec import emission_codec
@@ -30,6 +32,7 @@ from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.schemas.alert import AlertChange
 from slidestat.schemas.emission import Emission, Figure
+from slidestat.testing.event_writer import EventWriter
 from slidestat.testing.memory_store import MemoryStore
 
 # As in Kafka: a record without one.
@@ -70,9 +73,17 @@ class TopologyDriver:
     partitions stops it with a SlidestatError, as it does a worker. `alerts` has the changes of the
     topology's alerts; `published` has what the partitions publish for a referee, again after a
     restart.
+
+    `schemas` are the Avro schemas of a source in Avro, as JSON text, by their numbers in the
+    registry; events are sent by the last one.
     """
 
-    def __init__(self, topology: Topology, partitions: int = 1) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        partitions: int = 1,
+        schemas: Mapping[int, str] = MappingProxyType({}),
+    ) -> None:
         if type(partitions) is not int or partitions < 1:
             raise SlidestatError(f"partitions is {partitions!r}.", "Give a number from 1 on.")
         self.topology = topology
@@ -83,7 +94,8 @@ class TopologyDriver:
         self.published: list[SynopsisRecord] = []
         self._synopses = SynopsisTopic(topology, partitions)
         self._partitions = [_Partition() for _ in range(partitions)]
-        self._decoder = _Decoder(topology)
+        self._writer = EventWriter(topology, schemas)
+        self._decoder = _Decoder(topology, self._writer.schemas)
         self._codec = JsonCodec() if topology.writes_rows else emission_codec(topology, _REGISTRY)
         self._place = DefaultPartitioner()
         self._sent: set[OutputRecord] = set()
@@ -98,12 +110,13 @@ class TopologyDriver:
         partition: int | None = None,
         timestamp: int = NO_TIMESTAMP,
     ) -> None:
-        """Send events as JSON, under the Kafka key `key`, or each under the one in its key field;
-        all of a call come in one fetch. `timestamp` is that of their records, in milliseconds.
+        """Send events in the source's format, under the Kafka key `key`, or each under the one in
+        its key field; all of a call come in one fetch. `timestamp` is that of their records, in
+        milliseconds.
         """
         records = []
         for event in events:
-            value = _encode(event)
+            value = self._writer.write(event)
             kafka_key = self._kafka_key(event, value) if key is None else key.encode()
             records.append(_Record(kafka_key, value, timestamp))
         self._send(records, partition)
@@ -357,9 +370,10 @@ class _Decoder(EventDecoder):
     none.
     """
 
-    def __init__(self, topology: Topology) -> None:
-        super().__init__(topology)
-        self._of_clock = EventDecoder(replace(topology, computed=()))
+    def __init__(self, topology: Topology, schemas: SourceSchemas) -> None:
+        super().__init__(topology, schemas=schemas)
+        self._schemas = schemas
+        self._of_clock = EventDecoder(replace(topology, computed=(), source_format="json"))
 
     def decode(
         self,
@@ -369,6 +383,8 @@ class _Decoder(EventDecoder):
     ) -> EventColumns:
         if keys and keys[0] == _CLOCK_KEY.encode():
             return self._of_clock.decode(records, keys, timestamps)
+        for number in self._schemas.unknown(records):
+            self._schemas.lack(number, "there is none of this number")
         return super().decode(records, keys, timestamps)
 
 

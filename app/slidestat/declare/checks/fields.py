@@ -1,6 +1,6 @@
-"""The fields of key, time and value."""
+"""The fields of key, time and value, and the records that they are in."""
 
-from slidestat.declare.derived.reading import TOMBSTONES, ReadFields
+from slidestat.declare.derived.reading import SOURCE_FORMATS, TOMBSTONES, ReadFields
 from slidestat.declare.fields import RECORD_TIMESTAMP, field_text
 from slidestat.declare.time_format import TIME_FORMATS
 from slidestat.errors import SlidestatError
@@ -11,6 +11,11 @@ def check_fields(topology: ReadFields) -> None:
     if topology.tombstones not in TOMBSTONES:
         raise SlidestatError(
             f"tombstones is {topology.tombstones!r}.", 'Give "pass-over" or "dead-letter".'
+        )
+    if topology.source_format not in SOURCE_FORMATS:
+        formats = ", ".join(f'"{name}"' for name in SOURCE_FORMATS)
+        raise SlidestatError(
+            f"source_format is {topology.source_format!r}.", f"Give one of {formats}."
         )
     all_paths = topology.key_path, topology.time_path, topology.value_path
     paths = [path for path in all_paths if path is not None]

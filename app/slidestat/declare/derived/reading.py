@@ -24,6 +24,7 @@ from slidestat.declare.statistics import Statistic
 _What = TypeVar("_What")
 
 TOMBSTONES = ("pass-over", "dead-letter")
+SOURCE_FORMATS = ("json", "avro", "json-schema")
 
 
 class ReadFields(EventTimes):
@@ -35,6 +36,7 @@ class ReadFields(EventTimes):
     where: str
     computed: Sequence[str]
     tombstones: str
+    source_format: str
     statistics: Sequence[Statistic]
 
     @property
@@ -65,6 +67,11 @@ class ReadFields(EventTimes):
     def passes_tombstones_over(self) -> bool:
         """Whether a record without a value is passed over, and makes no letter."""
         return self.tombstones == TOMBSTONES[0]
+
+    @property
+    def reads_avro(self) -> bool:
+        """Whether records take a schema to be read."""
+        return self.source_format == "avro"
 
     @property
     def condition(self) -> Expression | None:

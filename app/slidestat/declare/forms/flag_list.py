@@ -60,6 +60,9 @@ TOPOLOGY_FLAGS: dict[str, Flag] = {
     "tombstones": Flag(
         "--tombstones", "pass-over|dead-letter", "Records without a value; default: pass-over."
     ),
+    "source_format": Flag(
+        "--source-format", "json|avro|json-schema", "Of the events; default: json."
+    ),
     "publish": Flag("--publish", "partition|KEY,KEY", "Have a referee answer over all partitions."),
     "alerts": Flag(
         "--alert",

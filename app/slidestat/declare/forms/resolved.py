@@ -3,7 +3,7 @@
 from dataclasses import asdict, fields
 
 from slidestat.declare.statistics.base import ListStatistic, Series, Statistic
-from slidestat.declare.topology import Topology, require_emissions
+from slidestat.declare.topology import Topology, require_emissions, require_json
 from slidestat.errors import SlidestatError
 
 _BASE = {"name", "field", "by", "weight", "where"}
@@ -11,9 +11,10 @@ _BASE = {"name", "field", "by", "weight", "where"}
 
 def require_audited(topology: Topology) -> None:
     """Raise SlidestatError for a topology that publishes: its figures are not of one key in one
-    partition each; and for one that writes rows.
+    partition each; for one that writes rows; and for one whose source is not JSON.
     """
     require_emissions(topology, "an audit")
+    require_json(topology, "an audit")
     if topology.publish:
         raise SlidestatError(
             f"{topology.name} publishes its synopses: figures over whole partitions, or by a"
@@ -53,6 +54,8 @@ def resolved(topology: Topology) -> dict[str, object]:
         ]
     if not topology.passes_tombstones_over:
         table["tombstones"] = topology.tombstones
+    if topology.source_format != "json":
+        table["source_format"] = topology.source_format
     if topology.publish:
         table["publish"] = topology.publish
     return table

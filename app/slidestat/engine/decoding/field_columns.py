@@ -1,7 +1,7 @@
 """The fields of records, as a reader gives them: which of the events count is not known yet."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -79,6 +79,16 @@ def interleaved(first: FieldColumns, second: FieldColumns) -> FieldColumns:
         },
         refusals=sorted([*first.refusals, *second.refusals], key=lambda refusal: refusal.row),
         passed_over=sorted([*first.passed_over, *second.passed_over]),
+    )
+
+
+def placed_at(rows: Int64s, columns: FieldColumns) -> FieldColumns:
+    """Say of what was read that its records are at these rows."""
+    return replace(
+        columns,
+        rows=rows[columns.rows],
+        refusals=[replace(refusal, row=int(rows[refusal.row])) for refusal in columns.refusals],
+        passed_over=rows[columns.passed_over].tolist() if columns.passed_over else [],
     )
 
 

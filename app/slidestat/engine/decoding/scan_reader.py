@@ -5,7 +5,6 @@ checks; so a record that lacks something, or has a wrong value, is for msgspec t
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,12 @@ from slidestat.engine.decoding.binary_column import BinaryColumn, arrow_of_spans
 from slidestat.engine.decoding.computed_columns import ComputedFields
 from slidestat.engine.decoding.conditions import Conditions
 from slidestat.engine.decoding.evaluation import Computed, doubles
-from slidestat.engine.decoding.field_columns import FieldColumns, RecordReader, interleaved
+from slidestat.engine.decoding.field_columns import (
+    FieldColumns,
+    RecordReader,
+    interleaved,
+    placed_at,
+)
 from slidestat.engine.decoding.json_scan.columns import (
     check_texts,
     read_doubles,
@@ -62,7 +66,7 @@ class ScanReader:
             return self._columns(fields)
         left = np.flatnonzero(~fields.is_plain)
         others = self._others.read(column.take(left))
-        return interleaved(self._columns(fields), _at(left, others))
+        return interleaved(self._columns(fields), placed_at(left, others))
 
     def _columns(self, fields: "_Fields") -> FieldColumns:
         numbers = {path: fields.doubles(path) for path in self._read_numbers}
@@ -160,13 +164,3 @@ class _Fields:
                 return pa.array(sorts == TRUE, mask=nothing)
             case Sort.ANY:
                 return pa.array(~nothing, mask=nothing)
-
-
-def _at(rows: Int64s, columns: FieldColumns) -> FieldColumns:
-    """Say of what was read that its records are at these rows."""
-    return replace(
-        columns,
-        rows=rows[columns.rows],
-        refusals=[replace(refusal, row=int(rows[refusal.row])) for refusal in columns.refusals],
-        passed_over=rows[columns.passed_over].tolist() if columns.passed_over else [],
-    )

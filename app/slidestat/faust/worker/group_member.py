@@ -20,6 +20,7 @@ from slidestat.faust.pipeline import Pipeline, flush_all
 from slidestat.faust.progress import Progress
 from slidestat.faust.restore import BulkRecovery
 from slidestat.faust.source.commit_notes import encode_note
+from slidestat.faust.source.schema_wait import SchemaWait
 from slidestat.faust.source.topic_watch import TopicWatch
 from slidestat.faust.table import StateTable
 from slidestat.faust.worker.app import SESSION_TIMEOUT_S, ConsumerOffsets, batch_app
@@ -57,6 +58,7 @@ class GroupMember:
         self._source = settings.source
         self._extent = settings.extent
         self._key_watch = settings.key_watch
+        self._schemas = None if settings.registry is None else SchemaWait(settings.registry)
         self._rival = settings.rival
         servers = settings.bootstrap_servers
         self._outputs = BulkProducer(servers)
@@ -98,6 +100,7 @@ class GroupMember:
                 settings.letter_bytes,
                 settings.checkpoint_interval_s,
                 allow_loss=settings.allow_loss,
+                schemas=None if settings.registry is None else settings.registry.schemas,
             )
             for topology, table, codec in zip(
                 settings.topologies, self._tables, codecs, strict=True
@@ -167,7 +170,8 @@ class GroupMember:
             rebalances = self.app.rebalancing_count
             try:
                 within = self._extent.within(batch)
-                if within is not None:
+                # Commits go on while records wait for their schemas.
+                if within is not None and await self._schemas_known(within, rebalances):
                     async with self._sending:
                         await self._process(within, rebalances)
             except Exception as error:
@@ -181,6 +185,14 @@ class GroupMember:
                 )
                 await self._crash(error)
                 raise
+
+    async def _schemas_known(self, batch: RecordBatch, rebalances: int) -> bool:
+        """Whether the records can be read; False if they are given up before."""
+        if self._schemas is None:
+            return True
+        return await self._schemas.before(
+            batch, lambda: self.app.should_stop or self._is_rebalanced_since(rebalances)
+        )
 
     async def _process(self, batch: RecordBatch, rebalances: int) -> None:
         if self._key_watch is not None:

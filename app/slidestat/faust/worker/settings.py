@@ -9,6 +9,7 @@ from faust.web.base import Web
 
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.formats.source_schemas import Registry
 from slidestat.engine.emissions.emission_codec import EmissionWriter
 from slidestat.engine.extent import WHOLE, Extent
 from slidestat.errors import SlidestatError
@@ -47,6 +48,7 @@ class WorkerSettings:
     checkpoint_interval_s: a state becomes durable at most once in as many seconds.
     rival: the error of another group that computes the same, and began when this one did.
     allow_loss: records that are gone before they were read are counted as lost; else they stop it.
+    registry: has the schemas of the source's records, if they take any.
     """
 
     topologies: Sequence[Topology | Referee]
@@ -62,6 +64,7 @@ class WorkerSettings:
     checkpoint_interval_s: float = CHECKPOINT_INTERVAL_S
     rival: Callable[[], SlidestatError | None] = lambda: None
     allow_loss: bool = False
+    registry: Registry | None = None
 
     @property
     def source(self) -> str:

@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import refuse_future
+from slidestat.engine.decoding.formats.source_schemas import Registry
 from slidestat.engine.keys.shared_keys import shared_key
 from slidestat.errors import SlidestatError
 from slidestat.kafka.group_offsets import group_offsets
@@ -27,7 +28,8 @@ _TIMEOUT_S = 5.0
 @dataclass(frozen=True)
 class SourceLook:
     """The part of a topology's source to look at: from `starts` on, by partition (from its first
-    record where there is none), to before `ends` (to its last record).
+    record where there is none), to before `ends` (to its last record). `registry` has the schemas
+    of its records, if they take any.
     """
 
     bootstrap: str
@@ -35,11 +37,13 @@ class SourceLook:
     partitions: int
     starts: Mapping[int, int]
     ends: Mapping[int, int] | None = None
+    registry: Registry | None = None
 
     def look(self) -> int:
         """How many records there are; some of them are looked at.
 
-        Records that are no events are passed over. Raises SlidestatError for a key that lies in two
+        Records that are no events are passed over, and those whose schema the registry does not
+        tell now. Raises SlidestatError for a key that lies in two
         partitions, KafkaException for a broker's fault.
         """
         topology = self.topology
@@ -53,14 +57,18 @@ class SourceLook:
                 first, last = consumer.get_watermark_offsets(tp, timeout=_TIMEOUT_S)
                 end = last if self.ends is None else min(last, self.ends.get(number, 0))
                 ranges[number] = (max(first, self.starts.get(number, first)), end)
-            _compare(topology, _spread(consumer, topology.source, ranges))
+            _compare(topology, _spread(consumer, topology.source, ranges), self.registry)
         finally:
             consumer.close()
         return sum(max(0, end - start) for start, end in ranges.values())
 
 
 def unread_source(
-    bootstrap: str, topology: Topology, partitions: int, ends: Mapping[int, int] | None = None
+    bootstrap: str,
+    topology: Topology,
+    partitions: int,
+    ends: Mapping[int, int] | None = None,
+    registry: Registry | None = None,
 ) -> SourceLook:
     """Return the part that the topology's group has not read yet; raises SlidestatError if a broker
     refuses it.
@@ -68,7 +76,7 @@ def unread_source(
     with _in_words(topology.source):
         committed = group_offsets(bootstrap, topology.application_id, topology.source, partitions)
     starts = {number: found.offset for number, found in committed.items()}
-    return SourceLook(bootstrap, topology, partitions, starts, ends)
+    return SourceLook(bootstrap, topology, partitions, starts, ends, registry)
 
 
 def check_source(look: SourceLook) -> int:
@@ -108,8 +116,21 @@ def _spread(
         yield from scan_ranges(consumer, topic, pieces)
 
 
-def _compare(topology: Topology, messages: Iterator[Message]) -> None:
+def _readable(messages: Iterator[Message], registry: Registry) -> Iterator[Message]:
+    """Those whose schemas are known, or can be had at once."""
+    is_silent = False
+    for message in messages:
+        for number in registry.schemas.unknown([message.value()]):
+            is_silent = is_silent or registry.look_up(number) is not None
+        if not registry.schemas.unknown([message.value()]):
+            yield message
+
+
+def _compare(topology: Topology, messages: Iterator[Message], registry: Registry | None) -> None:
     decoder = EventDecoder(topology)
+    if registry is not None:
+        decoder = EventDecoder(topology, schemas=registry.schemas)
+        messages = _readable(messages, registry)
     may_be_shared = set(topology.publish)
     places: dict[str, int] = {}
     by_partition: dict[int, list[Message]] = {}

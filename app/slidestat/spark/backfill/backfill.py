@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, Observation, SparkSession, functions as f
 
-from slidestat.declare.topology import Topology
+from slidestat.declare.topology import Topology, require_json
 from slidestat.engine.keys.shared_keys import shared_key
 from slidestat.errors import SlidestatError
 from slidestat.spark.backfill.by_key import spread_by_key, spreads_keys
@@ -73,6 +73,7 @@ def fill_lake(
 
     With more cores than `partitions`, keys are spread over one task for each core.
     """
+    require_json(topology, "a backfill")
     with locked(records.sparkSession, lake, "backfill"):
         return _fill(topology, records, lake, partitions, synopses_ms)
 

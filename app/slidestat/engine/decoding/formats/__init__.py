@@ -1,0 +1,1 @@
+"""Sources in other formats than plain JSON: each record becomes the JSON that says the same."""

@@ -1,0 +1,196 @@
+"""An Avro schema, and the JSON of the values that it describes.
+
+Numbers, texts, enums, arrays, maps, records and unions of these are what they are in JSON; a
+decimal is the number with all of its digits, bytes are base64, and a number that JSON does not have
+is null. Timestamps are whole numbers in the schema's unit, but for the event time, which is in the
+topology's.
+
+Values are read by fastavro. It trusts a schema with as much stack and time as that asks for: one
+whose records hold themselves, or whose lists have items without a byte, is refused.
+
+Needs the packages of the extra `avro`: imported only where Avro is asked for.
+"""
+
+from collections.abc import Mapping, Sequence
+from decimal import DecimalException
+from io import BytesIO
+from typing import Any
+
+import msgspec
+from fastavro import parse_schema, schemaless_reader, schemaless_writer
+from fastavro.schema import SchemaParseException
+
+from slidestat.declare.fields import FieldPath, field_text
+from slidestat.declare.time_format import TimeFormat
+from slidestat.engine.decoding.formats.framing import NotReadableError, UnusableSchemaError
+from slidestat.errors import SlidestatError
+
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+
+# What a fault of the schema is; and what fastavro raises for bytes that are not what it says.
+_NO_SCHEMA = (
+    SchemaParseException,
+    msgspec.DecodeError,
+    RecursionError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
+_GARBAGE = (DecimalException, EOFError, LookupError, OverflowError, TypeError, ValueError)
+
+# Where what a number means is kept, out of fastavro's sight: it would make dates of timestamps.
+_MEANING = "slidestat.logicalType"
+_UNTOUCHED = ("decimal", "uuid")
+_INSIDE = ("type", "items", "values", "fields")
+_A_SECOND = {"timestamp-millis": 1_000, "timestamp-micros": 10**6, "timestamp-nanos": 10**9}
+
+
+class AvroSchema:
+    """Reads values by the schema that they were written with; about a microsecond a field."""
+
+    def __init__(
+        self,
+        text: str,
+        references: Sequence[str] = (),
+        time_path: FieldPath | None = None,
+        times: TimeFormat | None = None,
+    ) -> None:
+        """`references` are the schemas that it names types of, each before those that name its own.
+        The timestamp at `time_path` is given in the format `times`. Raises UnusableSchemaError.
+        """
+        self._names: dict[str, Any] = {}
+        try:
+            for reference in references:
+                self._parse(reference)
+            self._schema = self._parse(text)
+            self._can_be_empty: dict[str, bool | None] = {}
+            self._check(self._schema)
+        except UnusableSchemaError:
+            raise
+        except _NO_SCHEMA as error:
+            raise UnusableSchemaError(f"it is no Avro schema: {error}") from error
+        self._time_path, self._times = time_path or (), times
+        self._to_a_second = None
+        if time_path is not None and times is not None and not times.is_sequence:
+            self._to_a_second = self._unit_at(time_path)
+
+    def json(self, value: bytes, start: int = 0) -> bytes:
+        """The JSON of the value whose bytes are all from `start` on; raises NotReadableError."""
+        file = BytesIO(value)
+        file.seek(start)
+        try:
+            read = schemaless_reader(file, self._schema, None)
+            rest = len(value) - file.tell()
+            if rest:
+                raise NotReadableError(f"{rest} bytes are left behind what its schema describes")
+            if self._to_a_second is not None:
+                self._write_time(read, self._to_a_second)
+            return _encode(read)
+        except NotReadableError:
+            raise
+        except EOFError as error:
+            raise NotReadableError("it ends before what its schema describes does") from error
+        except _GARBAGE as error:
+            raise NotReadableError(f"it is not what its schema describes: {error}") from error
+
+    def write(self, value: object) -> bytes:
+        """The bytes of a value as JSON has it; raises SlidestatError for another one."""
+        file = BytesIO()
+        try:
+            schemaless_writer(file, self._schema, value, strict_allow_default=True)
+        except _GARBAGE as error:
+            raise SlidestatError(
+                f"{value!r} is not what the schema describes: {error}.",
+                "Give what the schema has, or another schema.",
+            ) from error
+        return file.getvalue()
+
+    def _parse(self, text: str) -> Any:
+        schema = _with_meanings_aside(msgspec.json.decode(text))
+        return parse_schema(schema, named_schemas=self._names)
+
+    def _check(self, schema: Any) -> bool:
+        """Whether values may have no byte at all."""
+        if isinstance(schema, list):
+            for option in schema:
+                self._check(option)
+            return False
+        if isinstance(schema, str):
+            named = self._names.get(schema)
+            return schema == "null" if named is None else self._check_named(schema, named)
+        kind = schema["type"]
+        if kind in ("record", "error", "enum", "fixed"):
+            return self._check_named(schema["name"], schema)
+        if kind == "map":
+            self._check(schema["values"])
+            return False
+        if kind == "array":
+            if self._check(schema["items"]):
+                raise UnusableSchemaError("it has lists of items without a byte")
+            return False
+        return self._check(kind)
+
+    def _check_named(self, name: str, schema: Any) -> bool:
+        if name in self._can_be_empty:
+            known = self._can_be_empty[name]
+            if known is None:
+                raise UnusableSchemaError(f"its record {name} holds records of its own kind")
+            return known
+        self._can_be_empty[name] = None
+        if schema["type"] == "enum":
+            found = False
+        elif schema["type"] == "fixed":
+            found = schema["size"] == 0
+        else:
+            parts = [self._check(field["type"]) for field in schema["fields"]]
+            found = all(parts)
+        self._can_be_empty[name] = found
+        return found
+
+    def _unit_at(self, path: FieldPath) -> int | None:
+        """How many of the timestamp's units are a second; None where there is no timestamp."""
+        found = self._meanings(self._schema, path)
+        if len(found) > 1:
+            kinds = " and ".join(sorted(str(kind or "number") for kind in found))
+            raise UnusableSchemaError(f"{field_text(path)} may be a {kinds}")
+        return _A_SECOND.get(next(iter(found), None) or "")
+
+    def _meanings(self, schema: Any, path: FieldPath) -> set[str | None]:
+        if isinstance(schema, str):
+            named = self._names.get(schema)
+            if named is not None:
+                return self._meanings(named, path)
+            return set() if path or schema == "null" else {None}
+        if isinstance(schema, list):
+            return {kind for option in schema for kind in self._meanings(option, path)}
+        if not path:
+            return {schema.get(_MEANING)}
+        if schema["type"] == "map":
+            return self._meanings(schema["values"], path[1:])
+        for field in schema.get("fields", ()):
+            if field["name"] == path[0]:
+                return self._meanings(field["type"], path[1:])
+        return set()
+
+    def _write_time(self, value: Any, to_a_second: int) -> None:
+        """Put the event time as the topology has it."""
+        *above, name = self._time_path
+        for part in above:
+            value = value.get(part) if isinstance(value, Mapping) else None
+        time = value.get(name) if isinstance(value, Mapping) else None
+        if type(time) is int and self._times is not None:
+            value[name] = self._times.written(time * 1_000 // to_a_second)
+
+
+def _with_meanings_aside(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_with_meanings_aside(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {
+        name: _with_meanings_aside(part) if name in _INSIDE else part
+        for name, part in schema.items()
+    }
+    if found.get("logicalType") not in (None, *_UNTOUCHED):
+        found[_MEANING] = found.pop("logicalType")
+    return found

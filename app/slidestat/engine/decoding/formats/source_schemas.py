@@ -1,0 +1,52 @@
+"""The schemas of a source's records, by their numbers in the registry, as far as they are known."""
+
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
+
+from slidestat.engine.decoding.formats.framing import UnusableSchemaError, schemas_of
+
+
+class SchemaText(NamedTuple):
+    """An Avro schema, and those that it names types of, each before those that name its own."""
+
+    text: str
+    references: tuple[str, ...] = ()
+
+
+class SourceSchemas:
+    """Texts of schemas. Whoever has records read sees to it that theirs are known before."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, SchemaText | str] = {}
+
+    def add(self, number: int, schema: SchemaText) -> None:
+        """Take in a schema."""
+        self._known[number] = schema
+
+    def lack(self, number: int, why: str) -> None:
+        """Take in that there is no Avro schema of this number."""
+        self._known[number] = why
+
+    def unknown(self, values: Iterable[bytes | None]) -> set[int]:
+        """The numbers of those values' schemas that are not known yet."""
+        return schemas_of(values) - self._known.keys()
+
+    def of(self, number: int) -> SchemaText:
+        """The schema of this number; raises UnusableSchemaError where there is none, and KeyError
+        if that is not known.
+        """
+        found = self._known[number]
+        if isinstance(found, str):
+            raise UnusableSchemaError(found)
+        return found
+
+
+class Registry(Protocol):
+    """Finds schemas by their numbers, and keeps those that it has found."""
+
+    @property
+    def schemas(self) -> SourceSchemas:
+        """Return what was found."""
+
+    def look_up(self, number: int) -> str | None:
+        """Find a schema, or that there is none; else return why not, for a person."""

@@ -1,0 +1,62 @@
+"""Records of other formats than JSON wait until the schema registry has told of their schemas.
+
+A registry that does not answer is no fault of a record: it is asked again for as long as it takes,
+and the worker says each half minute that it waits.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from slidestat.engine.decoding.formats.source_schemas import Registry
+from slidestat.engine.records import RecordBatch
+from slidestat.log import tell
+
+_RETRY_S = 1.0
+_TELL_EVERY_S = 25.0
+
+
+class SchemaWait:
+    """Has the schemas of a source's records known before they are read."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._since: float | None = None
+        self._told = 0.0
+
+    async def before(self, batch: RecordBatch, is_given_up: Callable[[], bool]) -> bool:
+        """Return when the schemas of all values are known; False if the batch is given up first."""
+        unknown = sorted(self._registry.schemas.unknown(batch.values))
+        for number in unknown:
+            while (why := await self._ask(number)) is not None:
+                if is_given_up():
+                    return False
+                self._tell(batch, number, why)
+                await asyncio.sleep(_RETRY_S)
+        if self._since is not None:
+            self._since = None
+            tell("schema registry answers", "the schema registry answers again")
+        return not (unknown and is_given_up())
+
+    async def _ask(self, number: int) -> str | None:
+        look_up = self._registry.look_up
+        return await asyncio.get_running_loop().run_in_executor(None, look_up, number)
+
+    def _tell(self, batch: RecordBatch, number: int, why: str) -> None:
+        now = time.monotonic()
+        if self._since is None:
+            self._since, self._told = now, 0.0
+        if now - self._told < _TELL_EVERY_S:
+            return
+        self._told = now
+        waited_s = round(now - self._since)
+        tell(
+            "schema registry silent",
+            f"records of {batch.topic} wait for schema {number}, for {waited_s} s now: {why}; this"
+            " worker asks on, and goes on where it was once it is told",
+            topic=batch.topic,
+            partition=batch.partition,
+            offset=int(batch.offsets[0]),
+            schema=number,
+            seconds=waited_s,
+        )

@@ -1,0 +1,83 @@
+"""A schema registry, asked for the schemas of a source's records.
+
+Needs the packages of the extra `avro`: imported only where Avro is asked for.
+"""
+
+import re
+
+import httpx2
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+from slidestat.engine.decoding.formats.source_schemas import SchemaText, SourceSchemas
+from slidestat.errors import SlidestatError
+
+# Whoever waits asks again.
+_IMPATIENCE = {"timeout": 5.0, "max.retries": 0}
+# What it says where it has no such subject, version or schema; another 404 is of something else.
+_NOT_FOUND = (40401, 40402, 40403)
+_AVRO = "AVRO"
+
+# What Confluent's client raises where nothing answers, or something that is no registry.
+_NO_REGISTRY = (
+    httpx2.HTTPError,
+    httpx2.InvalidURL,
+    AttributeError,
+    LookupError,
+    OSError,
+    TypeError,
+    ValueError,
+)
+
+
+class SchemaRegistry:
+    """Finds schemas by their numbers: a Registry."""
+
+    def __init__(self, url: str) -> None:
+        """`url` may have a user and a password in it. Raises SlidestatError without one, and for
+        what is no address.
+        """
+        if not url:
+            raise SlidestatError(
+                "Events in Avro take a schema registry, and none is named.",
+                "Say where it is with --schema-registry.",
+            )
+        self.schemas = SourceSchemas()
+        self._url = re.sub(r"//[^/@]*@", "//", url)
+        try:
+            self._client = SchemaRegistryClient.new_client({"url": url, **_IMPATIENCE})
+        except ValueError as error:
+            raise SlidestatError(
+                f"{url!r} is no schema registry's address.", 'Write it as "http://host:port".'
+            ) from error
+
+    def look_up(self, number: int) -> str | None:
+        """As of a Registry. Takes 5 s at most for the schema, and for each that it refers to."""
+        try:
+            schema = self._client.get_schema(number)
+            if schema.schema_type not in (None, _AVRO):
+                self.schemas.lack(number, f"it is of the type {schema.schema_type}, not {_AVRO}")
+                return None
+            references: dict[tuple[str, int], str] = {}
+            self._gather(schema, references)
+        except SchemaRegistryError as error:
+            if error.error_code in _NOT_FOUND:
+                self.schemas.lack(number, f"the schema registry says: {error.error_message}")
+                return None
+            return f"the schema registry at {self._url} says: {error}"
+        except _NO_REGISTRY as error:
+            return f"no schema registry answers at {self._url}: {error}"
+        self.schemas.add(number, SchemaText(schema.schema_str or "", tuple(references.values())))
+        return None
+
+    def _gather(self, schema: Schema, found: dict[tuple[str, int], str]) -> None:
+        """Put in what a schema refers to, each after what it refers to itself; also what has been
+        deleted: older records need it.
+        """
+        for reference in schema.references or ():
+            place = reference.subject or "", reference.version or 0
+            if place in found:
+                continue
+            registered = self._client.get_version(*place, deleted=True).schema
+            self._gather(registered, found)
+            found[place] = registered.schema_str or ""

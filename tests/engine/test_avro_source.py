@@ -1,0 +1,423 @@
+"""Sources in Avro and with a JSON Schema: what is read is what the same events in JSON say."""
+
+import json
+from decimal import Decimal
+from io import BytesIO
+from random import Random
+from typing import Any
+
+import fastavro
+import pytest
+
+from slidestat import TopologyDriver
+from slidestat.declare.statistics import Count, Distinct, Maximum, Statistic, Sum
+from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.decoding.formats.avro_schema import AvroSchema
+from slidestat.engine.decoding.formats.framing import (
+    NotReadableError,
+    UnusableSchemaError,
+    framed,
+    schemas_of,
+)
+from slidestat.engine.decoding.formats.source_schemas import SchemaText, SourceSchemas
+from slidestat.errors import SlidestatError
+from slidestat.schemas.dead_letter import Reason
+
+START = 1_600_000_000_037
+STATISTICS: tuple[Statistic, ...] = (
+    Count(),
+    Sum(decimals=2),
+    Maximum(name="failed", where="status >= 500"),
+    Distinct(field="client.address"),
+)
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "fields": [
+        {"name": "key", "type": "string"},
+        {"name": "time", "type": "long"},
+        {"name": "value", "type": ["null", "double"], "default": None},
+        {"name": "status", "type": "int", "default": 200},
+        {
+            "name": "client",
+            "type": [
+                "null",
+                {
+                    "type": "record",
+                    "name": "Client",
+                    "fields": [{"name": "address", "type": "string"}],
+                },
+            ],
+            "default": None,
+        },
+    ],
+}
+
+
+def topology(**declared: Any) -> Topology:
+    return Topology(
+        **{
+            "name": "t",
+            "source": "s",
+            "span": "10m",
+            "every": "1m",
+            "windows": ("1m", "10m"),
+            "statistics": STATISTICS,
+            **declared,
+        }
+    )
+
+
+def written(schema: Any, value: object) -> bytes:
+    """A value as fastavro writes it."""
+    file = BytesIO()
+    fastavro.schemaless_writer(file, fastavro.parse_schema(schema), value)
+    return file.getvalue()
+
+
+def known(*schemas: Any) -> SourceSchemas:
+    """These, numbered from 1 on."""
+    found = SourceSchemas()
+    for number, schema in enumerate(schemas, 1):
+        found.add(number, SchemaText(json.dumps(schema)))
+    return found
+
+
+def orders(count: int, seed: int = 0) -> list[dict[str, Any]]:
+    random = Random(seed)
+    return [
+        {
+            "key": random.choice("abc"),
+            "time": START + 700 * i - random.randrange(500),
+            "value": random.choice([None, 0.1, random.uniform(0, 100), 1.5, 7.0]),
+            "status": random.choice([200, 404, 500, 503]),
+            "client": random.choice([None, {"address": f"10.0.0.{random.randrange(9)}"}]),
+        }
+        for i in range(count)
+    ]
+
+
+@pytest.mark.parametrize("source_format", ["avro", "json-schema"])
+def test_the_same_events_give_the_same_bytes(source_format: str) -> None:
+    """Nested fields, nulls and conditions included, the emissions are those of plain JSON."""
+    emissions = []
+    for own in ("json", source_format):
+        schemas = {4: json.dumps(ORDER)} if own == "avro" else {}
+        driver = TopologyDriver(topology(source_format=own, lateness="1s"), 2, schemas)
+        driver.send(*orders(3_000))
+        driver.close_windows()
+        assert driver.dead_letters == []
+        emissions.append(driver.emissions)
+    assert emissions[0] == emissions[1]
+    assert len(emissions[0]) > 30
+
+
+def test_schemas_of_many_versions_lie_in_one_topic() -> None:
+    """Each record is read by the schema it was written with: fields come, go, change their type and
+    their place.
+    """
+    older = {"type": "record", "name": "Order", "fields": [*ORDER["fields"]][:3]}
+    newer = {
+        "type": "record",
+        "name": "Order",
+        "fields": [
+            {"name": "value", "type": ["int", "null"]},
+            {"name": "note", "type": {"type": "map", "values": "string"}},
+            {"name": "status", "type": "long"},
+            {"name": "time", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+            {"name": "key", "type": {"type": "enum", "name": "Keys", "symbols": ["a", "b"]}},
+        ],
+    }
+    values = [
+        framed(1, written(older, {"key": "a", "time": START, "value": 2.5})),
+        framed(
+            2,
+            written(
+                newer,
+                {"key": "b", "time": (START + 5) * 1_000 + 999, "value": 3}
+                | {"note": {"x": "y"}, "status": 500},
+            ),
+        ),
+        framed(3, written(ORDER, {"key": "c", "time": START + 9, "status": 1})),
+    ]
+    decoder = EventDecoder(topology(source_format="avro"), schemas=known(older, newer, ORDER))
+    columns = decoder.decode(values, [None] * 3, [START] * 3)
+    assert columns.refusals == []
+    assert columns.keys.to_pylist() == ["a", "b", "c"]
+    assert columns.times.tolist() == [START, START + 5, START + 9]
+    assert [str(number) for number in columns.numbers[0].tolist()] == ["2.5", "3.0", "nan"]
+
+
+@pytest.mark.parametrize("time_format", ["ms", "s", "us", "ns", "iso8601", "iso8601-utc"])
+@pytest.mark.parametrize("unit", ["millis", "micros", "nanos"])
+def test_a_timestamp_is_the_time_whatever_its_unit(time_format: str, unit: str) -> None:
+    """The schema says what the number counts; a time between two milliseconds is the earlier."""
+    by = {"millis": 1, "micros": 1_000, "nanos": 1_000_000}[unit]
+    schema = {
+        "type": "record",
+        "name": "E",
+        "fields": [
+            {
+                "name": "meta",
+                "type": {
+                    "type": "record",
+                    "name": "M",
+                    "fields": [
+                        {
+                            "name": "at",
+                            "type": ["null", {"type": "long", "logicalType": f"timestamp-{unit}"}],
+                        }
+                    ],
+                },
+            },
+            {"name": "key", "type": "string"},
+        ],
+    }
+    declared = topology(
+        source_format="avro", time_format=time_format, time_field="meta.at", statistics=[Count()]
+    )
+    raw = AvroSchema(json.dumps(schema))
+    values = [
+        framed(1, raw.write({"key": "a", "meta": {"at": START * by + by // 2}})),
+        framed(1, raw.write({"key": "a", "meta": {"at": None}})),
+    ]
+    columns = EventDecoder(declared, schemas=known(schema)).decode(values, [None] * 2, [START] * 2)
+    assert columns.times.tolist() == [START]
+    assert [refusal.row for refusal in columns.refusals] == [1]
+
+
+def test_a_decimal_is_the_number_with_its_digits() -> None:
+    """As bytes and of fixed size: the nearest double, as the same digits in JSON."""
+    kinds: list[Any] = ["bytes", {"type": "fixed", "name": "F", "size": 9}]
+    for kind in kinds:
+        base = {"type": kind} if isinstance(kind, str) else kind
+        schema = {
+            "type": "record",
+            "name": "E",
+            "fields": [
+                *ORDER["fields"][:2],
+                {
+                    "name": "value",
+                    "type": base | {"logicalType": "decimal"} | {"precision": 20, "scale": 2},
+                },
+            ],
+        }
+        numbers = [Decimal("0.10"), Decimal("-7.35"), Decimal("123456789012345678.91"), Decimal(0)]
+        values = [
+            framed(1, written(schema, {"key": "a", "time": START, "value": number}))
+            for number in numbers
+        ]
+        declared = topology(source_format="avro", statistics=[Maximum()])
+        columns = EventDecoder(declared, schemas=known(schema)).decode(values, (), [START] * 4)
+        assert columns.numbers[0].tolist() == [float(number) for number in numbers]
+
+
+def test_random_schemas_and_values_are_read_as_their_json() -> None:
+    """What fastavro has written is JSON that says the same, of any schema."""
+    for seed in range(300):
+        random = Random(seed)
+        names = iter(range(10_000))
+        schema = {
+            "type": "record",
+            "name": "R",
+            "fields": [{"name": f"f{i}", "type": _any_schema(random, names, 3)} for i in range(4)],
+        }
+        parsed, reader = fastavro.parse_schema(schema), AvroSchema(json.dumps(schema))
+        for _ in range(5):
+            value = {f["name"]: _any_value(random, f["type"]) for f in schema["fields"]}
+            bytes_ = written(parsed, value)
+            assert json.loads(reader.json(bytes_)) == value
+            assert json.loads(reader.json(b"before" + bytes_, 6)) == value
+            assert reader.json(reader.write(value)) == reader.json(bytes_)
+
+
+def _any_schema(random: Random, names: Any, depth: int) -> Any:
+    kinds = ["null", "boolean", "int", "long", "double", "string", "enum"]
+    kind = random.choice([*kinds, *(["record", "array", "map", "union"] * 2 if depth else [])])
+    if kind == "record":
+        fields = [
+            {"name": f"f{i}", "type": _any_schema(random, names, depth - 1)} for i in range(2)
+        ]
+        return {"type": "record", "name": f"R{next(names)}", "fields": fields}
+    if kind == "enum":
+        return {"type": "enum", "name": f"E{next(names)}", "symbols": ["A", "B"]}
+    if kind == "array":
+        return {"type": "array", "items": ["null", "long"]}
+    if kind == "map":
+        return {"type": "map", "values": _any_schema(random, names, depth - 1)}
+    if kind == "union":
+        return random.choice([["null", "string"], ["double", "null"], ["null", "boolean", "long"]])
+    return kind
+
+
+def _any_value(random: Random, schema: Any) -> Any:
+    if isinstance(schema, list):
+        return _any_value(random, random.choice(schema))
+    kind = schema if isinstance(schema, str) else schema["type"]
+    match kind:
+        case "null":
+            return None
+        case "boolean":
+            return random.random() < 0.5
+        case "int":
+            return random.randrange(-(2**31), 2**31)
+        case "long":
+            return random.choice([0, -1, 2**63 - 1, -(2**63), random.randrange(10**6)])
+        case "double":
+            return random.choice([0.0, 0.1, 1e300, random.random()])
+        case "string":
+            return random.choice(["", "a", 'ключ"\\\n\0', "x" * 200])
+        case "enum":
+            return random.choice(schema["symbols"])
+        case "array":
+            return [_any_value(random, schema["items"]) for _ in range(random.randrange(4))]
+        case "map":
+            return {c: _any_value(random, schema["values"]) for c in "abc"[: random.randrange(4)]}
+        case _:
+            return {f["name"]: _any_value(random, f["type"]) for f in schema["fields"]}
+
+
+GOOD = framed(1, written(ORDER, orders(1)[0]))
+
+
+@pytest.mark.parametrize(
+    ("value", "reason", "detail"),
+    [
+        (b"", Reason.NOT_AVRO, "the value has no bytes"),
+        (b'{"key": "a"}', Reason.NOT_AVRO, "begins with 0x7b, not with the zero byte"),
+        (b"\0\0\0", Reason.NOT_AVRO, "ends within the number of its schema"),
+        (b"\0\0\0\0\1", Reason.NOT_AVRO, "by schema 1, it ends before"),
+        (GOOD[:-1], Reason.NOT_AVRO, "by schema 1, it ends before"),
+        (GOOD + b"\0", Reason.NOT_AVRO, "by schema 1, 1 bytes are left behind"),
+        (framed(1, b"\x02\xff"), Reason.NOT_AVRO, "by schema 1, it is not what its schema"),
+        (framed(1, b"\x01a"), Reason.NOT_AVRO, "by schema 1, it ends before"),
+        (framed(1, b"\xfe" + b"\xff" * 8 + b"\x01"), Reason.NOT_AVRO, "by schema 1, it ends"),
+        (framed(1, b"\x02a\x02\x63"), Reason.NOT_AVRO, "by schema 1, it is not what its schema"),
+        (framed(2, b"\x00"), Reason.WRONG_TYPE, "Expected `object`, got `str`"),
+        (framed(3, b""), Reason.BAD_SCHEMA, "schema 3: there is none"),
+        (framed(4, b"\x00"), Reason.BAD_SCHEMA, "schema 4: it is no Avro schema"),
+        (framed(1, written(ORDER, orders(1)[0] | {"time": 5})), Reason.BAD_TIME, "time: Expected"),
+        (framed(1, written(ORDER, orders(1)[0] | {"key": ""})), Reason.BAD_KEY, "key: Expected"),
+    ],
+)
+def test_bad_bytes_are_refused_with_the_reason(value: bytes, reason: Reason, detail: str) -> None:
+    """The records around them are read."""
+    schemas = known(ORDER, "string")
+    schemas.lack(3, "there is none")
+    schemas.add(4, SchemaText('{"type": "recor'))
+    decoder = EventDecoder(topology(source_format="avro"), schemas=schemas)
+    columns = decoder.decode([GOOD, value, None, GOOD], [None] * 4, [START] * 4)
+    assert columns.rows.tolist() == [0, 3]
+    (refusal,) = columns.refusals
+    assert (refusal.row, refusal.reason) == (1, reason)
+    assert detail in refusal.detail
+
+
+def test_any_bytes_are_read_or_refused() -> None:
+    """Cut, changed and random bytes never raise, and leave no record without an outcome."""
+    random = Random(0)
+    good = [framed(1, written(ORDER, order)) for order in orders(500)]
+    values: list[bytes | None] = []
+    for value in good:
+        broken = bytearray(value)
+        for _ in range(random.randrange(4)):
+            broken[random.randrange(5, len(broken))] = random.randrange(256)
+        values += [bytes(broken), value[: random.randrange(len(value))]]
+        values.append(b"\0\0\0\0\1" + random.randbytes(random.randrange(60)))
+    decoder = EventDecoder(topology(source_format="avro"), schemas=known(ORDER))
+    columns = decoder.decode(values, [None] * len(values), [START] * len(values))
+    outcomes = [*columns.rows.tolist(), *(refusal.row for refusal in columns.refusals)]
+    assert sorted(outcomes) == list(range(len(values)))
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        (
+            {"type": "record", "name": "L", "fields": [{"name": "next", "type": ["null", "L"]}]},
+            "its record L holds records of its own kind",
+        ),
+        ({"type": "array", "items": "null"}, "lists of items without a byte"),
+        (
+            {"type": "array", "items": {"type": "record", "name": "N", "fields": []}},
+            "lists of items without a byte",
+        ),
+        ("nonesuch", "it is no Avro schema"),
+        (None, "it is no Avro schema"),
+        ({"type": "enum", "name": "E"}, "it is no Avro schema"),
+    ],
+)
+def test_schemas_that_cannot_be_read_by_are_refused(schema: Any, said: str) -> None:
+    """Those that would have a reader go on for ever, or out of its stack, are among them."""
+    with pytest.raises(UnusableSchemaError, match=said):
+        AvroSchema(json.dumps(schema))
+
+
+def test_a_schema_takes_types_of_others() -> None:
+    """The references come first, each before those that need it."""
+    city = {"type": "enum", "name": "City", "namespace": "geo", "symbols": ["OSLO", "BERN"]}
+    place = {"type": "record", "name": "geo.Place", "fields": [{"name": "city", "type": "City"}]}
+    event = {"type": "record", "name": "E", "fields": [{"name": "at", "type": "geo.Place"}]}
+    schema = AvroSchema(json.dumps(event), [json.dumps(city), json.dumps(place)])
+    assert schema.json(b"\x02") == b'{"at":{"city":"BERN"}}'
+    with pytest.raises(NotReadableError, match="not what its schema describes"):
+        schema.json(b"\x06")
+    with pytest.raises(UnusableSchemaError, match=r"geo\.Place"):
+        AvroSchema(json.dumps(event))
+
+
+def test_a_time_of_two_meanings_is_refused() -> None:
+    """Which of a union's it is could not be told from the number."""
+    time = {
+        "type": "record",
+        "name": "A",
+        "fields": [{"name": "time", "type": {"type": "long", "logicalType": "timestamp-micros"}}],
+    }
+    other = {"type": "record", "name": "B", "fields": [{"name": "time", "type": "long"}]}
+    with pytest.raises(UnusableSchemaError, match="time may be a number and timestamp-micros"):
+        AvroSchema(json.dumps([time, other]), (), ("time",), topology().times)
+
+
+def test_a_json_schema_is_asked_for_nothing_but_its_framing() -> None:
+    """What follows the five bytes is JSON; a value without them is a letter."""
+    decoder = EventDecoder(topology(source_format="json-schema"))
+    value = json.dumps(orders(1)[0]).encode()
+    columns = decoder.decode([framed(77, value), value, b"\0\0", b"\0\0\0\0\1{"], (), [START] * 4)
+    assert columns.rows.tolist() == [0]
+    assert [(refusal.row, refusal.reason) for refusal in columns.refusals] == [
+        (1, Reason.NOT_JSON),
+        (2, Reason.NOT_JSON),
+        (3, Reason.NOT_JSON),
+    ]
+
+
+def test_a_key_with_a_schema_of_its_own_is_refused() -> None:
+    """Its bytes might be read as text, of a key that nobody has written."""
+    declared = topology(source_format="avro", key_field="kafka:key")
+    decoder = EventDecoder(declared, schemas=known(ORDER))
+    columns = decoder.decode([GOOD] * 2, [b"\0\0\0\0\1\x06abc", b"abc"], [START] * 2)
+    assert columns.keys.to_pylist() == ["abc"]
+    (refusal,) = columns.refusals
+    assert refusal.reason is Reason.BAD_KEY
+
+
+def test_numbers_of_schemas_are_those_of_framed_values() -> None:
+    assert schemas_of([None, b"", b"\0\0", GOOD, framed(2**32 - 1, b""), b"{}  x"]) == {
+        1,
+        2**32 - 1,
+    }
+
+
+def test_the_driver_says_what_it_lacks() -> None:
+    """A schema for events that are sent in Avro, an event that it can have, and one for nothing."""
+    with pytest.raises(SlidestatError, match="there is no schema"):
+        TopologyDriver(topology(source_format="avro")).send({"key": "a"})
+    with pytest.raises(SlidestatError, match="source_format is 'json'"):
+        TopologyDriver(topology(), schemas={1: json.dumps(ORDER)})
+    driver = TopologyDriver(topology(source_format="avro"), schemas={1: json.dumps(ORDER)})
+    with pytest.raises(SlidestatError, match="not what the schema describes"):
+        driver.send({"key": 5})
+    driver.send_bytes(framed(9, b"abc"))
+    assert [letter.reason for letter in driver.dead_letters] == [Reason.BAD_SCHEMA]
