@@ -114,6 +114,10 @@ def run(
             'Such as "slow:p99 > 500 and count >= 100:window=5m:for=3"; repeat it.',
         ),
     ] = None,
+    repartition: Annotated[
+        bool | None,
+        _flag("--repartition", "", "Move the records to NAME-repartition by their key first."),
+    ] = None,
     output_format: Annotated[
         str | None,
         _flag("--output-format", "json|avro|connect-json", "Of the statistics; default: json."),
@@ -205,6 +209,7 @@ def run(
         "tombstones": tombstones,
         "publish": publish,
         "alerts": alerts,
+        "repartition": repartition,
         "output_format": output_format,
         "output_shape": output_shape,
         "output": output,

@@ -96,6 +96,10 @@ class Topology(Named):
     events, which need no key.
     alerts: conditions on the figures of a key, asked at each of its emissions; what becomes of them
     goes to the topic NAME-alerts.
+    repartition: for a source whose records are not partitioned by the key. The workers move them to
+    the topic NAME-repartition by their key, each once, in the order of event time over all
+    partitions, and count what is there. It needs a lateness: for how much later than others a
+    partition of the source may get its records.
 
     Raises SlidestatError, naming the field, for a topology that cannot be.
     """
@@ -122,6 +126,7 @@ class Topology(Named):
     output: str = ""
     publish: str | Sequence[str] = ()
     alerts: Sequence[Alert] = ()
+    repartition: bool = False
 
     def __post_init__(self) -> None:
         self._check_topics()
@@ -131,6 +136,7 @@ class Topology(Named):
         self._check_conditions()
         self._check_computed()
         self._check_publish()
+        self._check_repartition()
         self._check_alerts()
         if self.writes_rows and self.publishes_partitions:
             raise SlidestatError(
@@ -399,6 +405,24 @@ class Topology(Named):
                     "Take it out, or keep it in a topology that does not publish.",
                 )
 
+    def _check_repartition(self) -> None:
+        if not isinstance(self.repartition, bool):
+            raise SlidestatError(f"repartition is {self.repartition!r}.", "Give true or false.")
+        if not self.repartition:
+            return
+        if self.publish:
+            raise SlidestatError(
+                f"repartition is true, and publish is {self.publish!r}: each brings together what"
+                " lies in several partitions, and one is enough.",
+                "Leave repartition out where a referee answers, else publish.",
+            )
+        if not self.lateness_ms:
+            raise SlidestatError(
+                f"repartition is true, and lateness is {self.lateness!r}: a record that its"
+                " partition of the source gets later than others get theirs would not be counted.",
+                'Give as much as partitions may differ in, such as lateness = "10s".',
+            )
+
     def _check_alerts(self) -> None:
         check_alerts(self.alerts, self.named_figures)
         if self.alerts and self.publish:
@@ -619,7 +643,7 @@ class Topology(Named):
         return {
             "group": self.group_name,
             "name": self.name,
-            "source": self.source,
+            "source": self.events_topic,
             "key_field": "none, whole partitions" if self.publishes_partitions else self.key_name,
             "time_field": self.time_name + ("" if written == "ms" else f" in {written}"),
             "span": f"{self.span_length.length} {'events' if self.windows_of_events else 'ms'}",
@@ -649,6 +673,11 @@ class Topology(Named):
         return f"{self._output_prefix}-alerts" if self.alerts else None
 
     @property
+    def events_topic(self) -> str:
+        """The topic whose partitions are counted: the source, unless `repartition` is true."""
+        return f"{self._output_prefix}-repartition" if self.repartition else self.source
+
+    @property
     def publishes_partitions(self) -> bool:
         """Whether what is kept and published is of whole partitions, not of keys."""
         return self.publish == PARTITION
@@ -659,6 +688,8 @@ class Topology(Named):
         topics = (self.output_topic, self.dead_letter_topic, self.late_topic, self.changelog_topic)
         if self.alert_topic is not None:
             topics = (*topics, self.alert_topic)
+        if self.repartition:
+            topics = (*topics, self.events_topic)
         return (*topics, self.synopsis_topic) if self.publish else topics
 
     @property

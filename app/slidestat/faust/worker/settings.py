@@ -18,6 +18,7 @@ from slidestat.faust.source.key_watch import KeyWatch
 from slidestat.kafka.letter_record import LETTER_BYTES
 from slidestat.live.live_topology import LiveTopology
 from slidestat.log import LogForm
+from slidestat.repartition.elected_mover import ElectedMover
 
 
 class WebSide(Protocol):
@@ -47,6 +48,7 @@ class WorkerSettings:
     checkpoint_interval_s: a state becomes durable at most once in as many seconds.
     rival: the error of another group that computes the same, and began when this one did.
     allow_loss: records that are gone before they were read are counted as lost; else they stop it.
+    mover: moves the records of a source that is not partitioned by the key.
     """
 
     topologies: Sequence[Topology | Referee]
@@ -62,8 +64,9 @@ class WorkerSettings:
     checkpoint_interval_s: float = CHECKPOINT_INTERVAL_S
     rival: Callable[[], SlidestatError | None] = lambda: None
     allow_loss: bool = False
+    mover: ElectedMover | None = None
 
     @property
     def source(self) -> str:
-        """Return the name of the source topic."""
-        return self.topologies[0].source
+        """Return the name of the topic that is read."""
+        return self.topologies[0].events_topic
