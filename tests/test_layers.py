@@ -18,7 +18,7 @@ LAYERS = (
     {"testing"},
     {"referee"},
     {"live"},
-    {"produce"},
+    {"produce", "repartition"},
     {"kafka", "text"},
     {"engine"},
     {"declare"},

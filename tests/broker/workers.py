@@ -189,7 +189,7 @@ class Stage:
     def committed(self) -> dict[int, int]:
         """The group's offsets; partitions without one count from 0."""
         with open_consumer(self.bootstrap, self.group) as consumer:
-            partitions = _partitions(consumer, self.topology.source)
+            partitions = _partitions(consumer, self.topology.events_topic)
             try:
                 found = consumer.committed(partitions, timeout=10)
             except KafkaException:  # a broker that has just started coordinates nothing yet
@@ -240,7 +240,7 @@ class Stage:
         """Return once as much is committed as an undisturbed worker would commit: everything but
         what waits for the watermark.
         """
-        goal = undisturbed(self.topology, self.read(self.topology.source)).next_offsets
+        goal = undisturbed(self.topology, self.read(self.topology.events_topic)).next_offsets
 
         def settled() -> bool:
             for worker in workers:
@@ -255,7 +255,7 @@ class Stage:
 
     def check(self, source: Records | None = None) -> "Expected":
         """Assert that emissions, letters and counters are those of an undisturbed worker."""
-        expected = undisturbed(self.topology, source or self.read(self.topology.source))
+        expected = undisturbed(self.topology, source or self.read(self.topology.events_topic))
         assert self.counters() == expected.counters
         assert self.emissions() == expected.emissions
         assert distinct(self.dead_letters()) == expected.dead_letters
@@ -298,8 +298,8 @@ def undisturbed(topology: Topology, source: Records) -> Expected:
     for partition, records in source.items():
         if not records:
             continue
-        processor = PartitionProcessor(topology, topology.source, partition, _EmptyStore())
-        some = processor.process(as_batch(topology.source, partition, records))
+        processor = PartitionProcessor(topology, topology.events_topic, partition, _EmptyStore())
+        some = processor.process(as_batch(topology.events_topic, partition, records))
         effects.emissions += some.emissions
         effects.alerts += some.alerts
         effects.dead_letters += [
@@ -314,7 +314,7 @@ def undisturbed(topology: Topology, source: Records) -> Expected:
 
     def by_key(letters: Iterable) -> dict:
         return {
-            dead_letter_key(topology.source, int(letter.detail), letter.offset): letter.value
+            dead_letter_key(topology.events_topic, int(letter.detail), letter.offset): letter.value
             for letter in letters
         }
 

@@ -96,9 +96,15 @@ def plan_replay(
         )
     replayed = topology
     if into is not None:
-        replayed = replace(topology, output=into, group=f"{topology.group_name}-into-{into}")
-    count = require_events(bootstrap, topology.source)
-    with reading(bootstrap, topology.source) as consumer:
+        replayed = replace(
+            topology,
+            output=into,
+            group=f"{topology.group_name}-into-{into}",
+            source=topology.events_topic,
+            repartition=False,
+        )
+    count = require_events(bootstrap, topology.events_topic)
+    with reading(bootstrap, topology.events_topic) as consumer:
         partitions = tuple(
             _plan(consumer, topology, number, first, last) for number in range(count)
         )
@@ -133,7 +139,7 @@ def _point(text: str, flag: str, otherwise: str) -> _Point | None:
 def _plan(
     consumer: Consumer, topology: Topology, number: int, first: _Point | None, last: _Point | None
 ) -> PartitionPlan:
-    tp = TopicPartition(topology.source, number)
+    tp = TopicPartition(topology.events_topic, number)
     oldest, newest = consumer.get_watermark_offsets(tp, timeout=_TIMEOUT_S)
     end = newest
     if last is not None:

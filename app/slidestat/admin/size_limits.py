@@ -25,18 +25,19 @@ def check_sizes(bootstrap: str, topology: Topology, measured: Sequence[Footprint
     takes less than the source. All topics must exist.
     """
     letters = (topology.dead_letter_topic, topology.late_topic)
-    names = (topology.source, topology.changelog_topic, *letters)
+    names = (topology.events_topic, topology.changelog_topic, *letters)
     limits = {
         name: int(config[_LIMIT])
         for name, config in topic_configs(admin_client(bootstrap), names).items()
     }
     # Of what is larger, letters have the beginning.
-    source_bytes = min(limits[topology.source], LETTER_BYTES)
+    source_bytes = min(limits[topology.events_topic], LETTER_BYTES)
     for name in letters:
         if limits[name] < source_bytes:
             raise SlidestatError(
                 f"The topic {name!r} takes records of {bytes_text(limits[name])}, and the source"
-                f" {topology.source!r} of {bytes_text(source_bytes)}: a letter might not fit.",
+                f" {topology.events_topic!r} of {bytes_text(source_bytes)}: a letter might not"
+                " fit.",
                 _set_limit(bootstrap, name, source_bytes + AROUND_BYTES),
             )
     needed = largest_state(topology, measured) + AROUND_BYTES

@@ -54,7 +54,7 @@ def reset_state(bootstrap: str, topology: Topology, starts: Mapping[int, int]) -
     The changelog must exist and no worker run. Time goes with the changelog's length. A reset that
     was broken off is taken up by the next one. Raises SlidestatError if the broker fails.
     """
-    identity = topic_id(bootstrap, topology.source)
+    identity = topic_id(bootstrap, topology.events_topic)
     sender = ChangelogWriter(bootstrap, topology.changelog_topic)
     under_way = encode_checkpoint(Checkpoint(0), BEING_RESET)
     for partition in starts:
@@ -80,7 +80,7 @@ def reset_state(bootstrap: str, topology: Topology, starts: Mapping[int, int]) -
 
 def _set_offsets(bootstrap: str, topology: Topology, starts: Mapping[int, int]) -> None:
     group = topology.application_id
-    wanted = [TopicPartition(topology.source, p, start) for p, start in starts.items()]
+    wanted = [TopicPartition(topology.events_topic, p, start) for p, start in starts.items()]
     request = ConsumerGroupTopicPartitions(group, wanted)
     try:
         admin = admin_client(bootstrap)

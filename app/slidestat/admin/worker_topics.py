@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from slidestat.admin.other_groups import check_no_other_group, last_meanings
+from slidestat.admin.repartition_topic import make_repartition_topic
 from slidestat.admin.topics import (
     create_synopsis_topic,
     create_topic,
@@ -28,12 +29,15 @@ def prepare_topics(bootstrap: str, topology: Topology | Referee) -> int:
     partitions than the source, for a changelog that is not one of this source's states, and for a
     topology of this name in another group.
     """
-    source = topology.source
+    source = topology.events_topic
     if isinstance(topology, Referee):
         parties = require_topic(bootstrap, topology.of.source)
         create_synopsis_topic(bootstrap, topology.of, parties)
         partitions = require_topic(bootstrap, source)
     else:
+        if topology.repartition:
+            moved = require_events(bootstrap, topology.source)
+            make_repartition_topic(bootstrap, topology, moved)
         partitions = require_events(bootstrap, source)
         if topology.publish:
             create_synopsis_topic(bootstrap, topology, partitions)
@@ -123,8 +127,8 @@ def _check_changelog(
     if found[changelog] != partitions:
         raise SlidestatError(
             f"The changelog {changelog!r} has {_counted(found[changelog])}, and the source"
-            f" {topology.source!r} has {partitions}: with another count, keys have moved away from"
-            " their states.",
+            f" {topology.events_topic!r} has {partitions}: with another count, keys have moved away"
+            " from their states.",
             "Give the topology another name, to count from the start of its source.",
         )
     if cleanup[changelog] != {_COMPACT}:

@@ -82,7 +82,7 @@ def backfill(
 
         if files is None:
             records = read_topic(spark, declared, bootstrap)
-            partitions = len(topic_state(bootstrap, declared.source).end)
+            partitions = len(topic_state(bootstrap, declared.events_topic).end)
         else:
             where = Files(files, file_format, named, time_unit, partitions)
             records = read_files(spark, declared, where)

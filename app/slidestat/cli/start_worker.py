@@ -24,6 +24,8 @@ from slidestat.kafka.read.source_sample import check_source, unread_source
 from slidestat.log import LogForm, tell
 from slidestat.options import LOOPBACK
 from slidestat.referee.referee_answers import RefereeAnswers
+from slidestat.repartition.elected_mover import ElectedMover
+from slidestat.repartition.mover import Move
 from slidestat.text.footprint_text import footprint_line
 from slidestat.web.address import listen
 from slidestat.web.announcement import announced
@@ -97,24 +99,41 @@ def start_worker(
         tell("answers", f"{group}: answers at {address.url}", group=group, url=address.url)
         with announced(folder, address):
             web = QueryServer(address, OutputHistory(bootstrap, registry))
-            run_worker(
-                WorkerSettings(
-                    topologies=topologies,
-                    bootstrap_servers=bootstrap,
-                    data_dir=folder,
-                    partitions=partitions,
-                    web=web,
-                    codecs=codecs,
-                    extent=extent,
-                    log=log,
-                    letter_bytes=letter_bytes,
-                    key_watch=key_watch,
-                    checkpoint_interval_s=checkpoint_interval_s,
-                    rival=OtherGroups(bootstrap, topologies).fault,
-                    allow_loss=allow_loss,
-                    registry=schemas,
-                )
+            mover = _mover(topologies, bootstrap, extent, allow_loss=allow_loss)
+            settings = WorkerSettings(
+                topologies=topologies,
+                bootstrap_servers=bootstrap,
+                data_dir=folder,
+                partitions=partitions,
+                web=web,
+                codecs=codecs,
+                extent=extent,
+                log=log,
+                letter_bytes=letter_bytes,
+                key_watch=key_watch,
+                checkpoint_interval_s=checkpoint_interval_s,
+                rival=OtherGroups(bootstrap, topologies).fault,
+                allow_loss=allow_loss,
+                registry=schemas,
+                mover=mover,
             )
+            try:
+                run_worker(settings)
+            finally:
+                if mover is not None:
+                    mover.stop()
+
+
+def _mover(
+    topologies: Sequence[Topology | Referee], bootstrap: str, extent: Extent, *, allow_loss: bool
+) -> ElectedMover | None:
+    """Who moves the source's records, if somebody must; a replay reads what was moved."""
+    if extent.end_offsets is not None:
+        return None
+    for topology in topologies:
+        if isinstance(topology, Topology) and topology.repartition:
+            return ElectedMover(Move(bootstrap, topology, allow_loss))
+    return None
 
 
 def _schemas_of(topologies: Sequence[Topology | Referee], registry: str) -> Registry | None:

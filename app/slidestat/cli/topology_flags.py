@@ -8,8 +8,8 @@ import typer
 
 from slidestat.declare.forms.flag_list import TOPOLOGY_FLAGS, Flag
 
-# As the command is given it: a text, or a list of them for a flag that can be repeated.
-Given = str | list[str] | None
+# As the command is given it: a text, a list of them for a flag that can be repeated, or True.
+Given = str | list[str] | bool | None
 
 
 def with_topology_flags(command: Callable[..., None]) -> Callable[..., None]:
@@ -23,6 +23,8 @@ def with_topology_flags(command: Callable[..., None]) -> Callable[..., None]:
 def _options() -> Iterator[inspect.Parameter]:
     for field, flag in TOPOLOGY_FLAGS.items():
         type_: Any = list[str] | None if flag.repeats else str | None
+        if flag.is_switch:
+            type_ = bool | None
         yield inspect.Parameter(
             field,
             inspect.Parameter.KEYWORD_ONLY,
@@ -34,6 +36,6 @@ def _options() -> Iterator[inspect.Parameter]:
 def _option(flag: Flag) -> typer.models.OptionInfo:
     # In a panel of their own, apart from the options of the worker.
     option: typer.models.OptionInfo = typer.Option(
-        flag.name, metavar=flag.metavar, help=flag.help, rich_help_panel="Instead of a file"
+        flag.name, metavar=flag.metavar or None, help=flag.help, rich_help_panel="Instead of a file"
     )
     return option

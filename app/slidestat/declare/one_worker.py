@@ -9,10 +9,9 @@ from slidestat.errors import SlidestatError
 
 def require_one_worker(topologies: Sequence[Topology | Referee]) -> None:
     """Raise SlidestatError unless these can share a worker: one group, one source, other names."""
-    for field in ("group_name", "source"):
+    for field, what in (("group_name", "group"), ("events_topic", "source")):
         found = {str(getattr(topology, field)): topology.name for topology in topologies}
         if len(found) > 1:
-            what = "group" if field == "group_name" else field
             told = ", ".join(f"{name!r} has {value!r}" for value, name in found.items())
             raise SlidestatError(
                 f"The topologies of a worker differ in their {what}: {told}.",

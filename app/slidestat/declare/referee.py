@@ -79,6 +79,11 @@ class Referee(Named):
         return self.of.synopsis_topic
 
     @property
+    def events_topic(self) -> str:
+        """The topic that its workers read."""
+        return self.source
+
+    @property
     def patience_ms(self) -> int:
         return self.of.duration(self.patience, "patience")
 

@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from slidestat.declare.alerts import Alert
 from slidestat.declare.checks.expressions import check_computed, check_conditions
 from slidestat.declare.checks.fields import check_fields
-from slidestat.declare.checks.output import check_alerts_of, check_publish, check_rows_of
+from slidestat.declare.checks.output import (
+    check_alerts_of,
+    check_publish,
+    check_repartition,
+    check_rows_of,
+)
 from slidestat.declare.checks.statistics import check_statistics
 from slidestat.declare.checks.times import check_times
 from slidestat.declare.checks.topics import check_topics
@@ -72,6 +77,10 @@ class Topology(KeptFigures):
     events, which need no key.
     alerts: conditions on the figures of a key, asked at each of its emissions; what becomes of them
     goes to the topic NAME-alerts.
+    repartition: for a source whose records are not partitioned by the key. The workers move them to
+    the topic NAME-repartition by their key, each once, in the order of event time over all
+    partitions, and count what is there. It needs a lateness: for how much later than others a
+    partition of the source may get its records.
 
     Raises SlidestatError, naming the field, for a topology that cannot be.
     """
@@ -99,6 +108,7 @@ class Topology(KeptFigures):
     output: str = ""
     publish: str | Sequence[str] = ()
     alerts: Sequence[Alert] = ()
+    repartition: bool = False
 
     def __post_init__(self) -> None:
         check_topics(self)
@@ -108,6 +118,7 @@ class Topology(KeptFigures):
         check_conditions(self)
         check_computed(self)
         check_publish(self)
+        check_repartition(self)
         check_alerts_of(self)
         check_rows_of(self)
 

@@ -26,7 +26,7 @@ def unread_records(
     bootstrap: str, topology: Topology | Referee, cluster: ClusterMetadata
 ) -> Iterator[Finding]:
     """A finding, once workers have stored a state; what would stop them is bad."""
-    source, changelog = topology.source, topology.changelog_topic
+    source, changelog = topology.events_topic, topology.changelog_topic
     if source not in cluster.topics or changelog not in cluster.topics:
         return
     try:
@@ -46,7 +46,7 @@ def unread_records(
 def _require_all(
     bootstrap: str, topology: Topology | Referee, checkpoints: dict[int, Checkpoint]
 ) -> None:
-    source, found = topology.source, topic_id(bootstrap, topology.source)
+    source, found = topology.events_topic, topic_id(bootstrap, topology.events_topic)
     with reading(bootstrap, source) as consumer:
         for partition, checkpoint in checkpoints.items():
             require_same_source(source, checkpoint.topic_id, found, topology.name)

@@ -215,7 +215,7 @@ class Pipeline:
 
     async def _lose(self, partition: int, first: int, end: int) -> bool:
         """Go on behind lost records; False if the partition was given up meanwhile."""
-        lost = LostRange(self._topology.source, partition, first, end)
+        lost = LostRange(self._topology.events_topic, partition, first, end)
         processor = self._processors[partition]
         can_say_so = isinstance(self._topology, Topology) and not self._topology.publish
         if not (self._allow_loss and can_say_so and isinstance(processor, PartitionProcessor)):
@@ -265,7 +265,7 @@ class Pipeline:
         """Queue what comes of a partition's steps, with its `letters`; False if it was given up
         meanwhile.
         """
-        processors, source = self._processors, self._topology.source
+        processors, source = self._processors, self._topology.events_topic
         processor = processors[partition]
         is_confirmed = False
         try:
@@ -420,7 +420,7 @@ class Pipeline:
         Also those without news: a commit that failed or was refused is made up for, and so are
         offsets that were set back.
         """
-        source = self._topology.source
+        source = self._topology.events_topic
         return {
             TP(source, partition): processor.checkpoint.next_offset
             for partition, processor in self._processors.items()
@@ -433,7 +433,7 @@ class Pipeline:
             return processor.view()
         topology, store = self._topology, self._table.partition(partition)
         if isinstance(topology, Referee):
-            return RefereeProcessor(topology, topology.source, partition, store).view()
+            return RefereeProcessor(topology, topology.events_topic, partition, store).view()
         return stored_view(topology, partition, store)
 
     def status(self, partition: int) -> PartitionStatus:
@@ -486,7 +486,7 @@ class Pipeline:
     def _stored(self, table: TablePartition) -> Checkpoint:
         checkpoint = decode_checkpoint(table.checkpoint(), self._topology.state_meaning)
         topology, topic_id = self._topology, self._offsets.topic_id
-        require_same_source(topology.source, checkpoint.topic_id, topic_id, topology.name)
+        require_same_source(topology.events_topic, checkpoint.topic_id, topic_id, topology.name)
         return checkpoint
 
     def _emitted(self, table: TablePartition) -> Checkpoint:
@@ -499,7 +499,7 @@ class Pipeline:
 
     def _open(self, partition: int) -> None:
         store = self._table.partition(partition)
-        source = self._topology.source
+        source = self._topology.events_topic
         topic_id = self._offsets.topic_id
         stored = self._stored(store)
         if stored.next_offset and claims(stored, topic_id):

@@ -186,7 +186,7 @@ class LiveQuery:
         figures = [] if self._ranks else self._figures.rows(answered)[0]
         return KeyAnswer(
             *(topology.name, key, end, figures),
-            *(topology.source, view.partition, view.next_offset),
+            *(topology.events_topic, view.partition, view.next_offset),
             where=self._where,
             lost=self._lost(view, end),
             ranks=self._ranks.rows(answered) if self._ranks else None,

@@ -260,7 +260,7 @@ class TopologyDriver:
         processors = [
             PartitionProcessor(
                 self.topology,
-                self.topology.source,
+                self.topology.events_topic,
                 number,
                 partition.store,
                 self._decoder,
@@ -294,7 +294,7 @@ class TopologyDriver:
         for first, records in _fetches(self._partitions[number].log, start):
             keys, values, timestamps = (list(column) for column in zip(*records, strict=True))
             offsets = np.arange(first, first + len(records), dtype=np.int64)
-            source = self.topology.source
+            source = self.topology.events_topic
             batch = RecordBatch(source, number, offsets, keys, values, timestamps, first)
             processor = self._processors[number]
             effects = processor.process(batch)

@@ -153,7 +153,9 @@ class Routes:
         async with self._watchers.one():
             workers = [await self._looks.take(lambda: self._status(live))]
         if not self._is_for_here(request):
-            for reply in await self._peers.ask(live.topology.source, request.rel_url.raw_path_qs):
+            for reply in await self._peers.ask(
+                live.topology.events_topic, request.rel_url.raw_path_qs
+            ):
                 if reply.status == 200:
                     workers += _status_decoder.decode(reply.body).workers
                 else:
@@ -319,7 +321,7 @@ class Routes:
         return pages
 
     async def _ask(self, live: LiveTopology, request: web.Request, epoch: int) -> list[Reply]:
-        replies = await self._peers.ask(live.topology.source, request.rel_url.raw_path_qs)
+        replies = await self._peers.ask(live.topology.events_topic, request.rel_url.raw_path_qs)
         if live.epoch != epoch:
             # A partition may have been nowhere, or in two places.
             raise unavailable("Partitions moved between the workers meanwhile.")
@@ -335,7 +337,7 @@ class Routes:
         declared, topology = live.topology, _answering(live)
         return TopologyDescription(
             declared.name,
-            declared.source,
+            declared.events_topic,
             declared.output_topic,
             declared.late_topic,
             declared.dead_letter_topic,
@@ -352,7 +354,7 @@ class Routes:
             ],
             [
                 WorkerDescription(worker.url, list(worker.partitions))
-                for worker in self._peers.workers(declared.source)
+                for worker in self._peers.workers(declared.events_topic)
             ],
         )
 

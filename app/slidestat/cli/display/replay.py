@@ -13,7 +13,7 @@ def plan_lines(plan: ReplayPlan) -> Iterator[str]:
     """Yield the plan in a few lines."""
     topology = plan.topology
     yield (
-        f"reads       up to {plan.records:,} records of {topology.source},"
+        f"reads       up to {plan.records:,} records of {topology.events_topic},"
         f" {len(plan.partitions)} partitions"
     )
     for p in plan.partitions:
@@ -48,7 +48,7 @@ def plan_json(plan: ReplayPlan) -> str:
     topology = plan.topology
     return msgspec.json.encode(
         {
-            "source": topology.source,
+            "source": topology.events_topic,
             "group": topology.application_id,
             "in_place": plan.in_place,
             "records": plan.records,

@@ -1,4 +1,4 @@
-"""Published synopses, alerts and rows."""
+"""Published synopses, records moved by key, alerts and rows."""
 
 from collections.abc import Sequence
 
@@ -35,6 +35,32 @@ def check_publish(topology: KeptFigures) -> None:
                 " partitions.",
                 "Take it out, or keep it in a topology that does not publish.",
             )
+
+
+def check_repartition(topology: KeptFigures) -> None:
+    """Check whether records can be moved by their key before they are counted."""
+    if not isinstance(topology.repartition, bool):
+        raise SlidestatError(f"repartition is {topology.repartition!r}.", "Give true or false.")
+    if not topology.repartition:
+        return
+    if topology.publish:
+        raise SlidestatError(
+            f"repartition is true, and publish is {topology.publish!r}: each brings together what"
+            " lies in several partitions, and one is enough.",
+            "Leave repartition out where a referee answers, else publish.",
+        )
+    if topology.reads_avro:
+        raise SlidestatError(
+            f"repartition is true, and source_format is {topology.source_format!r}: records are"
+            " moved by what they say in JSON.",
+            "Have the producers set the record's key, or copy the events to a topic in JSON.",
+        )
+    if not topology.lateness_ms:
+        raise SlidestatError(
+            f"repartition is true, and lateness is {topology.lateness!r}: a record that its"
+            " partition of the source gets later than others get theirs would not be counted.",
+            'Give as much as partitions may differ in, such as lateness = "10s".',
+        )
 
 
 def check_alerts_of(topology: KeptFigures) -> None:

@@ -84,7 +84,7 @@ class KeptFigures(WrittenTopics, ReadFields):
         return {
             "group": self.group_name,
             "name": self.name,
-            "source": self.source,
+            "source": self.events_topic,
             "key_field": "none, whole partitions" if self.publishes_partitions else self.key_name,
             "time_field": self.time_name + ("" if written == "ms" else f" in {written}"),
             "span": f"{self.span_length.length} {'events' if self.windows_of_events else 'ms'}",

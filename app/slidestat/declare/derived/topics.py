@@ -10,7 +10,7 @@ PARTITION = "partition"
 
 
 class WrittenTopics(Named):
-    """The topics, by `name`, `output`, `publish` and `alerts`."""
+    """The topics, by `name`, `output`, `publish`, `alerts` and `repartition`."""
 
     source: str
     output: str
@@ -18,6 +18,7 @@ class WrittenTopics(Named):
     output_shape: str
     publish: str | Sequence[str]
     alerts: Sequence[Alert]
+    repartition: bool
 
     @property
     def writes_rows(self) -> bool:
@@ -35,6 +36,11 @@ class WrittenTopics(Named):
         return f"{self._output_prefix}-synopses"
 
     @property
+    def events_topic(self) -> str:
+        """The topic whose partitions are counted: the source, unless `repartition` is true."""
+        return f"{self._output_prefix}-repartition" if self.repartition else self.source
+
+    @property
     def alert_topic(self) -> str | None:
         return f"{self._output_prefix}-alerts" if self.alerts else None
 
@@ -44,6 +50,8 @@ class WrittenTopics(Named):
         topics = (self.output_topic, self.dead_letter_topic, self.late_topic, self.changelog_topic)
         if self.alert_topic is not None:
             topics = (*topics, self.alert_topic)
+        if self.repartition:
+            topics = (*topics, self.events_topic)
         return (*topics, self.synopsis_topic) if self.publish else topics
 
     @property

@@ -7,12 +7,15 @@ from typing import NamedTuple
 
 
 class Flag(NamedTuple):
-    """A flag, what stands behind it in the help, and whether it can be given many times."""
+    """A flag, what stands behind it in the help, whether it can be given many times, and whether
+    it is given without a value.
+    """
 
     name: str
     metavar: str
     help: str
     repeats: bool = False
+    is_switch: bool = False
 
 
 # By the fields of `Topology`; a test holds them to be the same.
@@ -69,6 +72,12 @@ TOPOLOGY_FLAGS: dict[str, Flag] = {
         "NAME:WHEN[:NAME=VALUE]...",
         'Such as "slow:p99 > 500 and count >= 100:window=5m:for=3"; repeat it.',
         repeats=True,
+    ),
+    "repartition": Flag(
+        "--repartition",
+        "",
+        "Move the records to NAME-repartition by their key first.",
+        is_switch=True,
     ),
     "output_format": Flag(
         "--output-format", "json|avro|connect-json", "Of the statistics; default: json."

@@ -30,7 +30,7 @@ def resolved(topology: Topology) -> dict[str, object]:
     span = topology.span_length
     table: dict[str, object] = {
         "name": topology.name,
-        "source": topology.source,
+        "source": topology.events_topic,
         "key_path": topology.key_path,
         "time_path": topology.time_path,
         "time_format": topology.time_format,

@@ -81,10 +81,11 @@ def shared_key(topology: Topology, key: str, first: int, second: int) -> Slidest
     one, other = sorted((first, second))
     return SlidestatError(
         f"The key {key!r} ({topology.key_name}) is in partitions {one} and {other} of"
-        f" {topology.source!r}: each would count a part of its events, and give bounds for that"
-        " part alone.",
-        "Send the records to a new topic under this key, so that each key lies in one partition"
-        " (`slidestat produce`, or the key of your producer), and count that one; or have a referee"
-        " answer over all partitions (`publish`, docs/many-parties.md). What this topology has"
-        " written of such keys, if anything, is of parts.",
+        f" {topology.events_topic!r}: each would count a part of its events, and give bounds for"
+        " that part alone.",
+        "Have the workers bring each key's records together: give `repartition = true`"
+        " (--repartition) to a topology of another name; or send them under this key in the first"
+        " place (`slidestat produce`, or the key of your producer); or have a referee answer over"
+        " all partitions (`publish`, docs/many-parties.md). What this topology has written of such"
+        " keys, if anything, is of parts.",
     )

@@ -68,7 +68,7 @@ class KeyWatch:
         if len(held) >= first.partitions or time.monotonic() - self._notes_read < pause:
             return None
         self._notes_read = time.monotonic()
-        group, source = first.topology.application_id, first.topology.source
+        group, source = first.topology.application_id, first.topology.events_topic
         read = partial(group_offsets, first.bootstrap, group, source, first.partitions)
         try:
             committed = await asyncio.get_running_loop().run_in_executor(None, read)

@@ -40,7 +40,7 @@ class TopicWatch:
         """
         self._admin = AdminClient(client_config(bootstrap))
         self._data_dir = data_dir
-        self._source = topologies[0].source
+        self._source = topologies[0].events_topic
         # By the name of the topology that writes them.
         self._changelogs = {topology.changelog_topic: topology.name for topology in topologies}
         self._outputs = {

@@ -34,6 +34,7 @@ _END_CHECK_S = 0.5
 _KEY_CHECK_S = 1.0
 _LOSS_CHECK_S = 1.0
 _RIVAL_CHECK_S = 10.0
+_MOVER_CHECK_S = 1.0
 
 # Of the minute after which the group would go on without this worker.
 _REVOKED_S = 20.0
@@ -60,6 +61,7 @@ class GroupMember:
         self._key_watch = settings.key_watch
         self._schemas = None if settings.registry is None else SchemaWait(settings.registry)
         self._rival = settings.rival
+        self._mover = settings.mover
         servers = settings.bootstrap_servers
         self._outputs = BulkProducer(servers)
         changelog = BulkProducer(servers, track_offsets=True)
@@ -136,6 +138,8 @@ class GroupMember:
             (_LOSS_CHECK_S, self._look_for_losses),
             (_RIVAL_CHECK_S, self._look_for_rivals),
         ]
+        if self._mover is not None:
+            timers.append((_MOVER_CHECK_S, self._look_at_mover))
         if self._key_watch is not None:
             timers.append((_KEY_CHECK_S, self._compare_keys))
         if any(topology.idle_ms for topology in settings.topologies):
@@ -281,6 +285,8 @@ class GroupMember:
             pipeline.progress.ready(held)
         for topology in self._live.values():
             topology.ready(held)
+        if self._mover is not None:
+            self._mover.elect(held)
 
     async def _own(
         self, restored: dict[TP, int], emptied: set[TP], generation: int
@@ -312,6 +318,10 @@ class GroupMember:
         if rival is not None:
             await self._crash(rival)
             raise rival
+
+    async def _look_at_mover(self) -> None:
+        if self._mover is not None and self._mover.fault is not None:
+            raise self._mover.fault
 
     async def _compare_keys(self) -> None:
         rebalances = self.app.rebalancing_count

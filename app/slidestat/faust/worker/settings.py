@@ -19,6 +19,7 @@ from slidestat.faust.source.key_watch import KeyWatch
 from slidestat.kafka.letter_record import LETTER_BYTES
 from slidestat.live.live_topology import LiveTopology
 from slidestat.log import LogForm
+from slidestat.repartition.elected_mover import ElectedMover
 
 
 class WebSide(Protocol):
@@ -49,6 +50,7 @@ class WorkerSettings:
     rival: the error of another group that computes the same, and began when this one did.
     allow_loss: records that are gone before they were read are counted as lost; else they stop it.
     registry: has the schemas of the source's records, if they take any.
+    mover: moves the records of a source that is not partitioned by the key.
     """
 
     topologies: Sequence[Topology | Referee]
@@ -65,8 +67,9 @@ class WorkerSettings:
     rival: Callable[[], SlidestatError | None] = lambda: None
     allow_loss: bool = False
     registry: Registry | None = None
+    mover: ElectedMover | None = None
 
     @property
     def source(self) -> str:
-        """Return the name of the source topic."""
-        return self.topologies[0].source
+        """Return the name of the topic that is read."""
+        return self.topologies[0].events_topic

@@ -53,11 +53,11 @@ class SourceLook:
         try:
             ranges = {}
             for number in range(self.partitions):
-                tp = TopicPartition(topology.source, number)
+                tp = TopicPartition(topology.events_topic, number)
                 first, last = consumer.get_watermark_offsets(tp, timeout=_TIMEOUT_S)
                 end = last if self.ends is None else min(last, self.ends.get(number, 0))
                 ranges[number] = (max(first, self.starts.get(number, first)), end)
-            _compare(topology, _spread(consumer, topology.source, ranges), self.registry)
+            _compare(topology, _spread(consumer, topology.events_topic, ranges), self.registry)
         finally:
             consumer.close()
         return sum(max(0, end - start) for start, end in ranges.values())
@@ -73,8 +73,10 @@ def unread_source(
     """Return the part that the topology's group has not read yet; raises SlidestatError if a broker
     refuses it.
     """
-    with _in_words(topology.source):
-        committed = group_offsets(bootstrap, topology.application_id, topology.source, partitions)
+    with _in_words(topology.events_topic):
+        committed = group_offsets(
+            bootstrap, topology.application_id, topology.events_topic, partitions
+        )
     starts = {number: found.offset for number, found in committed.items()}
     return SourceLook(bootstrap, topology, partitions, starts, ends, registry)
 
@@ -83,7 +85,7 @@ def check_source(look: SourceLook) -> int:
     """Look before a worker starts; how many records are there. Raises SlidestatError for a key that
     lies in two partitions, and if a broker refuses.
     """
-    with _in_words(look.topology.source):
+    with _in_words(look.topology.events_topic):
         return look.look()
 
 

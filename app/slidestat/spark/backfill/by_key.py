@@ -169,6 +169,6 @@ class _Share:
     def _engine(
         self, states: PartitionStore, publisher: TickPublisher | None
     ) -> PartitionProcessor:
-        place = self._topology, self._topology.source, self._number
+        place = self._topology, self._topology.events_topic, self._number
         self._share = KeyShare(*place, states, self._decoder, publisher)
         return self._share.processor

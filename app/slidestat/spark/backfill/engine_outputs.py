@@ -92,7 +92,7 @@ class EngineOutputs:
 
     def _synopses(self) -> Iterator[Out]:
         topology, tick = self._topology, self._processor.watermark + 1
-        party = party_name(topology.source, self._number)
+        party = party_name(topology.events_topic, self._number)
         headers = [
             SynopsisHeaders(meaning, self._processor.next_offset - 1).encode()
             for meaning in dict.fromkeys(runner.meaning for runner in topology.runners)

@@ -86,7 +86,7 @@ def read_files(
         raise SlidestatError(
             f"The key {topology.key_name!r} is computed, and rows of files are given out by a key"
             " that they have.",
-            f"Produce them to {topology.source}, and backfill from the topic.",
+            f"Produce them to {topology.events_topic}, and backfill from the topic.",
         )
     rows = _open(spark, files)
     fields = dict.fromkeys((topology.key_name, topology.time_name))
@@ -139,17 +139,19 @@ def read_topic(spark: SparkSession, topology: Topology, bootstrap: str) -> DataF
     records = (
         spark.read.format("kafka")
         .options(**kafka_options(bootstrap))
-        .option("subscribe", topology.source)
+        .option("subscribe", topology.events_topic)
         .option("startingOffsets", "earliest")
         .option("endingOffsets", "latest")
         .option("failOnDataLoss", "true")
         .load()
     )
-    with in_words(f"The reading of {topology.source}", f"Check that {bootstrap} has the topic."):
+    with in_words(
+        f"The reading of {topology.events_topic}", f"Check that {bootstrap} has the topic."
+    ):
         is_empty = records.isEmpty()
     if is_empty:
         raise SlidestatError(
-            f"The topic {topology.source!r} has no records.", "Send events to it first."
+            f"The topic {topology.events_topic!r} has no records.", "Send events to it first."
         )
     # Spark's source has a task for each partition, which reads it in the order of its offsets:
     # there is nothing to gather and to sort.

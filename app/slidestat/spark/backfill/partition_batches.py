@@ -55,7 +55,7 @@ def record_batch(
         numbers = part["offset"].to_numpy()
     stamps = part["timestamp"].fill_null(-1).to_numpy()
     return RecordBatch(
-        topology.source,
+        topology.events_topic,
         partition,
         numbers,
         BinaryColumn.of(part["key"]),

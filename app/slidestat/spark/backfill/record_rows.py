@@ -41,7 +41,7 @@ Out = tuple[str, int, int, bytes | None, bytes | None, list[tuple[str, bytes]]]
 
 def letter_row(letter: Letter, topic: str, topology: Topology, partition: int) -> Out:
     """The row of a letter on its topic."""
-    record = letter_record(letter, topology.name, topology.source, partition)
+    record = letter_record(letter, topology.name, topology.events_topic, partition)
     stamp = min(record.timestamp, _LAST_DAY_MS)
     return topic, partition, stamp, record.key, record.value, record.headers
 

@@ -65,6 +65,6 @@ class _Partition:
     def _engine(
         self, states: PartitionStore, publisher: TickPublisher | None
     ) -> PartitionProcessor:
-        place = self._topology, self._topology.source, self._number
+        place = self._topology, self._topology.events_topic, self._number
         self._processor = PartitionProcessor(*place, states, self._decoder, publisher=publisher)
         return self._processor

@@ -23,7 +23,7 @@ schema."""
 
 
 def translation_of(topology: Topology, schemas: SourceSchemas) -> Translation:
-    """What makes JSON of the values of a topology whose source is not plain JSON.
+    """Return the translation to JSON of the values of a topology with another source format.
 
     Raises SlidestatError without the packages that it takes.
     """

@@ -1,0 +1,65 @@
+"""The topic that a topology's records are moved to by their key: made like the source, and checked
+to be the topology's own.
+"""
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from slidestat.admin.topics import create_topic, topic_configs
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+from slidestat.kafka.clients import client_config
+from slidestat.kafka.connection import admin_client, require_broker
+from slidestat.kafka.producer import MAX_MESSAGE_BYTES
+from slidestat.kafka.read.reading import reading
+from slidestat.repartition.moved_from import check_note, topics_now
+from slidestat.repartition.mover import Move, committed_offsets
+
+_TIMEOUT_S = 10.0
+# How long records stay, and which timestamps they may have: as they were taken by the source.
+_LIKE_THE_SOURCE = (
+    "retention.ms",
+    "retention.bytes",
+    "segment.ms",
+    "message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms",
+    "message.timestamp.difference.max.ms",
+)
+
+
+def make_repartition_topic(bootstrap: str, topology: Topology, partitions: int) -> None:
+    """Make it, with as many partitions as the source has, if it is missing; raise SlidestatError
+    for one that is somebody else's, or has records of another source or by another key.
+    """
+    topic = topology.events_topic
+    if topic not in require_broker(bootstrap).topics:
+        create_topic(bootstrap, topic, partitions, repartition_config(bootstrap, topology))
+    try:
+        now = topics_now(AdminClient(client_config(bootstrap)), topology)
+        # Before notes are read: who moves notes it before there is a record.
+        with reading(bootstrap, topic) as consumer:
+            is_empty = not any(
+                consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_TIMEOUT_S)[1]
+                for number in range(now.note.partitions)
+            )
+        committed = committed_offsets(Move(bootstrap, topology), now)
+    except KafkaException as error:
+        raise SlidestatError(
+            f"The brokers do not tell how far {topology.source!r} was moved to {topic!r}:"
+            f" {error.args[0].str().rstrip('.')}.",
+            "Check that they are up and what this user may do, and try again.",
+        ) from error
+    check_note(topology, now.note, committed, is_empty=is_empty)
+
+
+def repartition_config(bootstrap: str, topology: Topology) -> dict[str, str]:
+    """The settings of the topic: records stay as long as in the source, and as large as letters may
+    be, or as in the source.
+    """
+    source = topic_configs(admin_client(bootstrap), [topology.source])[topology.source]
+    return {
+        **{name: source[name] for name in _LIKE_THE_SOURCE if name in source},
+        "cleanup.policy": "delete",
+        "message.timestamp.type": "CreateTime",
+        "max.message.bytes": str(max(MAX_MESSAGE_BYTES, int(source["max.message.bytes"]))),
+    }

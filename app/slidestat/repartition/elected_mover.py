@@ -1,0 +1,126 @@
+"""The mover of a group of workers, in a thread of the one that is elected.
+
+Elected is who has partition 0 of the topic that records are moved to: the group gives it to one
+worker, and to another one when that is gone. Where two take themselves for it for a moment, the
+later one fences the other off, whose transaction counts for nothing.
+"""
+
+import threading
+from collections.abc import Collection
+
+from confluent_kafka import KafkaError, KafkaException
+
+from slidestat.errors import SlidestatError
+from slidestat.log import tell
+from slidestat.repartition.mover import Move, Mover
+
+ELECTING_PARTITION = 0
+
+_FENCED = frozenset(
+    {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+)
+# What waiting does not mend.
+_LASTING = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.INVALID_RECORD,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError._AUTO_OFFSET_RESET,
+        KafkaError.OFFSET_OUT_OF_RANGE,
+    }
+)
+# Another one that was elected has begun; it moves, or the group is about to tell who does.
+_FENCED_PAUSE_S = 15.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
+_LEAVE_S = 10.0
+
+
+class ElectedMover:
+    """Moves records while this worker is elected. `fault` is what a person must correct."""
+
+    def __init__(self, move: Move) -> None:
+        self._move = move
+        self._is_elected = threading.Event()
+        self._is_stopping = threading.Event()
+        self.fault: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="repartition", daemon=True)
+        self._thread.start()
+
+    def elect(self, partitions: Collection[int]) -> None:
+        """Begin, or end, by the partitions that this worker has now."""
+        if ELECTING_PARTITION in partitions:
+            self._is_elected.set()
+        else:
+            self._is_elected.clear()
+
+    def stop(self) -> None:
+        """Commit what was moved, if the brokers let it within ten seconds, and end."""
+        self._is_stopping.set()
+        self._is_elected.set()  # So that nobody waits for it.
+        self._thread.join(_LEAVE_S)
+
+    def _goes_on(self) -> bool:
+        return self._is_elected.is_set() and not self._is_stopping.is_set()
+
+    def _run(self) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while not self._is_stopping.is_set():
+            self._is_elected.wait()
+            if self._is_stopping.is_set():
+                return
+            try:
+                self._tell("begins", "by their key")
+                Mover(self._move, self._goes_on).run()
+                pause_s = _FIRST_PAUSE_S
+            except SlidestatError as error:
+                self.fault = error
+                return
+            except KafkaException as error:
+                fault: KafkaError = error.args[0]
+                if fault.code() in _LASTING:
+                    self.fault = _refused(self._move, fault)
+                    return
+                if fault.code() in _FENCED:
+                    self._is_stopping.wait(_FENCED_PAUSE_S)
+                    continue
+                if self._goes_on():
+                    reason = fault.str().rstrip(".")
+                    self._tell("waits", f"again in {pause_s:.0f} s: {reason}")
+                    self._is_stopping.wait(pause_s)
+                    pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            except Exception as error:  # noqa: BLE001  The worker ends of it.
+                self.fault = error
+                return
+
+    def _tell(self, what: str, how: str) -> None:
+        topology = self._move.topology
+        tell(
+            f"repartition {what}",
+            f"{topology.name}: moves the records of {topology.source} to {topology.events_topic}"
+            f" {how}",
+            topology=topology.name,
+            topics=[topology.source, topology.events_topic],
+        )
+
+
+def _refused(move: Move, fault: KafkaError) -> SlidestatError:
+    topology = move.topology
+    reason = fault.str().rstrip(".")
+    if fault.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+        return SlidestatError(
+            f"{topology.name}: records of {topology.source!r} were deleted before they were moved"
+            f" to {topology.events_topic!r}: {reason}.",
+            "Keep a source's records for longer than workers may be behind. To go on without these:"
+            " `--allow-loss`.",
+        )
+    return SlidestatError(
+        f"{topology.name}: records of {topology.source!r} cannot be moved to"
+        f" {topology.events_topic!r}: {reason}.",
+        "Check what this user may do (`slidestat doctor`), and the settings of the topics; nothing"
+        " is lost, a restarted worker goes on from the last commit.",
+    )

@@ -1,0 +1,51 @@
+"""The key and the event time of records, as the topology that counts them will read them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.declare.statistics import Count
+from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoints.checkpoint import NO_TIME
+from slidestat.engine.decoding.decoder import EventDecoder
+
+
+class KeyReader:
+    """Reads what a record is placed and ordered by. About 0.2 us a plain record."""
+
+    def __init__(self, topology: Topology) -> None:
+        key = topology.computed_fields.get(topology.key_path or ())
+        plain = replace(
+            topology,
+            repartition=False,
+            statistics=(Count(),),
+            where="",
+            computed=() if key is None else (key.text,),
+            alerts=(),
+            output_format="json",
+            output_shape="emissions",
+        )
+        self._decoder = EventDecoder(plain)
+        self._ahead = None if topology.is_sequence else topology.ahead_ms
+
+    def read(
+        self,
+        values: Sequence[bytes | None],
+        keys: Sequence[bytes | None],
+        timestamps: Sequence[int],
+    ) -> tuple[list[str | None], npt.NDArray[np.int64]]:
+        """Return the key of each of n records, None where it has none that can be read; and the
+        event times int64[n], NO_TIME where it has none, or one too far ahead of its timestamp.
+        """
+        columns = self._decoder.decode(values, keys, timestamps)
+        found: list[str | None] = [None] * len(values)
+        for row, key in zip(columns.rows.tolist(), columns.keys.to_pylist(), strict=True):
+            found[row] = key
+        times = np.full(len(values), NO_TIME, np.int64)
+        times[columns.rows] = columns.times
+        if self._ahead is not None:
+            stamps = np.asarray(timestamps, np.int64)
+            times[(stamps > 0) & (times > stamps + self._ahead)] = NO_TIME
+        return found, times

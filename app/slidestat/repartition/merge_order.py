@@ -1,0 +1,121 @@
+"""The order in which the records of several partitions are moved: that of event time.
+
+A worker that is behind fetches much of one partition before it fetches of the next. Moved as they
+come, records of the second would arrive behind hours of the first, late for every topology. So of
+all partitions the record goes first whose key of order is least (keys_of_order.py: its event time,
+or a later one of its partition before it), and a partition of which more is to come holds the
+others back at what it has come to. (Kafka Streams takes the least timestamp at the heads of its
+partitions in the same way.)
+
+So while no partition is at its end, a record comes no later behind the times of those before it
+than it lay behind those of its own partition: merging makes no record late. And the order is a
+function of the partitions alone, however they are fetched. A partition at its end holds up nobody;
+what it gets later than others get theirs, lateness must cover.
+"""
+
+from typing import Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.repartition.keys_of_order import KeysOfOrder
+
+Int64s = npt.NDArray[np.int64]
+_Record = TypeVar("_Record")
+
+_NO_LIMIT = int(np.iinfo(np.int64).max)
+
+
+class MergeOrder(Generic[_Record]):
+    """Puts the records of some partitions in order; each waits for its turn. About 0.2 us a record.
+
+    `starts` are the offsets from which on each partition is read, `lateness` is the topology's, in
+    milliseconds or numbers of a sequence.
+    """
+
+    def __init__(self, starts: dict[int, int], lateness: int) -> None:
+        self._queues = {p: _Queue[_Record](starts[p], lateness) for p in sorted(starts)}
+
+    def add(
+        self, partition: int, offsets: Int64s, times: Int64s, sizes: Int64s, records: list[_Record]
+    ) -> None:
+        """Take in n records that were fetched, one at least: `offsets` int64[n] rising, event
+        `times` int64[n], NO_TIME for unreadable, `sizes` int64[n] in bytes.
+        """
+        self._queues[partition].add(offsets, times, sizes, records)
+
+    def reach_end(self, partition: int, offset: int) -> None:
+        """The partition has nothing more up to `offset`, which comes next. It holds nobody back
+        until more is added.
+        """
+        queue = self._queues[partition]
+        queue.is_at_end = True
+        queue.next_offset = max(queue.next_offset, offset)
+
+    def take(self) -> list[_Record]:
+        """Return those whose turn it is, in order; they wait no longer."""
+        limits = [(queue.keys.reached, p) for p, queue in self._queues.items() if queue.holds_back]
+        limit = min(limits, default=(_NO_LIMIT, 0))
+        each = [(queue, queue.count_before(p, limit)) for p, queue in self._queues.items()]
+        each = [(queue, count) for queue, count in each if count]
+        if not each:
+            return []
+        keys = np.concatenate([queue.keys.first(count) for queue, count in each])
+        records = [record for queue, count in each for record in queue.records[:count]]
+        for queue, count in each:
+            queue.drop(count)
+        return [records[place] for place in np.argsort(keys, kind="stable").tolist()]
+
+    def waiting(self, partition: int) -> tuple[int, int]:
+        """Return how many records of a partition wait, and their bytes."""
+        queue = self._queues[partition]
+        return len(queue.records), int(queue.sizes.sum())
+
+    def position(self, partition: int) -> int:
+        """Return the offset of the first record that was not taken."""
+        queue = self._queues[partition]
+        return int(queue.offsets[0]) if queue.records else queue.next_offset
+
+    @property
+    def awaited(self) -> list[int]:
+        """Return the partitions that others wait for: nothing of them is here, and more is to
+        come.
+        """
+        return [p for p, queue in self._queues.items() if queue.holds_back and not queue.records]
+
+
+class _Queue(Generic[_Record]):
+    """The records of one partition that wait."""
+
+    def __init__(self, start: int, lateness: int) -> None:
+        self.keys = KeysOfOrder(start, lateness)
+        self.next_offset = start
+        self.is_at_end = False
+        self.records: list[_Record] = []
+        self.offsets = self.sizes = np.empty(0, np.int64)
+
+    @property
+    def holds_back(self) -> bool:
+        return not self.is_at_end
+
+    def count_before(self, own: int, limit: tuple[int, int]) -> int:
+        """How many come before what the partition of the limit may yet bring; of equals, those of
+        the lesser partition go first.
+        """
+        key, partition = limit
+        return self.keys.count_up_to(
+            key, inclusive=own <= partition, settled_alone=not self.is_at_end
+        )
+
+    def add(self, offsets: Int64s, times: Int64s, sizes: Int64s, records: list[_Record]) -> None:
+        self.keys.add(offsets, times)
+        self.is_at_end = False
+        self.next_offset = int(offsets[-1]) + 1
+        self.records += records
+        self.offsets = np.concatenate([self.offsets, offsets])
+        self.sizes = np.concatenate([self.sizes, sizes])
+
+    def drop(self, count: int) -> None:
+        self.keys.drop(count)
+        del self.records[:count]
+        self.offsets, self.sizes = self.offsets[count:], self.sizes[count:]

@@ -1,0 +1,124 @@
+"""A note of what was moved to a topic, beside the offsets up to which it was.
+
+It says that the topic is ours, and of which records: another source, another key or another number
+of partitions would put records of one key in two places.
+"""
+
+import hashlib
+
+import msgspec
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+from slidestat.kafka.group_offsets import Committed
+from slidestat.kafka.topic_identity import identities
+
+_TIMEOUT_S = 30.0
+_DIGITS = 16
+
+
+def mover_id(topology: Topology) -> str:
+    """The consumer group that the offsets are of, and the transactional id of who moves."""
+    return f"slidestat-{topology.events_topic}"
+
+
+class MovedFrom(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Of which source records are moved, by which key, to how many partitions; with both topics'
+    ids, "" where the brokers keep none.
+    """
+
+    source: str
+    source_id: str
+    topic_id: str
+    partitions: int
+    key: str
+
+    def text(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+
+class TopicsNow(msgspec.Struct, frozen=True):
+    """The note of the topics that there are now, and how many partitions the source has."""
+
+    note: MovedFrom
+    source_partitions: int
+
+
+def topics_now(admin: AdminClient, topology: Topology) -> TopicsNow:
+    """Ask the brokers for both topics. Raises KafkaException where none answers, SlidestatError
+    where one is missing.
+    """
+    names = (topology.source, topology.events_topic)
+    found = identities(admin, names, _TIMEOUT_S)
+    for name in names:
+        if name not in found:
+            raise SlidestatError(
+                f"There is no topic {name!r} any more.",
+                "It was deleted while workers ran: look with `slidestat topics list`.",
+            )
+    source, own = (found[name] for name in names)
+    note = MovedFrom(
+        topology.source, source.topic_id, own.topic_id, own.partitions, _key_text(topology)
+    )
+    return TopicsNow(note, source.partitions)
+
+
+def check_note(
+    topology: Topology, now: MovedFrom, committed: dict[int, Committed], *, is_empty: bool
+) -> bool:
+    """Whether the topic was moved to before, as now; False for one that is to be taken in hand.
+
+    Raises SlidestatError for a topic with records of somebody else, or of another source or key.
+    """
+    notes = [_note(beside.note) for beside in committed.values()]
+    own = [note for note in notes if note is not None and note.topic_id == now.topic_id]
+    topic = topology.events_topic
+    if not own:
+        if is_empty:
+            return False
+        raise SlidestatError(
+            f"The topic {topic!r} has records, and the group {mover_id(topology)} does not know how"
+            " far it has moved any there: they are somebody else's, or no worker has run for longer"
+            " than the brokers keep offsets.",
+            "Give the topology another name, and nothing is moved twice; or, if nobody needs the"
+            " topic, delete it.",
+        )
+    for note in own:
+        if note != now:
+            raise SlidestatError(
+                f"The topic {topic!r} has records of {note.source!r}"
+                f" (id {note.source_id or 'unknown'}), by the key {note.key} on {note.partitions}"
+                f" partitions; now they would be those of {now.source!r}"
+                f" (id {now.source_id or 'unknown'}), by {now.key} on {now.partitions}.",
+                "Give the topology another name, so that they go to a topic of their own.",
+            )
+    return True
+
+
+def offsets_of(
+    topology: Topology, positions: dict[int, int], note: MovedFrom
+) -> list[TopicPartition]:
+    """Offsets to commit, with the note beside each."""
+    text = note.text()
+    return [
+        TopicPartition(topology.source, partition, offset, text)
+        for partition, offset in sorted(positions.items())
+    ]
+
+
+def _key_text(topology: Topology) -> str:
+    """The key's name; with a digest of how it is computed."""
+    computed = topology.computed_fields.get(topology.key_path or ())
+    if computed is None:
+        return topology.key_name
+    digest = hashlib.sha256(computed.text.encode()).hexdigest()[:_DIGITS]
+    return f"{topology.key_name} (computed, {digest})"
+
+
+def _note(text: str) -> MovedFrom | None:
+    try:
+        return msgspec.json.decode(text, type=MovedFrom)
+    except msgspec.DecodeError:
+        return None

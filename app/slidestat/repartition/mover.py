@@ -1,0 +1,347 @@
+"""Move a source's records to the topology's own topic by their key, each once.
+
+What is produced and the offsets up to which it was moved are committed in one Kafka transaction.
+Who reads committed records alone sees each of them once, whatever breaks off. One mover has all
+partitions of the source, or their order would be that of none: its transactional id is that of all
+movers of the topology, so that a new one fences the one before it and aborts what that left open
+(Kafka's exactly-once semantics, KIP-98), before it asks how far that one had come.
+
+A record's key becomes the key that the topology reads of it, and librdkafka places it as Kafka's
+own clients do (murmur2). A record without one stays as it is, on a partition by its offset, for the
+topology to make a dead letter of it. Values, headers and timestamps stay in any case.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numpy as np
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+from slidestat.kafka.clients import client_config
+from slidestat.kafka.group_offsets import Committed, group_offsets
+from slidestat.log import tell
+from slidestat.repartition.keyed_records import KeyReader
+from slidestat.repartition.merge_order import MergeOrder
+from slidestat.repartition.moved_from import (
+    TopicsNow,
+    check_note,
+    mover_id,
+    offsets_of,
+    topics_now,
+)
+
+_Result = TypeVar("_Result")
+
+_TIMEOUT_S = 10.0
+_FETCH_RECORDS = 10_000
+# So long records are gathered, and put in order, before they are moved.
+_GATHER_S = 0.05
+# So soon a fetch tells that it has found an end; until then the others wait.
+_FETCH_WAIT_MS = 20
+# A transaction is open for as long, of records that somebody may wait for, and of a backlog.
+_COMMIT_S, _BACKLOG_COMMIT_S = 0.1, 1.0
+# Brokers forget offsets by the time of their commit: those of idle partitions are committed again.
+_COMMIT_ALL_S = 3_600.0
+_LOOK_S = 5.0
+_TELL_S = 30.0
+# What waits for its turn, of all partitions together.
+_HELD_RECORDS, _HELD_BYTES = 400_000, 64 * 2**20
+_LEAST_RECORDS, _LEAST_BYTES = 1_000, 2**18
+_MAX_MESSAGE_BYTES = 1_000_000_000
+# Faults that librdkafka itself goes on from.
+_PASSING = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT})
+
+
+@dataclass(frozen=True)
+class Move:
+    """Which records are moved: those of the topology's source. With `allow_loss`, records that are
+    gone before they were moved are told of; else they end it.
+    """
+
+    bootstrap: str
+    topology: Topology
+    allow_loss: bool = False
+
+
+class _Keyed(NamedTuple):
+    """A record, and the key by which it goes, None without one."""
+
+    message: Message
+    key: str | None
+
+
+class Mover:
+    """Moves records while `goes_on()`.
+
+    `run` raises SlidestatError for what a person must correct, KafkaException for any other fault:
+    another mover may then begin where this one committed last.
+    """
+
+    def __init__(self, move: Move, goes_on: Callable[[], bool]) -> None:
+        self._move = move
+        self._goes_on = goes_on
+        self._topology = move.topology
+        self._topic = move.topology.events_topic
+        self._reader = KeyReader(move.topology)
+        self._refused: KafkaError | None = None
+        config = client_config(move.bootstrap)
+        self._admin = AdminClient(config)
+        self._producer = Producer(
+            {
+                **config,
+                "transactional.id": mover_id(move.topology),
+                "partitioner": "murmur2_random",
+                "compression.type": "lz4",
+                "linger.ms": 5,
+                "message.max.bytes": _MAX_MESSAGE_BYTES,
+                "queue.buffering.max.messages": 500_000,
+                "queue.buffering.max.kbytes": 256 * 1024,
+                "delivery.report.only.error": True,
+                "on_delivery": self._delivered,
+            }
+        )
+        self._consumer = Consumer(
+            {
+                **config,
+                "group.id": mover_id(move.topology),
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "error",
+                "isolation.level": "read_committed",
+                "fetch.wait.max.ms": _FETCH_WAIT_MS,
+                "queued.max.messages.kbytes": 16 * 1024,
+            }
+        )
+
+    def run(self) -> None:
+        """Take over from the mover before, and move until told to stop."""
+        try:
+            self._until_done(lambda: self._producer.init_transactions(_TIMEOUT_S))
+            self._begin()
+            while self._goes_on():
+                self._fetch()
+                self._send(self._order.take())
+                self._pace()
+                if time.monotonic() >= self._due:
+                    self._commit()
+                if time.monotonic() >= self._look_due:
+                    self._look()
+            self._commit()
+        finally:
+            self._consumer.close()
+
+    # Where to begin.
+
+    def _begin(self) -> None:
+        self._now = topics_now(self._admin, self._topology)
+        starts = self._starts(self._now)
+        self._order = MergeOrder[_Keyed](starts, self._topology.lateness_ms)
+        self._paused: set[int] = set()
+        self._changed = set(starts)
+        self._is_open = False
+        self._due = self._all_due = 0.0
+        now = time.monotonic()
+        self._look_due, self._waiting_since = now + _LOOK_S, now
+        self._consumer.assign(
+            [TopicPartition(self._topology.source, p, start) for p, start in starts.items()]
+        )
+
+    def _starts(self, now: TopicsNow) -> dict[int, int]:
+        """From where each partition of the source is moved on."""
+        is_empty = not any(
+            self._bounds(self._topic, number)[1] for number in range(now.note.partitions)
+        )
+        committed = committed_offsets(self._move, now)
+        if not check_note(self._topology, now.note, committed, is_empty=is_empty):
+            committed = {}
+        starts = {}
+        for number in range(now.source_partitions):
+            first, _ = self._bounds(self._topology.source, number)
+            start = committed[number].offset if number in committed else first
+            if start < first:
+                self._tell_lost(number, start, first)
+            starts[number] = max(start, first)
+        return starts
+
+    def _bounds(self, topic: str, number: int) -> tuple[int, int]:
+        place = TopicPartition(topic, number)
+        return self._consumer.get_watermark_offsets(place, timeout=_TIMEOUT_S)
+
+    def _tell_lost(self, number: int, start: int, first: int) -> None:
+        name = self._topology.name
+        lost = f"{first - start:,} records of {self._topology.source}/{number}, from {start} on,"
+        if not self._move.allow_loss:
+            raise SlidestatError(
+                f"{name}: {lost} were deleted before they were moved to {self._topic!r}.",
+                "Keep a source's records for longer than workers may be down. To go on without"
+                " these: `--allow-loss`.",
+            )
+        tell("records lost", f"{name}: {lost} are gone, and are not moved", topology=name)
+
+    # Records.
+
+    def _fetch(self) -> None:
+        found: list[Message] = []
+        ends: dict[int, int] = {}
+        for message in self._consumer.consume(_FETCH_RECORDS, _GATHER_S):
+            error = message.error()
+            number = message.partition() or 0
+            if error is None:
+                found.append(message)
+                ends.pop(number, None)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ends[number] = message.offset() or 0
+            elif error.code() not in _PASSING and not error.retriable():
+                raise KafkaException(error)
+        self._add(found)
+        for number, end in ends.items():
+            self._order.reach_end(number, end)
+
+    def _add(self, messages: Sequence[Message]) -> None:
+        if not messages:
+            return
+        values = cast(list[bytes | None], [message.value() for message in messages])
+        own_keys = cast(list[bytes | None], [message.key() for message in messages])
+        timestamps = [message.timestamp()[1] for message in messages]
+        keys, times = self._reader.read(values, own_keys, timestamps)
+        partitions = np.array([message.partition() for message in messages], np.int64)
+        offsets = np.array([message.offset() for message in messages], np.int64)
+        sizes = np.array([len(message) for message in messages], np.int64)
+        records = list(map(_Keyed, messages, keys))
+        for number in np.unique(partitions).tolist():
+            rows = np.flatnonzero(partitions == number)
+            own = [records[row] for row in rows.tolist()]
+            self._order.add(number, offsets[rows], times[rows], sizes[rows], own)
+
+    def _pace(self) -> None:
+        """Fetch no more of what waits in numbers, and of all again once it is little."""
+        count = max(1, self._now.source_partitions)
+        most = max(_LEAST_RECORDS, _HELD_RECORDS // count), max(_LEAST_BYTES, _HELD_BYTES // count)
+        for number in range(count):
+            records, size = self._order.waiting(number)
+            place = TopicPartition(self._topology.source, number)
+            is_much = size > most[1] and records >= 2 * 16
+            if number not in self._paused and (records > most[0] or is_much):
+                self._consumer.pause([place])
+                self._paused.add(number)
+            elif number in self._paused and 2 * records < most[0] and not is_much:
+                self._consumer.resume([place])
+                self._paused.discard(number)
+
+    def _send(self, records: Sequence[_Keyed]) -> None:
+        if not records:
+            return
+        self._open()
+        count = self._now.note.partitions
+        for message, key in records:
+            self._changed.add(cast(int, message.partition()))
+            own = message.key()
+            partition = -1 if key is not None else (message.offset() or 0) % count
+            while True:
+                try:
+                    self._producer.produce(
+                        self._topic,
+                        message.value(),
+                        own if key is None else key,
+                        partition,
+                        timestamp=max(0, message.timestamp()[1]),
+                        headers=cast(Any, message.headers()),
+                    )
+                except BufferError:
+                    self._producer.poll(0.05)
+                    self._raise_refusal()
+                else:
+                    break
+        self._producer.poll(0)
+
+    # Transactions.
+
+    def _open(self) -> None:
+        if not self._is_open:
+            self._producer.begin_transaction()
+            self._is_open = True
+
+    def _commit(self) -> None:
+        now = time.monotonic()
+        if now >= self._all_due:
+            self._changed.update(range(self._now.source_partitions))
+            self._all_due = now + _COMMIT_ALL_S
+        if self._changed:
+            self._open()
+            positions = {number: self._order.position(number) for number in self._changed}
+            offsets = offsets_of(self._topology, positions, self._now.note)
+            group = self._consumer.consumer_group_metadata()
+            self._until_done(
+                lambda: self._producer.send_offsets_to_transaction(offsets, group, _TIMEOUT_S)
+            )
+            self._until_done(lambda: self._producer.commit_transaction(_TIMEOUT_S))
+            self._is_open = False
+            self._changed = set()
+        self._due = time.monotonic() + (_BACKLOG_COMMIT_S if self._paused else _COMMIT_S)
+
+    def _until_done(self, call: Callable[[], _Result]) -> _Result:
+        """The result of a call that may be made again where it took too long."""
+        while True:
+            try:
+                return call()
+            except KafkaException as error:
+                self._raise_refusal()
+                if not (error.args[0].retriable() and self._goes_on()):
+                    raise
+
+    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None and self._refused is None:
+            self._refused = error
+
+    def _raise_refusal(self) -> None:
+        if self._refused is not None:
+            raise KafkaException(self._refused)
+
+    # Looks.
+
+    def _look(self) -> None:
+        """Every few seconds: at the topics, and at what is waited for."""
+        self._look_due = time.monotonic() + _LOOK_S
+        found = topics_now(self._admin, self._topology)
+        if found.note != self._now.note:
+            name = self._topology.name
+            raise SlidestatError(
+                f"{name}: {self._topology.source!r} or {self._topic!r} was made anew, or has more"
+                " partitions, while records were moved.",
+                "Start the worker again: it tells what is no longer as it was.",
+            )
+        if found.source_partitions != self._now.source_partitions:
+            self._commit()
+            self._begin()
+        awaited = self._order.awaited
+        if not awaited:
+            self._waiting_since = time.monotonic()
+        elif time.monotonic() - self._waiting_since > _TELL_S:
+            self._waiting_since = time.monotonic()
+            tell(
+                "repartition waits",
+                f"{self._topology.name}: nothing is moved beyond partitions"
+                f" {', '.join(map(str, awaited))} of {self._topology.source}, which bring nothing"
+                " and do not tell that they have nothing",
+                topology=self._topology.name,
+                partitions=awaited,
+            )
+
+
+def committed_offsets(move: Move, now: TopicsNow) -> dict[int, Committed]:
+    """Up to where each partition of the source was moved, with the note beside that."""
+    group, source = mover_id(move.topology), move.topology.source
+    return group_offsets(move.bootstrap, group, source, now.source_partitions)
