@@ -64,7 +64,7 @@ def test_events_wait_for_a_registry_that_is_away(
     with stage.worker("a").await_ready() as worker:
         wait_until(lambda: "wait for schema 1" in worker.said(), "it is told", DRAIN_S)
         assert "no schema registry answers at http://127.0.0.1" in worker.said()
-        assert worker.terminate() == 0, worker.said()
+        worker.stop()
     assert sum(stage.committed().values()) == 0
     with stand_in(port) as registry:
         registry.schemas, registry.fail = schemas, 500
@@ -79,7 +79,7 @@ def test_events_wait_for_a_registry_that_is_away(
                 DRAIN_S,
             )
             assert "the schema registry answers again" in worker.said()
-            assert worker.terminate() == 0, worker.said()
+            worker.stop()
         asked = [path for path in registry.asked if path.startswith("GET")]
         assert set(asked) == {f"GET schemas/ids/{number}" for number in (1, 2, 99)}
 
@@ -104,4 +104,4 @@ def test_a_worker_says_which_registry_it_takes(make_stage: MakeStage) -> None:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
     with stage.worker("a", None, "--schema-registry", url).await_ready() as worker:
-        assert worker.terminate() == 0, worker.said()
+        worker.stop()

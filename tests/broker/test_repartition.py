@@ -86,7 +86,7 @@ def test_each_record_is_moved_once_and_in_order(make_stage: MakeStage, admin: Ad
             lambda: sum(map(len, stage.read(topic).values())) == len(sent), "all are moved", 120
         )
         stage.await_settled([other], 120)
-        assert other.terminate() == 0, other.said()
+        other.stop()
     moved = stage.read(topic)
     assert Counter(r.value for own in moved.values() for r in own) == Counter(sent)
     for partition, own in moved.items():
