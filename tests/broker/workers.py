@@ -2,8 +2,6 @@
 
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,13 +29,13 @@ from slidestat.engine.keys.key_state import decode_key_state
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.schemas.dead_letter import dead_letter_key
+from tests.broker.forked import ForkedProcess
 
 # The first worker on a machine compiles its kernels before it joins the group.
 START_S = 180.0
 DRAIN_S = 60.0
 STOP_S = 30.0
 CHECKPOINT_INTERVAL = "3s"
-_PROGRAM = Path(__file__).with_name("lean_worker.py")
 
 Records = dict[int, list["Record"]]
 # By partition and key: the time of its newest event, how many it took in, its synopses' bytes.
@@ -81,17 +79,15 @@ class Worker:
         self._said = data_dir.parent / f"{data_dir.name}.stderr"
         with self._said.open("ab") as said:
             self._said_before = said.tell()
-            self._process = subprocess.Popen(
+            self._process = ForkedProcess(
                 [
-                    *(sys.executable, "-P", str(_PROGRAM), "run", *declared),
+                    *("run", *declared),
                     *("--data-dir", str(data_dir)),
                     *("--bootstrap", bootstrap),
                     *("--checkpoint-interval", checkpoint_interval),
                     *options,
                 ],
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                said,
             )
 
     @property
@@ -134,7 +130,7 @@ class Worker:
 
     def stop(self, timeout_s: float = STOP_S) -> None:
         """SIGTERM; AssertionError, with its exit code and all that it said, unless it ends well."""
-        self._process.terminate()
+        self._process.send_signal(signal.SIGTERM)
         code = self._process.wait(timeout_s)
         assert code == 0, f"it ended with {code}:\n{self.said()}"
 
@@ -144,7 +140,7 @@ class Worker:
 
     def kill(self) -> None:
         """SIGKILL."""
-        self._process.kill()
+        self._process.send_signal(signal.SIGKILL)
         self._process.wait(STOP_S)
 
     def __enter__(self) -> Self:
