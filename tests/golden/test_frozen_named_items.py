@@ -1,4 +1,4 @@
-"""Named items in bytes of format version 1: read forever, written the same."""
+"""Named items in bytes of format version 1, of both kinds: read forever, written the same."""
 
 import json
 from pathlib import Path
@@ -6,9 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slidestat.synopses import FrequentParameters, NamedItems
+from slidestat.synopses import FrequentParameters, NamedItems, PairedParameters
 
-FOLDER = Path(__file__).parent / "frozen" / "named-items-1"
+FROZEN = Path(__file__).parent / "frozen"
+# In blocks, as topologies had them up to 0.1.0, and in pairs.
+KINDS: dict[str, type[FrequentParameters | PairedParameters]] = {
+    "named-items-1": FrequentParameters,
+    "named-items-2": PairedParameters,
+}
+EACH = pytest.mark.parametrize("folder", KINDS)
 HOUR = 3_600_000
 NOON = 1_700_000_000_000
 
@@ -32,10 +38,10 @@ STATES: dict[str, tuple[float, int, int, int | None]] = {
 }
 
 
-def state(name: str) -> NamedItems:
+def state(folder: str, name: str) -> NamedItems:
     """The summary that was frozen."""
     epsilon, span, events, to = STATES[name]
-    summary = NamedItems.create(FrequentParameters(epsilon, span))
+    summary = NamedItems.create(KINDS[folder](epsilon, span))
     summary.insert(TIMES[:events], PATHS[:events])
     if to is not None:
         summary.advance(to)
@@ -58,14 +64,16 @@ def facts(summary: NamedItems) -> dict[str, object]:
     }
 
 
+@EACH
 @pytest.mark.parametrize("name", STATES)
-def test_frozen_bytes_are_read_back(name: str) -> None:
+def test_frozen_bytes_are_read_back(folder: str, name: str) -> None:
     """A state of version 1 is what it was: its time, its parameters, its texts, its answers."""
-    summary = NamedItems.from_bytes((FOLDER / f"{name}.bin").read_bytes())
-    assert facts(summary) == json.loads((FOLDER / "facts.json").read_text())[name]
+    summary = NamedItems.from_bytes((FROZEN / folder / f"{name}.bin").read_bytes())
+    assert facts(summary) == json.loads((FROZEN / folder / "facts.json").read_text())[name]
 
 
+@EACH
 @pytest.mark.parametrize("name", STATES)
-def test_the_same_events_write_the_same_bytes(name: str) -> None:
+def test_the_same_events_write_the_same_bytes(folder: str, name: str) -> None:
     """While version 1 is what is written, equal events give the bytes that they gave then."""
-    assert state(name).to_bytes() == (FOLDER / f"{name}.bin").read_bytes()
+    assert state(folder, name).to_bytes() == (FROZEN / folder / f"{name}.bin").read_bytes()

@@ -13,6 +13,7 @@ FROZEN = Path(__file__).parent / "frozen"
 FOLDERS = {
     "quantiles": FROZEN / "quantiles-1",
     "items": FROZEN / "frequent-items-1",
+    "items in pairs": FROZEN / "paired-items-1",
     "random quantiles": FROZEN / "random-quantiles-1",
     "random items": FROZEN / "random-frequent-items-1",
 }

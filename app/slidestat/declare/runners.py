@@ -15,7 +15,7 @@ import numpy.typing as npt
 from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.parted_sums import Parted, run_parted_sums
-from slidestat.synopses.blocks.parameters import FrequentParameters, QuantileParameters
+from slidestat.synopses.blocks.parameters import QuantileParameters
 from slidestat.synopses.core.batch import BatchResult, run_batch
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.parameters import CountParameters, SumParameters
@@ -28,6 +28,7 @@ from slidestat.synopses.exponential_histogram.landmark import LandmarkParameters
 from slidestat.synopses.extremes.extreme import ExtremeParameters, run_extreme_batch
 from slidestat.synopses.frequent.named_batch import run_named_items_batch
 from slidestat.synopses.frequent.named_counts import run_item_counts
+from slidestat.synopses.frequent_pairs.parameters import PairedParameters
 from slidestat.synopses.moments.spread import SpreadParameters, run_spread_batch
 from slidestat.synopses.norm.lp_norm import LpNormParameters, run_lp_norm_batch
 from slidestat.synopses.quantiles.quantile_batch import run_quantile_batch
@@ -425,13 +426,13 @@ class TopRunner:
     with less. Where none has it and counts are exact, `instead` others, the most frequent ones.
     """
 
-    parameters: FrequentParameters
+    parameters: PairedParameters
     field: FieldPath
     instead: int = 0
 
     @property
     def meaning(self) -> str:
-        return _of(self.field, f"frequent items, epsilon {float(self.parameters.epsilon)}")
+        return _of(self.field, f"frequent items in pairs, epsilon {float(self.parameters.epsilon)}")
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
         starts, times, (items,) = work.coded(self.field)
@@ -470,7 +471,7 @@ class ItemCountRunner:
     in.
     """
 
-    parameters: FrequentParameters
+    parameters: PairedParameters
     field: FieldPath
     items: tuple[str, ...]
 
