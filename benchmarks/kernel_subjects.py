@@ -19,6 +19,7 @@ from slidestat.synopses import (
     ExtremeParameters,
     FrequentParameters,
     LpNormParameters,
+    PairedParameters,
     QuantileParameters,
     SampleParameters,
     SpreadParameters,
@@ -33,6 +34,7 @@ from slidestat.synopses import (
     run_extreme_batch,
     run_frequent_batch,
     run_lp_norm_batch,
+    run_paired_items_batch,
     run_quantile_batch,
     run_sample_batch,
     run_spread_batch,
@@ -158,7 +160,20 @@ def quantiles(epsilon: float) -> Insert:
 
 
 def frequent(epsilon: float) -> Insert:
-    """Frequent items; the item of an event is its value, rounded."""
+    """Frequent items in pairs; the item of an event is its value, rounded."""
+    chosen = PairedParameters(epsilon, SPAN_MS)
+
+    def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
+        items, asked = values.astype(np.int64), _no_queries(states)
+        return run_paired_items_batch(
+            chosen, states, starts, times, items, asked, _none, _none, 0
+        ).states
+
+    return insert
+
+
+def frequent_in_blocks(epsilon: float) -> Insert:
+    """Frequent items in blocks; items as of `frequent`."""
     chosen = FrequentParameters(epsilon, SPAN_MS)
 
     def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:

@@ -27,7 +27,8 @@ def test_every_statistic_takes_what_the_readme_says() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in cost_of_statistics.SUBJECTS if name.startswith(("quant", "count,"))]
+    "name",
+    [name for name in cost_of_statistics.SUBJECTS if name.startswith(("quant", "count,", "freq"))],
 )
 def test_a_busy_key_takes_what_the_guide_says(name: str) -> None:
     """Bytes with five and 900,000 events; `python -m benchmarks.cost_of_statistics` writes them."""

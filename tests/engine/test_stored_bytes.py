@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from slidestat import Quantiles, RankQuantiles, Topology
+from slidestat import Quantiles, RankQuantiles, TopItems, Topology
 from slidestat.engine.checkpoints.checkpoint import (
     Checkpoint,
     Counters,
@@ -126,3 +126,16 @@ def test_stored_quantiles_by_rank_are_refused_with_how_to_go_on() -> None:
     with pytest.raises(SlidestatError, match="another topology") as refused:
         decode_checkpoint(stored, by_value.state_meaning)
     assert 'kind = "rank_quantile", name = "quantile"' in refused.value.advice
+
+
+def test_stored_items_in_blocks_are_refused_with_how_to_go_on() -> None:
+    """What `top` kept up to 0.1.0 is not what it keeps: under a new name it begins anew."""
+    top = Topology(name="t", source="s", span="1h", every="1m", statistics=[TopItems(field="item")])
+    meaning = top.state_meaning
+    assert "frequent items in pairs, epsilon 0.01" in meaning["statistics"]
+    before = meaning["statistics"].replace(" in pairs", "")
+    stored = encode_checkpoint(Checkpoint(7), {**top.state_label, "statistics": before})
+    with pytest.raises(SlidestatError, match="another topology") as refused:
+        decode_checkpoint(stored, meaning)
+    assert "new name" in refused.value.advice
+    assert "change it back" not in refused.value.advice

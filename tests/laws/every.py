@@ -4,6 +4,7 @@ entry.py says what an entry is made of; those of bins and items are in entries_o
 synopsis is one more entry of `EVERY`; tests/laws/test_every_synopsis.py does the rest.
 """
 
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil, floor, inf, log, log2
 from typing import Any
@@ -23,6 +24,8 @@ from slidestat.synopses import (
     FrequentItems,
     FrequentParameters,
     NamedItems,
+    PairedItems,
+    PairedParameters,
     PositionWave,
     QuantileParameters,
     Quantiles,
@@ -43,6 +46,7 @@ from slidestat.synopses import (
     run_extreme_batch,
     run_frequent_batch,
     run_named_items_batch,
+    run_paired_items_batch,
     run_quantile_batch,
     run_random_frequent_batch,
     run_sample_batch,
@@ -521,11 +525,27 @@ def _named(epsilon: float) -> Entry:
 
     names = ("0", "1", str(10**15))
     return Entry(
-        lambda span: NamedItems.create(FrequentParameters(epsilon, span)),
+        lambda span: NamedItems.create(PairedParameters(epsilon, span)),
         lambda units: (units.astype(str),),
         [of(question, name) for question, name in zip(alike.questions, names, strict=True)],
         lambda events, _: 120 + 50 * min(events, 2_000 / epsilon),
         states,
+    )
+
+
+def _paired(epsilon: float) -> Entry:
+    alike = _frequent(epsilon)
+
+    def states(parameters, states, starts, times, items, advances):  # type: ignore[no-untyped-def]
+        asked = queries_of_none(len(states))
+        return run_paired_items_batch(
+            parameters, states, starts, times, items, *asked, 0, advances
+        ).states
+
+    return replace(
+        alike,
+        create=lambda span: PairedItems.create(PairedParameters(epsilon, span)),
+        batch=states,
     )
 
 
@@ -534,6 +554,8 @@ EVERY |= {
     "random quantiles, 0.1": _random_quantiles(0.1),
     "random items, 0.5": _random_frequent(0.5),
     "random items, 0.1": _random_frequent(0.1),
+    "items in pairs, 0.5": _paired(0.5),
+    "items in pairs, 0.1": _paired(0.1),
     "named items, 0.5": _named(0.5),
     "named items, 0.1": _named(0.1),
 }

@@ -11,6 +11,8 @@ import numpy.typing as npt
 from slidestat.synopses import (
     FrequentItems,
     FrequentParameters,
+    PairedItems,
+    PairedParameters,
     QuantileParameters,
     Quantiles,
     RandomFrequentItems,
@@ -54,6 +56,7 @@ def _items(rng: np.random.Generator, size: int) -> npt.NDArray[Any]:
 SUBJECTS = {
     "quantiles": Subject(13, Quantiles, QuantileParameters, _values),
     "items": Subject(14, FrequentItems, FrequentParameters, _items),
+    "items in pairs": Subject(28, PairedItems, PairedParameters, _items),
     "random quantiles": Subject(
         21,
         RandomQuantiles,

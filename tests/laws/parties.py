@@ -20,6 +20,8 @@ from slidestat.synopses import (
     ExtremeParameters,
     FrequentItems,
     FrequentParameters,
+    PairedItems,
+    PairedParameters,
     QuantileParameters,
     Quantiles,
     SampleParameters,
@@ -129,7 +131,10 @@ FAMILIES: dict[str, Family] = {
         lambda _: FrequentItems.create(FrequentParameters(0.1, SPAN)), "items", ("zipf",)
     ),
     "named items": Family(
-        lambda _: NamedItems.create(FrequentParameters(0.1, SPAN)), "texts", ("zipf",)
+        lambda _: NamedItems.create(PairedParameters(0.1, SPAN)), "texts", ("zipf",)
+    ),
+    "items in pairs": Family(
+        lambda _: PairedItems.create(PairedParameters(0.1, SPAN)), "items", ("zipf",)
     ),
     "bins": Family(
         lambda _: ValueHistogram.create(

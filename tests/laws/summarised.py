@@ -18,6 +18,8 @@ from slidestat.synopses import (
     FrequentItems,
     FrequentParameters,
     NamedItems,
+    PairedItems,
+    PairedParameters,
     QuantileParameters,
     Quantiles,
     Spread,
@@ -80,7 +82,8 @@ FAMILIES: dict[str, Family] = {
         lambda: ValueQuantiles.create(ValueQuantileParameters(0.05, 0.2, SPAN)), _signed
     ),
     "items": Family(lambda: FrequentItems.create(FrequentParameters(0.2, SPAN)), _items),
-    "named items": Family(lambda: NamedItems.create(FrequentParameters(0.2, SPAN)), _texts),
+    "items in pairs": Family(lambda: PairedItems.create(PairedParameters(0.2, SPAN)), _items),
+    "named items": Family(lambda: NamedItems.create(PairedParameters(0.2, SPAN)), _texts),
     "distinct": Family(lambda: DistinctWave.create(DistinctParameters(0.5, 1e-6, SPAN, 7)), _items),
 }
 

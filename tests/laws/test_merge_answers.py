@@ -210,7 +210,7 @@ def test_quantiles(name: str, split: str, values: str, parties: int) -> None:
                 assert error <= promise * len(window)
 
 
-@pytest.mark.parametrize(("name", "split", "values", "parties"), cases("items"))
+@pytest.mark.parametrize(("name", "split", "values", "parties"), cases("items", "items in pairs"))
 def test_frequent_items(name: str, split: str, values: str, parties: int) -> None:
     """Each count is within its bounds, these are near, and no item with the share is missed."""
     for seen, it, now in moments(asked(name, split, values, parties)):

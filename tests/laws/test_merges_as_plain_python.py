@@ -47,7 +47,7 @@ def digest() -> str:
             answers = union_spreads(*asked)
         elif "quantiles" in name:
             answers = union_quantiles(*asked, [0.1, 0.5, 0.9])
-        elif name == "items":
+        elif name in ("items", "items in pairs"):
             answers = union_items(*asked, 0.1)
         elif name == "named items":
             answers = union_named_items(*asked, 0.1)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from slidestat.synopses import (
-    FrequentItems,
-    FrequentParameters,
     NamedItems,
+    PairedItems,
+    PairedParameters,
     SynopsisError,
-    run_frequent_batch,
     run_named_items_batch,
+    run_paired_items_batch,
 )
 from slidestat.synopses.distinct.item_ids import item_ids
 from slidestat.synopses.frequent import named_batch, named_items
@@ -39,7 +39,7 @@ def fed(
 
 
 def created(epsilon: float, span: int) -> NamedItems:
-    return NamedItems.create(FrequentParameters(epsilon, span))
+    return NamedItems.create(PairedParameters(epsilon, span))
 
 
 @pytest.mark.parametrize("name", TIMES)
@@ -151,7 +151,7 @@ def test_counts_are_those_of_the_ids(name: str) -> None:
     times, texts = TIMES[name](rng, 1_500), drawn(rng, 1_500)
     for epsilon, span in SPANS:
         named = fed(created(epsilon, span), times, texts)
-        plain = FrequentItems.create(FrequentParameters(epsilon, span))
+        plain = PairedItems.create(PairedParameters(epsilon, span))
         plain.insert(times, item_ids(texts))
         assert plain.to_bytes()[8:] in named.to_bytes()
         for n in (1, span // 3, span):
@@ -209,11 +209,11 @@ def test_the_texts_held_are_of_what_is_held() -> None:
 
 
 def test_space_is_that_of_the_items_and_their_names() -> None:
-    """The counts as FrequentItems has them, a length, and each text held once."""
+    """The counts as PairedItems has them, a length, and each text held once."""
     rng = np.random.default_rng(9)
     texts = [f"/{'long' * 60}/{number}" for number in rng.integers(0, 400, 20_000)]
     summary = fed(created(0.1, 10_000), np.arange(20_000), texts)
-    plain = FrequentItems.create(summary.parameters)
+    plain = PairedItems.create(summary.parameters)
     plain.insert(np.arange(20_000), item_ids(texts))
     names = sum(2 + len(text.encode()) for text in summary.stored_texts())
     assert len(summary.to_bytes()) <= len(plain.to_bytes()) + 3 + names
@@ -230,7 +230,7 @@ def test_a_small_key_is_small() -> None:
 def test_keys_of_a_batch_do_not_touch_each_other() -> None:
     """Keys of a batch, whose texts are one list, do what each does alone; so do their answers."""
     rng = np.random.default_rng(10)
-    parameters = FrequentParameters(0.2, 700)
+    parameters = PairedParameters(0.2, 700)
     states: list[bytes | None] = [None] * 7
     alone = [NamedItems.create(parameters) for _ in states]
     for begin in range(0, 3_600, 600):
@@ -267,10 +267,10 @@ def test_keys_of_a_batch_do_not_touch_each_other() -> None:
 def test_what_a_window_may_have_is_what_ids_say() -> None:
     """unlisted, events_low and events_high are those of frequent items of the ids."""
     rng = np.random.default_rng(11)
-    parameters = FrequentParameters(0.5, 500)
+    parameters = PairedParameters(0.5, 500)
     times, texts = np.arange(2_000), drawn(rng, 2_000)
     asked = ([0, 1], [2_000], [10, 77, 500], 0.5)
-    ids = run_frequent_batch(parameters, [None], [0, 2_000], times, item_ids(texts), *asked)
+    ids = run_paired_items_batch(parameters, [None], [0, 2_000], times, item_ids(texts), *asked)
     codes = np.arange(2_000)
     named = run_named_items_batch(
         parameters, [None], [0, 2_000], times, codes, texts, *asked
@@ -287,7 +287,7 @@ def test_texts_with_one_id_are_one_item_under_the_last_name(
     monkeypatch.setattr(
         named_batch, "item_ids", lambda texts: np.array([len(text) for text in texts], np.int64)
     )
-    parameters = FrequentParameters(0.5, 100)
+    parameters = PairedParameters(0.5, 100)
     none = ([0, 0, 0], [], [], 0)
     first = run_named_items_batch(
         parameters, [None, None], [0, 2, 3], [1, 2, 1], [1, 2, 0], ["aaa", "bbb", "ccc"], *none

@@ -211,7 +211,7 @@ def test_quantiles_are_those_of_a_union() -> None:
         assert np.all(found[3] <= union.rank_errors[0, 0])
 
 
-@pytest.mark.parametrize(("name", "stream", "how"), cases("items", "named items"))
+@pytest.mark.parametrize(("name", "stream", "how"), cases("items", "items in pairs", "named items"))
 def test_items(name: str, stream: str, how: str) -> None:
     """Counts of all items, listed or not, lie within bounds that are epsilon m apart at most."""
     cuts, data = merged(name, stream, how)

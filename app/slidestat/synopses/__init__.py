@@ -82,6 +82,15 @@ if TYPE_CHECKING:
         RandomFrequentParameters as RandomFrequentParameters,
         run_random_frequent_batch as run_random_frequent_batch,
     )
+    from slidestat.synopses.frequent_pairs.paired_batch import (
+        run_paired_items_batch as run_paired_items_batch,
+    )
+    from slidestat.synopses.frequent_pairs.paired_items import (
+        PairedItems as PairedItems,
+    )
+    from slidestat.synopses.frequent_pairs.parameters import (
+        PairedParameters as PairedParameters,
+    )
     from slidestat.synopses.merge.asked import (
         UnionAnswers as UnionAnswers,
     )
@@ -294,6 +303,9 @@ _MODULES = {
         "RandomFrequentParameters",
         "run_random_frequent_batch",
     ),
+    "slidestat.synopses.frequent_pairs.paired_batch": ("run_paired_items_batch",),
+    "slidestat.synopses.frequent_pairs.paired_items": ("PairedItems",),
+    "slidestat.synopses.frequent_pairs.parameters": ("PairedParameters",),
     "slidestat.synopses.merge.asked": ("UnionAnswers",),
     "slidestat.synopses.merge.bundle": (
         "Bundle",

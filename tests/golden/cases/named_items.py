@@ -2,9 +2,14 @@
 
 from functools import partial
 
-from slidestat.synopses import FrequentParameters, NamedItems
+from slidestat.synopses import FrequentParameters, NamedItems, PairedParameters
 from tests.golden.golden import HOUR, NOON, of_synopses, steps
 
+# In blocks, as topologies had them up to 0.1.0, and in pairs.
+KINDS: dict[str, type[FrequentParameters | PairedParameters]] = {
+    "named-items-1": FrequentParameters,
+    "named-paired-items-1": PairedParameters,
+}
 STEPS, TIMES = steps(6_000)
 NAMES = ["", "/", "/about", "Zürich", "東京", "\N{CAT FACE}", "\ud800", "long " * 60]
 PATHS = [
@@ -23,9 +28,15 @@ STATES: dict[str, tuple[float, int, int, int | None]] = {
 }
 
 
-def state(epsilon: float, span: int, events: int, to: int | None) -> NamedItems:
+def state(
+    kind: type[FrequentParameters | PairedParameters],
+    epsilon: float,
+    span: int,
+    events: int,
+    to: int | None,
+) -> NamedItems:
     """A summary of some events, moved on to a time."""
-    summary = NamedItems.create(FrequentParameters(epsilon, span))
+    summary = NamedItems.create(kind(epsilon, span))
     summary.insert(TIMES[:events], PATHS[:events])
     if to is not None:
         summary.advance(to)
@@ -48,6 +59,10 @@ def facts(summary: NamedItems) -> dict[str, object]:
     }
 
 
-GOLDEN = of_synopses(
-    {name: partial(state, *made) for name, made in STATES.items()}, facts, "named-items-1"
-)
+GOLDEN = [
+    golden
+    for folder, kind in KINDS.items()
+    for golden in of_synopses(
+        {name: partial(state, kind, *made) for name, made in STATES.items()}, facts, folder
+    )
+]

@@ -11,6 +11,7 @@ from tests.laws.leveled import SUBJECTS, fed
 FOLDERS = {
     "quantiles": "quantiles-1",
     "items": "frequent-items-1",
+    "items in pairs": "paired-items-1",
     "random quantiles": "random-quantiles-1",
     "random items": "random-frequent-items-1",
 }

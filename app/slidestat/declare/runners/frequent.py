@@ -9,9 +9,9 @@ import numpy as np
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.runners.runner import Answered, CombinableRunner, Listed, of_field
 from slidestat.declare.runners.work import Float64s, Work, require_question
-from slidestat.synopses.blocks.parameters import FrequentParameters
 from slidestat.synopses.frequent.named_batch import run_named_items_batch
 from slidestat.synopses.frequent.named_counts import run_item_counts
+from slidestat.synopses.frequent_pairs.parameters import PairedParameters
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,15 @@ class TopRunner(CombinableRunner):
     with less. Where none has it and counts are exact, `instead` others, the most frequent ones.
     """
 
-    parameters: FrequentParameters
+    parameters: PairedParameters
     field: FieldPath
     instead: int = 0
 
     @property
     def meaning(self) -> str:
-        return of_field(self.field, f"frequent items, epsilon {float(self.parameters.epsilon)}")
+        return of_field(
+            self.field, f"frequent items in pairs, epsilon {float(self.parameters.epsilon)}"
+        )
 
     def combined(self, other: Self) -> Self:
         return replace(self, instead=max(self.instead, other.instead))
@@ -68,7 +70,7 @@ class ItemCountRunner:
     in.
     """
 
-    parameters: FrequentParameters
+    parameters: PairedParameters
     field: FieldPath
     items: tuple[str, ...]
 

@@ -21,8 +21,8 @@ from slidestat.errors import SlidestatError
 
 if TYPE_CHECKING:
     from slidestat.declare.runners import Listed, Runner
-    from slidestat.synopses.blocks.parameters import FrequentParameters
     from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
+    from slidestat.synopses.frequent_pairs.parameters import PairedParameters
 
 
 _MOST_LISTED = 1_000
@@ -75,10 +75,10 @@ class TopItems(ListStatistic):
     def chosen(self, listed: Sequence[Listed]) -> Sequence[Listed]:
         return listed[: self.limit]
 
-    def parameters(self, span: int) -> FrequentParameters:
-        from slidestat.synopses.blocks.parameters import FrequentParameters
+    def parameters(self, span: int) -> PairedParameters:
+        from slidestat.synopses.frequent_pairs.parameters import PairedParameters
 
-        return FrequentParameters(epsilon=self.epsilon, span=span)
+        return PairedParameters(epsilon=self.epsilon, span=span)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -216,4 +216,7 @@ def _advice_on(before: str, now: str) -> str:
     if "quantiles, epsilon" in before and "quantiles by value" in now:
         # Up to 0.1.0 the kind `quantile` was what `rank_quantile` is.
         return f'{rename}, or go on by rank: kind = "rank_quantile", name = "quantile".'
+    if "frequent items, epsilon" in before and "frequent items in pairs" in now:
+        # Up to 0.1.0 the items of `top` were kept in blocks.
+        return f"{rename}: top items are kept in a tenth of the bytes now."
     return f"{rename}, or change it back."

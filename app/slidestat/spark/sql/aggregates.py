@@ -37,7 +37,7 @@ from slidestat.spark.sql.frame_values import (
 )
 from slidestat.spark.sql.frames import SPAN, Column, Float64s, FrameSynopsis, Int64s, Run
 from slidestat.spark.sql.whole_numbers import keep_whole_numbers, values_of
-from slidestat.synopses.blocks.parameters import FrequentParameters, QuantileParameters
+from slidestat.synopses.blocks.parameters import QuantileParameters
 from slidestat.synopses.core.batch import run_batch
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.parameters import CountParameters, SumParameters
@@ -45,6 +45,7 @@ from slidestat.synopses.distinct.distinct_batch import run_distinct_batch
 from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
 from slidestat.synopses.exponential_histogram.units import MAX_UNITS
 from slidestat.synopses.frequent.named_batch import run_named_items_batch
+from slidestat.synopses.frequent_pairs.parameters import PairedParameters
 from slidestat.synopses.quantiles.quantile_batch import run_quantile_batch
 from slidestat.synopses.value_quantiles.batch import run_value_quantile_batch
 from slidestat.synopses.value_quantiles.mapping import LIMIT
@@ -186,7 +187,7 @@ def basic_top() -> "FrameAggregate[Listed]":
     """The values that came most often, those first that came more often."""
 
     def make(k: float) -> Any:
-        parameters = FrequentParameters(1 / k, SPAN)
+        parameters = PairedParameters(1 / k, SPAN)
 
         def run(
             state: bytes | None, rows: Int64s, values: Column, now: int, n: int

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.blocks.columns import Integers
+from slidestat.synopses.blocks.memory import FREQUENT
 from slidestat.synopses.blocks.parameters import FrequentParameters
 from slidestat.synopses.blocks.run import RunResult, run_columns, summary_error
 from slidestat.synopses.core import faults
@@ -22,12 +23,20 @@ from slidestat.synopses.exponential_histogram.codec import TIME_MAX
 from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.frequent.frequent_answer import PARTS
 from slidestat.synopses.frequent.named_codec import (
+    IN_BLOCKS,
+    IN_PAIRS,
     MAX_TEXT,
     name_ids,
     open_inner,
     read_texts,
     write_named,
 )
+from slidestat.synopses.frequent_pairs.memory import PAIRED
+from slidestat.synopses.frequent_pairs.parameters import PairedParameters
+from slidestat.synopses.frequent_pairs.run import PairedRun, run_pairs
+
+ItemParameters = PairedParameters | FrequentParameters
+"""Named items are kept in pairs, or in blocks, as they were before."""
 
 _CUT = "…".encode()
 
@@ -96,24 +105,31 @@ def was_cut(text: bytes) -> bool:
     return text.endswith(_CUT) and len(text) > MAX_TEXT - 4
 
 
+def kinds_of(parameters: ItemParameters) -> tuple[int, int]:
+    """Return the kind of named items with these parameters, and that of the states of their ids."""
+    return (IN_PAIRS, PAIRED) if isinstance(parameters, PairedParameters) else (IN_BLOCKS, FREQUENT)
+
+
 def run_ids(
-    batch: KeyedBatch, parameters: FrequentParameters, ids: Integers, share: float, instead: int
-) -> tuple[RunResult, Known]:
+    batch: KeyedBatch, parameters: ItemParameters, ids: Integers, share: float, instead: int
+) -> tuple[PairedRun | RunResult, Known]:
     """Run the states of the ids that are in the batch's states; `ids` has those of the events.
 
     Raises SynopsisError, also for texts that are not one for each id held.
     """
     groups = len(batch.starts) - 1
-    fault, group, a, b, inner, offsets = open_inner(batch.arena, batch.offsets)
+    fault, group, a, b, inner, offsets = open_inner(
+        batch.arena, batch.offsets, *kinds_of(parameters)
+    )
     if fault == faults.OK:
-        parts = np.array([round(share * PARTS), instead], np.int64)
-        ran = run_columns(
-            parameters,
-            replace(batch, arena=inner[: offsets[-1]], offsets=offsets),
-            ids,
-            parts,
-            True,
-        )
+        part = round(share * PARTS)
+        inside = replace(batch, arena=inner[: offsets[-1]], offsets=offsets)
+        ran: PairedRun | RunResult
+        if isinstance(parameters, PairedParameters):
+            ran = run_pairs(parameters, inside, ids, part, instead)
+        else:
+            parts = np.array([part, instead], np.int64)
+            ran = run_columns(parameters, inside, ids, parts, True)
         fault, group, places = read_texts(batch.arena, batch.offsets, np.diff(offsets), ran.held[0])
     if fault != faults.OK:
         raise summary_error(fault, int(a), int(b), int(group) if groups > 1 else -1)
@@ -121,7 +137,7 @@ def run_ids(
 
 
 def run_named_items_batch(
-    parameters: FrequentParameters,
+    parameters: ItemParameters,
     states: Sequence[bytes | None],
     starts: npt.ArrayLike,
     times: npt.ArrayLike,
@@ -198,8 +214,9 @@ def run_named_items_batch(
     groups = np.arange(len(batch.starts) - 1)
     held_to = ran.held[1, 1:]
     places = named(ran.now[: ran.held[1, -1]], held_to, groups, np.full_like(groups, TIME_MAX + 1))
+    kind, _ = kinds_of(parameters)
     out, offsets = write_named(
-        ran.out, ran.offsets, held_to, places, known.arena, known.places, joined, text_ends
+        kind, ran.out, ran.offsets, held_to, places, known.arena, known.places, joined, text_ends
     )
     rows = np.arange(1, len(batch.query_times) + 1)
     listed = named(

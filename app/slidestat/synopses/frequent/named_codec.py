@@ -3,7 +3,9 @@
 The body (envelope and numbers: wire.py) is, in this order:
 
     length of what follows
-    the state of the ids                 the body of one of frequent items, kind 14 (block_codec.py)
+    the state of the ids                 the body of one of frequent items, kind 28 (encoding.py of
+                                         frequent_pairs/), or of one in blocks, kind 14, where named
+                                         items are of kind 24 (block_codec.py)
     for each id that it holds anywhere   the length of its text in bytes, and the text
                                          (rising by id; an id once)
 
@@ -14,24 +16,25 @@ less is no synopsis. A text has at most MAX_TEXT bytes.
 import numpy as np
 
 from slidestat.synopses.blocks.columns import Integers
-from slidestat.synopses.blocks.memory import FREQUENT
 from slidestat.synopses.core import faults, wire
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.keyed import open_body, open_envelope, seal, with_room
 from slidestat.synopses.core.wire import VERSION, Bytes, get_varint, put_varint
 
-NAMED = 24
-"""The kind of named items (wire.py)."""
+IN_BLOCKS, IN_PAIRS = 24, 29
+"""Kinds of named items (wire.py)."""
 
 MAX_TEXT = 256
 
 
 @kernel
-def open_inner(arena: Bytes, offsets: Integers) -> tuple[int, int, int, int, Bytes, Integers]:
+def open_inner(
+    arena: Bytes, offsets: Integers, kind: int, of_ids: int
+) -> tuple[int, int, int, int, Bytes, Integers]:
     """Take the states of the ids out of those of named items, arena[offsets[g]:offsets[g + 1]].
 
-    Returns (fault, group, its two numbers, the states of the ids, their offsets). No bytes are a
-    new state. Cost: O(bytes).
+    kind: theirs; of_ids: that of the states of the ids. Returns (fault, group, its two numbers, the
+    states of the ids, their offsets). No bytes are a new state. Cost: O(bytes).
     """
     groups = len(offsets) - 1
     inner = np.empty(len(arena), np.uint8)  # a state of ids is shorter by its length at least
@@ -40,14 +43,14 @@ def open_inner(arena: Bytes, offsets: Integers) -> tuple[int, int, int, int, Byt
     for group in range(groups):
         start, end = offsets[group], offsets[group + 1]
         if start < end:
-            fault, number, at = open_body(arena, start, end, NAMED, NAMED)
+            fault, number, at = open_body(arena, start, end, kind, kind)
             if fault != faults.OK:
-                known = VERSION if fault == faults.NEWER_VERSION else NAMED
+                known = VERSION if fault == faults.NEWER_VERSION else kind
                 return fault, group, number, known, inner, ends
             size, at = get_varint(arena, at, end)
             if not (0 < size <= end - at):
                 return faults.CORRUPTED, group, 0, 0, inner, ends
-            body = open_envelope(inner, to, FREQUENT)
+            body = open_envelope(inner, to, of_ids)
             inner[body : body + size] = arena[at : at + size]
             seal(inner, to, body + size)
             to = body + size
@@ -154,6 +157,7 @@ def name_ids(
 
 @kernel
 def write_named(
+    kind: int,
     inner: Bytes,
     inner_ends: Integers,
     to: Integers,
@@ -178,7 +182,7 @@ def write_named(
         size = inner_ends[group + 1] - body
         room = wire.BODY + wire.MAX_VARINT + size + (2 + MAX_TEXT) * (to[group] - k)
         out = with_room(out, end, room)
-        at = put_varint(out, open_envelope(out, end, NAMED), size)
+        at = put_varint(out, open_envelope(out, end, kind), size)
         out[at : at + size] = inner[body : body + size]
         at += size
         while k < to[group]:

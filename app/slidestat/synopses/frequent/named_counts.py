@@ -1,6 +1,6 @@
 """How often chosen items came, whether a summary lists them or not.
 
-Source: Arasu and Manku 2004, lemma 4.1, as frequent_answer.py has it: a listed item has its own
+Source: Arasu and Manku 2004, lemma 4.1; frequent_pairs/layout.py. A listed item has its own
 bounds, any other one 0 and what an item that is not listed may have at most. So upper - lower is
 below epsilon m for every item, m being the window's events, and the estimate is in the middle.
 """
@@ -11,13 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.blocks.columns import Floats, Integers
-from slidestat.synopses.blocks.parameters import FrequentParameters
 from slidestat.synopses.distinct.item_ids import item_ids
-from slidestat.synopses.frequent.named_batch import run_named_items_batch
+from slidestat.synopses.frequent.named_batch import ItemParameters, run_named_items_batch
 
 
 def run_item_counts(
-    parameters: FrequentParameters,
+    parameters: ItemParameters,
     states: Sequence[bytes | None],
     query_starts: npt.ArrayLike,
     query_times: npt.ArrayLike,

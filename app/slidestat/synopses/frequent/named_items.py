@@ -1,21 +1,22 @@
 """How often each text came, of one key over any window: the frequent ones, by name.
 
-Source: as frequent_items.py: Arasu and Manku 2004; Misra and Gries 1982. The items are 64-bit ids
-of the texts (`synopses.distinct.item_ids`), and the state has besides their counts the texts of
-exactly those ids that it still holds: of an event in the tail, or of a block that has not expired.
+Source: as paired_items.py: Misra and Gries 1982; Lee and Ting 2006. The items are 64-bit ids of the
+texts (`synopses.distinct.item_ids`), and the state has besides their counts the texts of exactly
+those ids that it still holds, in an entry that has not expired. With `FrequentParameters` the ids
+are kept in blocks, as frequent_items.py has them: up to 0.1.0 all were, and such states are read.
 
-Contract: of frequent_items.py, for texts: with m events in the window, lower <= count <= upper,
+Contract: of paired_items.py, for texts: with m events in the window, lower <= count <= upper,
 upper - lower < epsilon m, and a list for a share s >= epsilon misses none that has s m events. What
 is held follows from the events, so no split shows. A text of more than 256 bytes is shown, and
 stored, cut and with an ellipsis, but counted by all of it.
 Two texts with the same id are counted as one, under the name that came last.
 Of x texts that were not chosen for it, some two have the same id with a chance of x^2 / 2^65; one
 who wants to can find such texts, and gets a wrong name shown, no more.
-Space: that of frequent_items.py, with ids of 8 bytes; and at most 258 bytes for each id held.
-Cost, order, limits: as for `FrequentItems`. Merge: merge/named_union.py.
+Space: that of paired_items.py, with ids of 8 bytes; and at most 258 bytes for each id held.
+Cost, order, limits: as for `PairedItems`. Merge: merge/named_union.py.
 
->>> from slidestat.synopses import FrequentParameters, NamedItems
->>> paths = NamedItems.create(FrequentParameters(epsilon=0.01, span=60_000))
+>>> from slidestat.synopses import NamedItems, PairedParameters
+>>> paths = NamedItems.create(PairedParameters(epsilon=0.01, span=60_000))
 >>> paths.insert([1_000, 2_000, 2_000, 59_000], ["/", "/", "/about", "/"])
 >>> paths.query(60_000, 0.5)
 [NamedItem(text='/', estimate=3.0, lower=3.0, upper=3.0)]
@@ -27,6 +28,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.synopses.blocks.memory import FREQUENT
 from slidestat.synopses.blocks.parameters import FrequentParameters
 from slidestat.synopses.blocks.run import summary_error
 from slidestat.synopses.core import faults, wire
@@ -38,15 +40,26 @@ from slidestat.synopses.distinct.item_ids import item_ids
 from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.frequent.frequent_items import FrequentItems
 from slidestat.synopses.frequent.named_batch import (
+    ItemParameters,
     Known,
     NamedBatch,
     run_ids,
     run_named_items_batch,
     was_cut,
 )
-from slidestat.synopses.frequent.named_codec import open_inner
+from slidestat.synopses.frequent.named_codec import IN_BLOCKS, IN_PAIRS, open_inner
+from slidestat.synopses.frequent_pairs.memory import PAIRED
+from slidestat.synopses.frequent_pairs.paired_items import PairedItems
+from slidestat.synopses.frequent_pairs.parameters import PairedParameters
 
-__all__ = ["FrequentParameters", "NamedBatch", "NamedItem", "NamedItems", "run_named_items_batch"]
+__all__ = [
+    "FrequentParameters",
+    "NamedBatch",
+    "NamedItem",
+    "NamedItems",
+    "PairedParameters",
+    "run_named_items_batch",
+]
 
 Column = tuple[Integers, list[str]]
 
@@ -60,7 +73,7 @@ class NamedItem(NamedTuple):
     upper: float
 
 
-class NamedItems(Stored[FrequentParameters]):
+class NamedItems(Stored[ItemParameters]):
     """A synopsis of the texts of one stream, with bounds that always hold."""
 
     @classmethod
@@ -138,12 +151,15 @@ class NamedItems(Stored[FrequentParameters]):
         return result.states[0]
 
 
-def _counts_of(data: bytes) -> FrequentItems:
+def _counts_of(data: bytes) -> PairedItems | FrequentItems:
     """Return the summary of ids in stored bytes; raises SynopsisError."""
     array = np.frombuffer(bytearray(data), np.uint8)
     if len(array) < wire.BODY:
         raise summary_error(faults.NOT_A_SYNOPSIS, 0, 0, -1)
-    fault, _, a, b, inner, ends = open_inner(array, np.array([0, len(array)], np.int64))
+    is_old = array[3] == IN_BLOCKS
+    kinds = (IN_BLOCKS, FREQUENT) if is_old else (IN_PAIRS, PAIRED)
+    fault, _, a, b, inner, ends = open_inner(array, np.array([0, len(array)], np.int64), *kinds)
     if fault != faults.OK:
         raise summary_error(fault, int(a), int(b), -1)
-    return FrequentItems.from_bytes(inner[: ends[1]].tobytes())
+    state = inner[: ends[1]].tobytes()
+    return FrequentItems.from_bytes(state) if is_old else PairedItems.from_bytes(state)

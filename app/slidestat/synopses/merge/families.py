@@ -11,6 +11,7 @@ from slidestat.synopses.exponential_histogram.histogram import ExponentialHistog
 from slidestat.synopses.extremes.extreme import Extreme
 from slidestat.synopses.frequent.frequent_items import FrequentItems
 from slidestat.synopses.frequent.named_items import NamedItems
+from slidestat.synopses.frequent_pairs.paired_items import PairedItems
 from slidestat.synopses.moments.spread import Spread
 from slidestat.synopses.quantiles.quantiles import Quantiles
 from slidestat.synopses.sampling.sample import SampleParameters, SlidingSample
@@ -23,7 +24,8 @@ from slidestat.synopses.waves.sum_wave import SumWave
 COUNT_HISTOGRAM, SUM_HISTOGRAM, COUNT_WAVE, SUM_WAVE, AVERAGE_WAVE = 1, 2, 3, 4, 6
 EXACT_EXTREME, APPROXIMATE_EXTREME, SPREAD = 8, 9, 10
 DRAWS, SAMPLE, QUANTILES, FREQUENT = 11, 12, 13, 14
-VALUE_HISTOGRAM, RANDOMISED_WAVE, NAMED, BY_VALUE = 16, 19, 24, 27
+VALUE_HISTOGRAM, RANDOMISED_WAVE, NAMED_IN_BLOCKS, BY_VALUE = 16, 19, 24, 27
+PAIRED, NAMED = 28, 29
 
 
 class Mergeable(Protocol):
@@ -56,8 +58,10 @@ READERS: dict[int, Callable[[bytes], Mergeable]] = {
     FREQUENT: FrequentItems.from_bytes,
     VALUE_HISTOGRAM: ValueHistogram.from_bytes,
     RANDOMISED_WAVE: DistinctWave.from_bytes,
-    NAMED: NamedItems.from_bytes,
+    NAMED_IN_BLOCKS: NamedItems.from_bytes,
     BY_VALUE: ValueQuantiles.from_bytes,
+    PAIRED: PairedItems.from_bytes,
+    NAMED: NamedItems.from_bytes,
 }
 """A family that comes to be mergeable is a line here, and a module that answers over a union."""
 

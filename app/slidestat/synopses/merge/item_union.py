@@ -26,9 +26,11 @@ from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.frequent.frequent_answer import PARTS
 from slidestat.synopses.frequent.frequent_batch import FrequentBatch, run_frequent_batch
 from slidestat.synopses.frequent.named_batch import NamedBatch
-from slidestat.synopses.merge.asked import ask
+from slidestat.synopses.frequent_pairs.paired_batch import run_paired_items_batch
+from slidestat.synopses.frequent_pairs.parameters import PairedParameters
+from slidestat.synopses.merge.asked import Asked, ask
 from slidestat.synopses.merge.bundle import Bundle
-from slidestat.synopses.merge.families import FREQUENT
+from slidestat.synopses.merge.families import FREQUENT, PAIRED
 
 
 @dataclass(frozen=True)
@@ -56,19 +58,19 @@ def union_items(
     that are known, to 1, taken to the millionth. Raises SynopsisError as `ask` does, and for a
     share below epsilon that is not 0, for items would be missed.
     """
-    asked = ask(FrequentParameters, (FREQUENT,), bundles, times, spans)
-    check_share(share, asked.parameters.epsilon)
-    parts = run_frequent_batch(
-        asked.parameters,
-        asked.states,
-        asked.none,
-        [],
-        [],
-        asked.each,
-        asked.times,
-        asked.spans,
-        0,
+    asked: Asked[FrequentParameters | PairedParameters] = ask(
+        PairedParameters, (FREQUENT, PAIRED), bundles, times, spans
     )
+    check_share(share, asked.parameters.epsilon)
+    made_with, states, at = asked.parameters, asked.states, asked.times
+    if isinstance(made_with, PairedParameters):
+        parts = run_paired_items_batch(
+            made_with, states, asked.none, [], [], asked.each, at, asked.spans, 0
+        )
+    else:
+        parts = run_frequent_batch(
+            made_with, states, asked.none, [], [], asked.each, at, asked.spans, 0
+        )
     return [
         [united(parts, range(first, last), k, share) for k in range(len(asked.spans))]
         for first, last in zip(asked.starts[:-1].tolist(), asked.starts[1:].tolist(), strict=True)

@@ -13,15 +13,21 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.blocks.columns import Floats
-from slidestat.synopses.blocks.parameters import FrequentParameters
 from slidestat.synopses.distinct.item_ids import item_ids
-from slidestat.synopses.frequent.named_batch import NamedBatch, run_named_items_batch
+from slidestat.synopses.frequent.named_batch import (
+    ItemParameters,
+    NamedBatch,
+    run_named_items_batch,
+)
 from slidestat.synopses.frequent.named_counts import counts_of
 from slidestat.synopses.frequent.named_items import NamedItem
+from slidestat.synopses.frequent_pairs.parameters import PairedParameters
 from slidestat.synopses.merge.asked import Asked, ask
 from slidestat.synopses.merge.bundle import Bundle
-from slidestat.synopses.merge.families import NAMED
+from slidestat.synopses.merge.families import NAMED, NAMED_IN_BLOCKS
 from slidestat.synopses.merge.item_union import check_share, united
+
+_KINDS = (NAMED, NAMED_IN_BLOCKS)
 
 
 class UnionNamedItems(NamedTuple):
@@ -49,7 +55,7 @@ def union_named_items(
     times, spans, share and what is raised: as of `union_items`; instead: as of
     `run_named_items_batch`.
     """
-    asked = ask(FrequentParameters, (NAMED,), bundles, times, spans)
+    asked: Asked[ItemParameters] = ask(PairedParameters, _KINDS, bundles, times, spans)
     check_share(share, asked.parameters.epsilon)
     parts = _all_listed(asked)
     ids, first = np.unique(parts.items, return_index=True)
@@ -82,7 +88,7 @@ def union_item_counts(
 
     times, spans and what is raised: as of `union_items`. Cost: as there.
     """
-    asked = ask(FrequentParameters, (NAMED,), bundles, times, spans)
+    asked: Asked[ItemParameters] = ask(PairedParameters, _KINDS, bundles, times, spans)
     parts = _all_listed(asked)
     ids = item_ids(texts)
     counts = np.empty((3, len(bundles), len(asked.spans), len(ids)))
@@ -95,7 +101,7 @@ def union_item_counts(
     return counts
 
 
-def _all_listed(asked: Asked[FrequentParameters]) -> NamedBatch:
+def _all_listed(asked: Asked[ItemParameters]) -> NamedBatch:
     """Return all items that each part lists in each window."""
     return run_named_items_batch(
         asked.parameters,

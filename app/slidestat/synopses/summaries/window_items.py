@@ -36,8 +36,11 @@ from slidestat.synopses.frequent.frequent_answer import PARTS
 from slidestat.synopses.frequent.frequent_batch import FrequentBatch, run_frequent_batch
 from slidestat.synopses.frequent.frequent_items import FrequentItems
 from slidestat.synopses.frequent.named_batch import NamedBatch, run_named_items_batch
-from slidestat.synopses.frequent.named_codec import MAX_TEXT, NAMED
+from slidestat.synopses.frequent.named_codec import IN_BLOCKS, IN_PAIRS, MAX_TEXT
 from slidestat.synopses.frequent.named_items import NamedItems
+from slidestat.synopses.frequent_pairs.memory import PAIRED
+from slidestat.synopses.frequent_pairs.paired_batch import run_paired_items_batch
+from slidestat.synopses.frequent_pairs.paired_items import PairedItems
 from slidestat.synopses.merge.bundle import damaged, varint
 from slidestat.synopses.summaries.window_form import Body, WindowSummary, must_agree
 
@@ -73,13 +76,13 @@ class WindowItems(WindowSummary):
     texts: Mapping[int, bytes] | None = field(default=None)
 
     form: ClassVar[int] = 5
-    kinds: ClassVar[tuple[int, ...]] = (FREQUENT, NAMED)
+    kinds: ClassVar[tuple[int, ...]] = (FREQUENT, IN_BLOCKS, PAIRED, IN_PAIRS)
 
     @classmethod
     def take(cls, state: bytes, n: int, now: int | None) -> "WindowItems":
         texts = None
         found: NamedBatch | FrequentBatch
-        if state[3] == NAMED:
+        if state[3] in (IN_BLOCKS, IN_PAIRS):
             named = NamedItems.from_bytes(state)
             at = named.now if now is None else now
             named_ones = run_named_items_batch(
@@ -88,6 +91,12 @@ class WindowItems(WindowSummary):
             found = named_ones
             names = [name.encode("utf-8", "surrogatepass") for name in named_ones.names]
             texts = dict(zip(found.items.tolist(), names, strict=True))
+        elif state[3] == PAIRED:
+            paired = PairedItems.from_bytes(state)
+            at = paired.now if now is None else now
+            found = run_paired_items_batch(
+                paired.parameters, [state], [0, 0], [], [], [0, 1], [at], [n], 0.0
+            )
         else:
             numbers = FrequentItems.from_bytes(state)
             at = numbers.now if now is None else now

@@ -1,0 +1,1 @@
+"""Frequent items in pairs: counters of Misra and Gries whose steps carry times."""

@@ -1,0 +1,161 @@
+"""Take events in, one by one: entries that are pushed out, wait, leave in pairs, or are dropped."""
+
+from slidestat.synopses.blocks.columns import Integers
+from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.frequent_pairs.layout import MARKED
+from slidestat.synopses.frequent_pairs.marks import mark
+from slidestat.synopses.frequent_pairs.memory import (
+    BEGIN,
+    COUNTED,
+    DROP_MARKS,
+    DROPS,
+    ITEM,
+    MARKS,
+    NOW,
+    OLDEST,
+    QUEUE,
+    QUEUED,
+    RING,
+    SPAN,
+    TAIL,
+    TAKEN,
+    TIME,
+    TOTAL,
+    WAIT,
+    WAITING,
+    Memory,
+)
+
+
+@kernel
+def _leave(level: Integers, room: Integers, places: Integers, at: int) -> None:
+    """Take out what waits at place `at`."""
+    places[room[ITEM, at]] = -1
+    room[ITEM, at] = -1
+    level[WAIT] -= 1
+
+
+@kernel
+def tidy(level: Integers, room: Integers, places: Integers, edge: int) -> None:
+    """Close the gaps in a waiting room, and take out what came before `edge`."""
+    kept = 0
+    for i in range(level[TAKEN]):
+        item = room[ITEM, i]
+        if item < 0:
+            continue
+        if room[TIME, i] < edge:
+            places[item] = -1
+            continue
+        room[ITEM, kept] = item
+        room[TIME, kept] = room[TIME, i]
+        places[item] = kept
+        kept += 1
+    level[TAKEN] = kept
+    level[WAIT] = kept
+
+
+@kernel
+def _drop(
+    level: Integers, room: Integers, places: Integers, drops: Integers, time: int, edge: int
+) -> None:
+    """Drop all that wait, and mark that."""
+    for i in range(level[TAKEN]):
+        if room[ITEM, i] >= 0:
+            places[room[ITEM, i]] = -1
+    level[TAKEN] = 0
+    level[WAIT] = 0
+    # Numbers begin anew where all drops have expired, so that their number need not be kept.
+    if level[DROP_MARKS] > 0 and drops[TIME, level[DROP_MARKS] - 1] < edge:
+        level[DROP_MARKS] = 0
+        level[DROPS] = 0
+    level[DROPS] += 1
+    number = level[DROPS]
+    level[DROP_MARKS] = mark(drops, level[DROP_MARKS], number, time, number, MARKED, edge)
+
+
+@kernel
+def meet(
+    level: Integers,
+    room: Integers,
+    places: Integers,
+    drops: Integers,
+    most: int,
+    item: int,
+    time: int,
+    edge: int,
+) -> bool:
+    """Have an entry come to a waiting room; return whether it leaves it in a pair."""
+    at = places[item]
+    if at >= 0:
+        alive = room[TIME, at] >= edge
+        _leave(level, room, places, at)
+        if alive:
+            return True
+    if level[TAKEN] == room.shape[1] or level[WAIT] == most:
+        tidy(level, room, places, edge)
+    if level[WAIT] == most:
+        _drop(level, room, places, drops, time, edge)
+        return False
+    at = level[TAKEN]
+    room[ITEM, at] = item
+    room[TIME, at] = time
+    places[item] = at
+    level[TAKEN] += 1
+    level[WAIT] += 1
+    return False
+
+
+@kernel
+def take(
+    head: Integers,
+    state: Integers,
+    memory: Memory,
+    codes: Integers,
+    times: Integers,
+    event: int,
+    to: int,
+) -> None:
+    """Take in events[event:to], with their times. Cost: O(1) amortised each."""
+    levels, entries, rooms, places, drops, counted = memory
+    for i in range(event, to):
+        item = codes[i]
+        time = times[i]
+        edge = time + 1 - head[SPAN]
+        state[TOTAL] += 1
+        state[NOW] = time + 1
+        depth = 0
+        while True:
+            level = levels[depth]
+            ring = level[RING]
+            at = level[OLDEST] + level[QUEUE]
+            at = level[BEGIN] + (at - ring if at >= ring else at)
+            most = head[QUEUED] if depth > 0 else head[TAIL]
+            entries[ITEM, at] = item
+            entries[TIME, at] = time
+            level[QUEUE] += 1
+            if level[QUEUE] <= most:
+                break
+            at = level[BEGIN] + level[OLDEST]
+            item = entries[ITEM, at]
+            time = entries[TIME, at]
+            level[OLDEST] = level[OLDEST] + 1 if level[OLDEST] + 1 < ring else 0
+            level[QUEUE] -= 1
+            if time < edge:
+                break
+            if depth == 0:
+                number = state[TOTAL] - most
+                state[MARKS] = mark(
+                    counted, state[MARKS], number, time, state[TOTAL], head[COUNTED], edge
+                )
+            depth += 1
+            if not meet(
+                levels[depth],
+                rooms[depth],
+                places[depth],
+                drops[depth],
+                head[WAITING],
+                item,
+                time,
+                edge,
+            ):
+                break

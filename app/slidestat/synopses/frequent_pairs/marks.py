@@ -1,0 +1,89 @@
+"""Times of some of the things that came, numbered: how many came since a time, up to a share.
+
+Source: Gibbons and Tirthapura 2002, section 3 (waves). Number things 1, 2, ..., n. Number p is
+marked, by its time, while n - p < 2 (share + 1) 2^z, 2^z being the power of two that divides p. So
+marks are 2^l apart at ages n - p from (share + 1) 2^l up to twice that, and 1 below. Of d that
+came since t, let p be the lowest mark with a time >= t and q the next mark below it, or 0, whether
+its time is known or not. Then n - p + 1 <= d <= n - q. If these differ, q has such an age, for some
+l, and p <= q + 2^l; so d > n - q - 2^l >= share 2^l, and n - q < d + 2^l < (1 + 1/share) d.
+
+Marks lie in an array: marks[0] are numbers, rising, marks[1] their times.
+"""
+
+from slidestat.synopses.blocks.columns import Integers
+from slidestat.synopses.core.compile import kernel
+
+
+@kernel
+def marks_room(share: int, most: int) -> int:
+    """Return the room for the marks of `most` things, `compact` being called when it is full."""
+    kept = 2 * (share + 1) + 1
+    levels = 0
+    while (2 * (share + 1)) << levels < most:
+        levels += 1
+    return int(min(most, 2 * (kept + (share + 2) * levels) + 8))
+
+
+@kernel
+def is_marked(number: int, last: int, share: int) -> bool:
+    """Whether `number` is marked once there are `last`."""
+    apart = number & -number
+    return bool((last - number) // apart < 2 * (share + 1))
+
+
+@kernel
+def next_mark(number: int, last: int, share: int) -> int:
+    """Return the highest number below `number` that is marked, or 0. `number` may be last + 1."""
+    p = number - 1
+    while p > 0 and not is_marked(p, last, share):
+        p -= p & -p
+    return int(p)
+
+
+@kernel
+def compact(marks: Integers, size: int, last: int, share: int, edge: int) -> int:
+    """Leave out what is marked no more, or has a time before `edge`; return how many marks stay."""
+    kept = 0
+    for i in range(size):
+        if marks[1, i] >= edge and is_marked(marks[0, i], last, share):
+            marks[0, kept] = marks[0, i]
+            marks[1, kept] = marks[1, i]
+            kept += 1
+    return kept
+
+
+@kernel
+def mark(
+    marks: Integers, size: int, number: int, time: int, last: int, share: int, edge: int
+) -> int:
+    """Mark `number`, if it is to be; return how many marks there are."""
+    if not is_marked(number, last, share):
+        return size
+    if size == marks.shape[1]:
+        size = compact(marks, size, last, share, edge)
+    marks[0, size] = number
+    marks[1, size] = time
+    return size + 1
+
+
+@kernel
+def since(
+    marks: Integers, size: int, last: int, share: int, start: int, first: int
+) -> tuple[int, int]:
+    """Return the fewest and the most of numbers up to `last` that came from `start` on.
+
+    Those from `first` on, which is last + 1 or a number above all marks, did.
+    """
+    low = 0
+    high = size
+    while low < high:
+        middle = (low + high) >> 1
+        if marks[1, middle] < start:
+            low = middle + 1
+        else:
+            high = middle
+    for i in range(low, size):
+        if is_marked(marks[0, i], last, share):
+            first = marks[0, i]
+            break
+    return int(last - first + 1), int(last - next_mark(first, last, share))

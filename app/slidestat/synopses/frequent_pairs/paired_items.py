@@ -1,0 +1,94 @@
+"""How often each item came, of one key over any window: frequent items in a few kilobytes.
+
+Source: Misra and Gries, "Finding repeated elements" (1982); Lee and Ting, "A simpler and more
+efficient deterministic scheme for finding frequent items over sliding windows" (2006); for any
+window at once, Arasu and Manku (2004), section 6.
+
+Contract: that of frequent_items.py. With m events in the window [now - n, now), for every item,
+seen or not, lower <= its count <= upper and upper - lower < epsilon m, or 0; the estimate is in the
+middle. A list for a share s >= epsilon misses no item with at least s m events, and has none with
+less than (s - 2 epsilon) m. Up to 10/epsilon events counts are exact. Proofs: layout.py, marks.py.
+Space: O(1/epsilon log(epsilon m)) entries of three bytes or so, and 8 bytes for each item held.
+Cost: an event O(1) amortised; a query O(entries). Order: times must not fall. Merge: bounds of
+separate streams add up (merge/item_union.py).
+
+>>> from slidestat.synopses import PairedItems, PairedParameters
+>>> pages = PairedItems.create(PairedParameters(epsilon=0.01, span=60_000))
+>>> pages.insert([1_000, 2_000, 2_000, 59_000], [7, 7, 9, 7])
+>>> pages.frequent(60_000, 0.5)
+[FrequentItem(item=7, estimate=3.0, lower=3.0, upper=3.0)]
+>>> pages.query(60_000, 9)
+Estimate(estimate=1.0, lower=1.0, upper=1.0)
+"""
+
+from typing import Self
+
+import numpy as np
+
+from slidestat.synopses.blocks.columns import Integers
+from slidestat.synopses.blocks.run import summary_error
+from slidestat.synopses.core import faults
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.wire import VERSION
+from slidestat.synopses.frequent.frequent_batch import FrequentBatch
+from slidestat.synopses.frequent.item_summary import FrequentItem, ItemSummary
+from slidestat.synopses.frequent_pairs.decoding import read_numbers, read_parameters
+from slidestat.synopses.frequent_pairs.memory import NOW, PAIRED, STATE_SIZE
+from slidestat.synopses.frequent_pairs.paired_batch import run_paired_items_batch
+from slidestat.synopses.frequent_pairs.parameters import PairedParameters
+
+__all__ = ["FrequentItem", "PairedItems", "PairedParameters"]
+
+
+class PairedItems(ItemSummary[PairedParameters]):
+    """A synopsis of the items of one stream, with bounds that always hold."""
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read what `to_bytes` wrote; raises SynopsisError for anything else."""
+        parameters, state, _ = _start_of(data)
+        summary = cls(parameters, bytes(data), int(state[NOW]))
+        summary.check()
+        return summary
+
+    def stored_entries(self) -> int:
+        """Return how many different items the state holds."""
+        return _start_of(self._data)[2]
+
+    def check(self) -> None:
+        """Raise SynopsisError unless the state is one that is written: what reading checks."""
+        if self._moved(np.empty(0, np.int64), self._no_values(), None) != self._data:
+            raise summary_error(faults.CORRUPTED, 0, 0, -1)
+
+    def _epsilon(self) -> float:
+        return self._parameters.epsilon
+
+    def _asked(self, n: int, share: float, at: int) -> FrequentBatch:
+        return run_paired_items_batch(
+            self._parameters, [self._data], [0, 0], [], [], [0, 1], [at], [n], share
+        )
+
+    def _moved(self, times: Integers, values: Integers, to: Integers | None) -> bytes:
+        ends = [0, len(times)]
+        result = run_paired_items_batch(
+            self._parameters, [self._data], ends, times, values, [0, 0], [], [], 0, to
+        )
+        return result.states[0]
+
+
+def _start_of(data: bytes) -> tuple[PairedParameters, Integers, int]:
+    """Return the parameters and numbers of a state, and how many items it holds."""
+    array = np.frombuffer(bytearray(data), np.uint8)
+    fault, number, epsilon, at = read_parameters(array, 0, len(array), PAIRED)
+    if fault != faults.OK:
+        known = VERSION if fault == faults.NEWER_VERSION else PAIRED
+        raise summary_error(fault, int(number), known, -1)
+    try:
+        parameters = PairedParameters(float(epsilon), int(number))
+    except SynopsisError:
+        raise summary_error(faults.CORRUPTED, 0, 0, -1) from None
+    state = np.empty(STATE_SIZE, np.int64)
+    held, at = read_numbers(array, at, len(array), state)
+    if at < 0:
+        raise summary_error(faults.CORRUPTED, 0, 0, -1)
+    return parameters, state, int(held)

@@ -1,0 +1,259 @@
+"""All keys of a batch in one call: frequent items in pairs, events in and lists out."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slidestat.synopses.blocks.blocks import EVENT_LIMIT, LIVE_LIMIT
+from slidestat.synopses.blocks.columns import Integers, get_column
+from slidestat.synopses.blocks.run import summary_error
+from slidestat.synopses.core import faults
+from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.keyed import KeyedBatch, open_body, stretch, with_room
+from slidestat.synopses.core.wire import VERSION, Bytes
+from slidestat.synopses.exponential_histogram.codec import TIME_MAX, TIME_MIN
+from slidestat.synopses.frequent_pairs.answer import count_window, list_pairs
+from slidestat.synopses.frequent_pairs.codes import code_of, make_table
+from slidestat.synopses.frequent_pairs.decoding import decode, measure, read_numbers
+from slidestat.synopses.frequent_pairs.encoding import (
+    encode,
+    encoded_limit,
+    put_parameters,
+    settle,
+)
+from slidestat.synopses.frequent_pairs.feeding import take
+from slidestat.synopses.frequent_pairs.memory import (
+    MARKS,
+    NOW,
+    PAIRED,
+    SPAN,
+    STATE_SIZE,
+    TOTAL,
+    WAITING,
+    Memory,
+    levels_needed,
+    make_memory,
+)
+from slidestat.synopses.frequent_pairs.parameters import PairedParameters
+
+
+@dataclass(frozen=True)
+class PairedRun:
+    """The result of a batch, as `blocks.run.RunResult` has it for lists."""
+
+    out: Bytes
+    offsets: Integers
+    facts: Integers
+    ends: Integers
+    lists: Integers
+    before: Integers
+    now: Integers
+    held: Integers
+
+
+@kernel
+def load(
+    head: Integers,
+    made_with: Bytes,
+    arena: Bytes,
+    start: int,
+    end: int,
+    state: Integers,
+    added: int,
+) -> tuple[int, int, int, Memory, Integers, int]:
+    """Read a stored state, or none; return (fault, its two numbers, it in memory, items, number).
+
+    There is room for `added` more events and items.
+    """
+    state[TOTAL] = 0
+    state[NOW] = TIME_MIN
+    state[MARKS] = 0
+    none = np.empty(0, np.int64)
+    if start == end:
+        memory = make_memory(
+            head,
+            levels_needed(head, added),
+            added,
+            added,
+            added // (head[WAITING] + 1) + 1,
+            added,
+        )
+        return faults.OK, 0, 0, memory, np.empty(added, np.int64), 0
+    empty = make_memory(head, 1, 0, 0, 0, 0)
+    fault, number, at = open_body(arena, start, end, PAIRED, PAIRED)
+    if fault != faults.OK:
+        return fault, number, VERSION if fault == faults.NEWER_VERSION else PAIRED, empty, none, 0
+    # Equal parameters are equal bytes.
+    same = end - at >= len(made_with)
+    for i in range(len(made_with)):
+        same = same and arena[at + i] == made_with[i]
+    if not same:
+        return faults.OTHER_PARAMETERS, 0, 0, empty, none, 0
+    number, at = read_numbers(arena, at + len(made_with), end, state)
+    if at < 0:
+        return faults.CORRUPTED, 0, 0, empty, none, 0
+    items = np.empty(number + added, np.int64)
+    at = get_column(arena, at, end, items[:number], False)
+    if at < 0:
+        return faults.CORRUPTED, 0, 0, empty, none, 0
+    depth, tail, held, drops = measure(arena, at, end)
+    if depth < 0:
+        return faults.CORRUPTED, 0, 0, empty, none, 0
+    total = state[TOTAL] + added
+    memory = make_memory(
+        head,
+        max(depth, levels_needed(head, held + added)),
+        tail + added,
+        number + added,
+        drops + (held + added) // (head[WAITING] + 1) + 1,
+        total,
+    )
+    fault = decode(arena, at, end, head, state, memory, items[:number])
+    return fault, 0, 0, memory, items, number
+
+
+@kernel
+def _note(all_held: Integers, end: int, items: Integers) -> tuple[Integers, int]:
+    """Append `items`, rising; as `with_room` does."""
+    if len(all_held) < end + len(items):
+        longer = np.empty(2 * (end + len(items)), np.int64)
+        longer[:end] = all_held[:end]
+        all_held = longer
+    all_held[end : end + len(items)] = np.sort(items)
+    return all_held, end + len(items)
+
+
+@kernel
+def _run(
+    head: Integers,
+    epsilon: float,
+    arena: Bytes,
+    offsets: Integers,
+    starts: Integers,
+    times: Integers,
+    payload: Integers,
+    query_starts: Integers,
+    query_times: Integers,
+    spans: Integers,
+    part: int,
+    instead: int,
+    advances: Integers,
+    facts: Integers,
+    ends: Integers,
+    held: Integers,
+) -> tuple[int, int, int, int, Bytes, Integers, Integers, Integers, Integers]:
+    """Run each group's events and queries in time order; `run_pairs` says what these are.
+
+    Returns (fault, group, its two numbers, new arena, its offsets, the lists, the items held
+    before, and now).
+    """
+    groups = len(starts) - 1
+    made_with = put_parameters(epsilon, head[SPAN])
+    state = np.empty(STATE_SIZE, np.int64)
+    out = np.empty(len(arena) + 64 * groups + 1024, np.uint8)
+    out_offsets = np.zeros(groups + 1, np.int64)
+    lists = np.empty((3, 64), np.int64)
+    before = np.empty(0, np.int64)
+    now = np.empty(0, np.int64)
+    length = 0
+    end = 0
+    for group in range(groups):
+        event = starts[group]
+        stop = starts[group + 1]
+        added = stop - event
+        fault, a, b, memory, items, number = load(
+            head, made_with, arena, offsets[group], offsets[group + 1], state, added
+        )
+        if fault != faults.OK:
+            return fault, group, a, b, out, out_offsets, lists, before, now
+        if state[TOTAL] + added > EVENT_LIMIT:
+            return faults.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists, before, now
+        before, held[0, group + 1] = _note(before, held[0, group], items[:number])
+        codes = np.empty(added, np.int64)
+        if added > 0:
+            table = make_table(number + added)
+            for i in range(number):
+                code_of(table, items, i, items[i])
+            for i in range(added):
+                codes[i] = code_of(table, items, number, payload[event + i])
+                number = max(number, codes[i] + 1)
+        counts = np.empty((2, number), np.int64)
+        asked = state[NOW]
+        first = event
+        for query in range(query_starts[group], query_starts[group + 1] + 1):
+            is_query = query < query_starts[group + 1]
+            until = query_times[query] if is_query else TIME_MAX + 1
+            if until < asked or until > TIME_MAX + 1:
+                fault, a, b = faults.QUERY_WENT_BACK, until, asked
+                return fault, group, a, b, out, out_offsets, lists, before, now
+            fault, a, b = stretch(times, event, stop, until, state[NOW])
+            if fault != faults.OK:
+                return fault, group, a, b, out, out_offsets, lists, before, now
+            take(head, state, memory, codes, times[first:], event - first, a - first)
+            event = a
+            if is_query:
+                asked = until
+                for k in range(len(spans)):
+                    lists, length = list_pairs(
+                        head,
+                        state,
+                        memory,
+                        items,
+                        until - spans[k],
+                        part,
+                        instead,
+                        facts[:, query, k],
+                        counts,
+                        lists,
+                        length,
+                    )
+                    ends[query * len(spans) + k + 1] = length
+        if advances[group] > TIME_MIN:
+            if advances[group] < state[NOW]:
+                fault, a, b = faults.TIME_WENT_BACK, advances[group], state[NOW]
+                return fault, group, a, b, out, out_offsets, lists, before, now
+            state[NOW] = advances[group]
+        size = settle(head, state, memory)
+        if count_window(head, state, memory, state[NOW] - head[SPAN])[1] > LIVE_LIMIT:
+            return faults.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists, before, now
+        out = with_room(out, end, encoded_limit(size, len(memory[0]), number))
+        end, holds = encode(out, end, made_with, state, memory, items[:number])
+        out_offsets[group + 1] = end
+        now, held[1, group + 1] = _note(now, held[1, group], holds)
+    return faults.OK, 0, 0, 0, out, out_offsets, lists, before, now
+
+
+def run_pairs(
+    parameters: PairedParameters, batch: KeyedBatch, items: Integers, part: int, instead: int
+) -> PairedRun:
+    """Feed and ask many summaries at once, one a group (key).
+
+    items: one a time. part: a share in whole millionths; instead: how many items are listed where
+    none has it and counts are exact. Raises SynopsisError.
+    """
+    groups = len(batch.starts) - 1
+    queries, windows = len(batch.query_times), len(batch.spans)
+    facts = np.empty((3, queries, windows), np.int64)
+    ends = np.zeros(queries * windows + 1, np.int64)
+    held = np.zeros((2, groups + 1), np.int64)
+    fault, group, a, b, out, offsets, lists, before, now = _run(
+        parameters.head,
+        parameters.epsilon,
+        batch.arena,
+        batch.offsets,
+        batch.starts,
+        batch.times,
+        items,
+        batch.query_starts,
+        batch.query_times,
+        batch.spans,
+        part,
+        instead,
+        batch.advances,
+        facts,
+        ends,
+        held,
+    )
+    if fault != faults.OK:
+        raise summary_error(fault, int(a), int(b), int(group) if groups > 1 else -1)
+    return PairedRun(out, offsets, facts, ends, lists[:, : ends[-1]], before, now, held)

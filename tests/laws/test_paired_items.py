@@ -1,0 +1,141 @@
+"""Frequent items in pairs: their space, and the marks that count what was dropped.
+
+That bounds hold is in test_frequent_items_error.py, that no split shows in
+test_quantiles_and_items_state.py.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from math import ceil
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from slidestat.synopses import NamedItems, PairedParameters, run_named_items_batch
+from slidestat.synopses.distinct.item_ids import item_ids
+from slidestat.synopses.frequent_pairs import layout
+from slidestat.synopses.frequent_pairs.marks import compact, mark, marks_room, since
+from slidestat.synopses.frequent_pairs.paired_batch import run_paired_items_batch
+
+Integers = npt.NDArray[np.int64]
+
+HOUR_MS = 3_600_000
+BUSY = 900_000
+
+
+def _zipf(exponent: float, different: int = 10_000) -> Callable[[int], Integers]:
+    weights = 1 / np.arange(1, different + 1) ** exponent
+    return lambda size: (
+        np.random.default_rng(3).choice(different, size, p=weights / weights.sum()).astype(np.int64)
+    )
+
+
+BUSY_STREAMS: dict[str, Callable[[int], Integers]] = {
+    "zipf 0.5": _zipf(0.5),
+    "zipf 1": _zipf(1.0),
+    "zipf 1 of a million": _zipf(1.0, 10**6),
+    "zipf 1.5": _zipf(1.5),
+    "even over 150": lambda size: np.random.default_rng(4).integers(0, 150, size),
+    "even over 5,000": lambda size: np.random.default_rng(4).integers(0, 5_000, size),
+    "all different": lambda size: np.arange(size),
+    "one": lambda size: np.zeros(size, np.int64),
+    "in turn": lambda size: np.arange(size) % 112,
+    "in runs": lambda size: np.arange(size) // 1_000,
+}
+
+
+@pytest.mark.parametrize("name", BUSY_STREAMS)
+def test_a_busy_key_takes_at_most_40_kilobytes_at_one_percent(name: str) -> None:
+    """Texts of ten letters or so, 900,000 in the span and half as many before; and any window up to
+    the span keeps the promise.
+    """
+    size = BUSY * 3 // 2
+    items = BUSY_STREAMS[name](size)
+    times = 1_700_000_000_000 + np.arange(size) * (HOUR_MS // BUSY)
+    parameters = PairedParameters(0.01, HOUR_MS)
+    state: bytes | None = None
+    for first in range(0, size, 50_000):
+        different, codes = np.unique(items[first : first + 50_000], return_inverse=True)
+        texts = [f"item {item}" for item in different.tolist()]
+        (state,) = run_named_items_batch(
+            parameters, [state], [0, len(codes)], times[first : first + 50_000], codes, texts,
+            [0, 0], [], [], 0,
+        ).states  # fmt: skip
+    assert state is not None
+    assert len(state) <= 40_000
+    summary = NamedItems.from_bytes(state)
+    for events in (1_000, 1_001, 1_500, 10_000, 123_456, BUSY):
+        exact = Counter(items[-events:].tolist())
+        n = summary.now - int(times[-events])
+        listed = {item.text: item for item in summary.query(n, 0.01)}
+        often = {f"item {item}" for item, count in exact.items() if count >= 0.01 * events}
+        assert often <= set(listed)
+        for text, item in listed.items():
+            assert item.lower <= exact[int(text.removeprefix("item "))] <= item.upper
+            assert item.upper - item.lower < parameters.relative_width * events or (
+                item.upper == item.lower
+            )
+            assert events > 1_000 or item.upper == item.lower
+
+
+@pytest.mark.parametrize("name", BUSY_STREAMS)
+@pytest.mark.parametrize("epsilon", [0.5, 0.1, 0.01, 0.003])
+def test_space_is_that_of_the_levels(name: str, epsilon: float) -> None:
+    """At most Q + k entries a level, R in the tail, and the marks: eight bytes for each that is an
+    item's only one, five for each.
+    """
+    waiting, queued, tail, share = layout.choose(epsilon)
+    items = item_ids([str(item) for item in BUSY_STREAMS[name](60_000).tolist()])
+    state: bytes | None = None
+    for end in (300, 2_000, 20_000, 60_000):
+        times = np.arange(end) * 4
+        (state,) = run_paired_items_batch(
+            PairedParameters(epsilon, 10**9),
+            [None],
+            [0, end],
+            times,
+            items[:end],
+            [0, 0],
+            [],
+            [],
+            0,
+        ).states
+        levels = 0
+        while tail + queued * ((2 << levels) - 2) < end:
+            levels += 1
+        entries = min(end, tail + levels * (queued + waiting))
+        marks = (share + 2) * ceil(np.log2(end)) + levels * 9 * (ceil(np.log2(end)) + 2)
+        assert len(state) <= 60 + 13 * entries + 3 * marks * (levels > 0)
+
+
+@cache
+def _kept(share: int, size: int) -> tuple[Integers, int]:
+    """Marks of the numbers 1 to `size`, each at the time 3 for each number; tidied as they fill."""
+    marks = np.empty((2, marks_room(share, size)), np.int64)
+    count = 0
+    for number in range(1, size + 1):
+        count = mark(marks, count, number, 3 * number, number, share, 0)
+    return marks, count
+
+
+@pytest.mark.parametrize("share", [1, 8, 20])
+@pytest.mark.parametrize("size", [1, 17, 18, 19, 500, 5_000])
+def test_marks_count_to_a_share(share: int, size: int) -> None:
+    """Of d things, the bounds hold d, and the upper one is below (1 + 1/share) d."""
+    marks, count = _kept(share, size)
+    for time in [*range(0, 3 * size + 4, 7), 3 * size - 1, 3 * size, 3 * size + 1]:
+        exact = max(0, size - max(ceil(time / 3), 1) + 1)
+        low, high = since(marks, count, size, share, time, size + 1)
+        assert low <= exact <= high
+        assert high == exact or share * (high - exact) < exact
+        assert exact >= 2 * share + 2 or low == high
+
+
+def test_marks_are_few_whatever_came_before() -> None:
+    """A number is marked as if all numbers had just been looked at, however often they were."""
+    marks, count = _kept(8, 5_000)
+    count = compact(marks, count, 5_000, 8, 0)
+    assert count <= 9 * 10 + 18
+    assert marks.shape[1] < 500
