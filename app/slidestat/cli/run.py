@@ -106,6 +106,10 @@ def run(
         str | None,
         _flag("--source-format", "json|avro|json-schema", "Of the events; default: json."),
     ] = None,
+    source_schema: Annotated[
+        str | None,
+        _flag("--source-schema", "FILE.avsc", "Of events in Avro that take no schema registry."),
+    ] = None,
     publish: Annotated[
         str | None,
         _flag("--publish", "partition|KEY,KEY", "Have a referee answer over all partitions."),
@@ -208,6 +212,7 @@ def run(
         "computed": computed,
         "tombstones": tombstones,
         "source_format": source_format,
+        "source_schema": source_schema,
         "publish": publish,
         "alerts": alerts,
         "output_format": output_format,

@@ -9,8 +9,8 @@ from slidestat.admin.worker_topics import prepare_topics
 from slidestat.declare.one_worker import require_one_worker
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
-from slidestat.engine.decoding.formats.source_schemas import Registry
-from slidestat.engine.decoding.formats.translations import require_avro
+from slidestat.engine.decoding.formats.source_schemas import Registry, SourceSchemas
+from slidestat.engine.decoding.formats.translations import translation_of
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.emissions.output_codec import emission_writer
 from slidestat.engine.extent import WHOLE, Extent
@@ -19,7 +19,7 @@ from slidestat.faust.data_folder import data_folder
 from slidestat.faust.source.key_watch import KeyWatch
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.letter_record import LETTER_BYTES
-from slidestat.kafka.source_sample import check_source, unread_source
+from slidestat.kafka.source.source_sample import check_source, unread_source
 from slidestat.log import LogForm, tell
 from slidestat.options import LOOPBACK
 from slidestat.referee.referee_answers import RefereeAnswers
@@ -116,9 +116,11 @@ def start_worker(
 
 def _schemas_of(topologies: Sequence[Topology | Referee], registry: str) -> Registry | None:
     """The registry that has the schemas of the source's records, if they take any."""
-    if not any(isinstance(it, Topology) and it.reads_avro for it in topologies):
+    in_avro = [it for it in topologies if isinstance(it, Topology) and it.reads_avro]
+    for topology in in_avro:
+        translation_of(topology, SourceSchemas())  # It says what is missing, or wrong.
+    if not any(topology.takes_registry for topology in in_avro):
         return None
-    require_avro()
-    from slidestat.kafka.schema_registry import SchemaRegistry
+    from slidestat.kafka.source.schema_registry import SchemaRegistry
 
     return SchemaRegistry(registry)

@@ -85,6 +85,8 @@ class Topology(Named):
     compacted topic, or a "dead-letter".
     source_format: that of the source, "json", or as a schema registry's clients write it: "avro" or
     "json-schema".
+    source_schema: the schema of a source in Avro that takes no registry, as JSON; in TOML and in
+    flags the file that has it.
     group: the consumer group of the workers is slidestat-GROUP; without one, the topology's name is
     taken. Topologies of one source and group share a worker.
     output_format: that of the output, "json" or "avro", or of rows "connect-json": JSON with the
@@ -120,6 +122,7 @@ class Topology(Named):
     computed: Sequence[str] = ()
     tombstones: str = "pass-over"
     source_format: str = "json"
+    source_schema: str = ""
     group: str = ""
     output_format: str = "json"
     output_shape: str = "emissions"
@@ -166,6 +169,16 @@ class Topology(Named):
             formats = ", ".join(f'"{name}"' for name in _SOURCE_FORMATS)
             raise SlidestatError(
                 f"source_format is {self.source_format!r}.", f"Give one of {formats}."
+            )
+        if self.source_schema and self.source_format != "avro":
+            raise SlidestatError(
+                f"source_schema is given, and source_format is {self.source_format!r}.",
+                'Give source_format = "avro" too, or leave the schema out.',
+            )
+        if not isinstance(self.source_schema, str):
+            raise SlidestatError(
+                f"source_schema is {self.source_schema!r}, which is no text.",
+                "Give the schema as the text that its file has.",
             )
         if self.output_format not in _OUTPUT_FORMATS:
             raise SlidestatError(
@@ -645,8 +658,13 @@ class Topology(Named):
 
     @property
     def reads_avro(self) -> bool:
-        """Whether records take a schema to be read."""
+        """Whether the source is in Avro."""
         return self.source_format == "avro"
+
+    @property
+    def takes_registry(self) -> bool:
+        """Whether the schemas of the source's records are in a registry."""
+        return self.reads_avro and not self.source_schema
 
     @property
     def state_label(self) -> dict[str, str]:

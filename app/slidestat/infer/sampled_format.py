@@ -36,7 +36,7 @@ def readable(sample: Sample, registry: str) -> Sample:
             "Say where the registry is with --schema-registry.",
         )
     require_avro()
-    from slidestat.kafka.schema_registry import SchemaRegistry
+    from slidestat.kafka.source.schema_registry import SchemaRegistry
 
     return _read_as_avro(sample, framed, SchemaRegistry(registry))
 

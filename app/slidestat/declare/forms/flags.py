@@ -7,18 +7,21 @@ An alert is NAME:WHEN[:NAME=VALUE]...: slow:p99 > 500:window=5m:for=3
 import re
 from collections.abc import Mapping, Sequence as AbcSequence
 from dataclasses import fields
+from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from slidestat.declare.alerts import Alert
 from slidestat.declare.forms.tables import (
     ALERTS,
+    SCHEMA,
     STATISTICS,
     alert_of,
     kind_of,
     renamed,
     statistic_of,
     topology_of,
+    with_schema,
 )
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.topology import PARTITION, Topology
@@ -32,6 +35,7 @@ _FLAGS = {
     "value_field": "--value",
     "windows": "--window",
     "source_format": "--source-format",
+    SCHEMA: "--source-schema",
     "output_format": "--output-format",
     "output_shape": "--output-shape",
     STATISTICS: "--statistic",
@@ -62,7 +66,7 @@ def topology_of_flags(given: Mapping[str, Any]) -> Topology:
     if table.get("publish", PARTITION) != PARTITION:
         table["publish"] = tuple(table["publish"].split(","))
     try:
-        return topology_of(table)
+        return topology_of(with_schema(table, Path()))
     except SlidestatError as error:
         flags = {field.name: flag_of(field.name) for field in fields(Topology)}
         raise SlidestatError(

@@ -14,7 +14,7 @@ from functools import partial
 from confluent_kafka import KafkaException
 
 from slidestat.kafka.group_offsets import group_offsets
-from slidestat.kafka.source_sample import SAMPLE_RECORDS, SourceLook
+from slidestat.kafka.source.source_sample import SAMPLE_RECORDS, SourceLook
 
 # The first records of an empty source come to one partition a moment before the others.
 _FIRST_RECORDS_S = 1.0

@@ -23,11 +23,21 @@ schema."""
 
 
 def translation_of(topology: Topology, schemas: SourceSchemas) -> Translation:
-    """What makes JSON of the values of a topology whose source is not plain JSON.
+    """Return what makes JSON of the values of a topology's source, which are in another format.
 
-    Raises SlidestatError without the packages that it takes.
+    Raises SlidestatError without the packages that it takes, and for a schema of its own that
+    nothing can be read by.
     """
-    return FramedAvro(schemas, topology) if topology.reads_avro else _content
+    if not topology.reads_avro:
+        return _content
+    if topology.takes_registry:
+        return FramedAvro(schemas, topology)
+    try:
+        return avro_schema(SchemaText(topology.source_schema), topology).json
+    except UnusableSchemaError as error:
+        raise SlidestatError(
+            f"source_schema of {topology.name}: {error}.", "Give the schema of the source's values."
+        ) from error
 
 
 def _content(value: bytes) -> bytes:
