@@ -59,8 +59,10 @@ def start_worker(
     address = listen(web_host, web_port)
     for topology in topologies:
         partitions = prepare_topics(bootstrap, topology)
+    # Looks are taken while the worker reads: they have their own schemas.
+    theirs = _schemas_of(topologies, registry)
     looks = [
-        unread_source(bootstrap, topology, partitions, extent.end_offsets, schemas)
+        unread_source(bootstrap, topology, partitions, extent.end_offsets, theirs)
         for topology in topologies
         if isinstance(topology, Topology) and not topology.publishes_partitions and partitions > 1
     ]
