@@ -2,6 +2,9 @@
 
 import json
 import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -9,6 +12,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
+from slidestat.declare.forms.files import load_topology
 from slidestat.engine.decoding.formats.framing import framed
 from slidestat.schemas.emission import Emission
 from tests.broker.conftest import BODY, MakeStage
@@ -30,12 +34,12 @@ NEWER = {
 
 
 def test_events_wait_for_a_registry_that_is_away(
-    make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch
+    make_stage: MakeStage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Two versions of a schema, as Confluent's serializer writes them. While the registry is away,
     and while it fails, the worker commits nothing, writes no letter, says so, and can be stopped;
     then its emissions are those of the same events in JSON. A schema that the registry does not
-    have makes letters.
+    have makes letters. `init` reads the topic, too.
     """
     plain = make_stage(body=BODY)
     sent = events(EVENTS)
@@ -80,6 +84,7 @@ def test_events_wait_for_a_registry_that_is_away(
             )
             assert "the schema registry answers again" in worker.said()
             worker.stop()
+        assert _proposed(source, stage.bootstrap, registry.url, tmp_path) == "avro"
         asked = [path for path in registry.asked if path.startswith("GET")]
         assert set(asked) == {f"GET schemas/ids/{number}" for number in (1, 2, 99)}
 
@@ -92,6 +97,14 @@ def test_events_wait_for_a_registry_that_is_away(
     letters = [record for records in stage.dead_letters().values() for record in records]
     assert [letter.headers["reason"] for letter in letters] == [b"bad-schema"] * 3
     assert all(letter.value == framed(99, b"abc") for letter in letters)
+
+
+def _proposed(topic: str, bootstrap: str, registry: str, folder: Path) -> str:
+    """The format of a topic's values that `init` finds."""
+    command = [sys.executable, "-m", "slidestat", "init", topic, "--schema-registry", registry]
+    options = ["--file", str(folder / "found.toml"), "--bootstrap", bootstrap, "--yes"]
+    subprocess.run([*command, *options], check=True, timeout=60, capture_output=True)
+    return load_topology(str(folder / "found.toml")).source_format
 
 
 def test_a_worker_says_which_registry_it_takes(make_stage: MakeStage) -> None:

@@ -17,13 +17,17 @@ from confluent_kafka import Producer
 
 from slidestat import TopologyDriver
 from slidestat.declare.forms.files import load_topology
+from slidestat.engine.decoding.formats.avro_schema import AvroSchema
+from slidestat.engine.decoding.formats.framing import framed
 from slidestat.errors import SlidestatError
 from slidestat.infer.proposal import propose
 from slidestat.infer.proposal_toml import toml_text
+from slidestat.infer.sampled_format import readable
 from slidestat.infer.sampling import Sample, SampledRecord, sample_topic
 from slidestat.infer.survey import survey
 from tests.client.conftest import RunCli
 from tests.conftest import MakeTopic
+from tests.registry.stand_in import stand_in
 
 START_MS = 1_764_000_000_000
 DAY_MS = 86_400_000
@@ -90,6 +94,67 @@ def test_fields_are_found(tmp_path: Path) -> None:
     for key, value in requests(200):
         driver.send(value, key=(key or b"").decode())
     assert not driver.dead_letters
+
+
+@pytest.mark.parametrize("source_format", ["avro", "json-schema"])
+def test_topics_of_a_registry_are_read(source_format: str, tmp_path: Path) -> None:
+    """The proposal is that of the same events in JSON, and says the format; records that cannot be
+    read are told. Timestamps of a schema are times.
+    """
+    schema = {
+        "type": "record",
+        "name": "Request",
+        "fields": [
+            {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+            {"name": "path", "type": "string"},
+            {"name": "user", "type": {"type": "map", "values": "string"}},
+            {
+                "name": "took",
+                "type": [
+                    "null",
+                    {
+                        "type": "record",
+                        "name": "Took",
+                        "fields": [{"name": "ms", "type": "double"}],
+                    },
+                ],
+            },
+            {"name": "id", "type": "int"},
+            {"name": "ok", "type": "boolean"},
+        ],
+    }
+    avro = AvroSchema(json.dumps(schema))
+    with stand_in() as registry:
+        registry.schemas.append({"schema": json.dumps(schema)})
+        written = [
+            (key, framed(1, avro.write(value) if source_format == "avro" else json_of(value)))
+            for key, value in requests()
+        ]
+        read = readable(sample([*written, (b"x", framed(2, b"?"))]), registry.url)
+        asked = registry.asked
+        if source_format == "avro":
+            with pytest.raises(SlidestatError, match="--schema-registry"):
+                readable(sample(written), "")
+            registry.schemas.append({"schema": "", "schemaType": "PROTOBUF"})
+            with pytest.raises(SlidestatError, match="it is of the type PROTOBUF, not AVRO"):
+                readable(sample([(b"k", framed(2, b"?"))]), registry.url)
+    if source_format == "avro":
+        with pytest.raises(SlidestatError, match="no schema registry answers"):
+            readable(sample(written), registry.url)
+    else:
+        assert asked == []
+    proposal, topology = proposed(read, tmp_path)
+    assert topology.source_format == source_format
+    assert proposal.warnings == (
+        "1 of 2,001 sampled records are no JSON objects: they will be dead letters.",
+    )
+    plain, _ = proposed(sample(requests()), tmp_path)
+    unlike = {"source_format": "json", "warnings": (), "sampled": 2_000}
+    assert replace(proposal, **unlike) == replace(plain, lateness=proposal.lateness)
+
+
+def json_of(value: object) -> bytes:
+    return json.dumps(value).encode()
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ NOT_RUN = {
 ELSEWHERE = {
     "docs/secured-brokers.md": "tests/security has such a broker",
     "docs/spark.md": "tests/spark",
+    "docs/source-formats.md": "tests/broker/test_avro_source.py has a schema registry",
 }
 # What the reader has done before, in other documents.
 BEFORE = {

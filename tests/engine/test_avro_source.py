@@ -1,8 +1,11 @@
 """Sources in Avro and with a JSON Schema: what is read is what the same events in JSON say."""
 
 import json
+import tomllib
+from dataclasses import replace
 from decimal import Decimal
 from io import BytesIO
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -10,6 +13,8 @@ import fastavro
 import pytest
 
 from slidestat import TopologyDriver
+from slidestat.declare.forms.files import load_topology
+from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.statistics import Count, Distinct, Maximum, Statistic, Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
@@ -99,13 +104,17 @@ def orders(count: int, seed: int = 0) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("source_format", ["avro", "json-schema"])
+@pytest.mark.parametrize("source_format", ["avro", "json-schema", "plain avro"])
 def test_the_same_events_give_the_same_bytes(source_format: str) -> None:
     """Nested fields, nulls and conditions included, the emissions are those of plain JSON."""
     emissions = []
     for own in ("json", source_format):
         schemas = {4: json.dumps(ORDER)} if own == "avro" else {}
-        driver = TopologyDriver(topology(source_format=own, lateness="1s"), 2, schemas)
+        its_own = json.dumps(ORDER) if own == "plain avro" else ""
+        declared = topology(
+            source_format=own.removeprefix("plain "), source_schema=its_own, lateness="1s"
+        )
+        driver = TopologyDriver(declared, 2, schemas)
         driver.send(*orders(3_000))
         driver.close_windows()
         assert driver.dead_letters == []
@@ -414,10 +423,44 @@ def test_the_driver_says_what_it_lacks() -> None:
     """A schema for events that are sent in Avro, an event that it can have, and one for nothing."""
     with pytest.raises(SlidestatError, match="there is no schema"):
         TopologyDriver(topology(source_format="avro")).send({"key": "a"})
-    with pytest.raises(SlidestatError, match="source_format is 'json'"):
+    with pytest.raises(SlidestatError, match="t takes none of a registry"):
         TopologyDriver(topology(), schemas={1: json.dumps(ORDER)})
     driver = TopologyDriver(topology(source_format="avro"), schemas={1: json.dumps(ORDER)})
     with pytest.raises(SlidestatError, match="not what the schema describes"):
         driver.send({"key": 5})
     driver.send_bytes(framed(9, b"abc"))
     assert [letter.reason for letter in driver.dead_letters] == [Reason.BAD_SCHEMA]
+
+
+def test_plain_avro_takes_the_topologys_own_schema() -> None:
+    """What another schema wrote is left over, or not there: a letter, with the reason."""
+    other = {"type": "record", "name": "O", "fields": [{"name": "key", "type": "string"}]}
+    declared = topology(source_format="avro", source_schema=json.dumps(ORDER))
+    values = [GOOD[5:], GOOD, GOOD[5:] + b"\0", written(other, {"key": "a"}), b""]
+    columns = EventDecoder(declared).decode(values, [None] * 5, [START] * 5)
+    assert columns.rows.tolist() == [0]
+    assert {refusal.reason for refusal in columns.refusals} == {Reason.NOT_AVRO}
+    assert len(columns.refusals) == 4
+    with pytest.raises(SlidestatError, match="source_schema of t: it is no Avro schema"):
+        EventDecoder(replace(declared, source_schema='"nonesuch"'))
+
+
+def test_the_schemas_file_lies_beside_the_declaration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In TOML it is seen from the file, in flags from where the command runs."""
+    body = 'name="t"\nsource="s"\nspan="1h"\nevery="1m"\nsource_format="avro"\n'
+    (tmp_path / "t.toml").write_text(body + 'source_schema="order.avsc"\n')
+    flags = tomllib.loads(body) | {"source_schema": "order.avsc"}
+    for declare, said in (
+        (lambda: load_topology(str(tmp_path / "t.toml")), "source_schema is 'order.avsc'"),
+        (lambda: topology_of_flags(flags), "--source-schema is 'order.avsc'"),
+    ):
+        with pytest.raises(SlidestatError, match=said):
+            declare()
+    (tmp_path / "order.avsc").write_text(json.dumps(ORDER))
+    monkeypatch.chdir(tmp_path)
+    assert topology_of_flags(flags) == load_topology("t.toml")
+    assert json.loads(load_topology("t.toml").source_schema) == ORDER
+    with pytest.raises(SlidestatError, match="source_schema is given, and source_format is 'json'"):
+        topology(source_schema="{}")

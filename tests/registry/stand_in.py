@@ -12,8 +12,8 @@ from threading import Thread
 
 class StandIn(ThreadingHTTPServer):
     """Listens on a port of this machine, a free one unless it is told which. `asked` are the
-    requests that came; with `refuse`, an HTTP status, it takes no schema; with `fail`, it gives
-    none out.
+    requests that came, `versions` the numbers of each subject's schemas; with `refuse`, an HTTP
+    status, it takes no schema; with `fail`, it gives none out.
     """
 
     daemon_threads = True
@@ -21,6 +21,7 @@ class StandIn(ThreadingHTTPServer):
     def __init__(self, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
         self.schemas: list[dict[str, object]] = []
+        self.versions: dict[str, list[int]] = {}
         self.asked: list[str] = []
         self.refuse: int | None = None
         self.fail: int | None = None
@@ -47,16 +48,30 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(200, {"id": self.server.schemas.index(schema) + 1})
 
     def do_GET(self) -> None:
-        """GET /schemas/ids/NUMBER"""
-        kind, what, number = self._asked().split("/")
-        assert (kind, what) == ("schemas", "ids")
+        """GET /schemas/ids/NUMBER and /subjects/SUBJECT/versions/VERSION"""
+        parts = self._asked().split("/")
         if self.server.fail is not None:
-            self._answer(self.server.fail, {"error_code": 50001, "message": "in the backend"})
+            self._answer(
+                self.server.fail, {"error_code": self.server.fail, "message": "in the backend"}
+            )
             return
+        if parts[0] == "subjects":
+            self._answer_version(parts[1], int(parts[3]))
+            return
+        kind, what, number = parts
+        assert (kind, what) == ("schemas", "ids")
         if not 1 <= int(number) <= len(self.server.schemas):
             self._answer(404, {"error_code": 40403, "message": "Schema not found"})
             return
         self._answer(200, self.server.schemas[int(number) - 1])
+
+    def _answer_version(self, subject: str, version: int) -> None:
+        numbers = self.server.versions.get(subject, [])
+        if not 1 <= version <= len(numbers):
+            self._answer(404, {"error_code": 40402, "message": "Version not found"})
+            return
+        named = {"subject": subject, "version": version, "id": numbers[version - 1]}
+        self._answer(200, self.server.schemas[numbers[version - 1] - 1] | named)
 
     def _asked(self) -> str:
         path = self.path.partition("?")[0].strip("/")

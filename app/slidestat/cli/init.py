@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from slidestat.cli.options import Bootstrap, OneObject
+from slidestat.cli.options import Bootstrap, OneObject, Registry
 from slidestat.errors import SlidestatError
 from slidestat.options import DEFAULT_BOOTSTRAP
 
@@ -31,6 +31,7 @@ def init(
     ] = False,
     as_json: OneObject = False,
     run: Annotated[bool, typer.Option("--run", help="Run the topology at once.")] = False,
+    registry: Registry = "",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Look at a topic, and write a topology for it: a start, to be read and changed.
@@ -48,6 +49,7 @@ def init(
     from slidestat.declare.forms.files import load_topology
     from slidestat.infer.proposal import propose
     from slidestat.infer.proposal_toml import toml_text
+    from slidestat.infer.sampled_format import readable
     from slidestat.infer.sampling import sample_topic
     from slidestat.infer.survey import survey
 
@@ -64,7 +66,7 @@ def init(
         raise SlidestatError(
             "--json and --run are given.", "Leave one out: a worker's output is no JSON object."
         )
-    sample = sample_topic(bootstrap, topic, records)
+    sample = readable(sample_topic(bootstrap, topic, records), registry)
     asks = sys.stdin.isatty() and sys.stdout.isatty() and not (yes or as_json)
     proposal = propose(sample, survey(sample.records), name, _ask if asks else None)
     if not as_json:
@@ -87,7 +89,7 @@ def init(
         from slidestat.log import telling
 
         with telling():
-            start_worker([topology], bootstrap)
+            start_worker([topology], bootstrap, registry=registry)
         return
     print(f"\nRead {path}, then: slidestat run {path}")
     print(f"and beside it:     slidestat watch {path}")

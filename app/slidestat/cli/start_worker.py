@@ -9,8 +9,8 @@ from slidestat.admin.worker_topics import prepare_topics
 from slidestat.declare.one_worker import require_one_worker
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
-from slidestat.engine.decoding.formats.source_schemas import Registry
-from slidestat.engine.decoding.formats.translations import require_avro
+from slidestat.engine.decoding.formats.source_schemas import Registry, SourceSchemas
+from slidestat.engine.decoding.formats.translations import translation_of
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.emissions.output_codec import emission_writer
 from slidestat.engine.extent import WHOLE, Extent
@@ -62,8 +62,10 @@ def start_worker(
     address = listen(web_host, web_port)
     for topology in topologies:
         partitions = prepare_topics(bootstrap, topology)
+    # Looks are taken while the worker reads: they have their own schemas.
+    theirs = _schemas_of(topologies, registry)
     looks = [
-        unread_source(bootstrap, topology, partitions, extent.end_offsets, schemas)
+        unread_source(bootstrap, topology, partitions, extent.end_offsets, theirs)
         for topology in topologies
         if isinstance(topology, Topology) and not topology.publishes_partitions and partitions > 1
     ]
@@ -138,9 +140,11 @@ def _mover(
 
 def _schemas_of(topologies: Sequence[Topology | Referee], registry: str) -> Registry | None:
     """The registry that has the schemas of the source's records, if they take any."""
-    if not any(isinstance(it, Topology) and it.reads_avro for it in topologies):
+    in_avro = [it for it in topologies if isinstance(it, Topology) and it.reads_avro]
+    for topology in in_avro:
+        translation_of(topology, SourceSchemas())  # It says what is missing, or wrong.
+    if not any(topology.takes_registry for topology in in_avro):
         return None
-    require_avro()
     from slidestat.kafka.schema_registry import SchemaRegistry
 
     return SchemaRegistry(registry)

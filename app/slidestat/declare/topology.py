@@ -63,6 +63,8 @@ class Topology(KeptFigures):
     compacted topic, or a "dead-letter".
     source_format: that of the source, "json", or as a schema registry's clients write it: "avro" or
     "json-schema".
+    source_schema: the schema of a source in Avro that takes no registry, as JSON; in TOML and in
+    flags the file that has it.
     group: the consumer group of the workers is slidestat-GROUP; without one, the topology's name is
     taken. Topologies of one source and group share a worker.
     output_format: that of the output, "json" or "avro", or of rows "connect-json": JSON with the
@@ -102,6 +104,7 @@ class Topology(KeptFigures):
     computed: Sequence[str] = ()
     tombstones: str = "pass-over"
     source_format: str = "json"
+    source_schema: str = ""
     group: str = ""
     output_format: str = "json"
     output_shape: str = "emissions"

@@ -164,9 +164,8 @@ class _Unconditional(EventDecoder):
 
     def __init__(self, topology: Topology) -> None:
         every = [replace(statistic, where="") for statistic in topology.statistics]
-        super().__init__(
-            replace(topology, where="", computed=(), statistics=every, source_format="json")
-        )
+        in_json = replace(topology, source_format="json", source_schema="")
+        super().__init__(replace(in_json, where="", computed=(), statistics=every))
         self._count = len(topology.columns.conditions)
 
     def decode(

@@ -44,6 +44,7 @@ class Proposal:
     keys_seen: int
     sampled: int
     warnings: tuple[str, ...]
+    source_format: str
 
 
 def propose(sample: Sample, found: Survey, name: str, ask: Ask | None = None) -> Proposal:
@@ -97,4 +98,5 @@ def propose(sample: Sample, found: Survey, name: str, ask: Ask | None = None) ->
         keys_seen=keys_seen,
         sampled=len(sample.records),
         warnings=tuple(warnings),
+        source_format=sample.source_format,
     )

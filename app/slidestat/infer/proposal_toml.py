@@ -17,6 +17,8 @@ def _lines(proposal: Proposal) -> Iterator[str]:
     yield f"# Proposed from {proposal.sampled:,} records of {proposal.source}: read and change it."
     yield f"name = {_text(proposal.name)}"
     yield f"source = {_text(proposal.source)}"
+    if proposal.source_format != "json":
+        yield f"source_format = {_text(proposal.source_format)}"
     yield _field("key_field", proposal.key)
     yield _field("time_field", proposal.time)
     if proposal.time_format != "ms":

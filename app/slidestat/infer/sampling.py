@@ -29,12 +29,15 @@ class SampledRecord:
 
 @dataclass(frozen=True)
 class Sample:
-    """Records in the order of each partition, and how many the topic has in all."""
+    """Records in the order of each partition, and how many the topic has in all; the topic's values
+    are in `source_format`, those here JSON.
+    """
 
     topic: str
     partitions: int
     topic_records: int
     records: tuple[SampledRecord, ...]
+    source_format: str = "json"
 
     @property
     def records_per_second(self) -> float | None:

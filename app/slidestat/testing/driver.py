@@ -373,7 +373,8 @@ class _Decoder(EventDecoder):
     def __init__(self, topology: Topology, schemas: SourceSchemas) -> None:
         super().__init__(topology, schemas=schemas)
         self._schemas = schemas
-        self._of_clock = EventDecoder(replace(topology, computed=(), source_format="json"))
+        own = replace(topology, computed=(), source_format="json", source_schema="")
+        self._of_clock = EventDecoder(own)
 
     def decode(
         self,

@@ -1,7 +1,7 @@
 """Events as the records of a source, in its format."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -10,6 +10,9 @@ from slidestat.engine.decoding.formats.framing import UnusableSchemaError, frame
 from slidestat.engine.decoding.formats.source_schemas import SchemaText, SourceSchemas
 from slidestat.engine.decoding.formats.translations import avro_schema
 from slidestat.errors import SlidestatError
+
+if TYPE_CHECKING:
+    from slidestat.engine.decoding.formats.avro_schema import AvroSchema
 
 # Of a JSON Schema, which nobody needs to read the record.
 _ANY_SCHEMA = 1
@@ -24,18 +27,18 @@ class EventWriter:
         """Raises SlidestatError for a schema that cannot be used, or that nothing reads."""
         self.schemas = SourceSchemas()
         self._format = topology.source_format
-        if schemas and not topology.reads_avro:
+        if schemas and not topology.takes_registry:
             raise SlidestatError(
-                f"There are schemas, and source_format is {topology.source_format!r}.",
-                'Leave them out, or declare source_format="avro".',
+                f"There are schemas, and {topology.name} takes none of a registry.",
+                'Leave them out, or declare source_format="avro" without a source_schema.',
             )
-        self._number = 0
+        self._number: int | None = None
+        self._avro: AvroSchema | None = None
+        if topology.source_schema:
+            self._avro = _parsed(SchemaText(topology.source_schema))
         for number, text in schemas.items():
             schema = SchemaText(text)
-            try:
-                self._avro = avro_schema(schema)
-            except UnusableSchemaError as error:
-                raise SlidestatError(f"Schema {number}: {error}.", "Give another one.") from error
+            self._avro = _parsed(schema)
             self.schemas.add(number, schema)
             self._number = number
 
@@ -45,9 +48,17 @@ class EventWriter:
             return _encode(event)
         if self._format == "json-schema":
             return framed(_ANY_SCHEMA, _encode(event))
-        if not self._number:
+        if self._avro is None:
             raise SlidestatError(
                 "Events are sent in Avro, and there is no schema.",
                 "Give the driver schemas={1: TEXT}.",
             )
-        return framed(self._number, self._avro.write(dict(event)))
+        content = self._avro.write(dict(event))
+        return content if self._number is None else framed(self._number, content)
+
+
+def _parsed(schema: SchemaText) -> "AvroSchema":
+    try:
+        return avro_schema(schema)
+    except UnusableSchemaError as error:
+        raise SlidestatError(f"A schema cannot be used: {error}.", "Give another one.") from error

@@ -57,6 +57,15 @@ def promise_text(promise: Promise) -> str:
     return text if sure == 1 else f"{text}, in {100 * sure:.6g} % of cases"
 
 
+def _format_text(topology: Topology) -> str:
+    """The format of a source that is not plain JSON."""
+    if topology.source_format == "json":
+        return ""
+    if not topology.reads_avro:
+        return ", with a JSON Schema"
+    return ", in Avro" + ("" if topology.takes_registry else " by the schema that is declared")
+
+
 def _facts(topology: Topology) -> dict[str, str]:
     columns = topology.columns
     read = dict.fromkeys(column.path for column in (*columns.numbers, *columns.items))
@@ -71,7 +80,7 @@ def _facts(topology: Topology) -> dict[str, str]:
         published["publishes"] = f"{what}, on {topology.synopsis_topic}"
     return {
         "topology": topology.name,
-        "reads": topology.source,
+        "reads": topology.source + _format_text(topology),
         "key": "none: whole partitions" if whole else topology.key_name,
         "time": f"{topology.time_name}, {topology.times.text}",
         "values": ", ".join(map(field_text, read)) or "none",

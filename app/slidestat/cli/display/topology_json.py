@@ -19,6 +19,7 @@ def topology_object(topology: Topology) -> dict[str, Any]:
     return {
         "topology": topology.name,
         "source": topology.source,
+        "source_format": topology.source_format,
         "key_field": topology.key_name,
         "time_field": topology.time_name,
         "time_format": topology.time_format,

@@ -17,6 +17,16 @@ def check_fields(topology: ReadFields) -> None:
         raise SlidestatError(
             f"source_format is {topology.source_format!r}.", f"Give one of {formats}."
         )
+    if topology.source_schema and topology.source_format != "avro":
+        raise SlidestatError(
+            f"source_schema is given, and source_format is {topology.source_format!r}.",
+            'Give source_format = "avro" too, or leave the schema out.',
+        )
+    if not isinstance(topology.source_schema, str):
+        raise SlidestatError(
+            f"source_schema is {topology.source_schema!r}, which is no text.",
+            "Give the schema as the text that its file has.",
+        )
     all_paths = topology.key_path, topology.time_path, topology.value_path
     paths = [path for path in all_paths if path is not None]
     if len(set(paths)) != len(paths):

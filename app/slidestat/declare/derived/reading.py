@@ -37,6 +37,7 @@ class ReadFields(EventTimes):
     computed: Sequence[str]
     tombstones: str
     source_format: str
+    source_schema: str
     statistics: Sequence[Statistic]
 
     @property
@@ -70,8 +71,13 @@ class ReadFields(EventTimes):
 
     @property
     def reads_avro(self) -> bool:
-        """Whether records take a schema to be read."""
+        """Whether the source is in Avro."""
         return self.source_format == "avro"
+
+    @property
+    def takes_registry(self) -> bool:
+        """Whether the schemas of the source's records are in a registry."""
+        return self.reads_avro and not self.source_schema
 
     @property
     def condition(self) -> Expression | None:

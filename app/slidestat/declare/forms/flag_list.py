@@ -66,6 +66,9 @@ TOPOLOGY_FLAGS: dict[str, Flag] = {
     "source_format": Flag(
         "--source-format", "json|avro|json-schema", "Of the events; default: json."
     ),
+    "source_schema": Flag(
+        "--source-schema", "FILE.avsc", "Of events in Avro that take no schema registry."
+    ),
     "publish": Flag("--publish", "partition|KEY,KEY", "Have a referee answer over all partitions."),
     "alerts": Flag(
         "--alert",

@@ -6,6 +6,7 @@ An alert is NAME:WHEN[:NAME=VALUE]...: slow:p99 > 500:window=5m:for=3
 
 import re
 from collections.abc import Mapping, Sequence as AbcSequence
+from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -19,6 +20,7 @@ from slidestat.declare.forms.tables import (
     renamed,
     statistic_of,
     topology_of,
+    with_schema,
 )
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.topology import PARTITION, Topology
@@ -49,7 +51,7 @@ def topology_of_flags(given: Mapping[str, Any]) -> Topology:
     if table.get("publish", PARTITION) != PARTITION:
         table["publish"] = tuple(table["publish"].split(","))
     try:
-        return topology_of(table)
+        return topology_of(with_schema(table, Path()))
     except SlidestatError as error:
         flags = {field: flag.name for field, flag in TOPOLOGY_FLAGS.items()}
         raise SlidestatError(

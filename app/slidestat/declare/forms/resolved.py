@@ -56,6 +56,8 @@ def resolved(topology: Topology) -> dict[str, object]:
         table["tombstones"] = topology.tombstones
     if topology.source_format != "json":
         table["source_format"] = topology.source_format
+    if topology.source_schema:
+        table["source_schema"] = topology.source_schema
     if topology.publish:
         table["publish"] = topology.publish
     return table

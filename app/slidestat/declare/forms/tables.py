@@ -2,9 +2,12 @@
 what is wrong with the others by the checks of the topology and its statistics themselves.
 """
 
+import errno
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
+from pathlib import Path
 
 from slidestat.declare.alerts import Alert
 from slidestat.declare.referee import Referee
@@ -14,6 +17,7 @@ from slidestat.errors import SlidestatError, unknown
 
 STATISTICS = "statistics"
 ALERTS = "alerts"
+SCHEMA = "source_schema"
 _KIND = "kind"
 
 # What a check says first: "span is ...", "the epsilon of count is ...".
@@ -33,6 +37,25 @@ def topology_of(table: Mapping[str, object]) -> Topology:
     if ALERTS in table:
         values[ALERTS] = _alerts(table[ALERTS])
     return Topology(**values)  # type: ignore[arg-type]  # It checks their types itself.
+
+
+def with_schema(table: Mapping[str, object], folder: Path) -> Mapping[str, object]:
+    """The table with the schema itself in place of its file, which is seen from `folder`.
+
+    Raises SlidestatError that begins with the field for one that cannot be read.
+    """
+    if SCHEMA not in table:
+        return table
+    name = table[SCHEMA]
+    try:
+        if not isinstance(name, str):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        return {**table, SCHEMA: (folder / name).read_text(encoding="utf-8-sig")}
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise SlidestatError(
+            f"{SCHEMA} is {name!r}, which cannot be read: {why}.", "Give the file of the schema."
+        ) from error
 
 
 def referee_of(table: Mapping[str, object]) -> Referee:

@@ -20,7 +20,7 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
-from slidestat.declare.forms.tables import referee_of, topology_of
+from slidestat.declare.forms.tables import referee_of, topology_of, with_schema
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
@@ -52,7 +52,7 @@ def declared_in_toml(file: Path, load: Callable[[str], Topology]) -> Topology | 
     try:
         if _OF in table:
             return referee_of(table | {_OF: load(_seen_from(file, table[_OF]))})
-        return topology_of(table)
+        return topology_of(with_schema(table, file.parent))
     except SlidestatError as error:
         raise SlidestatError(f"{file}: {error.message}", error.advice) from error
 

@@ -14,6 +14,8 @@ from slidestat.log import tell
 
 _RETRY_S = 1.0
 _TELL_EVERY_S = 25.0
+# Some MB of what the registry does not have.
+_LACKING = 10_000
 
 
 class SchemaWait:
@@ -26,6 +28,7 @@ class SchemaWait:
 
     async def before(self, batch: RecordBatch, is_given_up: Callable[[], bool]) -> bool:
         """Return when the schemas of all values are known; False if the batch is given up first."""
+        self._registry.schemas.forget_lacking(_LACKING)
         unknown = sorted(self._registry.schemas.unknown(batch.values))
         for number in unknown:
             while (why := await self._ask(number)) is not None:

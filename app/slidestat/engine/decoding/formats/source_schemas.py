@@ -17,28 +17,35 @@ class SourceSchemas:
     """Texts of schemas. Whoever has records read sees to it that theirs are known before."""
 
     def __init__(self) -> None:
-        self._known: dict[int, SchemaText | str] = {}
+        self._found: dict[int, SchemaText] = {}
+        self._lacking: dict[int, str] = {}
 
     def add(self, number: int, schema: SchemaText) -> None:
         """Take in a schema."""
-        self._known[number] = schema
+        self._found[number] = schema
 
     def lack(self, number: int, why: str) -> None:
         """Take in that there is no Avro schema of this number."""
-        self._known[number] = why
+        self._lacking[number] = why
+
+    def forget_lacking(self, most: int) -> None:
+        """Forget which schemas there are not, if these are more than `most`: garbage may name any
+        number of them. Nobody may be reading.
+        """
+        if len(self._lacking) > most:
+            self._lacking.clear()
 
     def unknown(self, values: Iterable[bytes | None]) -> set[int]:
         """The numbers of those values' schemas that are not known yet."""
-        return schemas_of(values) - self._known.keys()
+        return schemas_of(values) - self._found.keys() - self._lacking.keys()
 
     def of(self, number: int) -> SchemaText:
         """The schema of this number; raises UnusableSchemaError where there is none, and KeyError
         if that is not known.
         """
-        found = self._known[number]
-        if isinstance(found, str):
-            raise UnusableSchemaError(found)
-        return found
+        if number in self._lacking:
+            raise UnusableSchemaError(self._lacking[number])
+        return self._found[number]
 
 
 class Registry(Protocol):

@@ -23,11 +23,21 @@ schema."""
 
 
 def translation_of(topology: Topology, schemas: SourceSchemas) -> Translation:
-    """Return the translation to JSON of the values of a topology with another source format.
+    """Return what makes JSON of the values of a topology's source, which are in another format.
 
-    Raises SlidestatError without the packages that it takes.
+    Raises SlidestatError without the packages that it takes, and for a schema of its own that
+    nothing can be read by.
     """
-    return FramedAvro(schemas, topology) if topology.reads_avro else _content
+    if not topology.reads_avro:
+        return _content
+    if topology.takes_registry:
+        return FramedAvro(schemas, topology)
+    try:
+        return avro_schema(SchemaText(topology.source_schema), topology).json
+    except UnusableSchemaError as error:
+        raise SlidestatError(
+            f"source_schema of {topology.name}: {error}.", "Give the schema of the source's values."
+        ) from error
 
 
 def _content(value: bytes) -> bytes:
@@ -43,27 +53,33 @@ class FramedAvro:
         """Event times are given as `topology` has them, if it is given; else as the schema."""
         self._schemas = schemas
         self._topology = topology
-        self._parsed: dict[int, AvroSchema | UnusableSchemaError] = {}
+        # By the bytes before the content; a fault of a schema that there is, too.
+        self._parsed: dict[bytes, AvroSchema | UnusableSchemaError] = {}
         require_avro()
 
     def __call__(self, value: bytes) -> bytes:
         """As of a Translation."""
-        number = schema_of(value)
-        if number not in self._parsed:
-            self._parsed[number] = self._parse(number)
-        schema = self._parsed[number]
+        schema = self._parsed.get(value[:HEADER]) or self._schema_of(value)
         if isinstance(schema, UnusableSchemaError):
             raise schema
         try:
             return schema.json(value, HEADER)
         except NotReadableError as error:
-            raise NotReadableError(f"by schema {number}, {error}") from error
+            raise NotReadableError(f"by schema {schema_of(value)}, {error}") from error
 
-    def _parse(self, number: int) -> "AvroSchema | UnusableSchemaError":
+    def _schema_of(self, value: bytes) -> "AvroSchema | UnusableSchemaError":
+        number = schema_of(value)
         try:
-            return avro_schema(self._schemas.of(number), self._topology)
+            text = self._schemas.of(number)
         except UnusableSchemaError as error:
-            return UnusableSchemaError(f"schema {number}: {error}")
+            raise UnusableSchemaError(f"schema {number}: {error}") from error
+        found: AvroSchema | UnusableSchemaError
+        try:
+            found = avro_schema(text, self._topology)
+        except UnusableSchemaError as error:
+            found = UnusableSchemaError(f"schema {number}: {error}")
+        self._parsed[value[:HEADER]] = found
+        return found
 
 
 def avro_schema(schema: SchemaText, topology: Topology | None = None) -> "AvroSchema":

@@ -1,0 +1,120 @@
+"""What a schema registry says, and what is made of it."""
+
+import asyncio
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slidestat.engine.decoding.formats.framing import UnusableSchemaError, framed
+from slidestat.engine.decoding.formats.source_schemas import SchemaText
+from slidestat.engine.records import RecordBatch
+from slidestat.errors import SlidestatError
+from slidestat.faust.source.schema_wait import SchemaWait
+from slidestat.kafka.schema_registry import SchemaRegistry
+from tests.registry.stand_in import StandIn, stand_in
+
+CITY = {"type": "enum", "name": "City", "symbols": ["OSLO", "BERN"]}
+PLACE = {"type": "record", "name": "Place", "fields": [{"name": "city", "type": "City"}]}
+EVENT = {"type": "record", "name": "E", "fields": [{"name": "at", "type": "Place"}]}
+
+
+def put(server: StandIn, schema: Any, **more: object) -> int:
+    """The number of a schema that the registry has from now on."""
+    server.schemas.append({"schema": json.dumps(schema), **more})
+    return len(server.schemas)
+
+
+def reference(subject: str) -> dict[str, object]:
+    return {"name": subject, "subject": subject, "version": 1}
+
+
+def batch(*numbers: int) -> RecordBatch:
+    values = [framed(number, b"") for number in numbers]
+    offsets = np.arange(len(values), dtype=np.int64)
+    keys, times = [None] * len(values), [0] * len(values)
+    return RecordBatch("events", 0, offsets, keys, values, times, 0)
+
+
+def test_references_are_had_each_before_what_takes_it() -> None:
+    """Also by way of others; each schema is asked for once."""
+    with stand_in() as server:
+        registry = SchemaRegistry(server.url)
+        server.versions = {"city": [put(server, CITY)]}
+        place = put(server, PLACE, references=[reference("city")])
+        server.versions["place"] = [place]
+        event = put(server, EVENT, references=[reference("place"), reference("city")])
+        assert registry.look_up(event) is None
+        assert registry.schemas.of(event) == SchemaText(
+            json.dumps(EVENT), (json.dumps(CITY), json.dumps(PLACE))
+        )
+        assert len(server.asked) == 3
+        lame = put(server, EVENT, references=[reference("nowhere")])
+        assert registry.look_up(lame) is None
+        with pytest.raises(UnusableSchemaError, match="Version not found"):
+            registry.schemas.of(lame)
+
+
+@pytest.mark.parametrize("status", [404, 401, 500, 503])
+def test_a_fault_of_the_registry_is_none_of_the_schema(status: int) -> None:
+    """Also a 404 that does not say that there is no such schema: what answers may be no registry,
+    or one that is starting.
+    """
+    with stand_in() as server:
+        registry = SchemaRegistry(server.url.replace("//", "//user:secret@"))
+        number = put(server, CITY)
+        server.fail = status
+        said = registry.look_up(number)
+        assert said is not None
+        assert "in the backend" in said
+        assert "secret" not in said
+        assert registry.schemas.unknown([framed(number, b"")]) == {number}
+        server.fail = None
+        assert registry.look_up(number) is None
+    said = registry.look_up(99)
+    assert said is not None
+    assert said.startswith("no schema registry answers at http://127.0.0.1")
+
+
+def test_schemas_that_are_not_there_or_not_avro_are_known_as_such() -> None:
+    with stand_in() as server:
+        registry = SchemaRegistry(server.url)
+        message = put(server, "", schemaType="PROTOBUF")
+        for number, said in ((message, "of the type PROTOBUF"), (7, "Schema not found")):
+            assert registry.look_up(number) is None
+            with pytest.raises(UnusableSchemaError, match=said):
+                registry.schemas.of(number)
+
+
+def test_a_batch_waits_until_all_of_its_schemas_are_known() -> None:
+    """Or it is given up. Of garbage that names ever more schemas not all are remembered."""
+
+    async def waiting(server: StandIn) -> None:
+        registry = SchemaRegistry(server.url)
+        wait = SchemaWait(registry)
+        number = put(server, CITY)
+        server.fail = 503
+        assert not await wait.before(batch(number), lambda: True)
+        task = asyncio.create_task(wait.before(batch(number, 50), lambda: False))
+        await asyncio.sleep(0.2)
+        assert not task.done()
+        server.fail = None
+        assert await task
+        assert not registry.schemas.unknown(batch(number, 50).values)
+        asked = len(server.asked)
+        assert await wait.before(batch(number, 50), lambda: True)
+        assert len(server.asked) == asked
+        for missing in range(20_000):
+            registry.schemas.lack(100 + missing, "no")
+        assert await wait.before(batch(101), lambda: False)
+        assert registry.schemas.unknown(batch(101, 102, number).values) == {102}
+
+    with stand_in() as server:
+        asyncio.run(waiting(server))
+
+
+def test_an_address_is_checked_at_once() -> None:
+    for url, said in (("", "none is named"), ("registry:8081", "no schema registry's address")):
+        with pytest.raises(SlidestatError, match=said):
+            SchemaRegistry(url)
