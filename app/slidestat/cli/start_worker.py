@@ -18,7 +18,7 @@ from slidestat.faust.source.key_watch import KeyWatch
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.letter_record import LETTER_BYTES
 from slidestat.kafka.read.source_sample import check_source, unread_source
-from slidestat.log import LogForm, tell
+from slidestat.log import LogForm, log_event
 from slidestat.options import LOOPBACK
 from slidestat.referee.referee_answers import RefereeAnswers
 from slidestat.text.footprint_text import footprint_line
@@ -70,7 +70,7 @@ def start_worker(
         for topology in topologies:
             # Measuring loads every kernel: better now than in the group, which takes a worker that
             # is silent for too long for dead.
-            tell(
+            log_event(
                 "loading kernels",
                 f"{topology.name}: loading kernels; the first time they are compiled, for a minute",
                 topology=topology.name,
@@ -78,7 +78,7 @@ def start_worker(
             if isinstance(topology, Referee):
                 RefereeAnswers(topology, 0, JsonCodec()).warm()
             else:
-                tell("memory of a key", footprint_line(topology), topology=topology.name)
+                log_event("memory of a key", footprint_line(topology), topology=topology.name)
                 letter_bytes = min(letter_bytes, check_sizes(bootstrap, topology))
 
         # Faust takes a second to import.
@@ -88,7 +88,7 @@ def start_worker(
         from slidestat.web.server import QueryServer
 
         group = topologies[0].group_name
-        tell("answers", f"{group}: answers at {address.url}", group=group, url=address.url)
+        log_event("answers", f"{group}: answers at {address.url}", group=group, url=address.url)
         with announced(folder, address):
             web = QueryServer(address, OutputHistory(bootstrap, registry))
             run_worker(
