@@ -70,7 +70,7 @@ lint: setup ## lint and formatting alone
 types: setup ## types alone
 	$(BIN)/mypy
 
-format: setup ## mend the formatting, and what lint can mend
+format: setup ## correct the formatting, and what lint can correct
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

@@ -3,7 +3,7 @@ whatever collects logs.
 
 An event is a few words that stay the same, with fields that say of what: `topology`, `topic`,
 `partition` and `offset` as far as they apply, so that a line leads to the records it is about. In
-JSON also the warnings of the libraries, and the fault that ends a worker, are one line each.
+JSON also the warnings of the libraries, and the error that ends a worker, are one line each.
 """
 
 import logging
@@ -21,26 +21,26 @@ _log = logging.getLogger("slidestat")
 
 
 class LogForm(StrEnum):
-    """How a worker tells."""
+    """The form of a worker's log."""
 
     TEXT = "text"
     JSON = "json"
 
 
-def tell(event: str, text: str | None = None, **fields: object) -> None:
-    """Tell of an event; a terminal shows its text, and nothing of one that has none."""
+def log_event(event: str, text: str | None = None, **fields: object) -> None:
+    """Log an event; a terminal shows its text, and nothing of one that has none."""
     _log.info(event, extra={**fields, **({} if text is None else {"text": text})})
 
 
-def tell_failure(event: str, **fields: object) -> None:
-    """Tell of the exception that is being handled."""
+def log_exception(event: str, **fields: object) -> None:
+    """Log the exception that is being handled."""
     _log.exception(event, extra=fields)
 
 
 @contextmanager
-def telling(form: LogForm = LogForm.TEXT) -> Iterator[None]:
-    """Tell in this form. In JSON, what ends the worker is told as well: SystemExit takes the place
-    of the exception.
+def logging_to_stderr(form: LogForm = LogForm.TEXT) -> Iterator[None]:
+    """Log to standard error in this form. In JSON, so is the error that ends the worker: SystemExit
+    takes the place of the exception.
     """
     handler = logging.StreamHandler(sys.stderr)
     if form is LogForm.TEXT:
@@ -61,14 +61,14 @@ def telling(form: LogForm = LogForm.TEXT) -> Iterator[None]:
     except Exception:
         if form is LogForm.TEXT:
             raise
-        tell_failure("stopped")
+        log_exception("stopped")
         sys.exit(1)
     finally:
         _log.removeHandler(handler)
 
 
 def json_logging() -> dict[str, Any]:
-    """A logging configuration under which everybody's warnings are told in JSON."""
+    """A logging configuration under which everybody's warnings are logged in JSON."""
     return {
         "version": 1,
         "disable_existing_loggers": False,

@@ -213,7 +213,7 @@ def test_questions_are_answered_with_what_they_may_lack() -> None:
     assert view.loss is not None
     answer = query.answer(view, "a")
     assert answer is not None
-    assert answer.lost == view.loss.told()
+    assert answer.lost == view.loss.as_record()
     row = Row("a", answer.window_end_ms, answer.figures[0], lost=answer.lost)
     assert row.marks == "may lack 30 lost records"
     behind = view.loss.last + 10_000

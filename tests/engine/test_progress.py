@@ -7,7 +7,7 @@ import pytest
 from slidestat.engine.checkpoints.checkpoint import Counters
 from slidestat.faust import progress
 from slidestat.faust.progress import Progress
-from slidestat.log import LogForm, telling
+from slidestat.log import LogForm, logging_to_stderr
 
 
 @pytest.mark.asyncio
@@ -16,7 +16,7 @@ async def test_the_last_records_are_told_too(
 ) -> None:
     """The first flush is told at once, those soon after it in one line, with nothing to follow."""
     monkeypatch.setattr(progress, "_EVERY_S", 0.05)
-    with telling(LogForm.TEXT):
+    with logging_to_stderr(LogForm.TEXT):
         told = Progress("t")
         for read in (1, 2, 3):
             told.read(1)
@@ -35,7 +35,7 @@ async def test_the_last_records_are_told_too(
 
 def test_a_worker_that_can_count_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     """Where each record was refused, it is said once how to learn why; where one counted, never."""
-    with telling(LogForm.TEXT):
+    with logging_to_stderr(LogForm.TEXT):
         for counted in (0, 1):
             told = Progress("t")
             for read in (10, 20):
@@ -51,7 +51,7 @@ def test_fields_that_are_lacked_are_told(capsys: pytest.CaptureFixture[str]) -> 
     """How many events each statistic left out; where it is all of them, once, with what may be
     wrong.
     """
-    with telling(LogForm.TEXT):
+    with logging_to_stderr(LogForm.TEXT):
         for counted in (4, 5):
             told = Progress("t")
             left_out = {"sum": 4, "mean": 4, "top": 1}

@@ -220,18 +220,18 @@ def _letter(message: Message) -> Letter | None:
     """The letter of a record, None for a mark and for what no worker has written."""
     headers = _headers(message)
     try:
-        told = DeadLetterHeaders.decode(headers.items())
+        decoded = DeadLetterHeaders.decode(headers.items())
     except (msgspec.ValidationError, UnicodeDecodeError):
         return None
     key, key_base64 = _text(headers.get(ORIGINAL_KEY))
     value = message.value()
     text, value_base64 = _text(value if isinstance(value, bytes) else None)
     return Letter(
-        topic=told.topic,
-        partition=told.partition,
-        offset=told.offset,
-        reason=told.reason,
-        detail=told.detail,
+        topic=decoded.topic,
+        partition=decoded.partition,
+        offset=decoded.offset,
+        reason=decoded.reason,
+        detail=decoded.detail,
         timestamp_ms=message.timestamp()[1],
         key=key,
         key_base64=key_base64,

@@ -224,7 +224,7 @@ def _answer(future: "Future[Any]") -> Any:
         return future.result()
     except KafkaException as error:
         raise SlidestatError(
-            f"The broker does not tell about a topic: {error.args[0].str().rstrip('.')}.",
+            f"The broker does not describe a topic: {error.args[0].str().rstrip('.')}.",
             "Try again; a topic may just have been deleted.",
         ) from error
 

@@ -15,7 +15,7 @@ from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import admin_client, require_broker, require_topic
 from slidestat.kafka.producer import MAX_MESSAGE_BYTES
-from slidestat.log import tell
+from slidestat.log import log_event
 
 _COMPACT = "compact"
 
@@ -72,7 +72,7 @@ def prepare_topics(bootstrap: str, topology: Topology | Referee) -> int:
         create_topic(bootstrap, name, partitions, wanted[name])
         # That of alerts may be new, as they are.
         if has_written and name != topology.alert_topic:
-            tell(
+            log_event(
                 "topic made anew",
                 f"{topology.name}: the topic {name!r} was deleted, and is made anew: what it had is"
                 " gone; `slidestat replay` writes again what follows from the source",

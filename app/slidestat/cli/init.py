@@ -86,9 +86,9 @@ def init(
     show_topology(topology)
     if run:
         from slidestat.cli.start_worker import start_worker
-        from slidestat.log import telling
+        from slidestat.log import logging_to_stderr
 
-        with telling():
+        with logging_to_stderr():
             start_worker([topology], bootstrap, registry=registry)
         return
     print(f"\nRead {path}, then: slidestat run {path}")

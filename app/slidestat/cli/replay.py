@@ -59,7 +59,7 @@ def replay(
     from slidestat.cli.display.replay import plan_json, plan_lines, result_lines
     from slidestat.cli.start_worker import start_worker
     from slidestat.declare.forms.files import load_topology
-    from slidestat.log import telling
+    from slidestat.log import logging_to_stderr
 
     declared = load_topology(topology)
     plan = plan_replay(bootstrap, declared, begin, end, into)
@@ -85,7 +85,7 @@ def replay(
     keys = reset_state(bootstrap, plan.topology, {p.partition: p.start for p in plan.partitions})
     print(f"The state is empty, {keys:,} keys are forgotten; the replay begins.", flush=True)
     if plan.records:
-        with telling():
+        with logging_to_stderr():
             start_worker([plan.topology], bootstrap, data_dir, registry, extent=plan.extent)
     for line in result_lines(plan, topology):
         print(line)

@@ -10,7 +10,7 @@ from slidestat.cli.options import Bootstrap, Registry
 from slidestat.cli.topology_flags import Given, with_topology_flags
 from slidestat.declare.forms.flag_list import TOPOLOGY_FLAGS
 from slidestat.errors import SlidestatError
-from slidestat.log import LogForm, telling
+from slidestat.log import LogForm, logging_to_stderr
 from slidestat.options import DEFAULT_BOOTSTRAP, LOOPBACK, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def run(
         )
     else:
         declared = [load_declaration(topology) for topology in topologies]
-    with telling(log):
+    with logging_to_stderr(log):
         if workers is not None:
             from slidestat.cli.worker_processes import WorkerProcesses, worker_commands
 

@@ -21,7 +21,7 @@ from slidestat.faust.source.key_watch import KeyWatch
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.letter_record import LETTER_BYTES
 from slidestat.kafka.read.source_sample import check_source, unread_source
-from slidestat.log import LogForm, tell
+from slidestat.log import LogForm, log_event
 from slidestat.options import LOOPBACK
 from slidestat.referee.referee_answers import RefereeAnswers
 from slidestat.repartition.elected_mover import ElectedMover
@@ -78,7 +78,7 @@ def start_worker(
         for topology in topologies:
             # Measuring loads every kernel: better now than in the group, which takes a worker that
             # is silent for too long for dead.
-            tell(
+            log_event(
                 "loading kernels",
                 f"{topology.name}: loading kernels; the first time they are compiled, for a minute",
                 topology=topology.name,
@@ -87,8 +87,8 @@ def start_worker(
                 RefereeAnswers(topology, 0, JsonCodec()).warm()
             else:
                 measured = measure(topology)
-                told = footprint_line(topology, measured)
-                tell("memory of a key", told, topology=topology.name)
+                line = footprint_line(topology, measured)
+                log_event("memory of a key", line, topology=topology.name)
                 letter_bytes = min(letter_bytes, check_sizes(bootstrap, topology, measured))
 
         # Faust takes a second to import.
@@ -98,7 +98,7 @@ def start_worker(
         from slidestat.web.server import QueryServer
 
         group = topologies[0].group_name
-        tell("answers", f"{group}: answers at {address.url}", group=group, url=address.url)
+        log_event("answers", f"{group}: answers at {address.url}", group=group, url=address.url)
         with announced(folder, address):
             web = QueryServer(address, OutputHistory(bootstrap, registry))
             mover = _mover(topologies, bootstrap, extent, allow_loss=allow_loss)

@@ -1,8 +1,8 @@
 """Several workers of one group as processes of one parent: `slidestat run --workers N`.
 
-The parent passes on what they tell, with the worker's number, and one signal to all of them. What
+The parent passes on what they log, with the worker's number, and one signal to all of them. What
 dies is started again, after a pause that grows while it goes on dying. A refusal is the user's to
-correct, and would be the same again: it ends them all, and is told once.
+correct, and would be the same again: it ends them all, and is reported once.
 
 The first worker goes ahead: the others start when it answers. By then topics are made, kernels are
 compiled, and what is refused at a start has been refused.
@@ -24,7 +24,7 @@ import msgspec
 
 from slidestat.errors import SlidestatError
 from slidestat.local.supervisor import die_with_parent
-from slidestat.log import tell
+from slidestat.log import log_event
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
@@ -38,7 +38,7 @@ _WORKERS = re.compile(r"--workers(?:=.*)?")
 
 
 class _Stopped(msgspec.Struct, tag_field="event", tag="stopped"):
-    """A refusal as a line of JSON tells it."""
+    """A refusal, as a line of JSON has it."""
 
     error: str
     advice: str
@@ -46,7 +46,7 @@ class _Stopped(msgspec.Struct, tag_field="event", tag="stopped"):
 
 @dataclass
 class _Worker:
-    """A process, or the next one from `due` on, unless `is_done`; and the refusal that it told."""
+    """A process, or the next one from `due` on, unless `is_done`; and the refusal it logged."""
 
     number: int
     command: Sequence[str]
@@ -201,7 +201,7 @@ class WorkerProcesses:
             worker.pause_s = min(2 * worker.pause_s, _LONGEST_PAUSE_S)
 
     def _tell(self, event: str, worker: _Worker, text: str) -> None:
-        tell(event, f"worker {worker.number} {text}", worker=worker.number)
+        log_event(event, f"worker {worker.number} {text}", worker=worker.number)
 
 
 def _pipe(worker: _Worker) -> int:
@@ -211,7 +211,7 @@ def _pipe(worker: _Worker) -> int:
 
 
 def _refusal_in(line: bytes) -> list[str]:
-    """The error, the advice, or both, that a line tells."""
+    """The error, the advice, or both, of a line."""
     if found := _REFUSAL.fullmatch(line):
         return [found[1].decode(errors="replace")]
     try:
@@ -224,8 +224,8 @@ def _refusal_in(line: bytes) -> list[str]:
 def _tell_line(worker: _Worker, line: bytes) -> None:
     """Pass a line on, with the worker's number: in front of a text, in an object of JSON."""
     if line.startswith(b"{") and len(line) > 2:
-        told = b'{"worker": %d, %b' % (worker.number, line[1:])
+        written = b'{"worker": %d, %b' % (worker.number, line[1:])
     else:
-        told = b"%d | %b" % (worker.number, line)
-    sys.stderr.buffer.write(told + b"\n")
+        written = b"%d | %b" % (worker.number, line)
+    sys.stderr.buffer.write(written + b"\n")
     sys.stderr.buffer.flush()

@@ -12,9 +12,9 @@ def require_one_worker(topologies: Sequence[Topology | Referee]) -> None:
     for field, what in (("group_name", "group"), ("events_topic", "source")):
         found = {str(getattr(topology, field)): topology.name for topology in topologies}
         if len(found) > 1:
-            told = ", ".join(f"{name!r} has {value!r}" for value, name in found.items())
+            differences = ", ".join(f"{name!r} has {value!r}" for value, name in found.items())
             raise SlidestatError(
-                f"The topologies of a worker differ in their {what}: {told}.",
+                f"The topologies of a worker differ in their {what}: {differences}.",
                 f"Give them the same {what}, or a worker each.",
             )
     names = [topology.name for topology in topologies]

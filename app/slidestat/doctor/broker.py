@@ -16,10 +16,10 @@ def brokers(bootstrap: str, topology: Topology | Referee | None) -> Iterator[Fin
     """The connection, then what is allowed, to a worker of `topology` if there is one."""
     try:
         security = broker_security()
-        told = security.protocol
+        found = security.protocol
         if security.username:
-            told += f", user {security.username}, {security.mechanism}"
-        yield Finding("security", Verdict.GOOD, told)
+            found += f", user {security.username}, {security.mechanism}"
+        yield Finding("security", Verdict.GOOD, found)
         cluster = require_broker(bootstrap)
     except SlidestatError as error:
         yield Finding("broker", Verdict.BAD, error.message, error.advice)

@@ -52,16 +52,16 @@ def java() -> Iterator[Finding]:
     """A Java for the local broker, and one for the Spark jobs."""
     try:
         found = find_java()
-        told = f"Java {found.version} from {found.source}"
-        yield Finding("java for the local broker", Verdict.GOOD, told)
+        text = f"Java {found.version} from {found.source}"
+        yield Finding("java for the local broker", Verdict.GOOD, text)
     except SlidestatError as error:
         yield Finding("java for the local broker", Verdict.MISSING, error.message, error.advice)
     from slidestat.spark.spark_java import find_spark_java
 
     try:
         spark = find_spark_java()
-        told = f"Java {spark.version} from {spark.source}"
-        yield Finding("java for the Spark jobs", Verdict.GOOD, told)
+        text = f"Java {spark.version} from {spark.source}"
+        yield Finding("java for the Spark jobs", Verdict.GOOD, text)
     except SlidestatError as error:
         yield Finding("java for the Spark jobs", Verdict.MISSING, error.message, error.advice)
 
@@ -90,13 +90,13 @@ def disk() -> Iterator[Finding]:
         while not place.exists():
             place = place.parent
         free = shutil.disk_usage(place).free
-        told = f"{free / 1e9:,.1f} GB free at {folder}"
+        text = f"{free / 1e9:,.1f} GB free at {folder}"
         if free < _LEAST_DISK:
             yield Finding(
-                check, Verdict.BAD, told, "Make room, or give workers a --data-dir elsewhere."
+                check, Verdict.BAD, text, "Make room, or give workers a --data-dir elsewhere."
             )
         else:
-            yield Finding(check, Verdict.GOOD, told)
+            yield Finding(check, Verdict.GOOD, text)
 
 
 def supported() -> Finding | None:

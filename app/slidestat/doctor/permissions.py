@@ -1,7 +1,7 @@
 """Ask the brokers which operations of a worker this user may do; nothing is created or written.
 
-The brokers tell it themselves (KIP-430): with what is asked about a topic, a group or the cluster
-comes what the asking user may do with it. Of a topic that is not there they tell only whether it
+The brokers report it themselves (KIP-430): with what is asked about a topic, a group or the cluster
+comes what the asking user may do with it. Of a topic that is not there they say only whether it
 may be created.
 """
 
@@ -72,14 +72,14 @@ def worker_permissions(bootstrap: str, topology: Topology | Referee) -> Iterator
     """Yield the permissions that a worker of this topology needs: its topics, then its group."""
     admin = admin_client(bootstrap)
     uses = list(_uses(topology))
-    told = admin.describe_topics(
+    described = admin.describe_topics(
         TopicCollection([use.topic for use in uses]),
         include_authorized_operations=True,
         request_timeout=_TIMEOUT_S,
     )
     for use in uses:
         try:
-            allowed = told[use.topic].result().authorized_operations
+            allowed = described[use.topic].result().authorized_operations
         except KafkaException as error:
             yield _unseen_topic(admin, bootstrap, use, error.args[0])
         else:
@@ -117,15 +117,15 @@ def _idempotent_writes(admin: AdminClient) -> Finding:
         " for IdempotentWrite on the cluster."
     )
     try:
-        told = admin.describe_cluster(
+        described = admin.describe_cluster(
             include_authorized_operations=True, request_timeout=_TIMEOUT_S
         ).result()
     except KafkaException:
         allowed = None
     else:
-        allowed = told.authorized_operations
+        allowed = described.authorized_operations
     if allowed is None:
-        found = "the brokers do not tell whether this user may write idempotently"
+        found = "the brokers do not say whether this user may write idempotently"
     elif _lacking((AclOperation.IDEMPOTENT_WRITE,), allowed):
         found = "this user has no IdempotentWrite"
     else:
@@ -139,7 +139,7 @@ def _unseen_topic(admin: AdminClient, bootstrap: str, use: _Use, fault: KafkaErr
     """
     name = use.topic
     if fault.code() not in (_MISSING, *_REFUSED):
-        found = f"{name}: the brokers do not tell: {fault.str().rstrip('.')}"
+        found = f"{name}: the brokers do not say: {fault.str().rstrip('.')}"
         return Finding(use.check, Verdict.BAD, found, "Try again; look at the brokers' log.")
     if fault.code() != _MISSING:
         found = f"{name}: this user may not see it, if it exists"
@@ -182,7 +182,7 @@ def _group(admin: AdminClient, bootstrap: str, group: str) -> Finding:
                 time.sleep(_RETRY_S)
                 continue
             if fault.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
-                found = f"{group}: the brokers do not tell: {fault.str().rstrip('.')}"
+                found = f"{group}: the brokers do not say: {fault.str().rstrip('.')}"
                 return Finding("group", Verdict.BAD, found, "Try again; look at the brokers' log.")
             allowed = []
         return _allowed(bootstrap, "group", "group", group, (_READ,), allowed)
@@ -197,8 +197,8 @@ def _allowed(
     allowed: "list[AclOperation] | None",
 ) -> Finding:
     if allowed is None:
-        found = f"{name}: these brokers do not tell what this user may do"
-        return Finding(check, Verdict.MISSING, found, "Kafka tells it from 2.3 on.")
+        found = f"{name}: these brokers do not report what this user may do"
+        return Finding(check, Verdict.MISSING, found, "Kafka reports it from 2.3 on.")
     lacking = _lacking(needed, allowed)
     if not lacking:
         return Finding(check, Verdict.GOOD, f"{name}: this user may {_listed(needed)}")

@@ -13,7 +13,7 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError
 
 from slidestat.errors import SlidestatError
 from slidestat.kafka.producer import BulkProducer
-from slidestat.log import tell
+from slidestat.log import log_event
 
 Told = TypeVar("Told")
 
@@ -77,7 +77,7 @@ class BrokerContact:
             self._told = 0.0
         if self._is_time():
             silent_s = round(time.monotonic() - self._silent_since)
-            tell(
+            log_event(
                 "brokers silent",
                 f"the brokers do not answer, for {silent_s} s now: this worker asks on, and goes on"
                 " where it was once they do",
@@ -87,7 +87,7 @@ class BrokerContact:
     def _answered(self, without_leader: Sequence[str]) -> None:
         if self._silent_since is not None:
             self._silent_since = None
-            tell("brokers answer", "the brokers answer again")
+            log_event("brokers answer", "the brokers answer again")
             self._told = time.monotonic()
         waited_s = round(max(producer.waited_s() for producer in self._producers))
         if (waited_s < _TELL_EVERY_S and not without_leader) or not self._is_time():
@@ -97,7 +97,7 @@ class BrokerContact:
             why.append(f"no broker leads all partitions of {', '.join(without_leader)}")
         if waited_s:
             why.append(f"records that it has sent are not acknowledged, for {waited_s} s now")
-        tell(
+        log_event(
             "brokers hold up",
             f"the brokers answer, but this worker waits: {'; '.join(why)}",
             seconds=waited_s,

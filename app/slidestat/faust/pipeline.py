@@ -52,7 +52,7 @@ from slidestat.kafka.producer import BulkProducer
 from slidestat.live.live_query import stored_view
 from slidestat.live.live_topology import View
 from slidestat.live.observed import Observed
-from slidestat.log import tell
+from slidestat.log import log_event
 from slidestat.referee.referee_partition import RefereeProcessor
 from slidestat.schemas.emission import DECLARATION_HEADER
 from slidestat.schemas.query import PartitionStatus
@@ -503,7 +503,7 @@ class Pipeline:
         topic_id = self._offsets.topic_id
         stored = self._stored(store)
         if stored.next_offset and claims(stored, topic_id):
-            tell(
+            log_event(
                 "source known by its id",
                 f"{self._topology.name}: partition {partition} was read by a version that knew"
                 f" topics by name alone; from now on its source is the topic with the id"
@@ -533,7 +533,7 @@ class Pipeline:
         self._stores[partition] = store
         self._arrived[partition] = time.monotonic()
         self._compare_keys(partition, processor)
-        tell(
+        log_event(
             "partition opened",
             topology=self._topology.name,
             topic=source,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from msgspec.structs import asdict
 
 from slidestat.engine.checkpoints.checkpoint import NO_TIME, Counters
-from slidestat.log import tell
+from slidestat.log import log_event
 from slidestat.schemas.event import EARLIEST_TIME_MS
 
 _EVERY_S = 5.0
@@ -74,7 +74,7 @@ class Progress:
             self._told_refusals = True
             self._say(
                 "nothing counted",
-                "no record could be counted so far; `slidestat dlq count TOPOLOGY` tells why",
+                "no record could be counted so far; `slidestat dlq count TOPOLOGY` says why",
             )
         empty = {s: n for s, n in counters.left_out.items() if n == counters.counted}
         if empty and not self._told_empty:
@@ -86,7 +86,7 @@ class Progress:
             )
 
     def _say(self, event: str, text: str, **fields: object) -> None:
-        tell(event, f"{self._topology}: {text}", topology=self._topology, **fields)
+        log_event(event, f"{self._topology}: {text}", topology=self._topology, **fields)
 
 
 def _listed(left_out: Mapping[str, int]) -> str:
@@ -104,7 +104,7 @@ def _moment(time_ms: int) -> str:
 
 
 class RestoreProgress:
-    """How far the tables follow their changelogs, told when that takes longer than a moment."""
+    """How far the tables follow their changelogs, logged when that takes longer than a moment."""
 
     def __init__(self, records: int) -> None:
         self._records = records
@@ -116,7 +116,7 @@ class RestoreProgress:
         self._read += records
         if time.monotonic() >= self._told_at + _RESTORE_EVERY_S:
             self._told_at = time.monotonic()
-            tell(
+            log_event(
                 "restoring states",
                 f"restoring states: {self._read:,} of {self._records:,} changelog records",
                 read=self._read,
@@ -126,7 +126,7 @@ class RestoreProgress:
     def done(self) -> None:
         """All of them."""
         seconds = time.monotonic() - self._started
-        tell(
+        log_event(
             "restored states",
             f"restored states from {self._read:,} changelog records in {seconds:.1f} s",
             records=self._read,

@@ -116,7 +116,7 @@ class BulkRecovery(Recovery):
             thread.shutdown(wait=False)
 
     def _follow(self, last: dict[TP, int], stop: threading.Event) -> None:
-        told = RestoreProgress(
+        followed = RestoreProgress(
             sum(self.active_highwaters[tp] - offset for tp, offset in last.items())
         )
         # What is deleted while it is read is missed as much as what was deleted before.
@@ -126,7 +126,7 @@ class BulkRecovery(Recovery):
                 store = cast(Any, self.tables._changelogs[topic]).data
                 while not stop.is_set():
                     try:
-                        self._follow_topic(consumer, topic, store, last, told, stop)
+                        self._follow_topic(consumer, topic, store, last, followed, stop)
                     except KafkaException as error:
                         raise_unless_passing(topic, error)
                         stop.wait(_RETRY_S)
@@ -135,7 +135,7 @@ class BulkRecovery(Recovery):
         finally:
             consumer.close()
         if not stop.is_set():
-            told.done()
+            followed.done()
 
     def _follow_topic(
         self,
@@ -143,7 +143,7 @@ class BulkRecovery(Recovery):
         topic: str,
         store: StateStore,
         last: dict[TP, int],
-        told: RestoreProgress,
+        followed: RestoreProgress,
         stop: threading.Event,
     ) -> None:
         starts = {tp.partition: offset + 1 for tp, offset in last.items() if tp.topic == topic}
@@ -152,7 +152,7 @@ class BulkRecovery(Recovery):
             for partition, rows in _by_partition(some).items():
                 store.restore(partition, rows)
                 tp = TP(topic, partition)
-                told.read(rows[-1][0] - last[tp])
+                followed.read(rows[-1][0] - last[tp])
                 last[tp] = rows[-1][0]
 
 

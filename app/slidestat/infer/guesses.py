@@ -1,4 +1,4 @@
-"""Guesses of what a topic does not tell: a person is asked, or told what was taken."""
+"""Guesses of what the events leave open: a person is asked, or is shown what was taken."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

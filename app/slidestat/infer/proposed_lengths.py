@@ -40,14 +40,14 @@ def propose_lateness(found: Disorder) -> tuple[str, str]:
     ]
     enough = (text for text in fitting if found.late(_ms(text) // 2) <= _MOST_LATE)
     chosen = next(enough, fitting[-1])
-    told = [f"refuses {_share(found, chosen)} of the sampled events"]
+    notes = [f"refuses {_share(found, chosen)} of the sampled events"]
     place = _LATENESS.index(chosen)
-    told += [f"{shorter} {_share(found, shorter)}" for shorter in _LATENESS[:place][-1:]]
+    notes += [f"{shorter} {_share(found, shorter)}" for shorter in _LATENESS[:place][-1:]]
     if found.late(_ms(chosen)):
         longer = [text for text in _LATENESS if not found.late(_ms(text))]
-        told += [f"{longest} nothing" for longest in longer[:1]]
-        told.append(f"the topic is {_length(found.length)} long")
-    return chosen, ", ".join(told)
+        notes += [f"{longest} nothing" for longest in longer[:1]]
+        notes.append(f"the topic is {_length(found.length)} long")
+    return chosen, ", ".join(notes)
 
 
 def propose_windows(records: int, length: int, keys: int) -> Windows:

@@ -39,7 +39,7 @@ def admin_client(
 ) -> AdminClient:
     """An administration client; raises SlidestatError for an address that cannot be one.
 
-    `on_fault` hears, while requests wait, why connections fail.
+    `on_fault` is called, while requests wait, with the reason why a connection failed.
     """
     # librdkafka itself takes anything, and then waits for a broker that cannot be.
     if not all(_ADDRESS.fullmatch(address.strip()) for address in bootstrap.split(",")):
@@ -96,8 +96,8 @@ def _raise_refusal(bootstrap: str, faults: list[KafkaError]) -> None:
 
 def _hint(faults: list[KafkaError]) -> str:
     """Return the client's guess about a broker that hangs up, where it has one."""
-    told = [fault.str() for fault in faults if "SSL" in fault.str() or "SASL" in fault.str()]
-    return f" ({_REPORTED_BY.sub('', told[-1]).rstrip('.')})" if told else ""
+    reasons = [fault.str() for fault in faults if "SSL" in fault.str() or "SASL" in fault.str()]
+    return f" ({_REPORTED_BY.sub('', reasons[-1]).rstrip('.')})" if reasons else ""
 
 
 def require_topic(bootstrap: str, topic: str, create_command: str | None = None) -> int:

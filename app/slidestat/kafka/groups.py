@@ -19,7 +19,7 @@ def count_workers(bootstrap: str, group: str) -> int:
         if fault.code() == KafkaError.GROUP_ID_NOT_FOUND:
             return 0
         raise SlidestatError(
-            f"The broker does not tell about the group {group}: {fault.str().rstrip('.')}.",
+            f"The broker does not describe the group {group}: {fault.str().rstrip('.')}.",
             "Check that it is up and what this user may do, and try again.",
         ) from error
     return 0 if found.state in _ENDED else max(1, len(found.members))

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from slidestat.errors import SlidestatError
 from slidestat.kafka.clients import client_config
 
-# What a broker tells that keeps no ids, as those before Kafka 2.8.
+# What a broker answers that keeps no ids, as those before Kafka 2.8.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 _TIMEOUT_S = 30.0
 
@@ -61,7 +61,7 @@ def topic_id(bootstrap: str, topic: str) -> str:
         found = identities(admin, [topic], _TIMEOUT_S)
     except KafkaException as error:
         raise SlidestatError(
-            f"The brokers do not tell which topic {topic!r} is: {error.args[0].str().rstrip('.')}.",
+            f"The brokers give no id of the topic {topic!r}: {error.args[0].str().rstrip('.')}.",
             "Check that they are up and what this user may read, and try again.",
         ) from error
     if topic not in found:

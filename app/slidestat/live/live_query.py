@@ -197,7 +197,7 @@ class LiveQuery:
             return None
         longest = int(max(self._windows)) if self._topology.forgets_keys else None
         concerned = view.loss.concerns(np.array([end]), longest)
-        return view.loss.told() if concerned[0] else None
+        return view.loss.as_record() if concerned[0] else None
 
 
 def _that_can_be_asked(

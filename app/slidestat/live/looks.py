@@ -41,10 +41,10 @@ class Looks:
         if self._loop is None:
             raise RuntimeError("the work has not begun")
         asker = asyncio.get_running_loop()
-        told: asyncio.Future[Seen] = asker.create_future()
-        self._waiting.append(_Look(read, asker, told))
+        answer: asyncio.Future[Seen] = asker.create_future()
+        self._waiting.append(_Look(read, asker, answer))
         self._loop.call_soon_threadsafe(self._rouse, self._loop)
-        return await told
+        return await answer
 
     def _rouse(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._waiting and not self._is_due:
@@ -70,22 +70,22 @@ class _Look(NamedTuple):
 
     read: Callable[[], Any]
     asker: asyncio.AbstractEventLoop
-    told: "asyncio.Future[Any]"
+    answer: "asyncio.Future[Any]"
 
     def run(self) -> None:
-        if self.told.cancelled():
+        if self.answer.cancelled():
             return
         try:
             seen = self.read()
         except Exception as fault:  # noqa: BLE001  the asker's to judge
-            self._tell(self.told.set_exception, fault)
+            self._settle(self.answer.set_exception, fault)
         else:
-            self._tell(self.told.set_result, seen)
+            self._settle(self.answer.set_result, seen)
 
-    def _tell(self, tell: Callable[[Any], None], what: object) -> None:
+    def _settle(self, settle: Callable[[Any], None], what: object) -> None:
         def unless_gone() -> None:
-            if not self.told.done():
-                tell(what)
+            if not self.answer.done():
+                settle(what)
 
         if not self.asker.is_closed():
             self.asker.call_soon_threadsafe(unless_gone)

@@ -14,7 +14,7 @@ from slidestat.engine.checkpoints.checkpoint import Counters
 from slidestat.engine.intake.letters import Letter
 from slidestat.engine.partition_work import PartitionWork
 from slidestat.engine.records import RecordBatch
-from slidestat.log import tell
+from slidestat.log import log_event
 from slidestat.schemas.dead_letter import Reason
 
 # Upper bounds of the buckets of a latency, in seconds: a flush comes every second.
@@ -115,7 +115,7 @@ class Observed:
             self.emission_latencies.add(now - started, count)
         self._unacknowledged.clear()
         for partition, refused in self._refused.items():
-            tell(
+            log_event(
                 "records not counted",
                 topology=self._topology,
                 topic=refused.topic,

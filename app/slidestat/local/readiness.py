@@ -30,7 +30,7 @@ class BrokerEndedError(Exception):
 def await_broker(
     process: SupervisedProcess, bootstrap_servers: str, cluster_id: str, timeout_s: float
 ) -> None:
-    """Return once a client hears of the cluster with this id, and of its broker, at the address.
+    """Return once a client sees the cluster with this id, and its broker, at the address.
 
     The id is compared because another broker may listen there, while ours is failing to.
     Raises BrokerEndedError when the process ends first, TimeoutError when the time is up.

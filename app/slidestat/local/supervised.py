@@ -1,4 +1,4 @@
-"""The parent's side of the supervisor: start it, tell it what to run, hear what happened."""
+"""The parent's side of the supervisor: start it, send it what to run, read what happened."""
 
 import json
 import os

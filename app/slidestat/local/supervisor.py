@@ -8,7 +8,7 @@ of its standard input, and speaks in JSON, one object a line:
     {"signal": number}                      send the process a signal
     {"stop": true}                          end the process, remove the folder, end
 
-and hears on standard output `{"ready": true}` once the folder is there, then `{"started": pid}`
+and reads on standard output `{"ready": true}` once the folder is there, then `{"started": pid}`
 and `{"exited": status}`. End of input means the same as stop, and so does another parent than
 the one it was started by: a fork of the parent may still hold the pipe open.
 

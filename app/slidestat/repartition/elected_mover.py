@@ -11,7 +11,7 @@ from collections.abc import Collection
 from confluent_kafka import KafkaError, KafkaException
 
 from slidestat.errors import SlidestatError
-from slidestat.log import tell
+from slidestat.log import log_event
 from slidestat.repartition.mover import Move, Mover
 
 ELECTING_PARTITION = 0
@@ -99,7 +99,7 @@ class ElectedMover:
 
     def _tell(self, what: str, how: str) -> None:
         topology = self._move.topology
-        tell(
+        log_event(
             f"repartition {what}",
             f"{topology.name}: moves the records of {topology.source} to {topology.events_topic}"
             f" {how}",

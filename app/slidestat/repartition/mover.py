@@ -31,7 +31,7 @@ from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.kafka.clients import client_config
 from slidestat.kafka.group_offsets import Committed, group_offsets
-from slidestat.log import tell
+from slidestat.log import log_event
 from slidestat.repartition.keyed_records import KeyReader
 from slidestat.repartition.merge_order import MergeOrder
 from slidestat.repartition.moved_from import (
@@ -189,7 +189,7 @@ class Mover:
                 "Keep a source's records for longer than workers may be down. To go on without"
                 " these: `--allow-loss`.",
             )
-        tell("records lost", f"{name}: {lost} are gone, and are not moved", topology=name)
+        log_event("records lost", f"{name}: {lost} are gone, and are not moved", topology=name)
 
     # Records.
 
@@ -331,7 +331,7 @@ class Mover:
             self._waiting_since = time.monotonic()
         elif time.monotonic() - self._waiting_since > _TELL_S:
             self._waiting_since = time.monotonic()
-            tell(
+            log_event(
                 "repartition waits",
                 f"{self._topology.name}: nothing is moved beyond partitions"
                 f" {', '.join(map(str, awaited))} of {self._topology.source}, which bring nothing"

@@ -67,5 +67,5 @@ def _by_value() -> _Probe:
 
 def _last_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if "Error" in line or "Exception" in line]
-    return (told or lines or [type(error).__name__])[0]
+    failures = [line for line in lines if "Error" in line or "Exception" in line]
+    return (failures or lines or [type(error).__name__])[0]

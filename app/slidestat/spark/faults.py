@@ -24,10 +24,10 @@ def in_words(what: str, advice: str) -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        told = str(error).strip()
-        ours = _OURS.search(told)
+        message = str(error).strip()
+        ours = _OURS.search(message)
         if ours is not None:
             raise SlidestatError(f"{what} broke off: {ours['text']}") from error
-        other = _OTHER.search(told)
-        text = told.splitlines()[0] if other is None else other["text"]
+        other = _OTHER.search(message)
+        text = message.splitlines()[0] if other is None else other["text"]
         raise SlidestatError(f"{what} broke off: {text}", advice) from error

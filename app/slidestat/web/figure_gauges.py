@@ -61,7 +61,7 @@ class _FigureGauges(Collector):
 
 
 def _labels(answer: KeyAnswer, figure: Figure) -> tuple[str, ...]:
-    told = (figure.quantile, figure.at_least, figure.below)
-    numbers = ("" if number is None else short(number) for number in told)
+    limits = (figure.quantile, figure.at_least, figure.below)
+    numbers = ("" if number is None else short(number) for number in limits)
     own = answer.topology, answer.key, figure.statistic, window_text(figure)
     return *own, *numbers, figure.item or ""

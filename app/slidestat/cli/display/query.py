@@ -32,9 +32,9 @@ def query(
     if as_json:
         sys.stdout.write(body.decode() + "\n")
         return
-    told = [_chosen(figure, answer.where) for figure in answer.figures]
-    told += [figure for rank in answer.ranks or () for figure in _sides(rank)]
-    rows = [Row(answer.key, answer.window_end_ms, figure, lost=answer.lost) for figure in told]
+    shown = [_chosen(figure, answer.where) for figure in answer.figures]
+    shown += [figure for rank in answer.ranks or () for figure in _sides(rank)]
+    rows = [Row(answer.key, answer.window_end_ms, figure, lost=answer.lost) for figure in shown]
     show_rows(rows, Console(highlight=False))
     if where is not None and all(figure.upper == 0 for figure in answer.figures):
         for near in other_spellings(where):

@@ -36,9 +36,9 @@ def plan_lines(plan: ReplayPlan) -> Iterator[str]:
         )
     lost = [p for p in plan.partitions if p.oldest > 0 and p.start == p.oldest]
     if lost:
-        told = ", ".join(f"{p.oldest:,} of partition {p.partition}" for p in lost)
+        positions = ", ".join(f"{p.oldest:,} of partition {p.partition}" for p in lost)
         yield (
-            f"beware      the broker has deleted the records before {told}: windows that reach"
+            f"beware      the broker has deleted the records before {positions}: windows that reach"
             " back there count only what is left"
         )
 

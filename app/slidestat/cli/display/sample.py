@@ -10,10 +10,10 @@ from slidestat.infer.sampling import Sample
 def sample_lines(sample: Sample, proposal: Proposal) -> Iterator[str]:
     """The topic, what was guessed and why, and what to beware of."""
     rate = sample.records_per_second
-    told = f", about {rate:,.0f} a second" if rate is not None else ""
+    pace = f", about {rate:,.0f} a second" if rate is not None else ""
     yield (
         f"topic       {sample.topic}: {sample.topic_records:,} records in {sample.partitions}"
-        f" partitions{told}"
+        f" partitions{pace}"
     )
     yield f"looked at   {len(sample.records):,}, from the first to the newest"
     for what, guess in (

@@ -111,7 +111,7 @@ def _alerts(topology: Topology) -> dict[str, str]:
     if topology.alert_topic is None:
         return {}
     of_events = topology.windows_of_events
-    told = {"alerts": topology.alert_topic}
+    lines = {"alerts": topology.alert_topic}
     for alert, n in zip(topology.alerts, topology.alert_windows, strict=True):
         parts = [
             alert.condition.text,
@@ -120,8 +120,8 @@ def _alerts(topology: Topology) -> dict[str, str]:
             *([] if alert.resolution is None else [f"resolved when {alert.resolution.text}"]),
             *(["only what is certain"] if alert.certain else []),
         ]
-        told[f"  {alert.name}"] = "; ".join(parts)
-    return told
+        lines[f"  {alert.name}"] = "; ".join(parts)
+    return lines
 
 
 def _statistics(topology: Topology, footprints: Sequence[Footprint]) -> Table:

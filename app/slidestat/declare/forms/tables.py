@@ -143,8 +143,8 @@ def alert_of(table: Mapping[str, object], place: str = "") -> Alert:
     try:
         return Alert(**{names[name]: value for name, value in table.items()})  # type: ignore[arg-type]
     except SlidestatError as error:
-        told = {name: f"{place}{name}" for name in names}
-        raise SlidestatError(renamed(error.message, told), error.advice) from error
+        placed = {name: f"{place}{name}" for name in names}
+        raise SlidestatError(renamed(error.message, placed), error.advice) from error
 
 
 def _check_names(

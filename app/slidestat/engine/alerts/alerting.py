@@ -136,7 +136,7 @@ class Alerting:
                     forgotten=place in forgotten,
                     # msgspec leaves out the default itself alone.
                     confidence=_SURE if rule.confidence == _SURE else rule.confidence,
-                    lost=loss.told() if loss is not None and concerned_by_loss[row] else None,
+                    lost=loss.as_record() if loss is not None and concerned_by_loss[row] else None,
                 )
                 records.append((place, self._written(record)))
             last_ticks[group] = ticks[row]

@@ -50,7 +50,7 @@ class Loss(msgspec.Struct, frozen=True, array_like=True):
             found &= ends - longest <= self.last
         return found
 
-    def told(self) -> LostRecords:
+    def as_record(self) -> LostRecords:
         """As an emission or an answer has it."""
         return LostRecords(self.records, self.first, None if self.is_open else self.last)
 

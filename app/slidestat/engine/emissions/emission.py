@@ -221,7 +221,7 @@ class EmissionEncoder:
         concerned = loss.concerns(ticks, self._longest)
         edges = [0, *(np.flatnonzero(np.diff(concerned)) + 1).tolist(), len(ticks)]
         for start, end in pairwise(edges):
-            yield slice(start, end), loss.told() if concerned[start] else None
+            yield slice(start, end), loss.as_record() if concerned[start] else None
 
     def _text(self, provisional: bool, lost: LostRecords | None) -> EmissionText:
         text = self._texts.get((provisional, lost))

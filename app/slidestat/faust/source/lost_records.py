@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
-from slidestat.log import tell
+from slidestat.log import log_event
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def refusal(lost: LostRange, topology: Topology | Referee) -> SlidestatError:
 
 def tell_lost(lost: LostRange, topology: str) -> None:
     """Say that a worker goes on without them."""
-    tell(
+    log_event(
         "records lost",
         f"{topology}: {lost} are gone, and counted as lost; emissions that may lack them say so",
         topology=topology,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from slidestat.engine.decoding.formats.source_schemas import Registry
 from slidestat.engine.records import RecordBatch
-from slidestat.log import tell
+from slidestat.log import log_event
 
 _RETRY_S = 1.0
 _TELL_EVERY_S = 25.0
@@ -38,7 +38,7 @@ class SchemaWait:
                 await asyncio.sleep(_RETRY_S)
         if self._since is not None:
             self._since = None
-            tell("schema registry answers", "the schema registry answers again")
+            log_event("schema registry answers", "the schema registry answers again")
         return not (unknown and is_given_up())
 
     async def _ask(self, number: int) -> str | None:
@@ -53,7 +53,7 @@ class SchemaWait:
             return
         self._told = now
         waited_s = round(now - self._since)
-        tell(
+        log_event(
             "schema registry silent",
             f"records of {batch.topic} wait for schema {number}, for {waited_s} s now: {why}; this"
             " worker asks on, and goes on where it was once it is told",

@@ -57,7 +57,7 @@ class TopicWatch:
             if error.args[0].code() in _SILENT:
                 raise went_away_at_start() from error
             raise SlidestatError(
-                f"The brokers do not tell of the topics: {error.args[0].str().rstrip('.')}.",
+                f"The brokers do not describe the topics: {error.args[0].str().rstrip('.')}.",
                 "Check that they are up and what this user may read, and start again.",
             ) from error
         for name in self._names:

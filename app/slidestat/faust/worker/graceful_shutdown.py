@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import faust
 
-from slidestat.log import tell
+from slidestat.log import log_event
 
 # Of the 30 s that Kubernetes grants.
 LEAVE_S = 25.0
@@ -22,7 +22,7 @@ class LeavingWorker(faust.Worker):
 
     def _schedule_shutdown(self, signal_received: signal.Signals) -> None:
         super()._schedule_shutdown(signal_received)
-        tell("stopping", f"stopping, within {LEAVE_S:.0f} s; a second signal ends it at once")
+        log_event("stopping", f"stopping, within {LEAVE_S:.0f} s; a second signal ends it at once")
         # Not the event loop's: it may be what hangs.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _leave_at_once)
@@ -32,12 +32,14 @@ class LeavingWorker(faust.Worker):
 
 
 def _leave_at_once(number: int, _frame: Any) -> NoReturn:
-    tell("left at once", "left at once: what was not committed is read again by the next worker")
+    log_event(
+        "left at once", "left at once: what was not committed is read again by the next worker"
+    )
     os._exit(128 + number)
 
 
 def _leave_unfinished() -> NoReturn:
-    tell(
+    log_event(
         "left unfinished",
         f"error: The last work could not be committed within {LEAVE_S:.0f} s.\n"
         "what to do: Check that the broker is up; nothing is lost, the next worker reads again what"

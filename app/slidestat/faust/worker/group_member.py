@@ -27,7 +27,7 @@ from slidestat.faust.worker.app import SESSION_TIMEOUT_S, ConsumerOffsets, batch
 from slidestat.faust.worker.settings import WorkerSettings
 from slidestat.kafka.producer import BulkProducer
 from slidestat.live.live_topology import LiveTopology
-from slidestat.log import tell, tell_failure
+from slidestat.log import log_event, log_exception
 
 _IDLE_CHECK_S = 1.0
 _END_CHECK_S = 0.5
@@ -180,7 +180,7 @@ class GroupMember:
                         await self._process(within, rebalances)
             except Exception as error:
                 # A restarted agent would go on with the next batch and lose this one.
-                tell_failure(
+                log_exception(
                     "batch failed",
                     topic=batch.topic,
                     partition=batch.partition,
@@ -252,7 +252,7 @@ class GroupMember:
     # Rebalances.
 
     async def _revoked(self, *_args: Any, **_kwargs: Any) -> None:
-        tell("partitions given up", topics=[self._source])
+        log_event("partitions given up", topics=[self._source])
         for topology in self._live.values():
             topology.not_ready()
         # A flush under way must end before another worker may read what it writes; and what this
@@ -261,7 +261,7 @@ class GroupMember:
             try:
                 await self._flushes.run_within(_REVOKED_S, partial(self._flush, whole=True))
             except FlushGivenUpError:
-                tell(
+                log_event(
                     "states not written",
                     f"not everything was acknowledged within {_REVOKED_S:.0f} s: the group goes on,"
                     " and reads again what was not committed",

@@ -176,13 +176,13 @@ class Audit:
         ends = {p: reached.get(p, -1) + 1 for p in topic.end}
         gone = {p: 0 for p in topic.end if ends[p]}
         if lost := topic.lost_before({p: gone.get(p, topic.first[p]) for p in topic.end}):
-            told = f"{source} no longer has " + "; ".join(lost)
+            deleted = f"{source} no longer has " + "; ".join(lost)
             if not self.allow_loss:
                 raise SlidestatError(
-                    f"{told}: the windows that they were in cannot be recomputed.",
+                    f"{deleted}: the windows that they were in cannot be recomputed.",
                     "Give --allow-loss to audit the others.",
                 )
-            self.say(f"{told}: the windows that they were in are left out.")
+            self.say(f"{deleted}: the windows that they were in are left out.")
         if beyond := [p for p, end in ends.items() if end > topic.end[p]]:
             raise SlidestatError(
                 f"Emissions rest on records of {source} that partition {beyond[0]} does not have.",

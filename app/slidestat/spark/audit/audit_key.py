@@ -185,5 +185,5 @@ def _missing(
     frequent = np.flatnonzero((tallies > 0) & (tallies >= float(share))).tolist()
     if not frequent:
         return []
-    names, told = key.items(statistic.column), {figure.item for figure in listed}
-    return [names[code] for code in frequent if names[code] not in told]
+    names, listed_names = key.items(statistic.column), {figure.item for figure in listed}
+    return [names[code] for code in frequent if names[code] not in listed_names]

@@ -138,10 +138,10 @@ def report_of(
 
 
 def _line(row: Row) -> str:
-    told = [f"{row.event_key} at {row.window_end_ms}:"]
+    parts = [f"{row.event_key} at {row.window_end_ms}:"]
     names = ("statistic", "window_ms", "window_events", "quantile", "item")
-    told += [f"{name} {row[name]}" for name in names if row[name] is not None]
-    told.append(row.fault)
+    parts += [f"{name} {row[name]}" for name in names if row[name] is not None]
+    parts.append(row.fault)
     if row.estimate is not None:
-        told.append(f"({row.estimate} in [{row.lower}, {row.upper}], exact {row.exact})")
-    return " ".join(told)
+        parts.append(f"({row.estimate} in [{row.lower}, {row.upper}], exact {row.exact})")
+    return " ".join(parts)

@@ -171,12 +171,14 @@ def _table(findings: list[Finding]) -> pa.Table:
 
 
 def _row(finding: Finding, figure: Figure) -> FigureRow:
-    told = {
+    of_figure = {
         name: getattr(figure, name)
         for name in FigureRow.__struct_fields__
         if name in Figure.__struct_fields__
     }
-    row = FigureRow(finding.key, finding.window_end_ms, finding.provisional, finding.fault, **told)
+    row = FigureRow(
+        finding.key, finding.window_end_ms, finding.provisional, finding.fault, **of_figure
+    )
     verdict = finding.verdict
     if verdict is None:
         return row

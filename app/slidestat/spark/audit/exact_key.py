@@ -174,8 +174,8 @@ class ExactKey:
                 return 0 if code is None else int(self.tallies(statistic.column, window)[code])
             case "sample":
                 # What is told is a value, as it was: whether it was there.
-                told = column.doubles[values] == figure.estimate
-                return figure.estimate if told.any() else None
+                is_there = column.doubles[values] == figure.estimate
+                return figure.estimate if is_there.any() else None
             case "distinct":
                 return int(np.count_nonzero(self.tallies(statistic.column, window)))
             case "norm":

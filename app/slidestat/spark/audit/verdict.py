@@ -38,8 +38,8 @@ def judge(
     events = key.taken(statistic, window)
     if statistic.kind == "age_of_last":
         # One beyond the window may be told, too.
-        told = slice(0, window.stop) if figure.estimate is not None else window
-        exact: Exact = key.age(statistic, told, end_ms)
+        seen = slice(0, window.stop) if figure.estimate is not None else window
+        exact: Exact = key.age(statistic, seen, end_ms)
     else:
         exact = key.exact(statistic, figure, window)
     unit, promised = _main_term(figure)

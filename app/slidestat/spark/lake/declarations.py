@@ -52,10 +52,10 @@ class KnownDeclarations:
             else:
                 unknown[mark] = count
         if unknown:
-            told = ", ".join(f"{mark} ({count:,})" for mark, count in sorted(unknown.items()))
+            counts = ", ".join(f"{mark} ({count:,})" for mark, count in sorted(unknown.items()))
             raise SlidestatError(
                 f"{sum(unknown.values()):,} emissions are of declarations of"
-                f" {self.lake.topology!r} that this lake does not know: {told}; the one given is"
+                f" {self.lake.topology!r} that this lake does not know: {counts}; the one given is"
                 f" {mine}.",
                 "Ingest once more with the topology as it was then: slidestat spark ingest"
                 f" THAT.toml --lake {self.lake.root}; all else in it may be there already.",

@@ -175,14 +175,14 @@ class Ingest:
         lost = topic.lost_before(read)
         if not lost:
             return
-        told = f"{topic.name} no longer has " + "; ".join(lost)
+        gone = f"{topic.name} no longer has " + "; ".join(lost)
         if read and not self.allow_loss:
             raise SlidestatError(
-                f"{told}: the broker deleted them before they were ingested.",
+                f"{gone}: the broker deleted them before they were ingested.",
                 "Give --allow-loss to go on without them, and let the topic keep its records for "
                 "longer than ingests are apart.",
             )
-        self.say(f"{told}: {'left out' if read else 'deleted before this lake began'}.")
+        self.say(f"{gone}: {'left out' if read else 'deleted before this lake began'}.")
 
     def _tidy(self, dataset: Dataset) -> None:
         """Remove what a killed run had half written; nobody else writes now."""

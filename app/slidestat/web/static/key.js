@@ -46,7 +46,7 @@ export class Key {
     this.forget();
     say(byId("key-title"), key);
     say(byId("key-place"), "");
-    this.tell("");
+    this.showMessage("");
     byId("figures").replaceChildren();
     byId("lists").replaceChildren();
     this.emitted = null; // Not asked for yet: a key that is not there has no history either.
@@ -80,7 +80,7 @@ export class Key {
     this.asked += 1;
     byId("key-body").hidden = true;
     say(byId("key-title"), "Choose a key");
-    this.tell("");
+    this.showMessage("");
   }
 
   makeCharts() {
@@ -104,7 +104,7 @@ export class Key {
     try {
       const answer = await api.figures(name, this.key, { window });
       if (!isCurrent()) return;
-      this.tell("");
+      this.showMessage("");
       byId("key-body").hidden = false;
       this.overTime.fit();
       this.overWindows.fit();
@@ -115,13 +115,13 @@ export class Key {
       }
     } catch (error) {
       if (!isCurrent()) return;
-      this.tell(`${error.message} ${error.advice ?? ""}`);
+      this.showMessage(`${error.message} ${error.advice ?? ""}`);
       if (error.status === 404) byId("key-body").hidden = true;
       else this.fault(error);
     }
   }
 
-  tell(text) {
+  showMessage(text) {
     say(byId("key-fault"), text);
     byId("key-fault").hidden = !text;
   }

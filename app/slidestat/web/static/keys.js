@@ -42,20 +42,20 @@ export class Keys {
       page = await api.keys(this.topology, { prefix, after: this.after, limit: PAGE });
     } catch (error) {
       if (asked === this.asked) {
-        this.tell(error.message);
+        this.showMessage(error.message);
         this.fault(error);
       }
       return;
     }
     if (asked !== this.asked) return; // Something else was typed meanwhile.
-    this.tell(page.keys.length ? "" : prefix || this.after ? "No key begins so." : "No keys yet.");
+    this.showMessage(page.keys.length ? "" : prefix || this.after ? "No key begins so." : "No keys yet.");
     this.show(page.keys);
     this.next = page.next_after;
     byId("keys-next").disabled = page.next_after === null;
     byId("keys-first").disabled = this.after === "";
   }
 
-  tell(text) {
+  showMessage(text) {
     say(byId("keys-fault"), text);
     byId("keys-fault").hidden = !text;
   }

@@ -56,7 +56,7 @@ export class Window {
       return;
     }
     const example = this.ofEvents ? "500 events" : "36h";
-    this.tell(`Write a length up to ${lengthText(this.most, this.ofEvents)}, such as ${example}.`);
+    this.showMessage(`Write a length up to ${lengthText(this.most, this.ofEvents)}, such as ${example}.`);
   }
 
   choose(length) {
@@ -67,7 +67,7 @@ export class Window {
 
   set(length) {
     this.length = length;
-    this.tell("");
+    this.showMessage("");
     this.text.value = lengthText(length, this.ofEvents);
     this.slider.value = Math.max(0, this.lengths.findLastIndex((shorter) => shorter <= length));
     this.slider.setAttribute("aria-valuetext", lengthWords(length, this.ofEvents));
@@ -76,7 +76,7 @@ export class Window {
     }
   }
 
-  tell(text) {
+  showMessage(text) {
     say(byId("window-fault"), text);
     byId("window-fault").hidden = !text;
     this.text.setAttribute("aria-invalid", String(Boolean(text)));

@@ -1,4 +1,4 @@
-"""What a worker tells, as text and as JSON."""
+"""The log of a worker, as text and as JSON."""
 
 import json
 import logging
@@ -7,18 +7,18 @@ import logging.config
 import pytest
 
 from slidestat.errors import SlidestatError
-from slidestat.log import LogForm, json_logging, tell, telling
+from slidestat.log import LogForm, json_logging, log_event, logging_to_stderr
 
 
-def told(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
+def logged(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
     return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
 
 
 def work(form: LogForm) -> None:
     """A worker that ends with a fault of its user's."""
-    with telling(form):
-        tell("ready", "orders: ready, partitions: 0", partitions=[0])
-        tell("partition opened", topic="e\nv\u2028", partition=0, offset=7)
+    with logging_to_stderr(form):
+        log_event("ready", "orders: ready, partitions: 0", partitions=[0])
+        log_event("partition opened", topic="e\nv\u2028", partition=0, offset=7)
         raise SlidestatError("No topic.", "Make it.")
 
 
@@ -36,7 +36,7 @@ def test_json_is_an_event_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         work(LogForm.JSON)
     assert ended.value.code == 2
-    ready, opened, stopped = told(capsys)
+    ready, opened, stopped = logged(capsys)
     assert (ready["event"], ready["partitions"]) == ("ready", [0])
     assert (opened["event"], opened["level"]) == ("partition opened", "INFO")
     assert (opened["topic"], opened["partition"], opened["offset"]) == ("e\nv\u2028", 0, 7)
@@ -47,10 +47,10 @@ def test_json_is_an_event_a_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_trace_stays_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     """An exception that nobody foresaw ends with status 1, and its trace is a field."""
-    with pytest.raises(SystemExit) as ended, telling(LogForm.JSON):
+    with pytest.raises(SystemExit) as ended, logging_to_stderr(LogForm.JSON):
         raise ZeroDivisionError
     assert ended.value.code == 1
-    (stopped,) = told(capsys)
+    (stopped,) = logged(capsys)
     assert "ZeroDivisionError" in str(stopped["trace"])
 
 
@@ -61,7 +61,7 @@ def test_warnings_of_libraries_are_events_too(capsys: pytest.CaptureFixture[str]
         logging.config.dictConfig(json_logging())
         logging.getLogger("aiokafka").warning("Heartbeat failed: %s", "gone")
         logging.getLogger("aiokafka").info("not told")
-        (line,) = told(capsys)
+        (line,) = logged(capsys)
     finally:
         logging.root.handlers[:], level = before[0], before[1]
         logging.root.setLevel(level)

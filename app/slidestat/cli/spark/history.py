@@ -133,8 +133,8 @@ def rollup(
         job = Rollup(declared.span_length.length, declared.every_ms, duration_ms(by, "--by"), group)
         place = Lake(lake, declared.name)
         records = place.read(spark, Dataset.SYNOPSES)
-        if told := require_interval_of(place, spark, job.by_ms):
-            print(told)
+        if changed := require_interval_of(place, spark, job.by_ms):
+            print(changed)
         found, foreign = roll_up(records, job, fail_on_foreign)
         if into is None:
             show(found)

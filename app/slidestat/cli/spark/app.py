@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from slidestat.cli.options import Bootstrap, LakeOption, MasterOption, Registry, TopologyArgument
-from slidestat.cli.spark_history import backfill, lake_topology, rollup
+from slidestat.cli.spark.history import backfill, lake_topology, rollup
 from slidestat.options import DEFAULT_BOOTSTRAP
 
 app = typer.Typer(

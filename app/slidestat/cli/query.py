@@ -1,0 +1,82 @@
+"""The command `slidestat query`: the figures of a key as they are now."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slidestat.cli.options import TopologyArgument
+
+
+def query(
+    topology: TopologyArgument,
+    key: Annotated[str, typer.Argument(help="The key to ask for.")],
+    window: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LENGTH",
+            help='Any length up to the span, such as "5m" or "1000 events"; several if repeated.',
+        ),
+    ] = None,
+    statistic: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this statistic; several if repeated."),
+    ] = None,
+    quantile: Annotated[
+        list[float] | None,
+        typer.Option(metavar="SHARE", help="Any quantile, such as 0.99; several if repeated."),
+    ] = None,
+    rank: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="VALUE",
+            help="How many events are at most this value, and how many are more, and no figure; "
+            "several if repeated.",
+        ),
+    ] = None,
+    item: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT",
+            help="How often this item came, of top items, and no other figure; several if "
+            "repeated.",
+        ),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIELD=TEXT",
+            help="Only distinct items with this text in the field by which they are declared.",
+        ),
+    ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(help="A worker of the group; without it, one that runs on this machine."),
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="The data folder of a worker on this machine, if it was given one."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The worker's answer as it is.")] = False,
+) -> None:
+    """Ask running workers for a key's figures as they are now, over any windows.
+
+    Example: slidestat query flights JFK --window 7d --statistic count
+    """
+    from slidestat.admin.query import find_worker
+    from slidestat.cli.display.query import query as show
+    from slidestat.declare.forms.files import load_declaration
+
+    asked = load_declaration(topology)
+    show(
+        url or find_worker(asked, data_dir),
+        asked.name,
+        key,
+        window or [],
+        statistic or [],
+        quantile or [],
+        where,
+        rank or [],
+        item or [],
+        as_json=as_json,
+    )

@@ -1,0 +1,84 @@
+"""The command `slidestat watch`: figures or alerts as they come."""
+
+from typing import Annotated
+
+import typer
+
+from slidestat.cli.options import NAME_OR_FILE, TOPOLOGY, Bootstrap, Registry
+from slidestat.errors import SlidestatError
+from slidestat.options import DEFAULT_BOOTSTRAP
+
+
+def watch(
+    topology: Annotated[
+        str | None,
+        typer.Argument(metavar=NAME_OR_FILE, help=f"{TOPOLOGY} Or give --topic."),
+    ] = None,
+    topic: Annotated[str | None, typer.Option(help="A topic of figures.")] = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="GLOB", help='Only keys like this, such as "JF*".')
+    ] = None,
+    statistic: Annotated[
+        str | None, typer.Option(metavar="NAME", help='Only this statistic, such as "count".')
+    ] = None,
+    rows: Annotated[int, typer.Option(min=1, help="Rows of the table.")] = 20,
+    once: Annotated[
+        bool, typer.Option("--once", help="Show the newest of what is there, and end.")
+    ] = False,
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", help="Read the topic from its first record.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Each record as JSON, one a line.")
+    ] = False,
+    alerts: Annotated[bool, typer.Option("--alerts", help="What alerts do, not figures.")] = False,
+    registry: Registry = "",
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Show figures as they come, the most recently updated first, or alerts, until Ctrl-C.
+
+    Example: slidestat watch flights --key "JF*"
+
+    Example: slidestat watch latency.toml --alerts
+    """
+    from slidestat.cli.display.watch import watch as show
+    from slidestat.kafka.connection import require_topic
+    from slidestat.kafka.read.emission_reader import EmissionReader
+
+    if (topic is None) == (topology is None):
+        raise SlidestatError(
+            "It is not clear what to watch.", "Give a topology, or --topic, not both."
+        )
+    create_command = None
+    if topology is not None:
+        from slidestat.declare.forms.files import load_declaration
+        from slidestat.declare.topology import Topology, require_emissions
+
+        declared = load_declaration(topology)
+        if isinstance(declared, Topology) and not alerts:
+            require_emissions(declared, "`slidestat watch`")
+        topic = declared.alert_topic if alerts else declared.output_topic
+        if topic is None:
+            raise SlidestatError(
+                f"{declared.name} has no alerts.",
+                "Declare them: [[alerts]] in TOML, alerts=[Alert(...)] in Python.",
+            )
+        verb = "topics create --topology" if isinstance(declared, Topology) else "run"
+        create_command = f"slidestat {verb} {topology}"
+    assert topic is not None  # noqa: S101  # The check above.
+    partitions = require_topic(bootstrap, topic, create_command)
+    if alerts:
+        from slidestat.cli.display.alerts import watch_alerts
+        from slidestat.kafka.read.alert_reader import AlertReader
+
+        if statistic is not None:
+            raise SlidestatError(
+                "--statistic is of figures, and --alerts shows none.", "Leave one of them out."
+            )
+        changes = AlertReader(bootstrap, topic, range(partitions), key, from_beginning, once)
+        watch_alerts(changes, rows, as_json=as_json)
+        return
+    reader = EmissionReader(
+        bootstrap, topic, range(partitions), key, from_beginning, once, registry
+    )
+    show(reader, rows, statistic, as_json=as_json)
