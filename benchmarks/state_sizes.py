@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from benchmarks.examples import example
 from slidestat.declare.statistics import KINDS, Statistic
 from slidestat.declare.statistics.base import ValueStatistic
 from slidestat.declare.topology import Topology
@@ -33,10 +34,11 @@ def sizes() -> dict[str, list[int]]:
 
 def _of_its_field(kind: type[Statistic]) -> Statistic:
     """The statistic as it comes; of items, in a field of their own."""
-    columns = kind().columns(("value",))
-    if isinstance(kind(), ValueStatistic) and columns and not columns[0].is_number:
-        return replace(kind(), field="item")  # type: ignore[call-arg]
-    return kind()
+    statistic = example(kind)
+    columns = statistic.columns(("value",))
+    if isinstance(statistic, ValueStatistic) and columns and not columns[0].is_number:
+        return replace(statistic, field="item")
+    return statistic
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Union, get_args, get_origin, get_type_hints
 
+from benchmarks.examples import example
 from slidestat.declare.alerts import Alert
 from slidestat.declare.forms.flags import flag_of
 from slidestat.declare.referee import Referee
@@ -159,7 +160,7 @@ def statistic_section(statistic: type[Statistic]) -> Iterator[str]:
         yield from table(statistic, own)
         yield ""
     yield f"**Promise:** {meaning(statistic, _PROMISE)}\n"
-    yield f"With the defaults: {promise_text(statistic().promise(_SPAN_MS))}.\n"
+    yield f"With the defaults: {promise_text(example(statistic).promise(_SPAN_MS))}.\n"
     if notes := list(_notes(statistic)):
         yield " ".join(notes) + "\n"
 
@@ -170,7 +171,7 @@ def names_of(declared: type) -> list[str]:
 
 
 def _notes(statistic: type[Statistic]) -> Iterator[str]:
-    if columns := statistic().columns(("value",)):
+    if columns := example(statistic).columns(("value",)):
         number = "a number" if columns[0].is_number else "a text, a number or a truth value"
         yield f"Reads {number}."
     if statistic.needs_time:

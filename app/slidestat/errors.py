@@ -20,6 +20,17 @@ class SlidestatError(Exception):
         return f"{self.message} {self.advice}".rstrip()
 
 
+def near_name(name: str, known: Iterable[str]) -> str | None:
+    """The name that is most like another; also one with something before or behind it, or in
+    other letters of upper and lower case.
+    """
+    plain = {other.casefold(): other for other in known}
+    asked = name.casefold()
+    near = get_close_matches(asked, plain, n=1)
+    longer = sorted((other for other in plain if asked in other or other in asked), key=len)
+    return next((plain[other] for other in (*near, *longer)), None)
+
+
 def unknown(fault: str, name: str, known: Iterable[str]) -> SlidestatError:
     """The error for a name that is none of `known`, with the nearest of them as advice."""
     known = list(known)

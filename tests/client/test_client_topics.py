@@ -114,7 +114,12 @@ def test_misspelled_topic(bootstrap_servers: str, make_topic: MakeTopic) -> None
     topic = make_topic("misspelled")
     with pytest.raises(SlidestatError) as raised:
         require_topic(bootstrap_servers, topic[:-1])
-    assert raised.value.advice.startswith(f"Did you mean {topic}? Else create it: ")
+    assert raised.value.advice.startswith(
+        f"Did you mean {topic}? If you mean a new topic, create it: "
+    )
+    with pytest.raises(SlidestatError) as raised:
+        require_topic(bootstrap_servers, topic.upper())
+    assert raised.value.advice.startswith(f"Did you mean {topic}?")
     with pytest.raises(SlidestatError) as raised:
         require_topic(bootstrap_servers, topic[:-1], "slidestat run it")
     assert raised.value.advice == "Create it: `slidestat run it`."
@@ -126,6 +131,7 @@ def test_missing_topic(bootstrap_servers: str, topic_name: str) -> None:
         with pytest.raises(SlidestatError, match="There is no topic") as raised:
             require_topic(bootstrap_servers, topic_name)
         assert f"slidestat topics create {topic_name} --partitions 4" in raised.value.advice
+        assert "Check its name" in raised.value.advice or "Did you mean" in raised.value.advice
 
 
 @pytest.mark.parametrize(

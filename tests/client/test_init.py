@@ -22,6 +22,7 @@ from slidestat.engine.decoding.formats.framing import framed
 from slidestat.errors import SlidestatError
 from slidestat.infer.proposal import propose
 from slidestat.infer.proposal_toml import toml_text
+from slidestat.infer.proposed_lengths import propose_windows
 from slidestat.infer.sampled_format import readable
 from slidestat.infer.sampling import Sample, SampledRecord, sample_topic
 from slidestat.infer.survey import survey
@@ -504,3 +505,13 @@ def test_a_person_at_a_terminal_is_asked(
     assert b"Give a number from 1 to 2." in seen
     assert b"is a guess" not in seen
     assert load_topology(str(file)).value_field == "took.ms"
+
+
+def test_rates_are_told_in_plain_numbers() -> None:
+    """Of three digits, without an exponent."""
+    told = [propose_windows(records, 600_000, 4).reason for records in (63_580, 3, 10**9)]
+    assert [text.split(" events in ")[0].removeprefix("a key has about ") for text in told] == [
+        "1,590",
+        "0.075",
+        "25,000,000",
+    ]

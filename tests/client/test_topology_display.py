@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.examples import example
 from slidestat.cli.display.topology import promise_text, show_topology
 from slidestat.declare.statistics import (
     KINDS,
@@ -100,7 +101,7 @@ def test_statistics_that_share_a_synopsis(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_statistic_is_shown(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Each by its name, with an error that is more than nothing."""
-    show_topology(declare(KINDS[kind]()))
+    show_topology(declare(example(KINDS[kind])))
     out = capsys.readouterr().out
     assert re.search(rf"^{kind}\b.*\d", out, re.MULTILINE), out
 

@@ -31,7 +31,7 @@ TOML: list[tuple[str, str, str]] = [
     (WHOLE + "nothing = 1", "nothing is no field of a topology", "There are name, source"),
     (WHOLE + "windows = '5m'", "windows is '5m', which is not a list", '["1h"]'),
     (WHOLE + "windows = ['2h']", "windows has '2h'", "shorten the window"),
-    (WHOLE + "windows = [['1h']]", "windows is ('1h',)", '"90s"'),
+    (WHOLE + "windows = [['1h']]", "windows is ['1h']", '"90s"'),
     (WHOLE + "lateness = '2h'", "lateness is '2h'", "shorten the lateness"),
     (WHOLE + "key_field = 5", "key_field is 5", '"request.bytes"'),
     (WHOLE + "key_field = {a = 'b'}", "key_field is {'a': 'b'}", '"request.bytes"'),
@@ -58,12 +58,52 @@ TOML: list[tuple[str, str, str]] = [
     (WHOLE + "where = 'a > 1 and lower(a) > b'", "a is a number in one place and a text", "'500'"),
     (WHOLE + "where = 'status + 1'", "where is 'status + 1', a number, not", "a condition"),
     (WHOLE + "where = 'a = b'", "nothing tells whether 'a' is", "Write a + 0 for a number"),
+    *(
+        (
+            WHOLE + f'where = """{where}"""',
+            f'"{text}" in double quotes is a field',
+            f"= '{text}'; and a field of texts as",
+        )
+        for where, text in (
+            ('method = "GET"', "GET"),
+            ("method <> 'PUT' and method = \"GET\" ", "GET"),
+            ('lower(path) = "/login"', "/login"),
+            ("method in ('PUT', \"GET\")", "GET"),
+        )
+    ),
+    (
+        WHOLE + "[[statistics]]\nkind = 'items'",
+        "statistics[0].items are missing",
+        '["GET", "POST"]',
+    ),
+    (
+        WHOLE + "[[statistics]]\nkind = 'items'\nitems = ['a', 'a']",
+        "statistics[0].items are ['a', 'a']",
+        "different texts",
+    ),
+    (
+        WHOLE + "[[statistics]]\nkind = 'histogram'\nedges = [3, 1]",
+        "statistics[0].edges are [3, 1]",
+        "such as [10, 100]",
+    ),
     (WHOLE + "alerts = 5", "alerts is 5", "[[alerts]]"),
     (WHOLE + "[[alerts]]\nname = 'a'", "alerts[0].when is missing", "give it"),
     (WHOLE + "[[alerts]]\nwhen = 'count > 1'", "alerts[0].name is missing", "give it"),
     (WHOLE + ALERT + "when = 'count >'", "alerts[0].when is 'count >', which is no SQL", "status"),
     (WHOLE + ALERT + "when = 'counts > 1'", "the alert a reads 'counts'", "Did you mean count?"),
-    (WHOLE + ALERT + "when = 'p98 > 1'", "the alert a reads 'p98'", "p99"),
+    (
+        WHOLE + ALERT + "when = 'p95 > 1'",
+        "the alert a reads 'p95'",
+        "for p95 put 0.95 into",
+    ),
+    (WHOLE + ALERT + "when = 'p99_9 > 1'", "the alert a reads 'p99_9'", "for p99_9 put 0.999 into"),
+    (WHOLE + ALERT + "when = 'median > 1'", "the alert a reads 'median'", "Did you mean p50?"),
+    (WHOLE + ALERT + "when = 'p101 > 1'", "the alert a reads 'p101'", "There are count, mean"),
+    (
+        WHOLE + ALERT + "when = 'p99_p50 > 1'\n" + COUNT + "name = 'p50'",
+        "the alert a reads 'p99_p50'",
+        "There are p50.",
+    ),
     (WHOLE + ALERT + "when = \"count > 'a'\"", "count is a number in one place", "'500'"),
     (WHOLE + ALERT + "when = \"lower(count) = 'a'\"", "count is a number in one", "texts '500'"),
     (WHOLE + ALERT + "when = 'count % 2 = 1'", "count % 2 is nothing that", "comparisons"),
@@ -85,7 +125,7 @@ TOML: list[tuple[str, str, str]] = [
     (WHOLE + (ALERT + "when = 'count > 1'\n") * 2, "alerts has ['a', 'a']", "its own name"),
     (
         WHOLE + "publish = ['k']\n" + ALERT + "when = 'count > 1'",
-        "alerts are given, and publish is ('k',)",
+        "alerts are given, and publish is ['k']",
         "does not publish",
     ),
     (
@@ -108,7 +148,7 @@ TOML: list[tuple[str, str, str]] = [
         "expression reads 'value'",
         "number",
     ),
-    (WHOLE + "where = 'lower(time) = \"a\"'", "expression reads 'time', the time", "Leave it out"),
+    (WHOLE + "where = \"lower(time) = 'a'\"", "expression reads 'time', the time", "Leave it out"),
     (WHOLE + "where = '" + "(" * 3_000 + "a" + ")" * 3_000 + "'", "nested too deep", "fewer"),
     (WHOLE + "where = '" + "a or " * 3_000 + "a'", "where is", "at most 10,000 characters"),
     (WHOLE + "computed = 'a + 1 as b'", "computed is 'a + 1 as b', which is not a list", '["lat'),

@@ -6,6 +6,7 @@ from typing import get_type_hints
 
 import pytest
 
+from benchmarks.examples import example
 from scripts import reference
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import KINDS, Statistic
@@ -38,7 +39,7 @@ def test_docstrings_explain_what_there_is(declared: type) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_promises_are_the_same_whatever_the_span(kind: str) -> None:
     """So the page may tell those of one."""
-    statistic = KINDS[kind]()
+    statistic = example(KINDS[kind])
     promises = {statistic.promise(span) for span in (1, 1_000, 3_600_000, 10**11)}
     assert len(promises) == 1
 
@@ -68,11 +69,11 @@ def test_numbers_go_as_far_as_is_said(
     whole = get_type_hints(statistic)[name] is int
     ends = [int(end) if whole else end for end in (least, most)]
     for end in ends:
-        assert getattr(statistic(**{name: end}), name) == end
+        assert getattr(example(statistic, **{name: end}), name) == end
     beyond = [ends[0] - 1, ends[1] + 1] if whole else [ends[0] * 0.99, ends[1] * 1.01]
     for number in beyond:
         with pytest.raises(SlidestatError, match=name):
-            statistic(**{name: number})
+            example(statistic, **{name: number})
 
 
 def test_all_parameters_of_error_have_a_range() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.examples import example
 from slidestat.declare.statistics import (
     KINDS,
     Count,
@@ -30,7 +31,7 @@ def declare(**changes: Any) -> Topology:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_statistic_is_measured(kind: str) -> None:
     """Many events take more than few, and a state holds its synopses."""
-    topology = declare(statistics=[KINDS[kind]()])
+    topology = declare(statistics=[example(KINDS[kind])])
     footprints = measure(topology)
     assert tuple(footprint.events for footprint in footprints) == EVENTS
     sizes = [footprint.state_bytes for footprint in footprints]

@@ -15,6 +15,7 @@ from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.view import PartitionView
 from slidestat.errors import SlidestatError
 from slidestat.live.live_query import LiveQuery, stored_view
+from slidestat.schemas.alert import AlertChange
 from slidestat.schemas.query import KeyAnswer
 from tests.engine.cases import EVERY_STATISTIC, TOPOLOGIES, Case, cases, laws, topology
 from tests.engine.checks import check_figure, check_figures, emissions_of, sent
@@ -30,6 +31,8 @@ from tests.engine.memory import (
 )
 from tests.engine.model import Model, Record, inside, of_all
 from tests.engine.streams import START_MS, confirmed, encode
+
+ALERTING = sorted(name for name, topology in TOPOLOGIES.items() if topology.alerts)
 
 
 def split(records: Sequence[Record], random: Random) -> list[Sequence[Record]]:
@@ -181,6 +184,39 @@ def test_pages_hold_each_key_once_in_order(case: Case, prefix: str) -> None:
         assert len(page) <= limit
         found += page
     assert found == wanted
+
+
+@laws
+@given(
+    cases(max_size=60, topologies=ALERTING),
+    st.sampled_from([PartitionProcessor, SmallMemoryProcessor]),
+)
+def test_a_key_has_the_alerts_that_were_told(case: Case, kind: type[PartitionProcessor]) -> None:
+    """At any moment those that fire are those whose last change says so, as surely and since then;
+    and each of those that are pending has told nothing since.
+    """
+    random, store = case.random, MemoryStore()
+    processor = kind(case.topology, SOURCE, PARTITION, store)
+    firing: dict[tuple[str, str], tuple[str, int]] = {}
+    question = LiveQuery(case.topology)
+    for batch in split(case.records, random):
+        for record in processor.process(batch_of(batch)).alerts:
+            change = msgspec.json.decode(record.value, type=AlertChange)
+            if change.state == "firing":
+                firing[change.key, change.alert] = change.certainty, change.window_end_ms
+            else:
+                del firing[change.key, change.alert]
+        told: dict[tuple[str, str], tuple[str, int]] = {}
+        for key in every_key(processor.view()):
+            answer = question.answer(processor.view(), key)
+            for it in (answer and answer.alerts) or []:
+                if it.state == "firing":
+                    told[key, it.alert] = it.certainty, it.since_ms
+                else:
+                    assert (key, it.alert) not in firing
+        assert told == firing
+        if random.random() < 0.3:
+            flush(processor, store)
 
 
 def test_a_partition_that_is_only_stored_answers_the_same() -> None:

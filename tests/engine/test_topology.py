@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.examples import example
 from slidestat import TopologyDriver
 from slidestat.declare.lengths import duration_ms, window_length
 from slidestat.declare.statistics import (
@@ -196,7 +197,7 @@ def test_every_topology_that_is_taken_has_synopses() -> None:
 @pytest.mark.parametrize("kind", KINDS.values())
 def test_every_statistic_has_parameters_that_are_right_for_most(kind: type[Statistic]) -> None:
     """Each can be asked for by its name alone; its state says what it is."""
-    topology = declare(statistics=[kind()])
+    topology = declare(statistics=[example(kind)])
     assert topology.labels == (kind.kind,)
     assert topology.runners[0].meaning
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
+from slidestat.declare.alerts import Alert
 from slidestat.declare.statistics import Count, Distinct, Histogram, Mean, Quantiles, TopItems
 from slidestat.declare.topology import Topology
 from slidestat.live.live_topology import LiveTopology
@@ -35,6 +36,10 @@ SHOP = Topology(
         Distinct(field="user", epsilon=0.3),
         TopItems(field="page", limit=3),
         Histogram(edges=(0, 10)),
+    ),
+    alerts=(
+        Alert(name="busy", when="count > 30", window="1m"),
+        Alert(name="many", when="count > 30", window="1h", for_=1000),
     ),
 )
 

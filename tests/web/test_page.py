@@ -132,6 +132,25 @@ def test_what_was_emitted_before_is_drawn(browser: Browser, worker: Shop) -> Non
     browser.until(lambda: "count, 7s, over time: 1 points" in drawn(), "from now on")
 
 
+def test_alerts_that_fire_are_shown(browser: Browser, worker: Shop) -> None:
+    """Of the key each that fires or is pending, how surely and since when; and of how many keys
+    each fires. What is resolved is shown no more.
+    """
+    worker.sell(["a"] * 20)
+    browser.open(page(worker, "a"))
+    browser.until(lambda: browser.text("#total-firing") == "none fires", "no alert")
+    assert not browser.find("#key-alerts").is_displayed()
+    worker.sell(["a"] * 60)
+    browser.until(lambda: len(browser.all("#key-alerts li")) == 2, "both alerts")
+    busy, many = browser.texts("#key-alerts li")
+    assert re.fullmatch(r"busy: firing, certain, since 20\d\d-\d\d-\d\d \d\d:\d\d:\d0 UTC", busy)
+    assert many.startswith("many: pending, certain, since 20")
+    browser.until(lambda: browser.text("#total-firing") == "busy: 1 key", "the count of keys")
+    worker.sell(["a", "b", "b", "b"] * 30)
+    browser.until(lambda: len(browser.all("#key-alerts li")) == 1, "one is resolved")
+    assert browser.texts("#key-alerts li")[0].startswith("many: pending")
+
+
 def test_any_window_can_be_asked_for(browser: Browser, worker: Shop) -> None:
     """The slider, by keys as well, the text and the buttons set the window; the figures are those
     of the live state; the address keeps the choice.

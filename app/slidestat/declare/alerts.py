@@ -1,7 +1,9 @@
 """An alert: a condition on the figures of an emission, and for how long it must hold."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 from slidestat.declare.expressions.expression import Expression, condition
 from slidestat.declare.expressions.nodes import COMPARISONS, Call, Literal, Node, Sort, text_of
@@ -13,6 +15,7 @@ from slidestat.errors import SlidestatError, unknown
 # What is known of a figure's bounds carries over to these.
 _TRUTHS = frozenset(("and", "or", "not", "in", "is null", "is true", "is false")) | COMPARISONS
 _NUMBERS = frozenset(("negate", "+", "-", "*", "/"))
+_PERCENT = re.compile(r"p(\d{1,3}(?:_\d{1,9})?)$")
 _MOST_TICKS = 1_000_000
 _MOST_ALERTS = 100
 
@@ -107,12 +110,26 @@ def check_alerts(alerts: object, figures: Iterable[NamedFigure]) -> None:
         for name in read_figures(alert):
             what = f"the alert {alert.name} reads {name!r}"
             if name not in known:
-                raise unknown(f"{what}, which is no figure that it could read.", name, known)
+                raise _unknown_figure(
+                    f"{what}, which is no figure that it could read.", name, known
+                )
             if name in ambiguous:
                 raise SlidestatError(
                     f"{what}, and several statistics have a figure of that name.",
                     "Give one of these statistics another name.",
                 )
+
+
+def _unknown_figure(fault: str, name: str, known: Iterable[str]) -> SlidestatError:
+    name = "p50" if name == "median" else name
+    asked = _PERCENT.search(name)
+    if asked is None or asked[0] in known or (p := Decimal(asked[1].replace("_", "."))) > 100:
+        return unknown(fault, name, known)
+    return SlidestatError(
+        fault,
+        f"Any quantile can be had: for {asked[0]} put {(p / 100).normalize():f} into the list"
+        f" `quantiles` of a statistic of the kind quantile. There are {', '.join(known)}.",
+    )
 
 
 def window_of(alert: Alert, windows: Sequence[int], length: int | None) -> int:

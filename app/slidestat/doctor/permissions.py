@@ -20,7 +20,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.doctor.finding import Finding, Verdict
-from slidestat.kafka.connection import admin_client
+from slidestat.kafka.connection import admin_client, missing_topic_advice
 from slidestat.kafka.producer import MAX_MESSAGE_BYTES
 from slidestat.kafka.settings import broker_security
 
@@ -148,7 +148,7 @@ def _unseen_topic(admin: AdminClient, bootstrap: str, use: _Use, fault: KafkaErr
         )
     if not use.makes:
         found = f"{name}: there is no such topic"
-        advice = f"Create it: `slidestat topics create {name} --partitions 4`."
+        advice = missing_topic_advice(name, admin.list_topics(timeout=_TIMEOUT_S).topics)
         return Finding(use.check, Verdict.BAD, found, advice)
     refusal = _refusal_to_create(admin, name)
     how = (

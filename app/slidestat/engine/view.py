@@ -8,7 +8,7 @@ from typing import Protocol
 
 from slidestat.engine.checkpoints.loss import Loss
 from slidestat.engine.keys.key_cache import KeyCache
-from slidestat.engine.keys.key_state import KeyState, decode_key_state
+from slidestat.engine.keys.key_state import KeyState, decode_key_state, may_have_alerts
 
 
 class Unabsorbed(Protocol):
@@ -57,8 +57,15 @@ class PartitionView:
         """The key's state, None for a key that has none. Costs one look-up, and one key's synopses
         where events of it wait.
         """
-        state = self.cache.peek(key) if self.unabsorbed is None else self.unabsorbed.state(key)
-        return None if state is None else decode_key_state(state)
+        stored = self.cache.peek(key)
+        state = stored if self.unabsorbed is None else self.unabsorbed.state(key)
+        if state is None:
+            return None
+        known = decode_key_state(state)
+        if state is not stored and stored is not None and may_have_alerts(stored):
+            # Alerts go on at ticks alone: they stand as at the key's last emission.
+            return known._replace(alerts=decode_key_state(stored).alerts)
+        return known
 
     def keys(self, prefix: str, after: str, limit: int) -> Iterator[str]:
         """The first `limit` keys after `after` that begin with `prefix`, in order of their

@@ -67,9 +67,14 @@ def propose_windows(records: int, length: int, keys: int) -> Windows:
     in_first = a_minute * _ms(lengths[0]) / _MINUTE_MS
     return Windows(
         lengths,
-        f"a key has about {in_first:,.3g} events in {lengths[0]}, and the topic is"
+        f"a key has about {_about(in_first)} events in {lengths[0]}, and the topic is"
         f" {_length(length)} long",
     )
+
+
+def _about(number: float) -> str:
+    """A number of three digits, the others 0: 1,590, not 1.59e+03."""
+    return f"{float(f'{number:.3g}'):,.10g}"
 
 
 def _ms(text: str) -> int:

@@ -2,8 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable
-from difflib import get_close_matches
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -12,7 +11,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
     ClusterMetadata,
 )
 
-from slidestat.errors import SlidestatError
+from slidestat.errors import SlidestatError, near_name
 from slidestat.kafka.clients import client_config
 from slidestat.kafka.settings import (
     CA_FILE,
@@ -108,10 +107,22 @@ def require_topic(bootstrap: str, topic: str, create_command: str | None = None)
     topics = require_broker(bootstrap).topics
     found = topics.get(topic)
     if found is None or not found.partitions:
-        near = () if create_command else get_close_matches(topic, topics, n=1)
-        guess = f"Did you mean {near[0]}? Else create it" if near else "Create it"
-        command = create_command or f"slidestat topics create {topic} --partitions 4"
         raise SlidestatError(
-            f"There is no topic {topic!r} on {bootstrap}.", f"{guess}: `{command}`."
+            f"There is no topic {topic!r} on {bootstrap}.",
+            f"Create it: `{create_command}`."
+            if create_command
+            else missing_topic_advice(topic, topics),
         )
     return len(found.partitions)
+
+
+def missing_topic_advice(topic: str, topics: Iterable[str]) -> str:
+    """Return what to do about a topic that the brokers have not: another may be meant."""
+    command = f"slidestat topics create {topic} --partitions 4"
+    near = near_name(topic, (name for name in topics if not name.startswith("__")))
+    if near:
+        return f"Did you mean {near}? If you mean a new topic, create it: `{command}`."
+    return (
+        "Check its name against `slidestat topics list`, or the brokers; if you mean a new topic,"
+        f" create it: `{command}`."
+    )

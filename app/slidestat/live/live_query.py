@@ -26,6 +26,7 @@ from slidestat.engine.emissions.emission import FigureTable
 from slidestat.engine.keys.key_cache import KeyCache, PartitionStore
 from slidestat.engine.view import KeyView, PartitionView
 from slidestat.errors import SlidestatError
+from slidestat.live.key_alerts import key_alerts
 from slidestat.live.rank_table import RankTable
 from slidestat.schemas.emission import LostRecords
 from slidestat.schemas.query import KeyAnswer
@@ -145,6 +146,7 @@ class LiveQuery:
     ) -> None:
         asked = asked_of(topology, windows, statistics, quantiles, where, ranks, items)
         self._topology, self._places = asked
+        self._alerts = topology.alerts
         self._where = where
         self._ranks = RankTable(self._topology) if ranks else None
         lengths = self._topology.window_lengths
@@ -190,6 +192,7 @@ class LiveQuery:
             where=self._where,
             lost=self._lost(view, end),
             ranks=self._ranks.rows(answered) if self._ranks else None,
+            alerts=key_alerts(self._alerts, state.alerts) or None,
         )
 
     def _lost(self, view: PartitionView | KeyView, end: int) -> LostRecords | None:

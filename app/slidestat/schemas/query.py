@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from slidestat.schemas.alert import Certainty
 from slidestat.schemas.emission import AbsentParty, Emission, Figure, LostRecords
 
 
@@ -38,6 +39,27 @@ class ValueRank(msgspec.Struct, frozen=True, omit_defaults=True):
     window_events: Annotated[
         int | None, Meta(description="length n of a window of the key's last n events")
     ] = None
+
+
+class KeyAlert(msgspec.Struct, frozen=True):
+    """An alert of a key that fires, or waits for more emissions to do so, as of the key's last one.
+
+    It is certain if the figures' bounds say so, likely if only their estimates do.
+    """
+
+    alert: Annotated[str, Meta(description="name of the alert")]
+    state: Annotated[
+        Literal["firing", "pending"],
+        Meta(description="pending: its condition held, but not yet at as many emissions in a row"),
+    ]
+    certainty: Annotated[Certainty, Meta(description="of all emissions at which it held")]
+    since_ms: Annotated[
+        int,
+        Meta(
+            description="firing: the window end at which it began to fire; pending: the first at"
+            " which the condition held"
+        ),
+    ]
 
 
 class KeyAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -77,6 +99,10 @@ class KeyAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     ranks: Annotated[
         list[ValueRank] | None,
         Meta(description="where values stand, if that is what was asked; there are no figures"),
+    ] = None
+    alerts: Annotated[
+        list[KeyAlert] | None,
+        Meta(description="alerts of the key that fire or are pending; left out if there are none"),
     ] = None
 
 
@@ -182,6 +208,9 @@ class WorkerStatus(msgspec.Struct, frozen=True):
     ]
     remaining: Annotated[int, Meta(description="changelog records that are still to be read")]
     partitions: Annotated[list[PartitionStatus], Meta(description="by number, once it is ready")]
+    firing: Annotated[
+        dict[str, int], Meta(description="for how many keys of its partitions each alert fires")
+    ] = msgspec.field(default_factory=dict)
 
 
 class TopologyStatus(msgspec.Struct, frozen=True):

@@ -331,7 +331,7 @@ class Routes:
         """How this worker is."""
         if not live.is_ready:
             return WorkerStatus(self._url, "restoring", self._remaining(), [])
-        return WorkerStatus(self._url, "ready", 0, live.status())
+        return WorkerStatus(self._url, "ready", 0, live.status(), live.held.firing())
 
     def _describe(self, live: LiveTopology) -> TopologyDescription:
         declared, topology = live.topology, _answering(live)

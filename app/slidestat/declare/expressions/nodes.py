@@ -6,7 +6,7 @@ declarations are compared by it.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from slidestat.declare.fields import FieldPath
@@ -31,9 +31,12 @@ class Literal:
 
 @dataclass(frozen=True)
 class FieldValue:
-    """The value of an event's field."""
+    """The value of an event's field; whether it is one name in double quotes, in which some write
+    a text.
+    """
 
     path: FieldPath
+    is_quoted: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)

@@ -173,7 +173,8 @@ class _Reader:
             case exp.Literal() | exp.Boolean() | exp.Null():
                 return self._literal(tree)
             case exp.Column() | exp.Dot():
-                return FieldValue(field_path(self._names(tree), self._what))
+                is_quoted = len(tree.parts) == 1 and bool(tree.parts[0].args.get("quoted"))
+                return FieldValue(field_path(self._names(tree), self._what), is_quoted)
             case exp.Neg():
                 return self._negated(self.node(tree.this))
             case exp.Not():

@@ -126,9 +126,13 @@ class _Sorts:
         return {path: kinds.root().sort or Sort.ANY for path, kinds in self._fields.items()}
 
     def check_known(self, node: Node) -> None:
-        """Raise SlidestatError where fields are compared of which nothing tells what they are."""
+        """Raise SlidestatError where fields are compared of which nothing tells what they are, or
+        with a text in double quotes.
+        """
         if not isinstance(node, Call):
             return
+        if node.operator in ("=", "<>", "in"):
+            self._check_quotes(node.operands[0], node.operands[1:])
         for operand in node.operands:
             self.check_known(operand)
             if not isinstance(operand, FieldValue) or node.operator == "is null":
@@ -138,7 +142,22 @@ class _Sorts:
                     f"{self._says}: nothing tells whether {field_text(operand.path)!r} is a number"
                     " or a text.",
                     f"Write {text_of(operand)} + 0 for a number, {text_of(operand)} || '' for a"
-                    " text; a text itself stands in single quotes: path = '/login'.",
+                    " text.",
+                )
+
+    def _check_quotes(self, value: Node, others: Sequence[Node]) -> None:
+        """Raise SlidestatError where a value is compared with a text in double quotes, as most
+        languages have it: it would be a field, which no event has.
+        """
+        for other in others:
+            if not isinstance(other, FieldValue) or not other.is_quoted:
+                continue
+            if self._fields[other.path].root().sort in (None, Sort.TEXT):
+                name = other.path[0]
+                raise SlidestatError(
+                    f'{self._says}: "{name}" in double quotes is a field of the events.',
+                    f"Write a text in single quotes: {text_of(value)} ="
+                    f" {text_of(Literal(name))}; and a field of texts as \"{name}\" || ''.",
                 )
 
 

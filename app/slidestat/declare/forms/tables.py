@@ -162,5 +162,14 @@ def _check_names(
             raise SlidestatError(f"{place}{name} is missing.", "It has no default: give it.")
 
 
+class _Listed(tuple[object, ...]):
+    """A tuple that a message shows as the list that somebody has written."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
 def _frozen(value: object) -> object:
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+    return _Listed(map(_frozen, value)) if isinstance(value, list | tuple) else value

@@ -125,7 +125,7 @@ def rising(kind: str, parameter: str, numbers: Sequence[float]) -> tuple[float, 
             return edges
     raise SlidestatError(
         f"the {parameter} of {kind} are {numbers!r}.",
-        f"Give a list of 1 to {_MOST_EDGES} numbers that rise, such as (10, 100).",
+        f"Give a list of 1 to {_MOST_EDGES} numbers that rise, such as [10, 100].",
     )
 
 

@@ -28,14 +28,14 @@ _MOST_ITEMS = 100
 class Items(ValueStatistic):
     """How often each of the named items came, rare ones too: an exponential histogram each.
 
-    items: 1 to 100 different texts, such as ["GET", "POST"]; numbers and truth values are written
-    as JSON has them, "404" or "true".
+    items: 1 to 100 different texts, such as ["GET", "POST"], to be given; numbers and truth values
+    are written as JSON has them, "404" or "true".
     epsilon: the largest error, as a share of each count, 0.0001 to 1.
     promise: each count is off by at most epsilon of itself.
     """
 
     kind: ClassVar[str] = "items"
-    items: Sequence[str] = ("GET", "POST")
+    items: Sequence[str] = ()
     epsilon: float = 0.01
 
     def __post_init__(self) -> None:
@@ -46,7 +46,7 @@ class Items(ValueStatistic):
         texts = listed and all(isinstance(i, str) and len(i) <= MAX_ITEM_LENGTH for i in items)
         if not texts or not 1 <= len(items) <= _MOST_ITEMS or len(set(items)) < len(items):
             raise SlidestatError(
-                f"the items of {self.kind} are {items!r}.",
+                f"the items of {self.kind} are {repr(items) if items else 'missing'}.",
                 f"Give a list of 1 to {_MOST_ITEMS} different texts of at most"
                 f' {MAX_ITEM_LENGTH} characters, such as ["GET", "POST"].',
             )

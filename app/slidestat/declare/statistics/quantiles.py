@@ -45,7 +45,7 @@ class QuantileStatistic(ValueStatistic):
         if not listed or not self.quantiles or not all(map(_is_share, self.quantiles)):
             raise SlidestatError(
                 f"the quantiles are {_listed(self.quantiles)}.",
-                "Give a list of numbers from 0 to 1, such as (0.5, 0.99); the median is 0.5.",
+                "Give a list of numbers from 0 to 1, such as [0.5, 0.99]; the median is 0.5.",
             )
         object.__setattr__(self, "quantiles", tuple(map(float, self.quantiles)))
         if len(set(self.quantiles)) != len(self.quantiles):

@@ -134,6 +134,7 @@ export class Key {
       this.series = single.length ? figureName(single[0]) : undefined;
     }
     for (const figure of single) this.remember(figureName(figure), pointOf(end / 1000, figure));
+    showAlerts(answer.alerts ?? []);
     this.showFigures(single);
     this.showOverTime();
     if (this.emitted === null) this.readHistory();
@@ -228,6 +229,18 @@ export class Key {
     }
     byId("lists").replaceChildren(...pictures);
   }
+}
+
+/** The alerts of the key that fire, or that wait for more emissions. */
+function showAlerts(alerts) {
+  const list = byId("key-alerts");
+  while (list.children.length > alerts.length) list.lastChild.remove();
+  alerts.forEach(({ alert, state, certainty, since_ms: since }, i) => {
+    const item = list.children[i] ?? list.appendChild(h("li"));
+    item.dataset.state = state;
+    say(item, `${alert}: ${state}, ${certainty}, since ${utc(since)}${isTime(since) ? " UTC" : ""}`);
+  });
+  list.hidden = !alerts.length;
 }
 
 /** What the end of an answer's windows is: of a referee, a tick, with who is not in it. */

@@ -26,6 +26,7 @@ export class Status {
     const rates = this.rates(partitions);
     this.flow.show({ rates, totals, workers: status.workers.length });
     this.showTotals(totals, rates, status.now_ms);
+    showFiring(status.workers);
     showWorkers(status.workers);
     fillRows(
       byId("partitions"),
@@ -73,6 +74,19 @@ export class Status {
     say(byId("total-keys"), keysText(totals));
     say(byId("total-state"), bytes(totals.state));
   }
+}
+
+/** For how many keys of all workers each alert fires; nothing for a topology without alerts. */
+function showFiring(workers) {
+  const keys = new Map();
+  for (const [alert, count] of workers.flatMap(({ firing }) => Object.entries(firing))) {
+    keys.set(alert, (keys.get(alert) ?? 0) + count);
+  }
+  const fires = [...keys].filter(([, count]) => count);
+  byId("firing").hidden = !keys.size;
+  byId("firing").dataset.fires = String(fires.length > 0);
+  const texts = fires.map(([alert, count]) => `${alert}: ${number(count)} ${count === 1 ? "key" : "keys"}`);
+  say(byId("total-firing"), texts.join(", ") || "none fires");
 }
 
 const lagOf = (p) => (p.end_offset === null ? null : Math.max(0, p.end_offset - p.next_offset));
