@@ -37,8 +37,8 @@ def columns_of(parts: Sequence[Any]) -> FetchedColumns:
     Raises what aiokafka raises for records that are not as they must be.
     """
     plain = [part for part in parts if isinstance(part, PlainRecords)]
-    columns = _by_kernel(plain) if len(plain) == len(parts) else None
-    return columns or _one_by_one(parts)
+    columns = _by_kernel(plain) if plain and len(plain) == len(parts) else None
+    return _one_by_one(parts) if columns is None else columns
 
 
 def _by_kernel(parts: Sequence[PlainRecords]) -> FetchedColumns | None:

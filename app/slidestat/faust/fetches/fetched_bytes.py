@@ -96,16 +96,17 @@ class PlainBatch:
     def _parts(self, data: bytes | memoryview, count: int) -> Iterator[Any]:
         """Part the records where there is no more room."""
         buffer, start = np.frombuffer(data, np.uint8), 0
+        end, _ = after_records(buffer, start, count)
+        if end != len(data):
+            yield from self._batch
+            return
         while count:
             part = min(count, self._fetched.room)
             end, offset_delta = after_records(buffer, start, part)
-            if end < 0:
-                yield from self._batch
-                return
             count -= part
             offset = self.base_offset + offset_delta
             if not count:
-                offset, end = self.next_offset - 1, len(data)
+                offset = self.next_offset - 1
             yield PlainRecords(self, data[start:end], part, offset, offset if count else None)
             start = end
 

@@ -45,11 +45,19 @@ def _noted(records: PartitionRecords, _tp: TopicPartition, record: Any) -> Any:
 
 def _take(fetched: FetchResult, max_records: int | None = None) -> FetchedColumns | list[Any]:
     """Take up to `max_records` of what was fetched of a partition, as `FetchResult.getall` does."""
-    if not fetched.check_assignment(fetched._topic_partition) or not fetched.has_more():
+    if not fetched.check_assignment(fetched._topic_partition):
         return []
+    # What compaction has left of a batch may all lie before the offset that was asked for.
+    while fetched.has_more():
+        columns = _next_columns(fetched, sys.maxsize if max_records is None else max_records)
+        if len(columns):
+            return columns
+    return []
+
+
+def _next_columns(fetched: FetchResult, left: int) -> FetchedColumns:
     records = fetched._partition_records
     parts: list[Any] = []
-    left = sys.maxsize if max_records is None else max_records
     records._records.room = left
     for part in records:
         parts.append(part)

@@ -1,0 +1,159 @@
+"""The law of fetches as columns: they are the records that aiokafka reads of the same bytes."""
+
+import asyncio
+import os
+from collections import OrderedDict
+from collections.abc import Iterator
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+from aiokafka import TopicPartition
+from aiokafka.consumer.fetcher import READ_COMMITTED, FetchResult, PartitionRecords
+from aiokafka.consumer.subscription_state import Assignment
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record.memory_records import MemoryRecords
+
+from slidestat.faust.fetches.columns import FetchedColumns
+from slidestat.faust.fetches.fetched_bytes import FetchedBytes
+from slidestat.faust.fetches.fetches import Fetches
+from tests.engine.fetched import (
+    APPEND_TIME,
+    BATCH_HEADER,
+    CODECS,
+    NONE,
+    Fetch,
+    Record,
+    batch,
+    corrupted,
+    some_fetch,
+    with_checksum,
+)
+
+# 7,000 with RECORDS=70000, as each night.
+FETCHES = int(os.environ.get("RECORDS", "5000")) // 10
+TP = TopicPartition("events", 0)
+
+Row = tuple[int, int, bytes | None, bytes | None]
+
+
+class Read(NamedTuple):
+    """What was read of a fetch: its records, where the next fetch begins, how many records came at
+    once at the most, and what went wrong.
+    """
+
+    rows: list[Row]
+    position: int
+    most: int
+    fault: Exception | None
+
+
+def read(fetch: Fetch, max_records: int, *, as_columns: bool) -> Read:
+    """Read a fetch as a worker, or as aiokafka does."""
+
+    async def taken() -> Read:
+        assignment = Assignment([TP])
+        assignment.state_value(TP).reset_to(fetch.offset)
+        bytes_of = FetchedBytes if as_columns else MemoryRecords
+        records = PartitionRecords(
+            TP, bytes_of(fetch.data), fetch.aborted, fetch.offset, None, None, True, READ_COMMITTED
+        )
+        result = FetchResult(TP, assignment=assignment, partition_records=records, backoff=0)
+        fetches: OrderedDict[TopicPartition, Any] = (
+            Fetches({TP.topic}, {}) if as_columns else OrderedDict()
+        )
+        fetches[TP] = result
+        rows: list[Row] = []
+        most, fault = 0, None
+        while fetches[TP].has_more():
+            try:
+                some = fetches[TP].getall(max_records)
+            except Exception as error:  # noqa: BLE001 - whatever it is, both must say the same
+                fault = error
+                break
+            assert len(some) or not fetches[TP].has_more()
+            most = max(most, len(some))
+            rows += rows_of(some)
+        return Read(rows, assignment.state_value(TP).position, most, fault)
+
+    return asyncio.run(taken())
+
+
+def rows_of(some: Any) -> Iterator[Row]:
+    if isinstance(some, FetchedColumns):
+        yield from zip(
+            some.offsets.tolist(), some.timestamps.tolist(), some.keys, some.values, strict=True
+        )
+    else:
+        for one in some:
+            yield one.offset, -1 if one.timestamp is None else one.timestamp, one.key, one.value
+
+
+def test_they_are_the_records_that_aiokafka_reads() -> None:
+    """Of all codecs and formats, with nothing for keys and values, headers, holes, times of the
+    broker, aborted transactions, and from any offset on; however many are taken at once.
+    """
+    count = 0
+    for seed in range(FETCHES):
+        rng = Random(seed)
+        fetch, max_records = some_fetch(rng), rng.choice((1, 5, 50_000))
+        ours, theirs = (read(fetch, max_records, as_columns=which) for which in (True, False))
+        assert (ours.fault, theirs.fault) == (None, None), seed
+        assert ours.rows == theirs.rows, seed
+        assert ours.position == theirs.position, seed
+        assert ours.most <= max_records, seed
+        count += len(ours.rows)
+    assert count > 20 * FETCHES
+
+
+def test_a_corrupt_batch_is_refused_as_aiokafka_refuses_it() -> None:
+    """By the same error, with no record that aiokafka would not have read before it."""
+    faults = 0
+    for seed in range(FETCHES):
+        rng = Random(seed)
+        fetch, max_records = corrupted(rng, some_fetch(rng)), rng.choice((1, 5, 50_000))
+        ours, theirs = (read(fetch, max_records, as_columns=which) for which in (True, False))
+        if isinstance(theirs.fault, UnicodeDecodeError):  # Of the name of a header.
+            continue
+        assert type(ours.fault) is type(theirs.fault), seed
+        assert str(ours.fault) == str(theirs.fault), seed
+        if theirs.fault is None:
+            assert (ours.rows, ours.position) == (theirs.rows, theirs.position), seed
+        else:
+            faults += 1
+            assert ours.rows == theirs.rows[: len(ours.rows)], seed
+    assert faults > FETCHES // 4
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_batch_of_many_records_comes_in_parts(codec: int) -> None:
+    """As many at once as are asked for, whatever the producer put together."""
+    records = [Record(i, 1_000 + i, b"k", b'{"value":%d}' % i) for i in range(2_500)]
+    fetch = Fetch(batch(0, records, codec) + batch(2_500, records[:10], codec), [], 300)
+    ours = read(fetch, 700, as_columns=True)
+    assert ours.rows == read(fetch, 700, as_columns=False).rows
+    assert ours.most == 700
+    assert ours.position == 2_510
+
+
+def test_headers_are_passed_over_unread() -> None:
+    """One whose name is no UTF-8 would end a worker at the same record again and again."""
+    data = batch(0, [Record(0, 5, b"k", b"v", [("name", b"x")])])
+    fetch = Fetch(with_checksum(data.replace(b"name", b"\xff\xfe\xfd\xfc")), [], 0)
+    assert isinstance(read(fetch, 10, as_columns=False).fault, UnicodeDecodeError)
+    assert read(fetch, 10, as_columns=True).rows == [(0, 5, b"k", b"v")]
+
+
+def test_a_wrong_count_of_records_takes_no_memory() -> None:
+    """Room is made for as many as there may be in the bytes."""
+    data = bytearray(batch(0, [Record(0, 5, b"k", b"v")]))
+    data[BATCH_HEADER - 4 : BATCH_HEADER] = b"\x7f\xff\xff\xff"
+    fault = read(Fetch(with_checksum(data), [], 0), 50_000, as_columns=True).fault
+    assert isinstance(fault, CorruptRecordException)
+
+
+def test_times_of_the_broker_hold_for_all_records() -> None:
+    """LogAppendTime is told once for a batch."""
+    records = [Record(i, 1_000 + i, None, b"v") for i in range(3)]
+    fetch = Fetch(batch(5, records, NONE, APPEND_TIME, append_time=9_000), [], 5)
+    assert [row[1] for row in read(fetch, 10, as_columns=True).rows] == [9_000] * 3
