@@ -116,7 +116,7 @@ def run(
     ] = None,
     repartition: Annotated[
         bool | None,
-        _flag("--repartition", "", "Move the records to NAME-repartition by their key first."),
+        _flag("--repartition", "", "Move the records to GROUP-repartition by their key first."),
     ] = None,
     output_format: Annotated[
         str | None,

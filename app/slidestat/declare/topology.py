@@ -97,7 +97,7 @@ class Topology(Named):
     alerts: conditions on the figures of a key, asked at each of its emissions; what becomes of them
     goes to the topic NAME-alerts.
     repartition: for a source whose records are not partitioned by the key. The workers move them to
-    the topic NAME-repartition by their key, each once, in the order of event time over all
+    the topic GROUP-repartition by their key, each once, in the order of event time over all
     partitions, and count what is there. It needs a lateness: for how much later than others a
     partition of the source may get its records.
 
@@ -535,6 +535,12 @@ class Topology(Named):
         return RECORD_KEY if self.key_path is None else field_text(self.key_path)
 
     @property
+    def key_expression(self) -> str:
+        """How the key is computed, always written the same way; "" where it is a field's."""
+        computed = self.computed_fields.get(self.key_path or ())
+        return "" if computed is None else computed.text
+
+    @property
     def time_name(self) -> str:
         """Return the event time's name for messages."""
         return RECORD_TIMESTAMP if self.time_path is None else field_text(self.time_path)
@@ -675,7 +681,7 @@ class Topology(Named):
     @property
     def events_topic(self) -> str:
         """The topic whose partitions are counted: the source, unless `repartition` is true."""
-        return f"{self._output_prefix}-repartition" if self.repartition else self.source
+        return f"{self.group_name}-repartition" if self.repartition else self.source
 
     @property
     def publishes_partitions(self) -> bool:

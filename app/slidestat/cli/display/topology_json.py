@@ -19,6 +19,7 @@ def topology_object(topology: Topology) -> dict[str, Any]:
     return {
         "topology": topology.name,
         "source": topology.source,
+        "repartition_topic": topology.events_topic if topology.repartition else None,
         "key_field": topology.key_name,
         "time_field": topology.time_name,
         "time_format": topology.time_format,
