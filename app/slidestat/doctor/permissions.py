@@ -95,7 +95,7 @@ def worker_permissions(bootstrap: str, topology: Topology | Referee) -> Iterator
                 )
     yield _group(admin, bootstrap, topology.application_id)
     if isinstance(topology, Topology) and topology.repartition:
-        yield _group(admin, bootstrap, mover_id(topology))
+        yield _group(admin, bootstrap, mover_id(topology), "mover's group")
 
 
 def _uses(topology: Topology | Referee) -> Iterator[_Use]:
@@ -173,7 +173,7 @@ def _unseen_topic(admin: AdminClient, bootstrap: str, use: _Use, fault: KafkaErr
     )
 
 
-def _group(admin: AdminClient, bootstrap: str, group: str) -> Finding:
+def _group(admin: AdminClient, bootstrap: str, group: str, check: str = "group") -> Finding:
     deadline = time.monotonic() + _TIMEOUT_S
     while True:
         asked = admin.describe_consumer_groups(
@@ -188,9 +188,9 @@ def _group(admin: AdminClient, bootstrap: str, group: str) -> Finding:
                 continue
             if fault.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
                 found = f"{group}: the brokers do not tell: {fault.str().rstrip('.')}"
-                return Finding("group", Verdict.BAD, found, "Try again; look at the brokers' log.")
+                return Finding(check, Verdict.BAD, found, "Try again; look at the brokers' log.")
             allowed = []
-        return _allowed(bootstrap, "group", "group", group, (_READ,), allowed)
+        return _allowed(bootstrap, check, "group", group, (_READ,), allowed)
 
 
 def _allowed(
