@@ -199,6 +199,14 @@ def test_what_the_records_do_not_have(tmp_path: Path) -> None:
     assert topology.key_field == "path"
     assert "The key is a guess: 'path', and not 'id', 'user.plan'" in proposal.warnings[0]
     assert "have no Kafka key" in proposal.warnings[1]
+    assert (topology.repartition, topology.lateness) == (True, "5s")
+
+    keyed = sample(requests())
+    assert not proposed(keyed, tmp_path)[1].repartition
+    elsewhere = [replace(r, partition=i // 20 % 2) for i, r in enumerate(keyed.records)]
+    proposal, topology = proposed(replace(keyed, records=tuple(elsewhere)), tmp_path)
+    assert topology.repartition
+    assert "those of '/p" in proposal.warnings[0]
 
     signed: list[Record] = [
         (key, {**value, "took": -i}) for i, (key, value) in enumerate(requests())

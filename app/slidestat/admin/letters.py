@@ -114,10 +114,10 @@ def send_again(
     sent is marked, and the same letters can be given again.
     """
     for letter in letters:
-        if letter.topic != topology.source:
+        if letter.topic != topology.events_topic:
             raise SlidestatError(
                 f"A letter is of the topic {letter.topic!r}, and {topology.name} reads"
-                f" {topology.source!r}.",
+                f" {topology.events_topic!r}.",
                 "Nothing was sent. Give the letters of this topology.",
             )
         if letter.original_value_bytes is not None or letter.original_key_bytes is not None:

@@ -2,7 +2,7 @@
 to be the topology's own.
 """
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from slidestat.admin.topics import create_topic, topic_configs
@@ -11,11 +11,9 @@ from slidestat.errors import SlidestatError
 from slidestat.kafka.clients import client_config
 from slidestat.kafka.connection import admin_client, require_broker
 from slidestat.kafka.producer import MAX_MESSAGE_BYTES
-from slidestat.kafka.read.reading import reading
-from slidestat.repartition.moved_from import check_note, topics_now
+from slidestat.repartition.moved_from import check_note, is_unwritten, topics_now
 from slidestat.repartition.mover import Move, committed_offsets
 
-_TIMEOUT_S = 10.0
 # How long records stay, and which timestamps they may have: as they were taken by the source.
 _LIKE_THE_SOURCE = (
     "retention.ms",
@@ -35,13 +33,10 @@ def make_repartition_topic(bootstrap: str, topology: Topology, partitions: int) 
     if topic not in require_broker(bootstrap).topics:
         create_topic(bootstrap, topic, partitions, repartition_config(bootstrap, topology))
     try:
-        now = topics_now(AdminClient(client_config(bootstrap)), topology)
+        admin = AdminClient(client_config(bootstrap))
+        now = topics_now(admin, topology)
         # Before notes are read: who moves notes it before there is a record.
-        with reading(bootstrap, topic) as consumer:
-            is_empty = not any(
-                consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_TIMEOUT_S)[1]
-                for number in range(now.note.partitions)
-            )
+        is_empty = is_unwritten(admin, topic, now.note.partitions)
         committed = committed_offsets(Move(bootstrap, topology), now)
     except KafkaException as error:
         raise SlidestatError(

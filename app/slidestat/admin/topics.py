@@ -91,9 +91,12 @@ def create_topology_topics(
     """Create a topology's topics: source, output, dead letters, late; each with `partitions`.
 
     The same count everywhere keeps what partition n of the source gave on partition n. Of one that
-    publishes, the topic of synopses as well. Raises as `create_topic`.
+    publishes, the topic of synopses as well, and of one with `repartition` that of moved records.
+    Raises as `create_topic`.
     """
     wanted = {topology.source: retention_config(retention), **written_topics(topology, retention)}
+    if topology.repartition:
+        wanted[topology.events_topic] = letters_config(retention)
     made = [create_topic(bootstrap, name, partitions, config) for name, config in wanted.items()]
     if topology.publish:
         made.append(create_synopsis_topic(bootstrap, topology, partitions))
@@ -121,8 +124,7 @@ def written_topics(
     """The settings of the topics that a topology writes for others: output, dead letters, late, and
     alerts if it has any.
     """
-    keep = retention_config(retention)
-    letters = {**keep, "max.message.bytes": str(_LETTER_BYTES)}
+    keep, letters = retention_config(retention), letters_config(retention)
     alerts = {} if topology.alert_topic is None else {topology.alert_topic: keep}
     return {
         topology.output_topic: keep,
@@ -130,6 +132,11 @@ def written_topics(
         topology.late_topic: letters,
         **alerts,
     }
+
+
+def letters_config(retention: str) -> dict[str, str]:
+    """The settings of a topic that takes any record of the source."""
+    return {**retention_config(retention), "max.message.bytes": str(_LETTER_BYTES)}
 
 
 def list_topics(bootstrap: str, *, internal: bool = False) -> list[TopicRow]:

@@ -6,6 +6,15 @@ from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 
+# By what the records are moved that topologies of one group count.
+_MOVED_BY = {
+    "source": "source",
+    "key_name": "key",
+    "key_expression": "key",
+    "time_name": "time",
+    "time_format": "time format",
+}
+
 
 def require_one_worker(topologies: Sequence[Topology | Referee]) -> None:
     """Raise SlidestatError unless these can share a worker: one group, one source, other names."""
@@ -16,6 +25,16 @@ def require_one_worker(topologies: Sequence[Topology | Referee]) -> None:
             raise SlidestatError(
                 f"The topologies of a worker differ in their {what}: {differences}.",
                 f"Give them the same {what}, or a worker each.",
+            )
+    moved = [t for t in topologies if isinstance(t, Topology) and t.repartition]
+    for field, what in _MOVED_BY.items():
+        found = {str(getattr(topology, field)): topology.name for topology in moved}
+        if len(found) > 1:
+            told = ", ".join(f"{name!r} has {value!r}" for value, name in found.items())
+            raise SlidestatError(
+                f"The topologies of a worker move records to {moved[0].events_topic!r}, and differ"
+                f" in their {what}: {told}.",
+                "Give each a group and a worker of its own.",
             )
     names = [topology.name for topology in topologies]
     if len(set(names)) != len(names):

@@ -80,7 +80,7 @@ class Topology(KeptFigures):
     alerts: conditions on the figures of a key, asked at each of its emissions; what becomes of them
     goes to the topic NAME-alerts.
     repartition: for a source whose records are not partitioned by the key. The workers move them to
-    the topic NAME-repartition by their key, each once, in the order of event time over all
+    the topic GROUP-repartition by their key, each once, in the order of event time over all
     partitions, and count what is there. It needs a lateness: for how much later than others a
     partition of the source may get its records.
 

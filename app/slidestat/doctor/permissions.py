@@ -23,6 +23,7 @@ from slidestat.doctor.finding import Finding, Verdict
 from slidestat.kafka.connection import admin_client, missing_topic_advice
 from slidestat.kafka.producer import MAX_MESSAGE_BYTES
 from slidestat.kafka.settings import broker_security
+from slidestat.repartition.moved_from import mover_id
 
 _TIMEOUT_S = 30.0
 _RETRY_S = 0.2
@@ -93,6 +94,8 @@ def worker_permissions(bootstrap: str, topology: Topology | Referee) -> Iterator
                     _grant(bootstrap, (_READ,), "topic", use.topic),
                 )
     yield _group(admin, bootstrap, topology.application_id)
+    if isinstance(topology, Topology) and topology.repartition:
+        yield _group(admin, bootstrap, mover_id(topology), "mover's group")
 
 
 def _uses(topology: Topology | Referee) -> Iterator[_Use]:
@@ -101,6 +104,8 @@ def _uses(topology: Topology | Referee) -> Iterator[_Use]:
         yield _Use("source", topology.source, (_READ, _SETTINGS))
     else:
         yield _Use("source", topology.source, (_READ, _SETTINGS), makes=False)
+        if topology.repartition:
+            yield _Use("repartition", topology.events_topic, (_READ, _WRITE, _SETTINGS))
         if topology.publish:
             yield _Use("synopses", topology.synopsis_topic, (_WRITE, _SETTINGS))
     yield _Use("output", topology.output_topic, (_WRITE, _SETTINGS))
@@ -168,7 +173,7 @@ def _unseen_topic(admin: AdminClient, bootstrap: str, use: _Use, fault: KafkaErr
     )
 
 
-def _group(admin: AdminClient, bootstrap: str, group: str) -> Finding:
+def _group(admin: AdminClient, bootstrap: str, group: str, check: str = "group") -> Finding:
     deadline = time.monotonic() + _TIMEOUT_S
     while True:
         asked = admin.describe_consumer_groups(
@@ -183,9 +188,9 @@ def _group(admin: AdminClient, bootstrap: str, group: str) -> Finding:
                 continue
             if fault.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
                 found = f"{group}: the brokers do not say: {fault.str().rstrip('.')}"
-                return Finding("group", Verdict.BAD, found, "Try again; look at the brokers' log.")
+                return Finding(check, Verdict.BAD, found, "Try again; look at the brokers' log.")
             allowed = []
-        return _allowed(bootstrap, "group", "group", group, (_READ,), allowed)
+        return _allowed(bootstrap, check, "group", group, (_READ,), allowed)
 
 
 def _allowed(

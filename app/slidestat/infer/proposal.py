@@ -5,6 +5,7 @@ What is guessed is said, and written to a file that a person reads before it run
 
 from dataclasses import dataclass
 
+from slidestat.declare.fields import RECORD_KEY
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.infer.disorder import disorder
@@ -22,6 +23,7 @@ from slidestat.infer.proposed_fields import (
 )
 from slidestat.infer.proposed_lengths import Windows, propose_lateness, propose_windows
 from slidestat.infer.sampling import Sample
+from slidestat.infer.spread_keys import spread_lateness, spread_warning
 from slidestat.infer.survey import Survey
 
 
@@ -40,6 +42,7 @@ class Proposal:
     distinct: Guess | None
     top: Guess | None
     lateness: Guess
+    repartition: bool
     windows: Windows
     keys_seen: int
     sampled: int
@@ -82,6 +85,11 @@ def propose(sample: Sample, found: Survey, name: str, ask: Ask | None = None) ->
     texts = [f for f in common_fields(found) if f.texts == f.present and not f.formats]
     texts = [f for f in texts if written(f.path) not in taken and f.longest <= 1_000]
     distinct, top = propose_items(texts, found)
+    lateness = Guess(*propose_lateness(order))
+    spread = spread_warning(sample, None if key.value == RECORD_KEY else path_of(key.value))
+    if spread is not None:
+        lateness = spread_lateness(lateness)
+        warnings.append(spread)
     return Proposal(
         name=name,
         source=sample.topic,
@@ -93,7 +101,8 @@ def propose(sample: Sample, found: Survey, name: str, ask: Ask | None = None) ->
         value_is_signed=bool(chosen.negatives) if chosen is not None else False,
         distinct=distinct,
         top=top,
-        lateness=Guess(*propose_lateness(order)),
+        lateness=lateness,
+        repartition=spread is not None,
         windows=propose_windows(sample.topic_records, order.length, keys_seen),
         keys_seen=keys_seen,
         sampled=len(sample.records),

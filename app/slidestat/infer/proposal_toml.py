@@ -32,6 +32,8 @@ def _lines(proposal: Proposal) -> Iterator[str]:
     yield f"windows = [{windows}]  # those that are written out"
     yield f"every = {_text(shortest)}"
     yield _field("lateness", proposal.lateness)
+    if proposal.repartition:
+        yield "repartition = true  # the records are not partitioned by the key"
     yield from _statistic("count")
     if proposal.value is not None:
         if proposal.value_is_signed:

@@ -55,11 +55,6 @@ def propose_key(sample: Sample, found: Survey, doubts: Doubts) -> tuple[Guess, i
         )
     candidates.sort(key=lambda f: (len(f.path), abs(len(f.values) - _FEW)))
     best = doubts.settle("key", candidates)
-    if sample.partitions > 1:
-        doubts.warnings.append(
-            f"The records have no Kafka key: those of one {field_text(best.path)!r} lie in several"
-            " partitions, and each would be counted apart. Produce them with that key."
-        )
     return Guess(written(best.path), "a guess: the records have no Kafka key"), len(best.values)
 
 

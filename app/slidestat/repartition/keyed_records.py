@@ -16,13 +16,12 @@ class KeyReader:
     """Reads what a record is placed and ordered by. About 0.2 us a plain record."""
 
     def __init__(self, topology: Topology) -> None:
-        key = topology.computed_fields.get(topology.key_path or ())
         plain = replace(
             topology,
             repartition=False,
             statistics=(Count(),),
             where="",
-            computed=() if key is None else (key.text,),
+            computed=(topology.key_expression,) if topology.key_expression else (),
             alerts=(),
             output_format="json",
             output_shape="emissions",

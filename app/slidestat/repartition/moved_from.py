@@ -5,10 +5,14 @@ of partitions would put records of one key in two places.
 """
 
 import hashlib
+import time
 
 import msgspec
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
+    AdminClient,
+    OffsetSpec,
+)
 
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
@@ -17,6 +21,15 @@ from slidestat.kafka.topic_identity import identities
 
 _TIMEOUT_S = 30.0
 _DIGITS = 16
+_RETRY_S = 0.2
+# Of a topic that was just made, or whose leader has moved.
+_NEW_LEADER = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
 
 
 def mover_id(topology: Topology) -> str:
@@ -65,6 +78,31 @@ def topics_now(admin: AdminClient, topology: Topology) -> TopicsNow:
     return TopicsNow(note, source.partitions)
 
 
+def first_offsets(admin: AdminClient, topic: str, partitions: int) -> dict[int, int]:
+    """The offset of the first record of each partition, or of the one that will be."""
+    earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+    return _listed(admin, topic, partitions, earliest)
+
+
+def is_unwritten(admin: AdminClient, topic: str, partitions: int) -> bool:
+    """Whether a topic never had a record."""
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    return not any(_listed(admin, topic, partitions, latest).values())
+
+
+def _listed(admin: AdminClient, topic: str, partitions: int, which: OffsetSpec) -> dict[int, int]:
+    places = [TopicPartition(topic, number) for number in range(partitions)]
+    deadline = time.monotonic() + _TIMEOUT_S
+    while True:
+        found = admin.list_offsets(dict.fromkeys(places, which), request_timeout=_TIMEOUT_S)
+        try:
+            return {place.partition: answer.result().offset for place, answer in found.items()}
+        except KafkaException as error:
+            if error.args[0].code() not in _NEW_LEADER or time.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_S)
+
+
 def check_note(
     topology: Topology, now: MovedFrom, committed: dict[int, Committed], *, is_empty: bool
 ) -> bool:
@@ -79,9 +117,9 @@ def check_note(
         if is_empty:
             return False
         raise SlidestatError(
-            f"The topic {topic!r} has records, and the group {mover_id(topology)} does not know how"
-            " far it has moved any there: they are somebody else's, or no worker has run for longer"
-            " than the brokers keep offsets.",
+            f"The topic {topic!r} has records, and the group {mover_id(topology)} knows of none of"
+            f" {now.source!r} that it has moved there: they are of another source, or somebody"
+            " else's, or no worker has run for longer than the brokers keep offsets.",
             "Give the topology another name, and nothing is moved twice; or, if nobody needs the"
             " topic, delete it.",
         )
@@ -110,10 +148,9 @@ def offsets_of(
 
 def _key_text(topology: Topology) -> str:
     """The key's name; with a digest of how it is computed."""
-    computed = topology.computed_fields.get(topology.key_path or ())
-    if computed is None:
+    if not topology.key_expression:
         return topology.key_name
-    digest = hashlib.sha256(computed.text.encode()).hexdigest()[:_DIGITS]
+    digest = hashlib.sha256(topology.key_expression.encode()).hexdigest()[:_DIGITS]
     return f"{topology.key_name} (computed, {digest})"
 
 

@@ -37,6 +37,8 @@ from slidestat.repartition.merge_order import MergeOrder
 from slidestat.repartition.moved_from import (
     TopicsNow,
     check_note,
+    first_offsets,
+    is_unwritten,
     mover_id,
     offsets_of,
     topics_now,
@@ -161,24 +163,19 @@ class Mover:
 
     def _starts(self, now: TopicsNow) -> dict[int, int]:
         """From where each partition of the source is moved on."""
-        is_empty = not any(
-            self._bounds(self._topic, number)[1] for number in range(now.note.partitions)
-        )
+        # Before notes are read: who moves notes it before there is a record.
+        is_empty = is_unwritten(self._admin, self._topic, now.note.partitions)
         committed = committed_offsets(self._move, now)
         if not check_note(self._topology, now.note, committed, is_empty=is_empty):
             committed = {}
         starts = {}
-        for number in range(now.source_partitions):
-            first, _ = self._bounds(self._topology.source, number)
+        oldest = first_offsets(self._admin, self._topology.source, now.source_partitions)
+        for number, first in oldest.items():
             start = committed[number].offset if number in committed else first
             if start < first:
                 self._tell_lost(number, start, first)
             starts[number] = max(start, first)
         return starts
-
-    def _bounds(self, topic: str, number: int) -> tuple[int, int]:
-        place = TopicPartition(topic, number)
-        return self._consumer.get_watermark_offsets(place, timeout=_TIMEOUT_S)
 
     def _tell_lost(self, number: int, start: int, first: int) -> None:
         name = self._topology.name

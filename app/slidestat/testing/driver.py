@@ -30,6 +30,7 @@ from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import SynopsisRecord, SynopsisTopic
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
+from slidestat.repartition.keyed_records import KeyReader
 from slidestat.schemas.alert import AlertChange
 from slidestat.schemas.emission import Emission, Figure
 from slidestat.testing.event_writer import EventWriter
@@ -70,9 +71,9 @@ class TopologyDriver:
     Event time is that of the events: windows are emitted when events after their end come, or by
     `advance_to` and `close_windows`. `partitions` is the source's number of partitions; a record
     goes where Kafka's clients would send its key, or where it is told to: a key that comes to two
-    partitions stops it with a SlidestatError, as it does a worker. `alerts` has the changes of the
-    topology's alerts; `published` has what the partitions publish for a referee, again after a
-    restart.
+    partitions stops it with a SlidestatError, as it does a worker. With `repartition` a record goes
+    by the topology's key, wherever it comes from. `alerts` has the changes of the topology's
+    alerts; `published` has what the partitions publish for a referee, again after a restart.
 
     `schemas` are the Avro schemas of a source in Avro, as JSON text, by their numbers in the
     registry; events are sent by the last one.
@@ -98,6 +99,7 @@ class TopologyDriver:
         self._decoder = _Decoder(topology, self._writer.schemas)
         self._codec = JsonCodec() if topology.writes_rows else emission_codec(topology, _REGISTRY)
         self._place = DefaultPartitioner()
+        self._moved_by = KeyReader(topology) if topology.repartition else None
         self._sent: set[OutputRecord] = set()
         self._settled: set[tuple[int, int]] = set()
         self._of_key: dict[str, list[Emission]] = {}
@@ -119,7 +121,7 @@ class TopologyDriver:
             value = self._writer.write(event)
             kafka_key = self._kafka_key(event, value) if key is None else key.encode()
             records.append(_Record(kafka_key, value, timestamp))
-        self._send(records, partition)
+        self._come(records, partition)
 
     def send_bytes(
         self,
@@ -129,7 +131,7 @@ class TopologyDriver:
         timestamp: int = NO_TIMESTAMP,
     ) -> None:
         """Send records of any bytes, also bad ones, under one Kafka key; None is a null record."""
-        self._send([_Record(key, value, timestamp) for value in values], partition)
+        self._come([_Record(key, value, timestamp) for value in values], partition)
 
     @property
     def left_out(self) -> dict[str, int]:
@@ -272,6 +274,16 @@ class TopologyDriver:
         for number, processor in enumerate(processors):
             self._shared_keys.look(number, processor.key_sample)
         return processors
+
+    def _come(self, records: Sequence[_Record], partition: int | None) -> None:
+        """Send on what comes to the source; what has a key is moved by it, if it is to be."""
+        if self._moved_by is None or not records:
+            self._send(records, partition)
+            return
+        keys, values, timestamps = zip(*records, strict=True)
+        moved_by, _ = self._moved_by.read(values, keys, timestamps)
+        moved = zip(records, moved_by, strict=True)
+        self._send([r if k is None else r._replace(key=k.encode()) for r, k in moved], None)
 
     def _send(self, records: Iterable[_Record], partition: int | None) -> None:
         count = len(self._partitions)

@@ -81,6 +81,7 @@ def _facts(topology: Topology) -> dict[str, str]:
     return {
         "topology": topology.name,
         "reads": topology.source + _format_text(topology),
+        **({"moves to": f"{topology.events_topic}, by the key"} if topology.repartition else {}),
         "key": "none: whole partitions" if whole else topology.key_name,
         "time": f"{topology.time_name}, {topology.times.text}",
         "values": ", ".join(map(field_text, read)) or "none",

@@ -20,6 +20,7 @@ def topology_object(topology: Topology) -> dict[str, Any]:
         "topology": topology.name,
         "source": topology.source,
         "source_format": topology.source_format,
+        "repartition_topic": topology.events_topic if topology.repartition else None,
         "key_field": topology.key_name,
         "time_field": topology.time_name,
         "time_format": topology.time_format,

@@ -60,6 +60,12 @@ class ReadFields(EventTimes):
         return RECORD_KEY if self.key_path is None else field_text(self.key_path)
 
     @property
+    def key_expression(self) -> str:
+        """How the key is computed, always written the same way; "" where it is a field's."""
+        computed = self.computed_fields.get(self.key_path or ())
+        return "" if computed is None else computed.text
+
+    @property
     def time_name(self) -> str:
         """Return the event time's name for messages."""
         return RECORD_TIMESTAMP if self.time_path is None else field_text(self.time_path)

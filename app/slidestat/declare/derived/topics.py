@@ -38,7 +38,7 @@ class WrittenTopics(Named):
     @property
     def events_topic(self) -> str:
         """The topic whose partitions are counted: the source, unless `repartition` is true."""
-        return f"{self._output_prefix}-repartition" if self.repartition else self.source
+        return f"{self.group_name}-repartition" if self.repartition else self.source
 
     @property
     def alert_topic(self) -> str | None:

@@ -79,7 +79,7 @@ TOPOLOGY_FLAGS: dict[str, Flag] = {
     "repartition": Flag(
         "--repartition",
         "",
-        "Move the records to NAME-repartition by their key first.",
+        "Move the records to GROUP-repartition by their key first.",
         is_switch=True,
     ),
     "output_format": Flag(

@@ -86,7 +86,7 @@ def read_files(
         raise SlidestatError(
             f"The key {topology.key_name!r} is computed, and rows of files are given out by a key"
             " that they have.",
-            f"Produce them to {topology.events_topic}, and backfill from the topic.",
+            f"Produce them to {topology.source}, and backfill from the topic.",
         )
     rows = _open(spark, files)
     fields = dict.fromkeys((topology.key_name, topology.time_name))

@@ -1,0 +1,209 @@
+"""Who moves records by their key, on a real broker without a worker."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from slidestat.admin.worker_topics import prepare_topics
+from slidestat.declare.one_worker import require_one_worker
+from slidestat.declare.topology import Topology
+from slidestat.errors import SlidestatError
+from slidestat.repartition.mover import Move, Mover
+from tests.broker.workers import Record, read_topic, wait_until
+from tests.conftest import MakeTopic
+
+NOON = 1_700_000_000_000
+PARTITIONS = 7
+# Of Kafka's own tests of its hash (UtilsTest.testMurmur2), which is of 32 bits with a sign.
+MURMUR2 = {
+    "21": -973932308,
+    "foobar": -790332482,
+    "a-little-bit-long-string": -985981536,
+    "a-little-bit-longer-string": -1486304829,
+    "lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+    "abc": 479470107,
+}
+
+
+@pytest.fixture
+def topology(topic_name: str, make_topic: MakeTopic) -> Topology:
+    return Topology(
+        name=topic_name,
+        source=make_topic("source", PARTITIONS),
+        span="1h",
+        every="1m",
+        lateness="5s",
+        repartition=True,
+    )
+
+
+def event(key: str, place: int) -> bytes:
+    return b'{"key":"%s","time":%d,"value":1}' % (key.encode(), NOON + 1_000 * place)
+
+
+def send(bootstrap: str, topology: Topology, values: Sequence[bytes], partition: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for place, value in enumerate(values):
+        headers = [("trace", b"%d" % place), ("trace", b"again"), ("none", None)]
+        producer.produce(
+            topology.source, value, b"own", partition, timestamp=NOON + place, headers=headers
+        )
+    assert producer.flush(30) == 0
+
+
+@contextmanager
+def moving(move: Move) -> Iterator[None]:
+    """A mover at work in a thread; what ended it is raised."""
+    stop = threading.Event()
+    faults: list[Exception] = []
+
+    def run() -> None:
+        try:
+            Mover(move, lambda: not stop.is_set()).run()
+        except (SlidestatError, KafkaException) as error:
+            faults.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(30)
+    if faults:
+        raise faults[0]
+
+
+def moved(bootstrap: str, topology: Topology) -> list[tuple[int, Record]]:
+    found = read_topic(bootstrap, topology.events_topic)
+    return [(partition, record) for partition, own in found.items() for record in own]
+
+
+def until_moved(bootstrap: str, topology: Topology, count: int) -> None:
+    wait_until(lambda: len(moved(bootstrap, topology)) >= count, f"{count} are moved", 30)
+
+
+def test_records_lie_where_kafka_s_own_clients_put_their_key(
+    bootstrap_servers: str, topology: Topology
+) -> None:
+    """Under that key; with their value, headers and timestamps. One without a key stays as it is.
+    What was moved is not moved again.
+    """
+    assert prepare_topics(bootstrap_servers, topology) == PARTITIONS
+    values = [event(key, place) for place, key in enumerate(MURMUR2)]
+    send(bootstrap_servers, topology, [*values, b"no event"], 3)
+    move = Move(bootstrap_servers, topology)
+    for count in (len(values) + 1, len(values) + 2):
+        with moving(move):
+            until_moved(bootstrap_servers, topology, count)
+        send(bootstrap_servers, topology, [event("foobar", 60)], 5)
+    found = moved(bootstrap_servers, topology)
+    assert sorted(record.value or b"" for _, record in found) == sorted(
+        [*values, b"no event", event("foobar", 60)]
+    )
+    for partition, record in found:
+        key = (record.key or b"").decode()
+        if record.value == b"no event":
+            assert (partition, key, record.timestamp) == (6, "own", NOON + 6)
+            continue
+        assert partition == (MURMUR2[key] & 0x7FFFFFFF) % PARTITIONS
+        assert b'"key":"%s"' % key.encode() in (record.value or b"")
+        if record.value in values:
+            place = values.index(record.value)
+            assert record.timestamp == NOON + place
+        assert record.headers == {"trace": b"again", "none": None}
+
+
+def test_a_second_mover_fences_the_first(bootstrap_servers: str, topology: Topology) -> None:
+    """One that takes itself for the only one still, after a pause, moves nothing more."""
+    prepare_topics(bootstrap_servers, topology)
+    move = Move(bootstrap_servers, topology)
+    values = [event(f"k{place}", place) for place in range(900)]
+    send(bootstrap_servers, topology, values[:300], 0)
+    threads = threading.active_count()
+
+    def fenced() -> None:
+        with moving(move):
+            until_moved(bootstrap_servers, topology, 300)
+            with moving(move):
+                send(bootstrap_servers, topology, values[300:], 1)
+                until_moved(bootstrap_servers, topology, 900)
+            send(bootstrap_servers, topology, [event("k", 999)], 2)
+            wait_until(lambda: threading.active_count() == threads, "the first one ends", 30)
+
+    with pytest.raises(KafkaException):
+        fenced()
+    assert sorted(r.value or b"" for _, r in moved(bootstrap_servers, topology)) == sorted(values)
+
+
+def test_a_topic_of_somebody_else_is_refused(
+    bootstrap_servers: str, topology: Topology, make_topic: MakeTopic
+) -> None:
+    """An empty one is taken in hand; one with records is not, by no worker."""
+    topic = make_topic("repartition", PARTITIONS)
+    assert topic == topology.events_topic
+    prepare_topics(bootstrap_servers, topology)
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    producer.produce(topic, b"theirs", partition=2)
+    producer.flush(30)
+    for refused in (
+        lambda: prepare_topics(bootstrap_servers, topology),
+        Mover(Move(bootstrap_servers, topology), lambda: True).run,
+    ):
+        with pytest.raises(SlidestatError, match="else's"):
+            refused()
+
+
+def test_another_key_or_source_is_refused(
+    bootstrap_servers: str, topology: Topology, make_topic: MakeTopic
+) -> None:
+    """Records of one key would lie in two partitions of the topic."""
+    prepare_topics(bootstrap_servers, topology)
+    send(bootstrap_servers, topology, [event("a", 0)], 0)
+    with moving(Move(bootstrap_servers, topology)):
+        until_moved(bootstrap_servers, topology, 1)
+    prepare_topics(bootstrap_servers, topology)
+    other = make_topic("other", PARTITIONS)
+    for changed, told in (
+        (replace(topology, key_field="who"), "by who on 7"),
+        (replace(topology, key_field="a", computed=["lower(key) as a"]), "by a (computed, "),
+        (replace(topology, source=other), f"knows of none of '{other}'"),
+    ):
+        with pytest.raises(SlidestatError) as raised:
+            prepare_topics(bootstrap_servers, changed)
+        assert told in raised.value.message
+        assert "another name" in raised.value.advice
+
+
+def test_partitions_that_the_source_gets_are_moved_too(
+    bootstrap_servers: str, topology: Topology, admin: AdminClient
+) -> None:
+    """While it runs; keys stay where they are."""
+    prepare_topics(bootstrap_servers, topology)
+    send(bootstrap_servers, topology, [event("foobar", 0)], 0)
+    with moving(Move(bootstrap_servers, topology)):
+        until_moved(bootstrap_servers, topology, 1)
+        added = NewPartitions(topology.source, PARTITIONS + 2)
+        admin.create_partitions([added])[topology.source].result(30)
+        send(bootstrap_servers, topology, [event("foobar", 1)], PARTITIONS + 1)
+        until_moved(bootstrap_servers, topology, 2)
+    assert len({partition for partition, _ in moved(bootstrap_servers, topology)}) == 1
+    assert prepare_topics(bootstrap_servers, topology) == PARTITIONS
+
+
+def test_topologies_of_a_group_share_what_is_moved(topology: Topology) -> None:
+    """If it is moved by the same key and time."""
+    other = replace(topology, name="other", group=topology.group_name, span="2h")
+    require_one_worker([topology, other])
+    for changed in (
+        replace(other, key_field="who"),
+        replace(other, time_field="at"),
+        replace(other, source="elsewhere"),
+    ):
+        with pytest.raises(SlidestatError, match="differ in their"):
+            require_one_worker([topology, changed])
