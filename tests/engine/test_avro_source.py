@@ -226,6 +226,18 @@ def test_a_decimal_is_the_number_with_its_digits() -> None:
         assert columns.numbers[0].tolist() == [float(number) for number in numbers]
 
 
+def test_other_meanings_leave_a_value_what_it_is() -> None:
+    """A text is a text, whatever it should be; a date is its days."""
+    for kind, meaning, content, text in (
+        ("string", "uuid", b"\x02x", b'"x"'),
+        ("int", "date", b"\x06", b"3"),
+        ("long", "timestamp-micros", b"\x06", b"3"),
+        ("long", "nonesuch", b"\x06", b"3"),
+    ):
+        schema = AvroSchema(json.dumps({"type": kind, "logicalType": meaning}))
+        assert schema.json(content) == text
+
+
 def test_random_schemas_and_values_are_read_as_their_json() -> None:
     """What fastavro has written is JSON that says the same, of any schema."""
     for seed in range(300):
