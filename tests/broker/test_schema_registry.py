@@ -2,16 +2,21 @@
 
 import asyncio
 import json
-from typing import Any
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.formats.framing import UnusableSchemaError, framed
 from slidestat.engine.decoding.formats.source_schemas import SchemaText
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.faust.source.schema_wait import SchemaWait
+from slidestat.faust.worker.app import batch_app
+from slidestat.faust.worker.settings import WorkerSettings
 from slidestat.kafka.schema_registry import SchemaRegistry
 from tests.registry.stand_in import StandIn, stand_in
 
@@ -118,3 +123,17 @@ def test_an_address_is_checked_at_once() -> None:
     for url, said in (("", "none is named"), ("registry:8081", "no schema registry's address")):
         with pytest.raises(SlidestatError, match=said):
             SchemaRegistry(url)
+
+
+def test_a_worker_may_wait_for_days(tmp_path: Path) -> None:
+    """aiokafka would have it leave its group when it has taken in nothing for 1,000 s, and wait for
+    a poll that Faust does not make before it is back.
+    """
+    settings = WorkerSettings(
+        topologies=[Topology(name="t", source="s", span="1h", every="1m")],
+        bootstrap_servers="127.0.0.1:9",
+        data_dir=tmp_path,
+        partitions=1,
+        web=cast(Any, SimpleNamespace(canonical_url="http://127.0.0.1:9")),
+    )
+    assert batch_app(settings).conf.broker_max_poll_interval > 365 * 86_400

@@ -1,6 +1,8 @@
 """Sources in Avro and with a JSON Schema: what is read is what the same events in JSON say."""
 
 import json
+import subprocess
+import sys
 import tomllib
 from dataclasses import replace
 from decimal import Decimal
@@ -15,6 +17,7 @@ import pytest
 from slidestat import TopologyDriver
 from slidestat.declare.forms.files import load_topology
 from slidestat.declare.forms.flags import topology_of_flags
+from slidestat.declare.forms.resolved import require_audited
 from slidestat.declare.statistics import Count, Distinct, Maximum, Statistic, Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
@@ -221,6 +224,18 @@ def test_a_decimal_is_the_number_with_its_digits() -> None:
         declared = topology(source_format="avro", statistics=[Maximum()])
         columns = EventDecoder(declared, schemas=known(schema)).decode(values, (), [START] * 4)
         assert columns.numbers[0].tolist() == [float(number) for number in numbers]
+
+
+def test_other_meanings_leave_a_value_what_it_is() -> None:
+    """A text is a text, whatever it should be; a date is its days."""
+    for kind, meaning, content, text in (
+        ("string", "uuid", b"\x02x", b'"x"'),
+        ("int", "date", b"\x06", b"3"),
+        ("long", "timestamp-micros", b"\x06", b"3"),
+        ("long", "nonesuch", b"\x06", b"3"),
+    ):
+        schema = AvroSchema(json.dumps({"type": kind, "logicalType": meaning}))
+        assert schema.json(content) == text
 
 
 def test_random_schemas_and_values_are_read_as_their_json() -> None:
@@ -464,3 +479,21 @@ def test_the_schemas_file_lies_beside_the_declaration(
     assert json.loads(load_topology("t.toml").source_schema) == ORDER
     with pytest.raises(SlidestatError, match="source_schema is given, and source_format is 'json'"):
         topology(source_schema="{}")
+
+
+def test_what_reads_json_alone_refuses(tmp_path: Path) -> None:
+    """Before it reads anything; and `topology show` says the format."""
+    (tmp_path / "order.avsc").write_text(json.dumps(ORDER))
+    file = tmp_path / "t.toml"
+    text = 'name="t"\nsource="s"\nspan="1h"\nevery="1m"\nsource_format="avro"\n'
+    file.write_text(text + 'source_schema="order.avsc"\n')
+    with pytest.raises(SlidestatError, match="'avro', and an audit reads JSON alone"):
+        require_audited(load_topology(str(file)))
+    command = [sys.executable, "-m", "slidestat"]
+    backfill = [*command, "spark", "backfill", str(file), "--lake", str(tmp_path / "lake")]
+    refused = subprocess.run(backfill, capture_output=True, text=True, check=False, timeout=60)
+    assert refused.returncode == 2
+    assert "'avro', and a backfill reads JSON alone" in refused.stderr
+    show = [*command, "topology", "show", str(file)]
+    shown = subprocess.run(show, capture_output=True, text=True, check=True, timeout=60)
+    assert "s, in Avro by the schema that is declared" in shown.stdout

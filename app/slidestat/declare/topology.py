@@ -141,7 +141,7 @@ def require_json(topology: Topology, what: str) -> None:
         raise SlidestatError(
             f"{topology.name} has source_format = {topology.source_format!r}, and {what} reads JSON"
             " alone.",
-            "A worker reads the topic; for this, copy its events to a topic in JSON.",
+            "Give it a topology of the same events in JSON, without a source_format.",
         )
 
 

@@ -60,10 +60,12 @@ def backfill(
     """
     from slidestat.declare.fields import field_text
     from slidestat.declare.lengths import duration_ms
+    from slidestat.declare.topology import require_json
     from slidestat.spark.backfill.interval_synopses import require_interval
     from slidestat.spark.session import spark_session
 
     declared = lake_topology(topology)
+    require_json(declared, "a backfill")
     synopses_ms = None
     if synopses is not None:  # What is wrong is told before Spark starts.
         synopses_ms = duration_ms(synopses, "--synopses")

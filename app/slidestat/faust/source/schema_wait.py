@@ -36,7 +36,7 @@ class SchemaWait:
                     return False
                 self._tell(batch, number, why)
                 await asyncio.sleep(_RETRY_S)
-        if self._since is not None:
+        if unknown and self._since is not None:
             self._since = None
             log_event("schema registry answers", "the schema registry answers again")
         return not (unknown and is_given_up())

@@ -21,6 +21,10 @@ _WAITING_BATCHES = 4
 _FETCH_BYTES = 4 * 2**20
 _BATCH_RECORDS = 50_000
 _COMMIT_INTERVAL_S = 1.0
+# While a worker waits for a schema registry, or for acknowledgements, it takes in nothing, and that
+# may last for days. After 1,000 s aiokafka would leave the group, and not come back before it is
+# polled, which Faust does not do before it is back.
+_MAX_POLL_INTERVAL_S = 10.0**9
 
 
 def batch_app(settings: WorkerSettings) -> BatchApp:
@@ -46,6 +50,7 @@ def batch_app(settings: WorkerSettings) -> BatchApp:
         stream_buffer_maxsize=_WAITING_BATCHES,
         broker_commit_interval=_COMMIT_INTERVAL_S,
         broker_session_timeout=SESSION_TIMEOUT_S,
+        broker_max_poll_interval=_MAX_POLL_INTERVAL_S,
         # Every batch is its own unit of work; nothing waits for a worker that is about to join.
         stream_recovery_delay=0.0,
     )

@@ -38,8 +38,9 @@ def backfill(
     Synopses are those at the end of history; with `synopses_ms`, those at the ticks of that
     interval. A topology that publishes its synopses says with them how many `partitions` its source
     has. Keys of several partitions are not looked for, as `fill_lake` does: each would come out of
-    each.
+    each. Raises SlidestatError for a source that is not in JSON.
     """
+    require_json(topology, "a backfill")
     written = by_partition(topology, records, partitions, synopses_ms)
     return written.where(f.col("topic") != KEYS)
 

@@ -38,9 +38,9 @@ _NO_SCHEMA = (
 )
 _GARBAGE = (DecimalException, EOFError, LookupError, OverflowError, TypeError, ValueError)
 
-# Where what a number means is kept, out of fastavro's sight: it would make dates of timestamps.
+# Where what a value means is kept, out of fastavro's sight: it would make dates of timestamps, and
+# refuse texts that are not the UUIDs that they are called.
 _MEANING = "slidestat.logicalType"
-_UNTOUCHED = ("decimal", "uuid")
 _INSIDE = ("type", "items", "values", "fields")
 _A_SECOND = {"timestamp-millis": 1_000, "timestamp-micros": 10**6, "timestamp-nanos": 10**9}
 
@@ -191,6 +191,6 @@ def _with_meanings_aside(schema: Any) -> Any:
         name: _with_meanings_aside(part) if name in _INSIDE else part
         for name, part in schema.items()
     }
-    if found.get("logicalType") not in (None, *_UNTOUCHED):
+    if found.get("logicalType", "decimal") != "decimal":
         found[_MEANING] = found.pop("logicalType")
     return found
