@@ -126,7 +126,7 @@ class AlertRelay:
                 "Check that --url is that of an Alertmanager, with its path if it has one.",
             ) from error
         except (OSError, http.client.HTTPException) as error:
-            raise _AwayError(str(error)) from error
+            raise _AwayError(str(getattr(error, "reason", error))) from error
         for told in some:
             if told.is_over or told.is_new:
                 state = "resolved" if told.is_over else "firing"
