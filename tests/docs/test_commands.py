@@ -22,6 +22,7 @@ NOT_RUN = {
     r"make ": "this test is part of it",
     r"export ": "the reader's shell has the broker and the PATH already",
     r"slidestat (broker|demo)": "the broker is there, and the demo has a test of its own",
+    r"slidestat alertmanager": "there is none; tests/client plays one",
     r"slidestat spark": "the tests of Spark run each of them, a session for all",
     r"zip |spark-submit ": "there is no cluster",
     r"docker |kubectl |echo \"SLIDESTAT_WEB_TOKEN": "there is no engine; tests/deploy checks both",

@@ -310,6 +310,7 @@ def test_ranks_of_values_hold_over_windows_of_time_and_of_events() -> None:
         ({"windows": ["soon"]}, "window is 'soon', which is not a duration"),
         ({"windows": ["5 events"]}, "window is '5 events', but what is kept is the last '1s'"),
         ({"statistics": ["coun"]}, "statistic is 'coun'.*Did you mean 'count'"),
+        ({"statistics": ["p95"]}, "statistic is 'p95'.*Ask for the quantile 0.95. It has"),
         ({"statistics": [""]}, "statistic is ''"),
         ({"quantiles": [1.5]}, "quantiles are 1.5"),
         ({"quantiles": [float("nan")]}, "quantiles are"),

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from slidestat.cli.alertmanager import alertmanager
 from slidestat.cli.dlq import dlq_app
 from slidestat.cli.doctor import doctor
 from slidestat.cli.init import init
@@ -78,6 +79,7 @@ app.command()(init)
 app.command()(doctor)
 app.command()(run)
 app.command()(replay)
+app.command()(alertmanager)
 
 
 @topology_app.command("show")

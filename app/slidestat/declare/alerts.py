@@ -1,21 +1,23 @@
 """An alert: a condition on the figures of an emission, and for how long it must hold."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 
 from slidestat.declare.expressions.expression import Expression, condition
 from slidestat.declare.expressions.nodes import COMPARISONS, Call, Literal, Node, Sort, text_of
 from slidestat.declare.fields import FieldPath, field_text
-from slidestat.declare.figure_names import NamedFigure, ambiguous_names, plain_name
+from slidestat.declare.figure_names import (
+    NamedFigure,
+    ambiguous_names,
+    asked_quantile,
+    plain_name,
+)
 from slidestat.declare.naming import NAME, NAME_RULE
 from slidestat.errors import SlidestatError, unknown
 
 # What is known of a figure's bounds carries over to these.
 _TRUTHS = frozenset(("and", "or", "not", "in", "is null", "is true", "is false")) | COMPARISONS
 _NUMBERS = frozenset(("negate", "+", "-", "*", "/"))
-_PERCENT = re.compile(r"p(\d{1,3}(?:_\d{1,9})?)$")
 _MOST_TICKS = 1_000_000
 _MOST_ALERTS = 100
 
@@ -122,13 +124,13 @@ def check_alerts(alerts: object, figures: Iterable[NamedFigure]) -> None:
 
 def _unknown_figure(fault: str, name: str, known: Iterable[str]) -> SlidestatError:
     name = "p50" if name == "median" else name
-    asked = _PERCENT.search(name)
-    if asked is None or asked[0] in known or (p := Decimal(asked[1].replace("_", "."))) > 100:
+    asked = asked_quantile(name)
+    if asked is None or asked.name in known:
         return unknown(fault, name, known)
     return SlidestatError(
         fault,
-        f"Any quantile can be had: for {asked[0]} put {(p / 100).normalize():f} into the list"
-        f" `quantiles` of a statistic of the kind quantile. There are {', '.join(known)}.",
+        f"Any quantile can be had: for {asked.name} put {asked.share:f} into the list `quantiles`"
+        f" of a statistic of the kind quantile. There are {', '.join(known)}.",
     )
 
 

@@ -17,11 +17,29 @@ from slidestat.declare.statistics.base import ListStatistic, Series
 _NO_NAME = re.compile(r"[^A-Za-z0-9_]")
 
 
+_QUANTILE = re.compile(r"p(\d{1,3}(?:_\d{1,9})?)$")
+
+
+class AskedQuantile(NamedTuple):
+    """A quantile by the name that its figure has, p99_9, and its share, 0.999."""
+
+    name: str
+    share: Decimal
+
+
 class NamedFigure(NamedTuple):
     """A figure's name, and the window that it is of; None for one that is of none."""
 
     name: str
     window: int | None
+
+
+def asked_quantile(text: str) -> AskedQuantile | None:
+    """The quantile that a name ends with, None if it is that of something else."""
+    found = _QUANTILE.search(text)
+    if found is None or (percent := Decimal(found[1].replace("_", "."))) > 100:
+        return None
+    return AskedQuantile(found[0], (percent / 100).normalize())
 
 
 def plain_name(text: str) -> str:

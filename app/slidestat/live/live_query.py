@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.declare.figure_names import asked_quantile
 from slidestat.declare.questions.item_counts import asked_items
 from slidestat.declare.questions.ranks import asked_ranks
 from slidestat.declare.questions.where import asked_where
@@ -233,8 +234,10 @@ def _known(names: Sequence[str], labels: Sequence[str]) -> Sequence[str]:
     """The labels asked for, each once, all if none is named."""
     for name in names:
         if name not in labels:
-            near = get_close_matches(name, labels, 1)
+            near, quantile = get_close_matches(name, labels, 1), asked_quantile(name)
             advice = f"Did you mean {near[0]!r}? " if near else ""
+            if quantile is not None:
+                advice = f"Ask for the quantile {quantile.share:f}. "
             raise SlidestatError(
                 f"statistic is {name!r}, which the topology does not have.",
                 f"{advice}It has {', '.join(labels)}.",

@@ -65,6 +65,15 @@ def qualified(figure: Figure) -> str:
     return " ".join(words)
 
 
+def bounds_text(figure: Figure) -> str:
+    """A figure with its bounds, in words: quantile 0.99 250 in [245, 255]."""
+    if figure.estimate is None:
+        return f"{qualified(figure)} -"
+    numbers = (figure.estimate, figure.lower, figure.upper)
+    estimate, lower, upper = (f"{number:,.10g}" for number in numbers)
+    return f"{qualified(figure)} {estimate} in [{lower}, {upper}]"
+
+
 def window_text(figure: Figure) -> str:
     """The length of a figure's window: 5m, 1,000 events, or all."""
     if figure.window_ms is not None:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from slidestat.kafka.read.alert_reader import AlertReader
 from slidestat.schemas.alert import AlertChange
-from slidestat.text.figure_text import iso_time, printable, qualified
+from slidestat.text.figure_text import bounds_text, iso_time, printable
 
 _HEADINGS = ("window end", "alert", "key", "state", "", "figures")
 
@@ -75,17 +75,11 @@ def change_line(change: AlertChange) -> str:
 
 
 def _cells(change: AlertChange) -> tuple[str, ...]:
-    figures = (
-        f"{qualified(f)} -"
-        if f.estimate is None
-        else f"{qualified(f)} {f.estimate:,.10g} in [{f.lower:,.10g}, {f.upper:,.10g}]"
-        for f in change.figures
-    )
     return (
         iso_time(change.window_end_ms),
         printable(change.alert),
         printable(change.key),
         str(change.state),
         "forgotten" if change.forgotten else str(change.certainty),
-        "; ".join(figures),
+        "; ".join(map(bounds_text, change.figures)),
     )

@@ -46,6 +46,12 @@ def query(
                     f" {short(found)} have {printable(near)}.",
                     file=sys.stderr,
                 )
+    for alert in answer.alerts or ():
+        since = iso_time(alert.since_ms)
+        print(
+            f"The alert {alert.alert}: {alert.state}, {alert.certainty}, since {since}.",
+            file=sys.stderr,
+        )
     for absent in answer.absent or ():
         came = (
             "it never came"

@@ -60,6 +60,12 @@ class TopicReader(ABC, Generic[Read]):
     skipped: int = field(default=0, init=False)
     letters: dict[Reason, Letters] = field(default_factory=dict, init=False)
     _lost: str | None = field(default=None, init=False)
+    _behind: set[int] = field(default_factory=set, init=False)
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether each partition has been read as far as it went at some time since the start."""
+        return not self._behind
 
     def batches(self) -> Iterator[list[Read]]:
         """Yield the records since the last batch, possibly none, about four times a second.
@@ -72,7 +78,7 @@ class TopicReader(ABC, Generic[Read]):
                 # Required by the client and never used: nothing is subscribed or committed.
                 "group.id": f"slidestat-watch-{uuid.uuid4()}",
                 "enable.auto.commit": False,
-                "enable.partition.eof": self.once,
+                "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",
                 "error_cb": self._fault,
             }
@@ -98,6 +104,7 @@ class TopicReader(ABC, Generic[Read]):
     def _assign(self, consumer: Consumer) -> dict[int, int]:
         """Start each partition where it is to be read from; once: the ends still to be reached."""
         ends: dict[int, int] = {}
+        self._behind = set(self.partitions)
         starts = []
         for number in self.partitions:
             partition = TopicPartition(self.topic, number)
@@ -119,6 +126,7 @@ class TopicReader(ABC, Generic[Read]):
             # The end may lie behind the last record: transactions leave marks that are none.
             if fault.code() == KafkaError._PARTITION_EOF:
                 ends.pop(partition, None)
+                self._behind.discard(partition)
             else:
                 self._fault(fault)
             return None

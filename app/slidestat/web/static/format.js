@@ -97,7 +97,7 @@ const ROUNDING = 1e-9;
 export function promise(figure) {
   const terms = [];
   if (figure.relative_error > ROUNDING) terms.push(percent(figure.relative_error));
-  if (figure.absolute_error) terms.push(three.format(figure.absolute_error));
+  if (figure.absolute_error > ROUNDING * Math.abs(figure.estimate)) terms.push(three.format(figure.absolute_error));
   if (figure.share_error) {
     const what = figure.quantile === undefined ? "of the events" : "of rank";
     terms.push(`${percent(figure.share_error)} ${what}`);

@@ -1,0 +1,142 @@
+"""Tell an Alertmanager what a topic of alerts says, as it comes, until it is ended."""
+
+import http.client
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from urllib.parse import urlsplit
+
+import msgspec
+
+from slidestat.admin.relayed_alerts import RelayedAlerts, Told
+from slidestat.errors import SlidestatError
+from slidestat.kafka.read.alert_reader import AlertReader
+from slidestat.text.figure_text import printable
+
+_PATH = "/api/v2/alerts"
+_TIMEOUT_S = 10.0
+_MOST_AT_ONCE = 256
+_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
+# Of a server that is there and can do nothing now.
+_LATER = frozenset((408, 429))
+
+Say = Callable[[str], None]
+
+
+class _AwayError(Exception):
+    """Alertmanager does not answer, or cannot now."""
+
+
+class _Pause:
+    """A pause that doubles with each failure in a row."""
+
+    def __init__(self) -> None:
+        self._length = _SHORTEST_PAUSE_S
+        self._until = 0.0
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self._until
+
+    def begin(self) -> float:
+        length = self._length
+        self._until = time.monotonic() + length
+        self._length = min(2 * length, _LONGEST_PAUSE_S)
+        return length
+
+    def reset(self) -> None:
+        self._length = _SHORTEST_PAUSE_S
+
+
+class AlertRelay:
+    """Tells the Alertmanager at `url` what fires by a topic of alerts.
+
+    Once begun it goes on when the Alertmanager or the brokers are away, trying again after 1 s, 2 s
+    and so on up to a minute; what fires is told again each minute meanwhile. Raises SlidestatError
+    for a URL that is none, for an Alertmanager that refuses what it is told, and where the topic
+    cannot be read at the start.
+    """
+
+    def __init__(self, url: str, reader: Callable[[], AlertReader], say: Say) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise SlidestatError(f"{url!r} is no URL.", "Write it as http://127.0.0.1:9093.")
+        self._url = url.rstrip("/") + _PATH
+        self._reader = reader
+        self._say = say
+        self._alerts = RelayedAlerts()
+        self._post_pause = _Pause()
+        self._read_pause = _Pause()
+        self._has_begun = False
+
+    def run(self) -> None:
+        """Go on until an error, or KeyboardInterrupt."""
+        while True:
+            try:
+                self._follow()
+            except SlidestatError as error:
+                if not self._has_begun or isinstance(error, _RefusedError):
+                    raise
+                self._say(f"{error.message} Trying again in {self._read_pause.begin():.0f} s.")
+            while not self._read_pause.is_over:
+                self._tell()
+                time.sleep(0.25)
+
+    def _follow(self) -> None:
+        """Read the topic from its first record: only all of it says what fires now."""
+        reader = self._reader()
+        for records in reader.batches():
+            for record in records:
+                self._alerts.take(record.change, _now_ms())
+            if reader.is_at_end:
+                self._has_begun = True
+                self._read_pause.reset()
+                self._tell()
+
+    def _tell(self) -> None:
+        if not self._post_pause.is_over:
+            return
+        now = _now_ms()
+        due = self._alerts.due(now)
+        try:
+            for start in range(0, len(due), _MOST_AT_ONCE):
+                some = due[start : start + _MOST_AT_ONCE]
+                self._post(some)
+                self._alerts.told(some, now)
+                self._post_pause.reset()
+        except _AwayError as error:
+            pause = self._post_pause.begin()
+            self._say(f"{self._url} does not take alerts: {error}. Trying again in {pause:.0f} s.")
+
+    def _post(self, some: Sequence[Told]) -> None:
+        body = msgspec.json.encode([told.alert for told in some])
+        request = urllib.request.Request(  # noqa: S310  its scheme is checked above
+            self._url, body, {"Content-Type": "application/json"}, method="POST"
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:  # noqa: S310
+                response.read()
+        except urllib.error.HTTPError as error:
+            if error.code >= 500 or error.code in _LATER:
+                raise _AwayError(f"HTTP status {error.code}") from error
+            said = error.read(500).decode(errors="replace").strip()
+            raise _RefusedError(
+                f"{self._url} refuses alerts, HTTP status {error.code}: {said or error.reason}.",
+                "Check that --url is that of an Alertmanager, with its path if it has one.",
+            ) from error
+        except (OSError, http.client.HTTPException) as error:
+            raise _AwayError(str(getattr(error, "reason", error))) from error
+        for told in some:
+            if told.is_over or told.is_new:
+                state = "resolved" if told.is_over else "firing"
+                summary = printable(told.alert.annotations["summary"])
+                self._say(f"{state} {told.identity.certainty} {summary}")
+
+
+class _RefusedError(SlidestatError):
+    """Alertmanager refuses what it is told, and would again."""
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1_000)
