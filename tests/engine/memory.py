@@ -18,6 +18,7 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Checkpoint, decode_checkpoint
 from slidestat.engine.checkpoints.snapshot import Snapshot
 from slidestat.engine.clock import event_time
+from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.effects import Effects
 from slidestat.engine.keys.key_state import decode_key_state
 from slidestat.engine.keys.unwritten import SLOTS
@@ -69,7 +70,15 @@ def rows_of(snapshot: Snapshot) -> list[Row]:
 def batch_of(records: Sequence[Record]) -> RecordBatch:
     """Records as one fetch brings them."""
     offsets, keys, values, timestamps = (list(column) for column in zip(*records, strict=True))
-    return RecordBatch(SOURCE, PARTITION, np.array(offsets, np.int64), keys, values, timestamps, 0)
+    return RecordBatch(
+        SOURCE,
+        PARTITION,
+        np.array(offsets, np.int64),
+        BinaryColumn.of(keys),
+        BinaryColumn.of(values),
+        np.array(timestamps, np.int64),
+        0,
+    )
 
 
 def outputs_of(effects: Effects) -> list[Output]:

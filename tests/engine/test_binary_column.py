@@ -1,11 +1,20 @@
 """Laws of byte strings that lie in one buffer: they are the list that they were made of."""
 
+import gc
+import weakref
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from slidestat.declare.statistics import Distinct, Sum
+from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.binary_column import BinaryColumn
+from slidestat.engine.partition import PartitionProcessor
+from tests.engine.memory import PARTITION, SOURCE, MemoryStore, batch_of
+from tests.engine.model import Record
 
 STRINGS = st.lists(st.none() | st.binary(max_size=20), max_size=30)
 
@@ -38,9 +47,36 @@ def test_of_arrow_it_is_a_view(values: list[bytes | None], start: int, kind: pa.
     assert column.as_arrow().equals(part.cast(pa.large_binary()))
 
 
-def test_a_string_that_was_asked_for_keeps_no_buffer_alive() -> None:
-    """A dead letter of a record must not hold what was fetched with it."""
-    column = BinaryColumn.of([b"a" * 10, None, b"b"])
-    assert [type(value) for value in (*column, column[0])] == [bytes, type(None), bytes, bytes]
-    array = column[:1].as_arrow()
-    assert sum(buffer.size for buffer in array.buffers() if buffer is not None) <= 10 + 2 * 8
+@pytest.mark.parametrize(
+    "fields", [{}, {"key_field": "kafka:key", "time_field": "kafka:timestamp"}], ids=str
+)
+def test_what_waits_keeps_no_buffer_alive(fields: dict[str, str]) -> None:
+    """Neither events that wait, nor suspects, nor letters hold what was fetched with them."""
+    topology = Topology(
+        name="waits",
+        source=SOURCE,
+        span="1h",
+        every="1m",
+        lateness="5m",
+        statistics=[Sum(), Distinct(field="user")],
+        **fields,
+    )
+    processor = PartitionProcessor(topology, SOURCE, PARTITION, MemoryStore([]))
+    value = b'{"key":"k%d","time":%d,"value":1.5,"user":"u%d"}'
+    records = [
+        Record(i, b"k%d" % (i % 7), value % (i % 7, time, i), time)
+        for i in range(1_000)
+        for time in [1_700_000_000_000 + 20 * i + (10**8 if i > 995 else 0)]
+    ]
+    records[10] = records[10]._replace(value=b"{")
+    batch = batch_of(records)
+    column = BinaryColumn.of(batch.values)
+    buffer = column.buffer.copy()
+    batch = replace(batch, values=BinaryColumn(buffer, column.starts, column.ends))
+    is_kept = weakref.ref(buffer)
+    effects = processor.process(batch)
+    assert len(effects.dead_letters) == 1
+    assert processor.watermark
+    del batch, buffer
+    gc.collect()
+    assert is_kept() is None

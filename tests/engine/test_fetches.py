@@ -1,7 +1,9 @@
 """The law of fetches as columns: they are the records that aiokafka reads of the same bytes."""
 
 import asyncio
+import gc
 import os
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
 from random import Random
@@ -150,6 +152,30 @@ def test_a_wrong_count_of_records_takes_no_memory() -> None:
     data[BATCH_HEADER - 4 : BATCH_HEADER] = b"\x7f\xff\xff\xff"
     fault = read(Fetch(with_checksum(data), [], 0), 50_000, as_columns=True).fault
     assert isinstance(fault, CorruptRecordException)
+
+
+def test_a_fetch_that_was_taken_is_gone_at_once() -> None:
+    """A worker's garbage collector hardly ever runs: no circle may hold the bytes."""
+
+    async def is_held() -> bool:
+        assignment = Assignment([TP])
+        assignment.state_value(TP).reset_to(0)
+        fetched = FetchedBytes(batch(0, [Record(i, i, b"k", b"v") for i in range(9)]))
+        records = PartitionRecords(TP, fetched, [], 0, None, None, True, READ_COMMITTED)
+        result = FetchResult(TP, assignment=assignment, partition_records=records, backoff=0)
+        fetches = Fetches({TP.topic}, {TP: result})
+        held = weakref.ref(fetched)
+        assert len(result.getall(5)) == 5
+        assert len(result.getall(5)) == 4
+        del fetches[TP], result, records, fetched
+        return held() is not None
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert not asyncio.run(is_held())
+    finally:
+        gc.enable()
 
 
 def test_times_of_the_broker_hold_for_all_records() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from slidestat.declare.statistics import Count, Distinct, Maximum, Mean, Sum, TopItems
 from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns
 from slidestat.engine.decoding.field_columns import FieldColumns
@@ -139,16 +140,18 @@ def plain(columns: EventColumns) -> list[object]:
 
 
 def check_alike(declared: Topology, batch: Sequence[bytes | None]) -> int:
-    """Both readers give the same columns; return how many records kernels left to msgspec."""
+    """Both readers give the same columns, kernels of a fetch's, msgspec of lists; return how many
+    records kernels left to msgspec.
+    """
     plan = ScanPlan.of(declared)
     assert plan is not None
     counting = Counting(declared)
     keys = [None if i % 97 == 0 else b"k%d" % (i % 5) for i in range(len(batch))]
     timestamps = [1_600_000_000_000 + i for i in range(len(batch))]
-    by_kernels, by_msgspec = (
-        EventDecoder(declared, reader).decode(batch, keys, timestamps)
-        for reader in (Kernels(declared, plan, counting), StructReader(declared))
+    by_kernels = EventDecoder(declared, Kernels(declared, plan, counting)).decode(
+        BinaryColumn.of(batch), BinaryColumn.of(keys), np.array(timestamps)
     )
+    by_msgspec = EventDecoder(declared, StructReader(declared)).decode(batch, keys, timestamps)
     if plain(by_kernels) != plain(by_msgspec):
         for record in batch:  # The first that differs says more than a list of thousands.
             assert plain(

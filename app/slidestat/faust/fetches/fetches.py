@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
+from weakref import proxy
 
 from aiokafka import TopicPartition
 from aiokafka.consumer import fetcher
@@ -25,9 +26,10 @@ class Fetches(OrderedDict[TopicPartition, Any]):
 
     def __setitem__(self, tp: TopicPartition, fetched: Any) -> None:
         if tp.topic in self._topics and isinstance(fetched, FetchResult):
+            # Weakly: a worker's garbage collector looks rarely for circles, and these hold a fetch.
             records = fetched._partition_records
-            records._consumer_record = partial(_noted, records)
-            fetched.getall = partial(_take, fetched)
+            records._consumer_record = partial(_noted, proxy(records))
+            fetched.getall = partial(_take, proxy(fetched))
         super().__setitem__(tp, fetched)
 
 

@@ -73,12 +73,14 @@ def check_texts(
     an int64 and written as it would be.
     """
     for row in range(len(sorts)):
+        if not is_plain[row] or sorts[row] <= NOTHING:
+            continue  # It may have no span.
         size = ends[row] - starts[row]
         if sorts[row] == WHOLE:
             is_zero = buffer[ends[row] - 1] == _ZERO and size == 2
             if size > _DIGITS or (is_zero and buffer[starts[row]] == MINUS):
                 is_plain[row] = False
-        elif sorts[row] == TEXT and is_plain[row]:
+        elif sorts[row] == TEXT:
             if size > most:  # Some of these bytes may belong to one character.
                 for place in range(starts[row], ends[row]):
                     if buffer[place] & _LEAD_BITS == _CONTINUATION:
