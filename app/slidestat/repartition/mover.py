@@ -14,7 +14,7 @@ topology to make a dead letter of it. Values, headers and timestamps stay in any
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from confluent_kafka import (
@@ -59,7 +59,7 @@ _COMMIT_ALL_S = 3_600.0
 _LOOK_S = 5.0
 _TELL_S = 30.0
 # What waits for its turn, of all partitions together.
-_HELD_RECORDS, _HELD_BYTES = 400_000, 64 * 2**20
+_HELD_RECORDS, _HELD_BYTES = 100_000, 64 * 2**20
 _LEAST_RECORDS, _LEAST_BYTES = 1_000, 2**18
 _MAX_MESSAGE_BYTES = 1_000_000_000
 # Faults that librdkafka itself goes on from.
@@ -77,11 +77,9 @@ class Move:
     allow_loss: bool = False
 
 
-class _Keyed(NamedTuple):
-    """A record, and the key by which it goes, None without one."""
-
-    message: Message
-    key: str | None
+# A record, the key by which it goes, None without one, and its timestamp. A plain tuple, as making
+# a named one takes as long as producing the record.
+_Keyed = tuple[Message, str | None, int]
 
 
 class Mover:
@@ -152,7 +150,7 @@ class Mover:
         starts = self._starts(self._now)
         self._order = MergeOrder[_Keyed](starts, self._topology.lateness_ms)
         self._paused: set[int] = set()
-        self._changed = set(starts)
+        self._committed: dict[int, int] = {}
         self._is_open = False
         self._due = self._all_due = 0.0
         now = time.monotonic()
@@ -212,12 +210,12 @@ class Mover:
             return
         values = cast(list[bytes | None], [message.value() for message in messages])
         own_keys = cast(list[bytes | None], [message.key() for message in messages])
-        timestamps = [message.timestamp()[1] for message in messages]
+        timestamps = [max(0, message.timestamp()[1]) for message in messages]
         keys, times = self._reader.read(values, own_keys, timestamps)
         partitions = np.array([message.partition() for message in messages], np.int64)
         offsets = np.array([message.offset() for message in messages], np.int64)
         sizes = np.array([len(message) for message in messages], np.int64)
-        records = list(map(_Keyed, messages, keys))
+        records = list(zip(messages, keys, timestamps, strict=True))
         for number in np.unique(partitions).tolist():
             rows = np.flatnonzero(partitions == number)
             own = [records[row] for row in rows.tolist()]
@@ -242,21 +240,16 @@ class Mover:
         if not records:
             return
         self._open()
-        count = self._now.note.partitions
-        for message, key in records:
-            self._changed.add(cast(int, message.partition()))
-            own = message.key()
-            partition = -1 if key is not None else (message.offset() or 0) % count
+        produce, topic, count = self._producer.produce, self._topic, self._now.note.partitions
+        for message, key, timestamp in records:
+            value, headers = message.value(), cast(Any, message.headers())
+            own: str | bytes | None = key
+            partition = -1
+            if key is None:
+                own, partition = message.key(), (message.offset() or 0) % count
             while True:
                 try:
-                    self._producer.produce(
-                        self._topic,
-                        message.value(),
-                        own if key is None else key,
-                        partition,
-                        timestamp=max(0, message.timestamp()[1]),
-                        headers=cast(Any, message.headers()),
-                    )
+                    produce(topic, value, own, partition, timestamp=timestamp, headers=headers)
                 except BufferError:
                     self._producer.poll(0.05)
                     self._raise_refusal()
@@ -274,11 +267,15 @@ class Mover:
     def _commit(self) -> None:
         now = time.monotonic()
         if now >= self._all_due:
-            self._changed.update(range(self._now.source_partitions))
+            self._committed = {}
             self._all_due = now + _COMMIT_ALL_S
-        if self._changed:
+        positions = {
+            number: position
+            for number in range(self._now.source_partitions)
+            if (position := self._order.position(number)) != self._committed.get(number)
+        }
+        if positions:
             self._open()
-            positions = {number: self._order.position(number) for number in self._changed}
             offsets = offsets_of(self._topology, positions, self._now.note)
             group = self._consumer.consumer_group_metadata()
             self._until_done(
@@ -286,7 +283,7 @@ class Mover:
             )
             self._until_done(lambda: self._producer.commit_transaction(_TIMEOUT_S))
             self._is_open = False
-            self._changed = set()
+            self._committed.update(positions)
         self._due = time.monotonic() + (_BACKLOG_COMMIT_S if self._paused else _COMMIT_S)
 
     def _until_done(self, call: Callable[[], _Result]) -> _Result:
