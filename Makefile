@@ -76,13 +76,13 @@ format: setup ## correct the formatting, and what lint can correct
 
 # Two halves run at once. The tests in the folders of LAWS compute all the time; the others wait for
 # brokers and workers more than they compute, and have limits of time: they go first wherever both
-# want a core. Each process has a broker of its own, and a file's tests run in one of them, in this
-# order: the longest first, so that none is left for the end.
+# want a core. Each process has a broker of its own, and a file's tests run in one of them, as do
+# all of Spark's session, in this order: the longest first, so that none is left for the end.
 LAWS := tests/engine tests/laws tests/testing tests/golden tests/declare tests/audit
-LONGEST := $(addprefix tests/,broker chaos demo spark docs security local client web)
+LONGEST := $(addprefix tests/,docs spark chaos demo broker security local client web)
 OTHERS := $(LONGEST) $(filter-out $(LAWS) $(LONGEST) tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/))) \
 	$(wildcard tests/test_*.py)
-PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder
 LAWS_LOG := .pytest_cache/laws.log
 
 test: setup ## everything: lint, types and all tests, on a real broker

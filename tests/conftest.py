@@ -31,6 +31,15 @@ _FOREVER = str(2**63 - 1)
 MakeTopic = Callable[..., str]
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Say what runs in one process, where several share the tests: a file's; and all that is in
+    Spark's session, which takes long to start and to become quick.
+    """
+    place = f"{item.path.parent.name}/{item.path.stem}"
+    is_in_spark = "spark" in getattr(item, "fixturenames", ())
+    item.add_marker(pytest.mark.xdist_group("spark" if is_in_spark else place))
+
+
 @pytest.fixture(scope="session")
 def bootstrap_servers(request: pytest.FixtureRequest) -> Iterator[str]:
     """The broker of this session: the environment's, else Docker's, else a local one."""
