@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from slidestat.admin.worker_topics import prepare_topics
@@ -207,3 +207,23 @@ def test_topologies_of_a_group_share_what_is_moved(topology: Topology) -> None:
     ):
         with pytest.raises(SlidestatError, match="differ in their"):
             require_one_worker([topology, changed])
+
+
+def test_records_that_are_gone_before_they_were_moved(
+    bootstrap_servers: str, topology: Topology, admin: AdminClient
+) -> None:
+    """They end it, unless loss is allowed: then it goes on with what there is."""
+    prepare_topics(bootstrap_servers, topology)
+    move = Move(bootstrap_servers, topology)
+    send(bootstrap_servers, topology, [event("a", 0)], 4)
+    with moving(move):
+        until_moved(bootstrap_servers, topology, 1)
+    send(bootstrap_servers, topology, [event("b", place) for place in range(1, 9)], 4)
+    place = TopicPartition(topology.source, 4, 5)
+    admin.delete_records([place])[place].result(30)
+    with pytest.raises(SlidestatError, match=r"4 records of .*/4, from 1 on, were deleted"):
+        Mover(move, lambda: True).run()
+    with moving(replace(move, allow_loss=True)):
+        until_moved(bootstrap_servers, topology, 5)
+    found = sorted(record.value or b"" for _, record in moved(bootstrap_servers, topology))
+    assert found == [event("a", 0), *[event("b", place) for place in range(5, 9)]]

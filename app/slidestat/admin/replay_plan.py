@@ -47,11 +47,14 @@ class PartitionPlan:
 
 @dataclass(frozen=True)
 class ReplayPlan:
-    """A topology as it is replayed, and what of its source."""
+    """A topology as it is replayed, and what of its source; and whether that was moved by the key,
+    which a replay does not do again.
+    """
 
     topology: Topology
     in_place: bool
     partitions: tuple[PartitionPlan, ...]
+    is_moved: bool = False
 
     @property
     def records(self) -> int:
@@ -108,7 +111,7 @@ def plan_replay(
         partitions = tuple(
             _plan(consumer, topology, number, first, last) for number in range(count)
         )
-    return ReplayPlan(replayed, into is None, partitions)
+    return ReplayPlan(replayed, into is None, partitions, topology.repartition)
 
 
 @dataclass(frozen=True)

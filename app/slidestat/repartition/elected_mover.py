@@ -30,8 +30,6 @@ _LASTING = frozenset(
         KafkaError.INVALID_TIMESTAMP,
         KafkaError.INVALID_RECORD,
         KafkaError.POLICY_VIOLATION,
-        KafkaError._AUTO_OFFSET_RESET,
-        KafkaError.OFFSET_OUT_OF_RANGE,
     }
 )
 # Another one that was elected has begun; it moves, or the group is about to tell who does.
@@ -111,13 +109,6 @@ class ElectedMover:
 def _refused(move: Move, fault: KafkaError) -> SlidestatError:
     topology = move.topology
     reason = fault.str().rstrip(".")
-    if fault.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-        return SlidestatError(
-            f"{topology.name}: records of {topology.source!r} were deleted before they were moved"
-            f" to {topology.events_topic!r}: {reason}.",
-            "Keep a source's records for longer than workers may be behind. To go on without these:"
-            " `--allow-loss`.",
-        )
     return SlidestatError(
         f"{topology.name}: records of {topology.source!r} cannot be moved to"
         f" {topology.events_topic!r}: {reason}.",

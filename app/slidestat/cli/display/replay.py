@@ -64,6 +64,12 @@ def result_lines(plan: ReplayPlan, declared: str) -> Iterator[str]:
     yield f"Replayed: {topology.output_topic} is complete up to there."
     if plan.in_place:
         yield f"To go on from there: slidestat run {declared}"
+    elif plan.is_moved:
+        yield (
+            "To keep it up to date beside the live group, which goes on moving the records, run"
+            f" the topology with group = {topology.group_name!r}, output = {topology.output!r} and"
+            f" source = {topology.source!r}, without repartition."
+        )
     else:
         yield (
             f"To keep it up to date beside the live group, run the topology with"
