@@ -8,7 +8,7 @@ from slidestat.synopses.core import faults
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.keyed import get_now, open_body
 from slidestat.synopses.core.wire import Bytes, get_varint
-from slidestat.synopses.frequent_pairs.encoding import count_entries
+from slidestat.synopses.frequent_pairs.encoding import FEW, count_entries
 from slidestat.synopses.frequent_pairs.layout import MARKED
 from slidestat.synopses.frequent_pairs.marks import next_mark
 from slidestat.synopses.frequent_pairs.memory import (
@@ -233,9 +233,10 @@ def _are_in_order(uses: Integers, items: Integers) -> bool:
     for code in range(len(items)):
         if uses[code] == 0:
             return False
-        if code > 0 and uses[code] > uses[code - 1]:
+        if code > 0 and len(items) > FEW and uses[code] > uses[code - 1]:
             return False
-        if code > 0 and uses[code] == uses[code - 1] and items[code] <= items[code - 1]:
+        alike = len(items) <= FEW or uses[code] == uses[max(code - 1, 0)]
+        if code > 0 and alike and items[code] <= items[code - 1]:
             return False
     return True
 

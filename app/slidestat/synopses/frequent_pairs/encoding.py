@@ -6,8 +6,8 @@ The body (envelope and numbers: wire.py; columns: columns.py) is, in this order:
     total
     now, zigzag coded                    last event time + 1, or what it was advanced to
     how many different items are held
-    these items                          a column: those with the most entries first, of equals the
-                                         least
+    these items                          a column: rising, or if they are more than FEW, those with
+                                         the most entries first, of equals the least
     how many entries the tail has        and these, newest to oldest
     how many levels follow               the last of them has something
     for each of them
@@ -55,6 +55,9 @@ from slidestat.synopses.frequent_pairs.memory import (
     WAIT,
     Memory,
 )
+
+FEW = 128
+"""Which of so few items an entry is of takes a byte in any order."""
 
 _PARAMETERS_LIMIT = 10 + wire.MAX_VARINT
 
@@ -113,24 +116,42 @@ def count_entries(memory: Memory, uses: Integers) -> None:
 
 
 @kernel
+def _sort_few(order: Integers, items: Integers) -> None:
+    """Sort places by their items; what was held is in order already, and only new ones move."""
+    for i in range(1, len(order)):
+        code = order[i]
+        at = i
+        while at > 0 and items[order[at - 1]] > items[code]:
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = code
+
+
+@kernel
 def put_items(
     data: Bytes, at: int, memory: Memory, items: Integers
 ) -> tuple[int, Integers, Integers]:
     """Write the items that are held; return (offset after, they, which one each code is)."""
     uses = np.empty(len(items), np.int64)
     count_entries(memory, uses)
-    order = np.argsort(items)
-    order = order[np.argsort(-uses[order], kind="mergesort")]
+    places = np.empty(len(items), np.int64)
     number = 0
-    ranks = np.empty(len(items), np.int64)
-    for code in order:
-        if uses[code] == 0:
-            break
-        ranks[code] = number
-        number += 1
-    held = items[order[:number]]
+    for code in range(len(items)):
+        if uses[code] > 0:
+            places[number] = code
+            number += 1
+    order = places[:number]
+    if number <= FEW:
+        _sort_few(order, items)
+    else:
+        order = order[np.argsort(items[order])]
+        order = order[np.argsort(-uses[order], kind="mergesort")]
+    held = np.empty(number, np.int64)
+    for i in range(number):
+        held[i] = items[order[i]]
+        uses[order[i]] = i
     at = put_varint(data, at, number)
-    return put_column(data, at, held, False), held, ranks
+    return put_column(data, at, held, False), held, uses
 
 
 @kernel

@@ -16,6 +16,7 @@ from slidestat.synopses.frequent_pairs.answer import count_window, list_pairs
 from slidestat.synopses.frequent_pairs.codes import code_of, make_table
 from slidestat.synopses.frequent_pairs.decoding import decode, measure, read_numbers
 from slidestat.synopses.frequent_pairs.encoding import (
+    FEW,
     encode,
     encoded_limit,
     put_parameters,
@@ -52,6 +53,24 @@ class PairedRun:
 
 
 @kernel
+def _open(
+    made_with: Bytes, arena: Bytes, start: int, end: int, state: Integers
+) -> tuple[int, int, int, int, int]:
+    """Check a stored state; return (fault, its two numbers, how many items it has, the offset)."""
+    fault, number, at = open_body(arena, start, end, PAIRED, PAIRED)
+    if fault != faults.OK:
+        return fault, number, VERSION if fault == faults.NEWER_VERSION else PAIRED, 0, at
+    # Equal parameters are equal bytes.
+    same = end - at >= len(made_with)
+    for i in range(len(made_with)):
+        same = same and arena[at + i] == made_with[i]
+    if not same:
+        return faults.OTHER_PARAMETERS, 0, 0, 0, at
+    number, at = read_numbers(arena, at + len(made_with), end, state)
+    return faults.OK if at >= 0 else faults.CORRUPTED, 0, 0, number, at
+
+
+@kernel
 def load(
     head: Integers,
     made_with: Bytes,
@@ -68,59 +87,41 @@ def load(
     state[TOTAL] = 0
     state[NOW] = TIME_MIN
     state[MARKS] = 0
-    none = np.empty(0, np.int64)
-    if start == end:
-        memory = make_memory(
-            head,
-            levels_needed(head, added),
-            added,
-            added,
-            added // (head[WAITING] + 1) + 1,
-            added,
-        )
-        return faults.OK, 0, 0, memory, np.empty(added, np.int64), 0
-    empty = make_memory(head, 1, 0, 0, 0, 0)
-    fault, number, at = open_body(arena, start, end, PAIRED, PAIRED)
-    if fault != faults.OK:
-        return fault, number, VERSION if fault == faults.NEWER_VERSION else PAIRED, empty, none, 0
-    # Equal parameters are equal bytes.
-    same = end - at >= len(made_with)
-    for i in range(len(made_with)):
-        same = same and arena[at + i] == made_with[i]
-    if not same:
-        return faults.OTHER_PARAMETERS, 0, 0, empty, none, 0
-    number, at = read_numbers(arena, at + len(made_with), end, state)
-    if at < 0:
-        return faults.CORRUPTED, 0, 0, empty, none, 0
+    fault, a, b, number, at = faults.OK, 0, 0, 0, end
+    if start < end:
+        fault, a, b, number, at = _open(made_with, arena, start, end, state)
     items = np.empty(number + added, np.int64)
-    at = get_column(arena, at, end, items[:number], False)
-    if at < 0:
-        return faults.CORRUPTED, 0, 0, empty, none, 0
-    depth, tail, held, drops = measure(arena, at, end)
-    if depth < 0:
-        return faults.CORRUPTED, 0, 0, empty, none, 0
-    total = state[TOTAL] + added
+    depth, tail, held, drops = 1, 0, 0, 0
+    if fault == faults.OK and start < end:
+        at = get_column(arena, at, end, items[:number], False)
+        if at >= 0:
+            depth, tail, held, drops = measure(arena, at, end)
+        if at < 0 or depth < 0:
+            fault = faults.CORRUPTED
+    if fault != faults.OK:
+        return fault, a, b, make_memory(head, 1, 0, 0, 0, 0), items, 0
     memory = make_memory(
         head,
         max(depth, levels_needed(head, held + added)),
         tail + added,
         number + added,
         drops + (held + added) // (head[WAITING] + 1) + 1,
-        total,
+        state[TOTAL] + added,
     )
-    fault = decode(arena, at, end, head, state, memory, items[:number])
+    if start < end:
+        fault = decode(arena, at, end, head, state, memory, items[:number])
     return fault, 0, 0, memory, items, number
 
 
 @kernel
-def _note(all_held: Integers, end: int, items: Integers) -> tuple[Integers, int]:
-    """Append `items`, rising; as `with_room` does."""
-    if len(all_held) < end + len(items):
+def _note(noted: Integers, end: int, items: Integers) -> tuple[Integers, int]:
+    """Append the items of a state, rising; as `with_room` does."""
+    if len(noted) < end + len(items):
         longer = np.empty(2 * (end + len(items)), np.int64)
-        longer[:end] = all_held[:end]
-        all_held = longer
-    all_held[end : end + len(items)] = np.sort(items)
-    return all_held, end + len(items)
+        longer[:end] = noted[:end]
+        noted = longer
+    noted[end : end + len(items)] = items if len(items) <= FEW else np.sort(items)
+    return noted, end + len(items)
 
 
 @kernel
@@ -177,7 +178,8 @@ def _run(
             for i in range(added):
                 codes[i] = code_of(table, items, number, payload[event + i])
                 number = max(number, codes[i] + 1)
-        counts = np.empty((2, number), np.int64)
+        is_asked = query_starts[group] < query_starts[group + 1]
+        counts = np.empty((2, number if is_asked else 0), np.int64)
         asked = state[NOW]
         first = event
         for query in range(query_starts[group], query_starts[group + 1] + 1):
