@@ -11,10 +11,10 @@ from typing import Any
 
 import fastavro
 import pytest
-from slidestat.cli.spark_history import backfill
 
 from slidestat import TopologyDriver
 from slidestat.cli.display.topology import show_topology
+from slidestat.cli.spark.history import backfill
 from slidestat.declare.forms.files import load_topology
 from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.forms.resolved import require_audited
