@@ -31,7 +31,7 @@ Out, when that is the airport's only flight so far and a later one has come
          "relative_error": 0.009901778953003879, "absolute_error": 9.313225746154785e-10,
          "share_error": 0.01},
         {"statistic": "top_destination", "estimate": 1.0, "lower": 1.0, "upper": 1.0,
-         "window_ms": 86400000, "item": "MCO", "share_error": 0.004642017665475395}],
+         "window_ms": 86400000, "item": "MCO", "share_error": 0.00497787610619469}],
      "source_topic": "flights", "source_partition": 0, "source_offset": 2}
 """
 

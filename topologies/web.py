@@ -33,7 +33,7 @@ Out, when that is the only request of its status so far and a later one has come
          "window_ms": 300000, "relative_error": 0.1, "confidence": 0.99},
         {"statistic": "top_url", "estimate": 1.0, "lower": 1.0, "upper": 1.0,
          "window_ms": 300000, "item": "/pub/winvn/readme.txt",
-         "share_error": 0.004642017665475395}],
+         "share_error": 0.00497787610619469}],
      "source_topic": "web", "source_partition": 0, "source_offset": 2}
 """
 
