@@ -5,11 +5,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from random import Random
+from threading import Thread
 
 import msgspec
 import pytest
@@ -19,7 +21,7 @@ from hypothesis import given, strategies as st
 from slidestat.admin.alertmanager import AlertRelay
 from slidestat.admin.relayed_alerts import AGAIN_MS, LASTS_MS, RelayedAlerts
 from slidestat.errors import SlidestatError
-from slidestat.kafka.read.alert_reader import AlertReader
+from slidestat.kafka.read.alert_reader import AlertReader, ChangeRecord
 from slidestat.schemas.alert import AlertChange, AlertState, Certainty
 from slidestat.schemas.emission import Figure
 from tests.client.alertmanager import Alerts, Labels, alertmanager, labels
@@ -128,15 +130,69 @@ def test_what_fires_is_told_each_minute_and_lasts_for_four() -> None:
     assert tell(relayed, manager, NOW_MS - 3_600_000) == 1  # The clock was put back.
 
 
-@pytest.mark.parametrize("url", ["", "127.0.0.1:9093", "http://", "file:///tmp/x"])
+NO_URLS = ["", "127.0.0.1:9093", "http://", "file:///x", "http://[::1", "http://.x", "http://a:b"]
+
+
+@pytest.mark.parametrize("url", [*NO_URLS, "http://a b"])
 def test_a_url_that_is_none(url: str) -> None:
     """It is refused before anything is read."""
 
     def reader() -> AlertReader:
         raise AssertionError("nothing is to be read")
 
-    with pytest.raises(SlidestatError, match="is no URL"):
-        AlertRelay(url, reader, print)
+    with pytest.raises(SlidestatError, match="URL of the Alertmanager is none"):
+        AlertRelay(url, reader, print, ["slow"])
+
+
+class _Login(BaseHTTPRequestHandler):
+    """Sends whoever posts to a page, as a proxy does that wants a login."""
+
+    def do_POST(self) -> None:
+        self.send_response(302)
+        self.send_header("Location", "/login")
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_args: object) -> None: ...
+
+
+def test_a_redirect_is_a_refusal() -> None:
+    """To follow it would lose what is posted, and look like success."""
+    one = ChangeRecord(change("a", "firing"), b"")
+
+    class Reader:
+        is_at_end = True
+
+        def batches(self) -> Iterator[list[ChangeRecord]]:
+            yield [one]
+
+    with HTTPServer(("127.0.0.1", 0), _Login) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://user:secret@127.0.0.1:{server.server_port}"
+        with pytest.raises(SlidestatError, match="HTTP status 302") as refusal:
+            AlertRelay(url, Reader, print, ["slow"]).run()  # type: ignore[arg-type]
+        server.shutdown()
+    assert "secret" not in str(refusal.value)
+
+
+def test_an_alert_that_is_not_declared_is_not_told() -> None:
+    """Nothing would ever say that it is over."""
+    said: list[str] = []
+
+    class Reader:
+        is_at_end = True
+
+        def batches(self) -> Iterator[list[ChangeRecord]]:
+            yield [ChangeRecord(change("a", "firing"), b"")]
+            raise KeyboardInterrupt
+
+    with alertmanager() as (url, manager), pytest.raises(KeyboardInterrupt):
+        AlertRelay(url, Reader, said.append, ["another"]).run()  # type: ignore[arg-type]
+    assert not manager.posts
+    assert not said
 
 
 ALERTING = """

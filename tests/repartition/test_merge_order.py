@@ -69,12 +69,13 @@ def keys_of(times: Int64s) -> list[int]:
     clock = EventClock(Checkpoint(0), LATENESS)
     clocks = [int(clock.read(np.array([o]), times[o : o + 1]).clocks[0]) for o in range(len(times))]
     timed = [offset for offset, time in enumerate(times.tolist()) if time != NO_TIME]
+    never = len(times)
     found, largest = [], NO_TIME
     for offset, time in enumerate(times.tolist()):
         if time != NO_TIME:
             rank = timed.index(offset) + RECORDS - 1
-            is_sure = rank < len(timed)
-            jumps = is_sure and time > clocks[timed[rank]]
+            decided = min(timed[rank] if rank < len(timed) else never, offset + 256)
+            jumps = decided < never and time > clocks[decided]
             largest = max(largest, clocks[offset] if jumps else time)
         found.append(largest)
     return found
@@ -100,6 +101,30 @@ def test_no_record_comes_later_than_it_was(seed: int) -> None:
     for p, offset in merged(times, seed):
         newest = max(newest, keys[p][offset])
         assert newest == keys[p][offset]
+
+
+def test_a_run_of_unreadable_records_is_moved_on_by_who_fetches_little() -> None:
+    """Whoever fetches no more of a partition with many records, unless nothing of it can take its
+    turn, comes to the end, with few that wait.
+    """
+    broken = NOON + 1_000 * np.arange(6_000)
+    broken[3:5_000] = NO_TIME
+    times = [broken, NOON + 700 * np.arange(6_000)]
+    order = MergeOrder[Place](dict.fromkeys(range(2), 0), LATENESS)
+    reached, moved = [0, 0], 0
+    for _ in range(2_000):
+        for p, own in enumerate(times):
+            start, end = reached[p], min(len(own), reached[p] + 40)
+            if start < end and (order.waiting(p)[0] <= 100 or order.needs_more(p)):
+                places = [(p, offset) for offset in range(start, end)]
+                sizes = np.ones(end - start, np.int64)
+                order.add(p, np.arange(start, end), own[start:end], sizes, places)
+                reached[p] = end
+            elif start == len(own):
+                order.reach_end(p, start)
+        moved += len(order.take())
+        assert order.waiting(0)[0] < 500
+    assert moved == 12_000
 
 
 def test_a_partition_that_is_behind_holds_the_others_back() -> None:

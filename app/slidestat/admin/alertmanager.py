@@ -1,11 +1,14 @@
 """Tell an Alertmanager what a topic of alerts says, as it comes, until it is ended."""
 
 import http.client
+import re
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
-from urllib.parse import urlsplit
+from base64 import b64encode
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 import msgspec
 
@@ -58,13 +61,20 @@ class AlertRelay:
     cannot be read at the start.
     """
 
-    def __init__(self, url: str, reader: Callable[[], AlertReader], say: Say) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise SlidestatError(f"{url!r} is no URL.", "Write it as http://127.0.0.1:9093.")
-        self._url = url.rstrip("/") + _PATH
+    def __init__(
+        self, url: str, reader: Callable[[], AlertReader], say: Say, alerts: Collection[str]
+    ) -> None:
+        """`alerts` are the names of those that are told."""
+        address, user = _address(url)
+        self._url = address.rstrip("/") + _PATH
+        self._headers = {"Content-Type": "application/json"}
+        if user:
+            self._headers["Authorization"] = f"Basic {b64encode(user.encode()).decode()}"
+        # A redirect would be followed without what is posted.
+        self._open = urllib.request.build_opener(_NoRedirects).open
         self._reader = reader
         self._say = say
+        self._names = alerts
         self._alerts = RelayedAlerts()
         self._post_pause = _Pause()
         self._read_pause = _Pause()
@@ -88,7 +98,8 @@ class AlertRelay:
         reader = self._reader()
         for records in reader.batches():
             for record in records:
-                self._alerts.take(record.change, _now_ms())
+                if record.change.alert in self._names:
+                    self._alerts.take(record.change, _now_ms())
             if reader.is_at_end:
                 self._has_begun = True
                 self._read_pause.reset()
@@ -111,11 +122,11 @@ class AlertRelay:
 
     def _post(self, some: Sequence[Told]) -> None:
         body = msgspec.json.encode([told.alert for told in some])
-        request = urllib.request.Request(  # noqa: S310  its scheme is checked above
-            self._url, body, {"Content-Type": "application/json"}, method="POST"
+        request = urllib.request.Request(  # noqa: S310  its scheme is checked
+            self._url, body, self._headers, method="POST"
         )
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:  # noqa: S310
+            with self._open(request, timeout=_TIMEOUT_S) as response:
                 response.read()
         except urllib.error.HTTPError as error:
             if error.code >= 500 or error.code in _LATER:
@@ -136,6 +147,30 @@ class AlertRelay:
 
 class _RefusedError(SlidestatError):
     """Alertmanager refuses what it is told, and would again."""
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Leaves a redirect to be the answer."""
+
+    def redirect_request(self, *_args: Any, **_kwargs: Any) -> None:
+        """Follow none."""
+
+
+def _address(url: str) -> tuple[str, str]:
+    """Part a URL from "user:password", "" without one; raises SlidestatError for what is none."""
+    try:
+        parts = urlsplit(url)
+        host = (parts.hostname or "").encode("idna").decode()
+        is_one = parts.scheme in ("http", "https") and host and not re.search(r"\s", url)
+        _ = parts.port
+    except ValueError:
+        is_one = False
+    if not is_one:
+        raise SlidestatError(
+            "The URL of the Alertmanager is none.", "Write it as http://127.0.0.1:9093."
+        )
+    user, _, place = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=place)), unquote(user)
 
 
 def _now_ms() -> int:

@@ -23,6 +23,7 @@ _LIKE_THE_SOURCE = (
     "message.timestamp.before.max.ms",
     "message.timestamp.difference.max.ms",
 )
+_TIMESTAMPS, _OF_THE_SOURCE = "message.timestamp.type", "CreateTime"
 
 
 def make_repartition_topic(bootstrap: str, topology: Topology, partitions: int) -> None:
@@ -32,12 +33,19 @@ def make_repartition_topic(bootstrap: str, topology: Topology, partitions: int) 
     topic = topology.events_topic
     if topic not in require_broker(bootstrap).topics:
         create_topic(bootstrap, topic, partitions, repartition_config(bootstrap, topology))
+    elif topic_configs(admin_client(bootstrap), [topic])[topic][_TIMESTAMPS] != _OF_THE_SOURCE:
+        raise SlidestatError(
+            f"The topic {topic!r} has timestamps of its own: those of the source would be lost.",
+            f"Set {_TIMESTAMPS}={_OF_THE_SOURCE} for it with Kafka's kafka-configs.sh, before"
+            " anything is moved to it.",
+        )
     try:
         admin = AdminClient(client_config(bootstrap))
         now = topics_now(admin, topology)
         # Before notes are read: who moves notes it before there is a record.
         is_empty = is_unwritten(admin, topic, now.note.partitions)
-        committed = committed_offsets(Move(bootstrap, topology), now)
+        # The notes are what counts: a mover that was killed may have left a transaction open.
+        committed = committed_offsets(Move(bootstrap, topology), now, waits=False)
     except KafkaException as error:
         raise SlidestatError(
             f"The brokers do not tell how far {topology.source!r} was moved to {topic!r}:"
@@ -55,6 +63,6 @@ def repartition_config(bootstrap: str, topology: Topology) -> dict[str, str]:
     return {
         **{name: source[name] for name in _LIKE_THE_SOURCE if name in source},
         "cleanup.policy": "delete",
-        "message.timestamp.type": "CreateTime",
+        _TIMESTAMPS: _OF_THE_SOURCE,
         "max.message.bytes": str(max(MAX_MESSAGE_BYTES, int(source["max.message.bytes"]))),
     }

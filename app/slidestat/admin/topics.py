@@ -96,7 +96,9 @@ def create_topology_topics(
     """
     wanted = {topology.source: retention_config(retention), **written_topics(topology, retention)}
     if topology.repartition:
-        wanted[topology.events_topic] = letters_config(retention)
+        # Timestamps are the source's, whatever the broker's default.
+        times = {"message.timestamp.type": "CreateTime"}
+        wanted[topology.events_topic] = letters_config(retention) | times
     made = [create_topic(bootstrap, name, partitions, config) for name, config in wanted.items()]
     if topology.publish:
         made.append(create_synopsis_topic(bootstrap, topology, partitions))

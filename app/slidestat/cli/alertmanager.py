@@ -23,12 +23,13 @@ def alertmanager(
     """
     from slidestat.admin.alertmanager import AlertRelay
     from slidestat.declare.forms.files import load_declaration
+    from slidestat.declare.referee import Referee
     from slidestat.kafka.connection import require_topic
     from slidestat.kafka.read.alert_reader import AlertReader
 
     declared = load_declaration(topology)
     topic = declared.alert_topic
-    if topic is None:
+    if topic is None or isinstance(declared, Referee):
         raise SlidestatError(
             f"{declared.name} has no alerts.",
             "Declare them: [[alerts]] in TOML, alerts=[Alert(...)] in Python.",
@@ -38,6 +39,8 @@ def alertmanager(
         partitions = require_topic(bootstrap, topic, f"slidestat run {topology}")
         return AlertReader(bootstrap, topic, range(partitions), from_beginning=True)
 
-    relay = AlertRelay(url, reader, lambda line: print(line, flush=True))
+    # One that is no longer declared will never be over.
+    names = {alert.name for alert in declared.alerts}
+    relay = AlertRelay(url, reader, lambda line: print(line, flush=True), names)
     with suppress(KeyboardInterrupt):  # It is how telling ends.
         relay.run()

@@ -27,12 +27,18 @@ class Committed(NamedTuple):
     note: str
 
 
-def group_offsets(bootstrap: str, group: str, topic: str, partitions: int) -> dict[int, Committed]:
+def group_offsets(
+    bootstrap: str, group: str, topic: str, partitions: int, *, waits: bool = True
+) -> dict[int, Committed]:
     """Return a group's committed offsets of a topic, by partition; none for one without an offset.
 
-    One request for all. Raises KafkaException if the broker does not say within 5 s or so.
+    One request for all. Raises KafkaException if the broker does not say within 5 s or so; it does
+    not while a transaction is open that commits such offsets, unless `waits` is False: then those
+    before it are returned.
     """
-    consumer = Consumer({**client_config(bootstrap), "group.id": group})
+    isolation = "read_committed" if waits else "read_uncommitted"
+    config = {**client_config(bootstrap), "group.id": group, "isolation.level": isolation}
+    consumer = Consumer(config)
     deadline = time.monotonic() + _TIMEOUT_S
     try:
         while True:

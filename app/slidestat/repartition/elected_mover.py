@@ -6,6 +6,7 @@ later one fences the other off, whose transaction counts for nothing.
 """
 
 import threading
+import time
 from collections.abc import Collection
 
 from confluent_kafka import KafkaError, KafkaException
@@ -17,7 +18,12 @@ from slidestat.repartition.mover import Move, Mover
 ELECTING_PARTITION = 0
 
 _FENCED = frozenset(
-    {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+    {
+        KafkaError._FENCED,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError._FATAL,
+    }
 )
 # What waiting does not mend.
 _LASTING = frozenset(
@@ -71,6 +77,7 @@ class ElectedMover:
             self._is_elected.wait()
             if self._is_stopping.is_set():
                 return
+            began = time.monotonic()
             try:
                 self._tell("begins", "by their key")
                 Mover(self._move, self._goes_on).run()
@@ -86,6 +93,8 @@ class ElectedMover:
                 if fault.code() in _FENCED:
                     self._is_stopping.wait(_FENCED_PAUSE_S)
                     continue
+                if time.monotonic() - began > _LONGEST_PAUSE_S:
+                    pause_s = _FIRST_PAUSE_S
                 if self._goes_on():
                     reason = fault.str().rstrip(".")
                     self._tell("waits", f"again in {pause_s:.0f} s: {reason}")

@@ -3,9 +3,9 @@
 It is the largest event time of its partition up to it, but for times that jump ahead alone: they
 would hold back, for as long as they jump, all that follows them. Which do is decided as a
 topology's clock decides it (event_clock.py): a time counts if the clock has come as far 15 records
-later; else it is the clock at the record itself that counts. A record without a readable time goes
-with the one before it. So keys never fall, and a record's own time lies behind its key by no more
-than it lies behind what its partition had come to.
+with a time later, or 256 of any kind; else it is the clock at the record itself that counts. A
+record without a readable time goes with the one before it. So keys never fall, and a record's own
+time lies behind its key by no more than it lies behind what its partition had come to.
 """
 
 import numpy as np
@@ -17,17 +17,21 @@ from slidestat.engine.clock.event_clock import RECORDS, EventClock
 Int64s = npt.NDArray[np.int64]
 
 _LATER = RECORDS - 1
+# A run of records without a time must not keep anything undecided for ever.
+_LATER_OF_ANY = 256
+_NEVER = np.iinfo(np.int64).max
 
 
 class KeysOfOrder:
-    """The keys of a partition's records that wait. Those of the last 15 are provisional: they are
-    settled by what follows.
+    """The keys of a partition's records that wait. Those of the last 15 with a time, and of the
+    others among the last 256, are provisional: they are settled by what follows.
     """
 
     def __init__(self, start: int, lateness: int) -> None:
         self._clock = EventClock(Checkpoint(start), lateness)
         self._keys = self._times = self._clocks = np.empty(0, np.int64)
-        self._settled = 0
+        # How many have their keys for sure.
+        self.settled = 0
         # No later record's key is less.
         self.reached = NO_TIME
 
@@ -48,28 +52,31 @@ class KeysOfOrder:
         `settled_alone`.
         """
         count = int(np.searchsorted(self._keys, key, "right" if inclusive else "left"))
-        return min(count, self._settled) if settled_alone else count
+        return min(count, self.settled) if settled_alone else count
 
     def drop(self, count: int) -> None:
         """The first ones wait no longer."""
-        if count > self._settled:
+        if count > self.settled:
             self.reached = max(self.reached, int(self._clocks[count - 1]))
-        self._settled = max(0, self._settled - count)
+        self.settled = max(0, self.settled - count)
         self._keys, self._times, self._clocks = (
             column[count:] for column in (self._keys, self._times, self._clocks)
         )
 
     def _settle(self) -> None:
         """Give keys to what has none for sure."""
-        times, clocks = self._times[self._settled :], self._clocks[self._settled :]
+        times, clocks = self._times[self.settled :], self._clocks[self.settled :]
         timed = np.flatnonzero(times != NO_TIME)
-        sure = max(0, len(timed) - _LATER)
-        jumps = timed[:sure][times[timed[:sure]] > clocks[timed[_LATER:]]]
+        later = np.full(len(timed), _NEVER)
+        later[:-_LATER] = timed[_LATER:]
+        decided = np.minimum(later, timed + _LATER_OF_ANY)
+        sure = int(np.searchsorted(decided, len(times)))
+        jumps = timed[:sure][times[timed[:sure]] > clocks[decided[:sure]]]
         own = times.copy()
         own[jumps] = clocks[jumps]
         keys = np.maximum(np.maximum.accumulate(own), self.reached)
         newly = int(timed[sure]) if sure < len(timed) else len(times)
         if newly:
             self.reached = int(keys[newly - 1])
-        self._keys = np.concatenate([self._keys[: self._settled], keys])
-        self._settled += newly
+        self._keys = np.concatenate([self._keys[: self.settled], keys])
+        self.settled += newly

@@ -71,6 +71,11 @@ class MergeOrder(Generic[_Record]):
         queue = self._queues[partition]
         return len(queue.records), int(queue.sizes.sum())
 
+    def needs_more(self, partition: int) -> bool:
+        """Whether nothing of a partition can take its turn before more of it is added."""
+        queue = self._queues[partition]
+        return queue.holds_back and not queue.keys.settled
+
     def position(self, partition: int) -> int:
         """Return the offset of the first record that was not taken."""
         queue = self._queues[partition]

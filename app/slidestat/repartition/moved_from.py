@@ -108,7 +108,8 @@ def check_note(
 ) -> bool:
     """Whether the topic was moved to before, as now; False for one that is to be taken in hand.
 
-    Raises SlidestatError for a topic with records of somebody else, or of another source or key.
+    Raises SlidestatError for a topic with records of somebody else, or of another source or key,
+    and where offsets are missing.
     """
     notes = [_note(beside.note) for beside in committed.values()]
     own = [note for note in notes if note is not None and note.topic_id == now.topic_id]
@@ -132,6 +133,13 @@ def check_note(
                 f" (id {now.source_id or 'unknown'}), by {now.key} on {now.partitions}.",
                 "Give the topology another name, so that they go to a topic of their own.",
             )
+    forgotten = sorted(set(range(max(committed))) - committed.keys())
+    if forgotten:
+        raise SlidestatError(
+            f"The brokers have forgotten up to where partitions {', '.join(map(str, forgotten))} of"
+            f" {now.source!r} were moved to {topic!r}: their records would be moved twice.",
+            "Give the topology another name, and nothing is moved twice.",
+        )
     return True
 
 

@@ -54,8 +54,9 @@ _GATHER_S = 0.05
 _FETCH_WAIT_MS = 20
 # A transaction is open for as long, of records that somebody may wait for, and of a backlog.
 _COMMIT_S, _BACKLOG_COMMIT_S = 0.1, 1.0
-# Brokers forget offsets by the time of their commit: those of idle partitions are committed again.
-_COMMIT_ALL_S = 3_600.0
+# Brokers forget offsets by the time of their commit: they are committed again. All are, each time,
+# for no partition's may be forgotten before the others'.
+_COMMIT_AGAIN_S = 3_600.0
 _LOOK_S = 5.0
 _TELL_S = 30.0
 # What waits for its turn, of all partitions together.
@@ -152,12 +153,14 @@ class Mover:
         self._paused: set[int] = set()
         self._committed: dict[int, int] = {}
         self._is_open = False
-        self._due = self._all_due = 0.0
+        self._due = self._again_due = 0.0
         now = time.monotonic()
         self._look_due, self._waiting_since = now + _LOOK_S, now
         self._consumer.assign(
             [TopicPartition(self._topology.source, p, start) for p, start in starts.items()]
         )
+        # A topic has its note before it has a record, of an aborted transaction even.
+        self._commit()
 
     def _starts(self, now: TopicsNow) -> dict[int, int]:
         """From where each partition of the source is moved on."""
@@ -228,15 +231,18 @@ class Mover:
         for number in range(count):
             records, size = self._order.waiting(number)
             place = TopicPartition(self._topology.source, number)
-            is_much = size > most[1] and records >= 2 * 16
-            if number not in self._paused and (records > most[0] or is_much):
+            needs_more = self._order.needs_more(number)
+            is_much = records > most[0] or size > most[1]
+            is_little = 2 * records < most[0] and 2 * size < most[1]
+            if number not in self._paused and is_much and not needs_more:
                 self._consumer.pause([place])
                 self._paused.add(number)
-            elif number in self._paused and 2 * records < most[0] and not is_much:
+            elif number in self._paused and (is_little or needs_more):
                 self._consumer.resume([place])
                 self._paused.discard(number)
 
     def _send(self, records: Sequence[_Keyed]) -> None:
+        """Queue records; a timestamp of 0, which is no event time, would be that of now."""
         if not records:
             return
         self._open()
@@ -249,7 +255,7 @@ class Mover:
                 own, partition = message.key(), (message.offset() or 0) % count
             while True:
                 try:
-                    produce(topic, value, own, partition, timestamp=timestamp, headers=headers)
+                    produce(topic, value, own, partition, timestamp=timestamp or 1, headers=headers)
                 except BufferError:
                     self._producer.poll(0.05)
                     self._raise_refusal()
@@ -266,15 +272,10 @@ class Mover:
 
     def _commit(self) -> None:
         now = time.monotonic()
-        if now >= self._all_due:
-            self._committed = {}
-            self._all_due = now + _COMMIT_ALL_S
         positions = {
-            number: position
-            for number in range(self._now.source_partitions)
-            if (position := self._order.position(number)) != self._committed.get(number)
+            number: self._order.position(number) for number in range(self._now.source_partitions)
         }
-        if positions:
+        if positions != self._committed or now >= self._again_due:
             self._open()
             offsets = offsets_of(self._topology, positions, self._now.note)
             group = self._consumer.consumer_group_metadata()
@@ -283,7 +284,7 @@ class Mover:
             )
             self._until_done(lambda: self._producer.commit_transaction(_TIMEOUT_S))
             self._is_open = False
-            self._committed.update(positions)
+            self._committed, self._again_due = positions, now + _COMMIT_AGAIN_S
         self._due = time.monotonic() + (_BACKLOG_COMMIT_S if self._paused else _COMMIT_S)
 
     def _until_done(self, call: Callable[[], _Result]) -> _Result:
@@ -335,7 +336,9 @@ class Mover:
             )
 
 
-def committed_offsets(move: Move, now: TopicsNow) -> dict[int, Committed]:
-    """Up to where each partition of the source was moved, with the note beside that."""
+def committed_offsets(move: Move, now: TopicsNow, *, waits: bool = True) -> dict[int, Committed]:
+    """Up to where each partition of the source was moved, with the note beside that; `waits` as of
+    `group_offsets`.
+    """
     group, source = mover_id(move.topology), move.topology.source
-    return group_offsets(move.bootstrap, group, source, now.source_partitions)
+    return group_offsets(move.bootstrap, group, source, now.source_partitions, waits=waits)

@@ -14,8 +14,8 @@ from slidestat.log import log_event
 
 _RETRY_S = 1.0
 _TELL_EVERY_S = 25.0
-# Some MB of what the registry does not have.
-_LACKING = 10_000
+# A registry may come to have what it did not: a replica behind its leader, a schema restored.
+_LACKING_S = 60.0
 
 
 class SchemaWait:
@@ -25,12 +25,17 @@ class SchemaWait:
         self._registry = registry
         self._since: float | None = None
         self._told = 0.0
+        self._forget_due = 0.0
 
     async def before(self, batch: RecordBatch, is_given_up: Callable[[], bool]) -> bool:
         """Return when the schemas of all values are known; False if the batch is given up first."""
-        self._registry.schemas.forget_lacking(_LACKING)
+        if time.monotonic() >= self._forget_due:
+            self._registry.schemas.forget_lacking()
+            self._forget_due = time.monotonic() + _LACKING_S
         unknown = sorted(self._registry.schemas.unknown(batch.values))
         for number in unknown:
+            if is_given_up():
+                return False
             while (why := await self._ask(number)) is not None:
                 if is_given_up():
                     return False

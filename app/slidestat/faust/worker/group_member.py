@@ -252,6 +252,8 @@ class GroupMember:
     # Rebalances.
 
     async def _revoked(self, *_args: Any, **_kwargs: Any) -> None:
+        if self._mover is not None:
+            self._mover.elect(())
         log_event("partitions given up", topics=[self._source])
         for topology in self._live.values():
             topology.not_ready()

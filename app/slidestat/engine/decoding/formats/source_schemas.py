@@ -28,12 +28,11 @@ class SourceSchemas:
         """Take in that there is no Avro schema of this number."""
         self._lacking[number] = why
 
-    def forget_lacking(self, most: int) -> None:
-        """Forget which schemas there are not, if these are more than `most`: garbage may name any
-        number of them. Nobody may be reading.
+    def forget_lacking(self) -> None:
+        """Forget which schemas there are not, so that they are asked for again: garbage may name
+        any number of them. Nobody may be reading.
         """
-        if len(self._lacking) > most:
-            self._lacking.clear()
+        self._lacking.clear()
 
     def unknown(self, values: Iterable[bytes | None]) -> set[int]:
         """The numbers of those values' schemas that are not known yet."""
