@@ -7,17 +7,22 @@ test_quantiles_and_items_state.py.
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
+from itertools import product
 from math import ceil
+from zlib import adler32
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from slidestat.synopses import NamedItems, PairedParameters, run_named_items_batch
+from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.distinct.item_ids import item_ids
 from slidestat.synopses.frequent_pairs import layout
+from slidestat.synopses.frequent_pairs.encoding import put_parameters
 from slidestat.synopses.frequent_pairs.marks import compact, mark, marks_room, since
 from slidestat.synopses.frequent_pairs.paired_batch import run_paired_items_batch
+from slidestat.synopses.frequent_pairs.paired_items import PairedItems
 
 Integers = npt.NDArray[np.int64]
 
@@ -139,3 +144,52 @@ def test_marks_are_few_whatever_came_before() -> None:
     count = compact(marks, count, 5_000, 8, 0)
     assert count <= 9 * 10 + 18
     assert marks.shape[1] < 500
+
+
+def test_only_exact_counts_are_compared() -> None:
+    """Items that nearly all come as often: where no item has the share, the most frequent ones are
+    told if their order is sure, and else none is.
+    """
+    parameters = PairedParameters(0.01, 10**6)
+    told = 0
+    for seed, (different, window) in product(range(60), ((108, 3_000), (2_000, 900))):
+        random = np.random.default_rng(seed)
+        rounds = [random.permutation(different) for _ in range(6_480 // different)]
+        items = np.concatenate(rounds)
+        items[-window:][random.choice(window, 5, replace=False)] = np.arange(5)
+        size = len(items)
+        answer = run_named_items_batch(
+            *(parameters, [None], [0, size], np.arange(size), items),
+            *([f"i{item}" for item in range(different)], [0, 1], [size], [window], 0.01),
+            instead=5,
+        )
+        exact = Counter(items[-window:].tolist())
+        if max(exact.values()) >= 0.01 * window:
+            continue
+        told += len(answer.names)
+        fifth = sorted(exact.values())[-5]
+        assert all(exact[int(name[1:])] >= fifth for name in answer.names)
+    assert told
+
+
+@pytest.mark.parametrize("count", [2**42, 2**43, 2**61, 2**62, 2**62 + 1, 2**63 - 1])
+@pytest.mark.parametrize("place", [3, 5, 6, 7])
+def test_a_count_that_no_state_has(place: int, count: int) -> None:
+    """Of the tail, of what waits, of what is queued, of marks: refused, also where twice as many
+    numbers would be few again.
+    """
+    numbers = [5, 2_000, 0, 0, 1, 0, 0, 0, 3, 0, 0]
+    numbers[place] = count
+    body = bytes(put_parameters(0.5, 400)) + b"".join(map(_varint, numbers))
+    head = PairedItems.create(PairedParameters(0.5, 400)).to_bytes()[:4]
+    checksum = adler32(head[2:4] + body).to_bytes(4, "little")
+    with pytest.raises(SynopsisError):
+        PairedItems.from_bytes(head + checksum + body)
+
+
+def _varint(number: int) -> bytes:
+    digits = bytearray()
+    while number >= 128:
+        digits.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*digits, number])

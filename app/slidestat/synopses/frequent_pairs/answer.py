@@ -104,13 +104,15 @@ def list_pairs(
     found = np.empty(size, np.int64)
     number = 0
     held = 0
+    are_exact = dropped == 0
     for code in range(size):
         held += counts[0, code] > 0
+        are_exact = are_exact and counts[1, code] <= 1
         if counts[0, code] > 0 and min(counts[0, code] + dropped, most) * PARTS >= part * fewest:
             found[number] = code
             number += 1
     chosen = found[:number]
-    if number == 0 and dropped == 0 and instead > 0:
+    if number == 0 and are_exact and instead > 0:
         # Of equals, those of the least numbers.
         order = np.argsort(items[:size])
         order = order[np.argsort(-counts[0][order], kind="mergesort")]

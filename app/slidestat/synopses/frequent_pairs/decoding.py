@@ -71,11 +71,13 @@ def read_numbers(data: Bytes, at: int, end: int, state: Integers) -> tuple[int, 
 
 
 @kernel
-def _skip(data: Bytes, at: int, end: int, numbers: int) -> int:
-    """Return the offset after so many numbers, or one beyond `end`."""
-    if numbers < 0 or numbers > end - at:
+def _skip(data: Bytes, at: int, end: int, count: int, each: int) -> int:
+    """Return the offset after `count` times `each` numbers, or one beyond `end`; the count is any
+    that was read, also -1.
+    """
+    if at > end or count < 0 or count > (end - at) // each:
         return end + 1
-    for _ in range(numbers):
+    for _ in range(count * each):
         while at < end and data[at] >= 0x80:
             at += 1
         at += 1
@@ -88,30 +90,32 @@ def measure(data: Bytes, at: int, end: int) -> tuple[int, int, int, int]:
 
     Cost: O(bytes).
     """
-    queue, at = get_varint(data, at, end)
-    at = _skip(data, at, end, 2 * queue)
-    tail = queue
+    tail, at = get_varint(data, at, end)
+    at = _skip(data, at, end, tail, 2)
+    if at > end:
+        return -1, 0, 0, 0
     depth, at = get_varint(data, at, end)
-    if at > end or depth < 0 or depth >= MOST_LEVELS:
+    if depth < 0 or depth >= MOST_LEVELS:
         return -1, 0, 0, 0
     held = tail
     most = 0
     for level in range(1, depth + 1):
         wait, at = get_varint(data, at, end)
-        at = _skip(data, at, end, 2 * wait)
+        at = _skip(data, at, end, wait, 2)
         if at > end:
             return -1, 0, 0, 0
         queue, at = get_varint(data, at, end)
-        at = _skip(data, at, end, 2 * queue)
-        if at > end:
+        at = _skip(data, at, end, queue, 2)
+        # Before they are shifted: what does not fit would come out as something small.
+        if at > end or wait > HELD_LIMIT >> (level - 1) or queue > HELD_LIMIT >> level:
             return -1, 0, 0, 0
         marks, at = get_varint(data, at, end)
         if marks > 0:
             drops, at = get_varint(data, at, end)
-            if drops > EVENT_LIMIT:
+            if not (0 <= drops <= EVENT_LIMIT):
                 return -1, 0, 0, 0
             most = max(most, drops)
-        at = _skip(data, at, end, marks)
+        at = _skip(data, at, end, marks, 1)
         held += (queue << level) + (wait << (level - 1))
         if at > end or held > HELD_LIMIT:
             return -1, 0, 0, 0

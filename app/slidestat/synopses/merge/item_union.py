@@ -111,6 +111,7 @@ def united(
     # whole numbers of any length: 10^6 times the events of a window need not fit in 64 bits
     least = -(-round(share * PARTS) * fewest // PARTS)
     listed = uppers >= least
-    if not unlisted and not listed.any():
+    are_exact = not unlisted and bool((lowers == uppers).all())
+    if are_exact and not listed.any():
         listed[np.argsort(-lowers, kind="stable")[:instead]] = True
     return UnionItems(items[listed], lowers[listed], uppers[listed], unlisted, fewest, most)
