@@ -3,12 +3,10 @@ to be the topology's own.
 """
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
 from slidestat.admin.topics import create_topic, topic_configs
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
-from slidestat.kafka.clients import client_config
 from slidestat.kafka.connection import admin_client, require_broker
 from slidestat.kafka.producer import MAX_MESSAGE_BYTES
 from slidestat.repartition.moved_from import check_note, is_unwritten, topics_now
@@ -31,16 +29,16 @@ def make_repartition_topic(bootstrap: str, topology: Topology, partitions: int) 
     for one that is somebody else's, or has records of another source or by another key.
     """
     topic = topology.events_topic
+    admin = admin_client(bootstrap)
     if topic not in require_broker(bootstrap).topics:
         create_topic(bootstrap, topic, partitions, repartition_config(bootstrap, topology))
-    elif topic_configs(admin_client(bootstrap), [topic])[topic][_TIMESTAMPS] != _OF_THE_SOURCE:
+    elif topic_configs(admin, [topic])[topic][_TIMESTAMPS] != _OF_THE_SOURCE:
         raise SlidestatError(
             f"The topic {topic!r} has timestamps of its own: those of the source would be lost.",
             f"Set {_TIMESTAMPS}={_OF_THE_SOURCE} for it with Kafka's kafka-configs.sh, before"
             " anything is moved to it.",
         )
     try:
-        admin = AdminClient(client_config(bootstrap))
         now = topics_now(admin, topology)
         # Before notes are read: who moves notes it before there is a record.
         is_empty = is_unwritten(admin, topic, now.note.partitions)
