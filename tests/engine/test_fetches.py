@@ -16,6 +16,7 @@ from aiokafka.consumer.subscription_state import Assignment
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.memory_records import MemoryRecords
 
+from slidestat.engine.records import Headers
 from slidestat.faust.fetches.columns import FetchedColumns
 from slidestat.faust.fetches.fetched_bytes import FetchedBytes
 from slidestat.faust.fetches.fetches import Fetches
@@ -36,7 +37,7 @@ from tests.engine.fetched import (
 FETCHES = int(os.environ.get("RECORDS", "5000")) // 10
 TP = TopicPartition("events", 0)
 
-Row = tuple[int, int, bytes | None, bytes | None]
+Row = tuple[int, int, bytes | None, bytes | None, Headers]
 
 
 class Read(NamedTuple):
@@ -83,12 +84,13 @@ def read(fetch: Fetch, max_records: int, *, as_columns: bool) -> Read:
 
 def rows_of(some: Any) -> Iterator[Row]:
     if isinstance(some, FetchedColumns):
-        yield from zip(
-            some.offsets.tolist(), some.timestamps.tolist(), some.keys, some.values, strict=True
-        )
+        columns = some.offsets.tolist(), some.timestamps.tolist(), some.keys, some.values
+        headers = (tuple(some.headers[row]) for row in range(len(some)))
+        yield from zip(*columns, headers, strict=True)
     else:
         for one in some:
-            yield one.offset, -1 if one.timestamp is None else one.timestamp, one.key, one.value
+            time = -1 if one.timestamp is None else one.timestamp
+            yield one.offset, time, one.key, one.value, tuple(one.headers)
 
 
 def test_they_are_the_records_that_aiokafka_reads() -> None:
@@ -138,12 +140,13 @@ def test_a_batch_of_many_records_comes_in_parts(codec: int) -> None:
     assert ours.position == 2_510
 
 
-def test_headers_are_passed_over_unread() -> None:
-    """One whose name is no UTF-8 would end a worker at the same record again and again."""
+def test_the_name_of_a_header_may_be_anything() -> None:
+    """One that is no UTF-8 would end a worker at the same record again and again."""
     data = batch(0, [Record(0, 5, b"k", b"v", [("name", b"x")])])
     fetch = Fetch(with_checksum(data.replace(b"name", b"\xff\xfe\xfd\xfc")), [], 0)
     assert isinstance(read(fetch, 10, as_columns=False).fault, UnicodeDecodeError)
-    assert read(fetch, 10, as_columns=True).rows == [(0, 5, b"k", b"v")]
+    headers = (("\ufffd" * 4, b"x"),)
+    assert read(fetch, 10, as_columns=True).rows == [(0, 5, b"k", b"v", headers)]
 
 
 def test_a_wrong_count_of_records_takes_no_memory() -> None:

@@ -62,7 +62,7 @@ class BulkProducer:
         key: bytes,
         value: bytes | None,
         timestamp: int = 0,
-        headers: Sequence[tuple[str, bytes]] = (),
+        headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> None:
         """Queue a record; waits only while the queue is full. `timestamp` 0 means now."""
         while True:

@@ -38,10 +38,11 @@ from slidestat.engine.checkpoints.checkpoint import (
 )
 from slidestat.engine.checkpoints.ledger import COUNTED, DEAD, Ledger
 from slidestat.engine.checkpoints.snapshot import Snapshot
+from slidestat.engine.decoding.event_columns import Refusal
 from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
-from slidestat.engine.intake.letters import Letter
+from slidestat.engine.intake.letters import letter_of
 from slidestat.engine.keys.key_cache import PartitionStore
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
@@ -189,9 +190,8 @@ class RefereeProcessor:
                 self._take(key, value, timestamp, offset, effects)
             except _RefusedError as refused:
                 outcomes[row] = DEAD
-                effects.dead_letters.append(
-                    Letter(offset, key, value, timestamp, refused.reason, str(refused))
-                )
+                refusal = Refusal(row, refused.reason, str(refused))
+                effects.dead_letters.append(letter_of(batch, refusal))
             max_times[row] = max(self._clocks.of.values(), default=NO_TIME)
         self._ledger.append(batch.offsets, max_times, outcomes)
         self._next_offset = int(batch.offsets[-1]) + 1

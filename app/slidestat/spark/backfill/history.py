@@ -143,6 +143,7 @@ def read_topic(spark: SparkSession, topology: Topology, bootstrap: str) -> DataF
         .option("startingOffsets", "earliest")
         .option("endingOffsets", "latest")
         .option("failOnDataLoss", "true")
+        .option("includeHeaders", "true")
         .load()
     )
     with in_words(
@@ -161,6 +162,7 @@ def read_topic(spark: SparkSession, topology: Topology, bootstrap: str) -> DataF
         "key",
         "value",
         f.unix_millis("timestamp").alias("timestamp"),
+        "headers",
     )
 
 
