@@ -25,7 +25,7 @@ from slidestat.log import LogForm, log_event
 from slidestat.options import LOOPBACK
 from slidestat.referee.referee_answers import RefereeAnswers
 from slidestat.repartition.elected_mover import ElectedMover
-from slidestat.repartition.mover import Move
+from slidestat.repartition.starts import Move
 from slidestat.text.footprint_text import footprint_line
 from slidestat.web.address import listen
 from slidestat.web.announcement import announced
