@@ -94,7 +94,7 @@ def start_worker(
         # Faust takes a second to import.
         from slidestat.faust.worker.run import run_worker
         from slidestat.faust.worker.settings import WorkerSettings
-        from slidestat.web.history import OutputHistory
+        from slidestat.web.answers.history import OutputHistory
         from slidestat.web.server import QueryServer
 
         group = topologies[0].group_name
