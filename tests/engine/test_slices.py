@@ -80,7 +80,9 @@ async def nothing() -> None:
 
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slidestat.faust.pipeline.PartitionProcessor", SmallMemoryProcessor)
+    monkeypatch.setattr(
+        "slidestat.faust.partitions.held_partitions.PartitionProcessor", SmallMemoryProcessor
+    )
 
 
 def pipeline(outputs: Outputs, table: Table | None = None) -> Pipeline:
@@ -146,7 +148,7 @@ def test_half_of_a_batch_is_never_written(fault: type[BaseException]) -> None:
     """
 
     async def fail() -> None:
-        processor = one._processors[0]
+        processor = one._held.processors[0]
         with pytest.raises(RuntimeError, match="half done"):
             processor.snapshot()
         raise fault
@@ -216,6 +218,6 @@ def test_keys_that_were_silent_before_a_restart_are_deleted_without_new_events()
         (snapshot,) = one.snapshots().values()
         assert len(snapshot.states) == SmallMemoryProcessor.LIMITS.deleted_keys
         table.store.write([*snapshot.states.items(), (None, snapshot.checkpoint)])
-        one._processors[0].written()
+        one._held.processors[0].written()
     assert one.snapshots() == {}
     assert table.store.keys() == {"busy"}

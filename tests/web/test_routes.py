@@ -9,7 +9,7 @@ from slidestat.engine.view import PartitionView
 from slidestat.errors import SlidestatError
 from slidestat.options import LOOPBACK
 from slidestat.web.address import listen
-from slidestat.web.parameters import MOST_PAIRS, MOST_VALUES
+from slidestat.web.answers.parameters import MOST_PAIRS, MOST_VALUES
 from slidestat.web.peers import WORKER_HEADER, Peers
 from tests.engine.model import Record
 from tests.engine.streams import START_MS, encode

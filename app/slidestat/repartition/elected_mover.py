@@ -13,7 +13,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from slidestat.errors import SlidestatError
 from slidestat.log import log_event
-from slidestat.repartition.mover import Move, Mover
+from slidestat.repartition.mover import Mover
+from slidestat.repartition.starts import Move
 
 ELECTING_PARTITION = 0
 

@@ -17,7 +17,7 @@ from slidestat.schemas.query import (
     TopologyList,
     TopologyStatus,
 )
-from slidestat.web.parameters import DEFAULT_LIMIT, MOST_KEYS, MOST_PAIRS, MOST_VALUES
+from slidestat.web.answers.parameters import DEFAULT_LIMIT, MOST_KEYS, MOST_PAIRS, MOST_VALUES
 
 _STRUCTS = (
     KeyAnswer,

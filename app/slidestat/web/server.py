@@ -21,9 +21,9 @@ from slidestat.live.live_topology import LiveTopology
 from slidestat.live.looks import Looks
 from slidestat.web.access import guard
 from slidestat.web.address import WebAddress
+from slidestat.web.answers.history import History
 from slidestat.web.connections import LimitedSite
 from slidestat.web.faults import tell_faults
-from slidestat.web.history import History
 from slidestat.web.page import Page
 from slidestat.web.peers import WORKER_HEADER, Peers
 from slidestat.web.routes import Routes
