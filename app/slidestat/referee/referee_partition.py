@@ -50,13 +50,12 @@ from slidestat.referee.live_referee import RefereeView
 from slidestat.referee.party_synopses import PartySynopses, Piece
 from slidestat.referee.referee_answers import Present, RefereeAnswers
 from slidestat.schemas.dead_letter import Reason
-from slidestat.schemas.emission import AbsentParty
+from slidestat.schemas.sequence import decode_clock, kinds
 from slidestat.schemas.synopsis import (
     ClockKey,
     PartyClock,
     ProvisionalKey,
     SynopsisKey,
-    decode_clock,
     decode_key,
     party_name,
 )
@@ -113,6 +112,7 @@ class RefereeProcessor:
     ) -> None:
         """`topic_id` as of a `PartitionProcessor`."""
         self._topology = referee.of
+        self._absent_party = kinds(is_sequence=referee.is_sequence).absent_party
         self._topic = topic
         self._partition = partition
         self._patience = referee.patience_ms
@@ -325,7 +325,7 @@ class RefereeProcessor:
 
     def _clock(self, value: bytes) -> PartyClock:
         try:
-            clock: PartyClock = decode_clock(value)
+            clock = decode_clock(value)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise _RefusedError(Reason.BAD_SYNOPSIS, str(error)) from None
         if clock.parties > _MOST_PARTIES:
@@ -425,7 +425,11 @@ class RefereeProcessor:
         names = self._names(max(self._clocks.parties, self._idle.parties if with_idle else 0))
         return Present(
             [name for name in names if came.get(name, NO_TIME) >= tick],
-            [AbsentParty(name, came.get(name)) for name in names if came.get(name, NO_TIME) < tick],
+            [
+                self._absent_party(name, came.get(name))
+                for name in names
+                if came.get(name, NO_TIME) < tick
+            ],
         )
 
     def _forget(self, stream: str) -> None:
