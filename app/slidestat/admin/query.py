@@ -15,6 +15,7 @@ from slidestat.errors import SlidestatError
 from slidestat.faust.data_folder import user_folders
 from slidestat.options import TOKEN_VARIABLE
 from slidestat.schemas.query import Fault, KeyAnswer
+from slidestat.schemas.sequence import decode_key_answer
 from slidestat.web.address import read_token
 from slidestat.web.announcement import announcements
 from slidestat.web.peers import WORKER_HEADER
@@ -23,7 +24,6 @@ from slidestat.web.peers import WORKER_HEADER
 _TIMEOUT_S = 30.0
 _PROBE_S = 5.0
 
-_answer_decoder = msgspec.json.Decoder(KeyAnswer)
 _fault_decoder = msgspec.json.Decoder(Fault)
 
 # No proxy: workers are near, and a token is for nobody else.
@@ -87,7 +87,7 @@ def ask(
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     body = _get(f"{url.rstrip('/')}{path}?{parameters}", headers, url)
     try:
-        return _answer_decoder.decode(body), body
+        return decode_key_answer(body), body
     except msgspec.DecodeError as error:
         raise _no_worker(url) from error
 

@@ -10,6 +10,7 @@ others do not need.
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
 from faust.types import TP
 
 from slidestat.declare.referee import Referee
@@ -182,11 +183,13 @@ class Pipeline:
         reached = processor.reached if processor is not None else self._held.emitted(partition)
         counters = reached.counters
         view = self.view(partition)
+        reached_time = None if view.watermark <= NO_TIME else view.watermark
+        is_sequence = self._topology.is_sequence
         return PartitionStatus(
             partition,
             view.next_offset,
             self._offsets.end(partition),
-            None if view.watermark <= NO_TIME else view.watermark,
+            None if is_sequence else reached_time,
             counters.read,
             counters.counted,
             counters.dead,
@@ -197,6 +200,7 @@ class Pipeline:
             self.observed.partition(partition).emissions,
             view.keys_held,
             table.size(),
+            reached_time if is_sequence else msgspec.UNSET,
         )
 
     def firing(self) -> dict[str, int]:

@@ -6,7 +6,7 @@ from slidestat.declare.referee import Referee
 from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.referee.idle_parties import IdleParties
 from slidestat.referee.referee_answers import Present
-from slidestat.schemas.emission import AbsentParty
+from slidestat.schemas.sequence import kinds
 from slidestat.schemas.synopsis import PartyClock, party_name
 
 CLOCKS = "clocks"
@@ -34,6 +34,7 @@ class PartyClocks:
     def __init__(self, referee: Referee) -> None:
         self.idle = IdleParties()
         self._source = referee.of.source
+        self._absent_party = kinds(is_sequence=referee.is_sequence).absent_party
         self._patience = referee.patience_ms
         self._correctable = referee.correctable_ms
         self._clocks = _Clocks()
@@ -112,7 +113,11 @@ class PartyClocks:
         names = self._names(max(self._clocks.parties, self.idle.parties if with_idle else 0))
         return Present(
             [name for name in names if came.get(name, NO_TIME) >= tick],
-            [AbsentParty(name, came.get(name)) for name in names if came.get(name, NO_TIME) < tick],
+            [
+                self._absent_party(name, came.get(name))
+                for name in names
+                if came.get(name, NO_TIME) < tick
+            ],
         )
 
     def _due_with_idle(self, newest_of_idle: int) -> int:

@@ -8,12 +8,12 @@ from slidestat.declare.topology import Topology
 from slidestat.referee.party_synopses import Piece
 from slidestat.referee.referee_answers import RefereeAnswers
 from slidestat.schemas.dead_letter import Reason
+from slidestat.schemas.sequence import decode_clock
 from slidestat.schemas.synopsis import (
     ClockKey,
     PartyClock,
     ProvisionalKey,
     SynopsisKey,
-    decode_clock,
     decode_key,
     party_name,
 )
@@ -95,7 +95,7 @@ class PartyRecords:
 
     def _clock(self, value: bytes) -> PartyClock:
         try:
-            clock: PartyClock = decode_clock(value)
+            clock = decode_clock(value)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise RefusedError(Reason.BAD_SYNOPSIS, str(error)) from None
         if clock.parties > _MOST_PARTIES:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from slidestat.schemas.emission import Emission
 from slidestat.schemas.event import MAX_KEY_LENGTH
 from slidestat.schemas.query import (
     Fault,
@@ -17,10 +18,13 @@ from slidestat.schemas.query import (
     TopologyList,
     TopologyStatus,
 )
+from slidestat.schemas.sequence import SequenceEmission, SequenceKeyAnswer
 from slidestat.web.answers.parameters import DEFAULT_LIMIT, MOST_KEYS, MOST_PAIRS, MOST_VALUES
 
 _STRUCTS = (
     KeyAnswer,
+    SequenceKeyAnswer,
+    SequenceEmission,
     KeyHistory,
     KeyPage,
     TopologyDescription,
@@ -61,6 +65,8 @@ def openapi_document() -> dict[str, Any]:
         {"type": "string", "minLength": 1, "maxLength": MAX_KEY_LENGTH},
     )
     any_key = key | {"in": "query"}
+    history = schemas["KeyHistory"]["properties"]["emissions"]
+    history["items"] = _either(Emission, SequenceEmission)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -272,7 +278,7 @@ def _get(
     *parameters: dict[str, Any],
     is_open: bool = False,
 ) -> dict[str, Any]:
-    reference = {"$ref": f"#/components/schemas/{answer.__name__}"}
+    reference = _either(KeyAnswer, SequenceKeyAnswer) if answer is KeyAnswer else _reference(answer)
     get: dict[str, Any] = {
         "operationId": operation,
         "summary": summary,
@@ -285,8 +291,16 @@ def _get(
     return {"get": get}
 
 
+def _reference(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{struct.__name__}"}
+
+
+def _either(*versions: type[msgspec.Struct]) -> dict[str, Any]:
+    return {"oneOf": [_reference(version) for version in versions]}
+
+
 def _faults(statuses: tuple[int, ...]) -> dict[str, Any]:
-    reference = {"$ref": "#/components/schemas/Fault"}
+    reference = _reference(Fault)
     return {str(status): _response(_FAULTS[status], reference) for status in sorted(statuses)}
 
 

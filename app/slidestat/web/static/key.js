@@ -67,11 +67,11 @@ export class Key {
 
   /** The series over windows of the length on the slider, if such windows are written out. */
   emittedPoints() {
-    return (this.emitted ?? []).flatMap(({ window_end_ms: end, figures }) =>
+    return (this.emitted ?? []).flatMap(({ window_end_ms, window_end_seq, figures }) =>
       figures
         .filter((figure) => (figure.window_ms ?? figure.window_events ?? this.window.length) === this.window.length)
         .filter((figure) => !isListed(figure) && figureName(figure) === this.series)
-        .map((figure) => pointOf(end / 1000, figure)),
+        .map((figure) => pointOf((window_end_seq ?? window_end_ms) / 1000, figure)),
     );
   }
 
@@ -127,7 +127,8 @@ export class Key {
   }
 
   show(answer) {
-    const { figures, window_end_ms: end, source_topic: topic, source_partition: partition } = answer;
+    const { figures, source_topic: topic, source_partition: partition } = answer;
+    const end = answer.window_end_seq ?? answer.window_end_ms;
     say(byId("key-place"), `partition ${partition} of ${topic}; windows end at ${utc(end)}${isTime(end) ? " UTC" : ""}, ${whatEnds(answer)}`);
     const single = figures.filter((figure) => !isListed(figure));
     if (!single.some((figure) => figureName(figure) === this.series)) {
@@ -235,7 +236,8 @@ export class Key {
 function showAlerts(alerts) {
   const list = byId("key-alerts");
   while (list.children.length > alerts.length) list.lastChild.remove();
-  alerts.forEach(({ alert, state, certainty, since_ms: since }, i) => {
+  alerts.forEach(({ alert, state, certainty, since_ms, since_seq }, i) => {
+    const since = since_seq ?? since_ms;
     const item = list.children[i] ?? list.appendChild(h("li"));
     item.dataset.state = state;
     say(item, `${alert}: ${state}, ${certainty}, since ${utc(since)}${isTime(since) ? " UTC" : ""}`);
