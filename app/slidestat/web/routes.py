@@ -36,7 +36,7 @@ from slidestat.schemas.query import (
     WorkerStatus,
 )
 from slidestat.web.address import WebAddress
-from slidestat.web.faults import HttpError, bad_request, json_response, too_many, unavailable
+from slidestat.web.errors import HttpError, bad_request, json_response, too_many, unavailable
 from slidestat.web.figure_gauges import registry_of
 from slidestat.web.history import History
 from slidestat.web.metrics import worker_registry
