@@ -100,11 +100,11 @@ class SubjectProcess:
         moved = weighed = time.monotonic()
         while (shown := look()) < wanted:
             if self._process.poll() is not None:
-                raise self._fault(f"ended with status {self._process.returncode}")
+                raise self._error(f"ended with status {self._process.returncode}")
             if shown != last:
                 last, moved = shown, time.monotonic()
             elif time.monotonic() - moved > patience_s:
-                raise self._fault(f"made no progress for {patience_s:.0f} s")
+                raise self._error(f"made no progress for {patience_s:.0f} s")
             if (now := time.monotonic()) - weighed > _WEIGH_S:
                 with suppress(psutil.NoSuchProcess):
                     self.peak_rss = max(self.peak_rss, self.rss())
@@ -116,7 +116,7 @@ class SubjectProcess:
         """The resident memory of its processes, in bytes."""
         return sum(int(process.memory_info().rss) for process in _family(self.pid))
 
-    def _fault(self, what: str) -> SlidestatError:
+    def _error(self, what: str) -> SlidestatError:
         text = self._log.read_text(errors="replace")[-_LOG_END:].strip()
         return SlidestatError(f"The subject {what}.", f"Its output ends:\n{text}")
 

@@ -61,13 +61,13 @@ def send(bootstrap: str, topology: Topology, values: Sequence[bytes], partition:
 def moving(move: Move) -> Iterator[None]:
     """A mover at work in a thread; what ended it is raised."""
     stop = threading.Event()
-    faults: list[Exception] = []
+    errors: list[Exception] = []
 
     def run() -> None:
         try:
             Mover(move, lambda: not stop.is_set()).run()
         except (SlidestatError, KafkaException) as error:
-            faults.append(error)
+            errors.append(error)
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -76,8 +76,8 @@ def moving(move: Move) -> Iterator[None]:
     finally:
         stop.set()
         thread.join(30)
-    if faults:
-        raise faults[0]
+    if errors:
+        raise errors[0]
 
 
 def moved(bootstrap: str, topology: Topology) -> list[tuple[int, Record]]:

@@ -141,8 +141,8 @@ def test_a_partition_given_up_between_slices_sends_no_more() -> None:
     assert len(outputs.sent) <= SmallMemoryProcessor.LIMITS.slices.keys
 
 
-@pytest.mark.parametrize("fault", [asyncio.CancelledError, RuntimeError])
-def test_half_of_a_batch_is_never_written(fault: type[BaseException]) -> None:
+@pytest.mark.parametrize("error", [asyncio.CancelledError, RuntimeError])
+def test_half_of_a_batch_is_never_written(error: type[BaseException]) -> None:
     """A worker that is stopped, or fails, between two slices makes no checkpoint behind the tick:
     its emissions that are missing would be missing for ever.
     """
@@ -151,7 +151,7 @@ def test_half_of_a_batch_is_never_written(fault: type[BaseException]) -> None:
         processor = one._held.processors[0]
         with pytest.raises(RuntimeError, match="half done"):
             processor.snapshot()
-        raise fault
+        raise error
 
     outputs = Outputs(nothing)
     one = pipeline(outputs)
@@ -159,7 +159,7 @@ def test_half_of_a_batch_is_never_written(fault: type[BaseException]) -> None:
     async def run() -> None:
         assert await one.process(EVERYONE)
         outputs._between = fail
-        with pytest.raises(fault):
+        with pytest.raises(error):
             await one.process(LATER)
         assert one.snapshots() == {}
         assert one.durable() == {}

@@ -114,7 +114,7 @@ def start_worker(
                 letter_bytes=letter_bytes,
                 key_watch=key_watch,
                 checkpoint_interval_s=checkpoint_interval_s,
-                rival=OtherGroups(bootstrap, topologies).fault,
+                rival=OtherGroups(bootstrap, topologies).error,
                 allow_loss=allow_loss,
                 registry=schemas,
                 mover=mover,

@@ -49,14 +49,14 @@ _TELL_S = 30.0
 # What waits for its turn, of all partitions together.
 _HELD_RECORDS, _HELD_BYTES = 100_000, 64 * 2**20
 _LEAST_RECORDS, _LEAST_BYTES = 1_000, 2**18
-# Faults that librdkafka itself goes on from.
+# Errors that librdkafka itself goes on from.
 _PASSING = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT})
 
 
 class Mover:
     """Moves records while `goes_on()`.
 
-    `run` raises SlidestatError for what a person must correct, KafkaException for any other fault:
+    `run` raises SlidestatError for what a person must correct, KafkaException for any other error:
     another mover may then begin where this one committed last.
     """
 

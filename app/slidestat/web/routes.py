@@ -24,7 +24,7 @@ from slidestat.web.answers.history import History
 from slidestat.web.answers.keys import KeyAnswers
 from slidestat.web.answers.parameters import no_query
 from slidestat.web.answers.topologies import TopologyAnswers
-from slidestat.web.faults import json_response
+from slidestat.web.errors import json_response
 from slidestat.web.metrics import worker_registry
 from slidestat.web.openapi import openapi_document
 from slidestat.web.peers import Peers

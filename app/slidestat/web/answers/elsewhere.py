@@ -7,7 +7,7 @@ from aiohttp import web
 
 from slidestat.live.live_topology import LiveTopology
 from slidestat.schemas.query import KeyPage
-from slidestat.web.faults import HttpError, too_many, unavailable
+from slidestat.web.errors import HttpError, too_many, unavailable
 from slidestat.web.peers import Peers, Reply
 
 _page_decoder = msgspec.json.Decoder(KeyPage)

@@ -10,7 +10,7 @@ from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.live.live_topology import LiveTopology, View
 from slidestat.live.looks import Looks
-from slidestat.web.faults import HttpError, bad_request, unavailable
+from slidestat.web.errors import HttpError, bad_request, unavailable
 from slidestat.web.peers import WORKER_HEADER
 
 Parsed = TypeVar("Parsed")

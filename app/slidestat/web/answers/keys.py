@@ -22,7 +22,7 @@ from slidestat.web.answers.parameters import (
     no_query,
     page_query,
 )
-from slidestat.web.faults import bad_request, json_response
+from slidestat.web.errors import bad_request, json_response
 from slidestat.web.turns import Turns
 
 # How many are served at once, and how many seconds others wait: so an answer that is given comes

@@ -17,7 +17,7 @@ from slidestat.schemas.query import (
 )
 from slidestat.web.answers.here import Here, answering, checked
 from slidestat.web.answers.parameters import no_query
-from slidestat.web.faults import json_response
+from slidestat.web.errors import json_response
 from slidestat.web.peers import Peers
 from slidestat.web.turns import Turns
 
