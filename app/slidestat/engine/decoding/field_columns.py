@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeVar
+from itertools import starmap
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from slidestat.engine.events import joined_texts
 
 Int64s = npt.NDArray[np.int64]
 Why = TypeVar("Why")
+Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,31 +52,40 @@ class RecordReader(Protocol):
         ...
 
 
+class Interleaving:
+    """Puts columns of two groups of records in order of the records' `rows` int64[m]."""
+
+    def __init__(self, first: Int64s, second: Int64s) -> None:
+        both = np.concatenate((first, second))
+        self.order = np.argsort(both, kind="stable")  # It sees that both rise.
+        self.rows = both[self.order]
+
+    def arrays(self, first: Array, second: Array) -> Array:
+        """Put two NumPy arrays in order."""
+        return cast(Array, np.concatenate((first, second))[self.order])
+
+    def texts(self, first: pa.Array, second: pa.Array) -> pa.Array:
+        """Put two columns of texts in order, numbered if one of them is."""
+        return joined_texts((first, second)).take(pa.array(self.order))
+
+
 def interleaved(first: FieldColumns, second: FieldColumns) -> FieldColumns:
     """The records of both, in order of their rows."""
-    both = np.concatenate((first.rows, second.rows))
-    order = np.argsort(both, kind="stable")  # It sees that both rise.
-    places = pa.array(order)
-
-    def texts(pair: tuple[pa.Array, pa.Array]) -> pa.Array:
-        return joined_texts(pair).take(places)
-
+    both = Interleaving(first.rows, second.rows)
     judged = None
     if first.judged is not None and second.judged is not None:
-        judged = _both(first.judged, second.judged, order)
+        judged = _both(first.judged, second.judged, both)
     return FieldColumns(
-        rows=both[order],
-        keys=None if first.keys is None else texts((first.keys, second.keys)),
+        rows=both.rows,
+        keys=None if first.keys is None else both.texts(first.keys, second.keys),
         times=None
         if first.times is None or second.times is None
-        else np.concatenate((first.times, second.times))[order],
-        numbers=tuple(
-            np.concatenate(pair)[order] for pair in zip(first.numbers, second.numbers, strict=True)
-        ),
-        items=tuple(map(texts, zip(first.items, second.items, strict=True))),
+        else both.arrays(first.times, second.times),
+        numbers=tuple(starmap(both.arrays, zip(first.numbers, second.numbers, strict=True))),
+        items=tuple(starmap(both.texts, zip(first.items, second.items, strict=True))),
         judged=judged,
         errors={
-            path: _placed(errors, second.errors[path], order, len(first.rows))
+            path: _placed(errors, second.errors[path], both.order, len(first.rows))
             for path, errors in first.errors.items()
         },
         refusals=sorted([*first.refusals, *second.refusals], key=lambda refusal: refusal.row),
@@ -92,15 +103,12 @@ def placed_at(rows: Int64s, columns: FieldColumns) -> FieldColumns:
     )
 
 
-def _both(first: Judged, second: Judged, order: Int64s) -> Judged:
-    """Put together what was judged of both, in another order than one after another."""
+def _both(first: Judged, second: Judged, both: Interleaving) -> Judged:
+    """Put together what was judged of both."""
     return Judged(
-        np.concatenate((first.counted, second.counted))[order],
-        _placed(first.errors, second.errors, order, len(first.counted)),
-        tuple(
-            np.concatenate(pair)[order]
-            for pair in zip(first.conditions, second.conditions, strict=True)
-        ),
+        both.arrays(first.counted, second.counted),
+        _placed(first.errors, second.errors, both.order, len(first.counted)),
+        tuple(starmap(both.arrays, zip(first.conditions, second.conditions, strict=True))),
     )
 
 

@@ -9,6 +9,7 @@ refused that a worker would not have taken or refused, in the same words.
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
+from itertools import starmap
 from operator import and_
 
 import numpy as np
@@ -29,7 +30,8 @@ from slidestat.declare.fields import FieldPath
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns
-from slidestat.engine.events import joined_texts, texts
+from slidestat.engine.decoding.field_columns import Interleaving
+from slidestat.engine.events import texts
 from slidestat.engine.records import RecordBatch
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
 
@@ -106,21 +108,13 @@ class PlainEvents:
 
 def _joined(plain: EventColumns, judged: EventColumns, rows: Int64s) -> EventColumns:
     """The events of both in order of their rows; those judged were at `rows`."""
-    both = np.concatenate((plain.rows, rows[judged.rows]))
-    order = np.argsort(both)
-    places = pa.array(order)
-
-    def joined(first: pa.Array, second: pa.Array) -> pa.Array:
-        return joined_texts((first, second)).take(places)
-
+    both = Interleaving(plain.rows, rows[judged.rows])
     return EventColumns(
-        rows=both[order],
-        keys=joined(plain.keys, judged.keys),
-        times=np.concatenate((plain.times, judged.times))[order],
-        numbers=tuple(
-            np.concatenate(pair)[order] for pair in zip(plain.numbers, judged.numbers, strict=True)
-        ),
-        items=tuple(map(joined, plain.items, judged.items)),
+        rows=both.rows,
+        keys=both.texts(plain.keys, judged.keys),
+        times=both.arrays(plain.times, judged.times),
+        numbers=tuple(starmap(both.arrays, zip(plain.numbers, judged.numbers, strict=True))),
+        items=tuple(starmap(both.texts, zip(plain.items, judged.items, strict=True))),
         refusals=[replace(refusal, row=int(rows[refusal.row])) for refusal in judged.refusals],
     )
 
