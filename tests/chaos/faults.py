@@ -67,7 +67,7 @@ class Group:
         do; then it is started again where there is room.
         """
         slot = self._chance.randrange(self._spared, len(self._slots))
-        self._slots[slot].stop(60)
+        self._slots[slot].kill()
         disks: list[OnSmallDisk] = []
 
         def on_small_disk(arguments: Sequence[str], output: IO[bytes]) -> OnSmallDisk:

@@ -99,6 +99,7 @@ def test_nothing_grows(
             threads.submit(usage.watch, is_over),
             threads.submit(keep_asking, lasting.url, CLIENTS, is_over),
         ]
+        cleanup.callback(lambda: tell(f"every five minutes: {usage.samples[::60]}"))
         end = time.monotonic() + 60 * MINUTES
         for fault in faults(group, broker, lines, chance, end):
             tell(fault())
