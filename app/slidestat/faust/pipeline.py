@@ -47,6 +47,7 @@ from slidestat.faust.source.commit_notes import NOTED_KEYS, read_note
 from slidestat.faust.source.lost_records import LostRange, refusal, tell_lost
 from slidestat.faust.source.topic_watch import another_source, require_same_source
 from slidestat.faust.table import StateTable, TablePartition
+from slidestat.kafka.expiring_producer import ExpiringProducer
 from slidestat.kafka.letter_record import LETTER_BYTES, letter_record
 from slidestat.kafka.producer import BulkProducer
 from slidestat.live.live_query import stored_view
@@ -112,10 +113,13 @@ class Pipeline:
         *,
         allow_loss: bool = False,
         schemas: SourceSchemas | None = None,
+        provisional: ExpiringProducer | None = None,
     ) -> None:
         """With `allow_loss`, records that are gone before they were read are counted, and stop
-        nothing. `schemas` are those of the source's records, if they take any.
+        nothing. `schemas` are those of the source's records, if they take any. What is emitted
+        ahead goes to `provisional`, which a topology with an `idle` takes.
         """
+        self._provisional = provisional
         self._turns = CheckpointTurns(checkpoint_interval_s, time.monotonic())
         self._topology = topology
         self._allow_loss = allow_loss
@@ -345,7 +349,8 @@ class Pipeline:
         `idle`, if it has one, and wait until it is acknowledged: one that came later could
         replace what another worker has emitted meanwhile.
         """
-        if not self._topology.idle_ms:
+        outputs = self._provisional
+        if not self._topology.idle_ms or outputs is None:
             return
         processors, has_emitted = self._processors, False
         waited_since = time.monotonic() - self._topology.idle_ms / 1000
@@ -362,8 +367,8 @@ class Pipeline:
                     if processors is not self._processors:
                         break
                 has_emitted = True
-                self._emit(emissions, partition, None)
-                await self._outputs.room()
+                self._emit(emissions, partition, None, outputs)
+                await outputs.room()
                 if processors is not self._processors:
                     break
             if processors is self._processors and isinstance(processor, PartitionProcessor):
@@ -373,9 +378,10 @@ class Pipeline:
                     if processors is not self._processors:
                         break
                     has_emitted = True
-                    self._publish(self._synopses.records(ahead, partition, provisional=True))
+                    records = self._synopses.records(ahead, partition, provisional=True)
+                    self._publish(records, outputs)
         if has_emitted:
-            await self._outputs.flush()
+            await outputs.flush_while(lambda: processors is self._processors)
 
     def snapshots(self, *, whole: bool = False) -> dict[TablePartition, Snapshot]:
         """Return the changes since the last write, of the keys whose turn it is, or of all. What
@@ -548,9 +554,13 @@ class Pipeline:
             self._shared_keys.look(partition, processor.key_sample)
 
     def _emit(
-        self, emissions: Sequence[OutputRecord], partition: int, started: float | None
+        self,
+        emissions: Sequence[OutputRecord],
+        partition: int,
+        started: float | None,
+        outputs: BulkProducer | None = None,
     ) -> None:
-        emissions = self._queue(self._topology.output_topic, emissions, partition)
+        emissions = self._queue(self._topology.output_topic, emissions, partition, outputs)
         self.observed.emitted(partition, emissions, started)
 
     def _tell_alerts(self, changes: Sequence[AlertRecord], partition: int) -> None:
@@ -558,23 +568,29 @@ class Pipeline:
             self._queue(self._topology.alert_topic, changes, partition)
 
     def _queue(
-        self, topic: str, records: Sequence[OutputRecord], partition: int
+        self,
+        topic: str,
+        records: Sequence[OutputRecord],
+        partition: int,
+        outputs: BulkProducer | None = None,
     ) -> Sequence[OutputRecord]:
         """Queue those of (key, value, window end) that were not said before, and return them."""
         silent_until = self._silent_until.get(partition)
         if silent_until is not None:
             records = [record for record in records if record[2] > silent_until]
-        produce = self._outputs.produce
+        produce = (outputs or self._outputs).produce
         # To Kafka a number of a sequence is a time long ago, at which retention deletes.
         has_times = not self._topology.is_sequence
         for key, value, end in records:
             produce(topic, partition, key, value, end if has_times else 0, self._declared_by)
         return records
 
-    def _publish(self, records: Iterable[SynopsisRecord]) -> None:
+    def _publish(
+        self, records: Iterable[SynopsisRecord], outputs: BulkProducer | None = None
+    ) -> None:
         count = size = 0
         for record in records:
-            self._outputs.produce(self._synopses.name, *record)
+            (outputs or self._outputs).produce(self._synopses.name, *record)
             count += 1
             size += len(record.key) + len(record.value)
         self.observed.published(count, size)
