@@ -177,7 +177,10 @@ def _notes(statistic: type[Statistic]) -> Iterator[str]:
     if statistic.needs_time:
         yield "Not of windows of a key's last events."
     if statistic.is_landmark:
-        yield "Of all events since the key's first, whatever the windows; keys are kept for ever."
+        yield (
+            "Of all events since the key's first, whatever the windows; keys are kept for ever, or"
+            " for `forget_after`."
+        )
     if not statistic.can_be_united:
         yield "Not in a topology that publishes: it has no answer over many parties."
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import IO, NamedTuple, Protocol, Self
 
 import numpy as np
 from confluent_kafka import (
@@ -60,6 +60,21 @@ def wait_until(condition: Callable[[], object], what: str, timeout_s: float) -> 
         time.sleep(0.05)
 
 
+class Process(Protocol):
+    """A process of `slidestat ARGUMENTS...`, with the methods of subprocess.Popen."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def returncode(self) -> int | None: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout_s: float, /) -> int: ...
+    def send_signal(self, number: signal.Signals, /) -> None: ...
+
+
+StartProcess = Callable[[Sequence[str], IO[bytes]], Process]
+
+
 class Worker:
     """A worker process of a topology's file or flags; ended, by SIGKILL if need be, when its
     context is left. Not all of its states are durable after each flush, but all are soon.
@@ -72,6 +87,7 @@ class Worker:
         bootstrap: str,
         options: Sequence[str] = (),
         checkpoint_interval: str = CHECKPOINT_INTERVAL,
+        start: StartProcess = ForkedProcess,
     ) -> None:
         declared = [str(topology)] if isinstance(topology, Path) else topology
         data_dir.parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +95,7 @@ class Worker:
         self._said = data_dir.parent / f"{data_dir.name}.stderr"
         with self._said.open("ab") as said:
             self._said_before = said.tell()
-            self._process = ForkedProcess(
+            self._process = start(
                 [
                     *("run", *declared),
                     *("--data-dir", str(data_dir)),
@@ -171,9 +187,16 @@ class Stage:
     def data_dir(self, worker: str = "a") -> Path:
         return self._folder / self.name / worker
 
-    def worker(self, name: str = "a", data_dir: Path | None = None, *options: str) -> Worker:
+    def worker(
+        self,
+        name: str = "a",
+        data_dir: Path | None = None,
+        *options: str,
+        start: StartProcess = ForkedProcess,
+    ) -> Worker:
         """A worker just started; one of the same name goes on in the same folder."""
-        return Worker(self.file, data_dir or self.data_dir(name), self.bootstrap, options)
+        folder = data_dir or self.data_dir(name)
+        return Worker(self.file, folder, self.bootstrap, options, start=start)
 
     def drain(self, name: str = "a") -> Worker:
         """Run a worker until all that can be is committed, then stop it; the worker, ended."""

@@ -5,21 +5,35 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from typing import IO
 
 from slidestat.local.broker import LocalBroker
 from tests.broker.workers import Stage, Worker
 from tests.chaos.network import Network
+from tests.chaos.small_disk import OnSmallDisk
 
 # Longer than a worker's session time-out: the group has given its partitions away when it wakes.
 FREEZE_S = 14.0
+# So soon a worker that is given events has written states.
+NO_ROOM_S = 60.0
 
 
 class Group:
-    """Workers of one topology that are killed, frozen and started again."""
+    """Workers of one topology that are killed, frozen and started again; the first `spared` ones
+    are frozen alone.
+    """
 
-    def __init__(self, stage: Stage, size: int, chance: random.Random, cleanup: ExitStack) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        size: int,
+        chance: random.Random,
+        cleanup: ExitStack,
+        spared: int = 0,
+    ) -> None:
+        self._spared = spared
         self._stage = stage
         self._chance = chance
         self._cleanup = cleanup
@@ -31,7 +45,7 @@ class Group:
 
     def kill(self) -> str:
         """SIGKILL; started again at once, now and then with its folder lost."""
-        slot = self._chance.randrange(len(self._slots))
+        slot = self._chance.randrange(self._spared, len(self._slots))
         worker = self._slots[slot]
         worker.kill()
         lost = self._chance.random() < 0.4
@@ -47,6 +61,29 @@ class Group:
         time.sleep(FREEZE_S)
         os.kill(self._slots[slot].pid, signal.SIGCONT)
         return f"worker {slot} frozen for {FREEZE_S:.0f} s"
+
+    def fill_disk(self) -> str:
+        """One of them gets a disk of its own, which is full soon after: it ends, and says what to
+        do; then it is started again where there is room.
+        """
+        slot = self._chance.randrange(self._spared, len(self._slots))
+        self._slots[slot].kill()
+        disks: list[OnSmallDisk] = []
+
+        def on_small_disk(arguments: Sequence[str], output: IO[bytes]) -> OnSmallDisk:
+            disks.append(OnSmallDisk(arguments, output))
+            return disks[0]
+
+        with self._stage.worker(f"w{slot}-small", start=on_small_disk) as worker:
+            worker.await_ready()
+            time.sleep(self._chance.uniform(2.0, 8.0))
+            disks[0].fill()
+            assert worker.await_end(NO_ROOM_S) == 2, worker.said()
+            assert "There is no room for the tables in" in worker.said(), worker.said()
+            assert "Make room, and start the worker again" in worker.said()
+            assert "Traceback" not in worker.said(), worker.said()
+        self._slots[slot] = self._start(slot)
+        return f"worker {slot} on a full disk"
 
     def start_ended(self) -> list[str]:
         """Start again those that ended by themselves, as whoever supervises them does; what they

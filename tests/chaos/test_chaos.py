@@ -7,7 +7,6 @@ was printed: CHAOS_SEED=... CHAOS_EVENTS=... CHAOS_ROUNDS=...
 import os
 import random
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
@@ -18,7 +17,6 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from slidestat.local.broker import LocalBroker
-from slidestat.local.ports import pick_free_ports
 from tests.broker.workers import Stage, events, produce, wait_until
 from tests.chaos.faults import Group, series
 from tests.chaos.network import Network
@@ -35,19 +33,6 @@ BODY = (
     "statistics=(Count(epsilon=0.1), Sum(epsilon=0.1, decimals=1), Quantiles(epsilon=0.1), "
     "Distinct(epsilon=0.2), TopItems(epsilon=0.1))"
 )
-
-
-@pytest.fixture
-def network() -> Iterator[tuple[LocalBroker, Network]]:
-    """A broker whose clients reach it through a network that can be reset."""
-    ours, brokers = pick_free_ports(2)
-    with (
-        Network(ours, brokers) as network,
-        LocalBroker(
-            port=brokers, secured_settings={"advertised.listeners": f"PLAINTEXT://127.0.0.1:{ours}"}
-        ) as broker,
-    ):
-        yield broker, network
 
 
 @pytest.mark.timeout(3600)
@@ -89,12 +74,13 @@ def test_chaos_does_not_show(
             fed += CHUNK
             is_over.wait(pause_s)
 
-    with ExitStack() as cleanup, ThreadPoolExecutor(1) as feeder:
+    with ThreadPoolExecutor(1) as feeder, ExitStack() as cleanup:
         group = Group(stage, 3, chance, cleanup)
         for worker in group.workers:
             worker.await_ready()
-        feeding = feeder.submit(feed)
+        # Before the feeder is waited for, whatever happens.
         cleanup.callback(is_over.set)
+        feeding = feeder.submit(feed)
 
         def more_is_fed(than: int) -> bool:
             assert not feeding.done(), feeding.exception()

@@ -86,7 +86,7 @@ def test_how_long_keys_are_kept(
     show_topology(topology)
     assert f"keeps keys  {kept}" in capsys.readouterr().out
     told = f"keys are kept {kept}" in footprint_line(topology, measure(topology))
-    assert told == (not topology.forgets_keys)
+    assert told == (not topology.sees_span_alone)
 
 
 def test_statistics_that_share_a_synopsis(capsys: pytest.CaptureFixture[str]) -> None:

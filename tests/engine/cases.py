@@ -61,6 +61,7 @@ def topology(
     publish: str | tuple[str, ...] = (),
     where: str = "",
     alerts: tuple[Alert, ...] = (),
+    forget_after: str = "",
 ) -> Topology:
     """Windows of milliseconds, so that a few records cross many ticks; counts and sums, if nothing
     else is asked for.
@@ -76,6 +77,7 @@ def topology(
         publish=publish,
         where=where,
         alerts=alerts,
+        forget_after=forget_after,
     )
 
 
@@ -169,6 +171,33 @@ TOPOLOGIES = {
     ),
     "landmarks of last events": topology(
         span="3 events", windows=(), statistics=(LandmarkSum(), Maximum())
+    ),
+    "forgotten last events": topology(
+        span="12 events",
+        windows=("3 events", "12 events"),
+        statistics=(*(s for s in EVERY_STATISTIC if s.kind != "rate"), LandmarkSum()),
+        forget_after="150ms",
+    ),
+    "forgotten last events, late": topology(
+        span="9 events",
+        windows=(),
+        lateness="300ms",
+        statistics=(Count(), Sum(), Mean(decimals=1)),
+        alerts=(Alert(name="high", when="mean > 40"),),
+        forget_after="2s",
+    ),
+    "forgotten landmarks": topology(
+        span="200ms",
+        windows=(),
+        statistics=(Count(epsilon=0.5), Sum(), LandmarkCount(), LandmarkSum()),
+        alerts=(
+            Alert(name="much", when="landmark_sum > 100 and count > 2", resolve="count > 2"),
+            Alert(name="sum", when="sum > 9", resolve="landmark_sum > 100 and count > 2"),
+        ),
+        forget_after="730ms",
+    ),
+    "forgotten with the span": topology(
+        span="200ms", windows=(), lateness="90ms", statistics=(LandmarkSum(),), forget_after="200ms"
     ),
     "last events": topology(
         span="40 events",

@@ -44,17 +44,16 @@ class MemoryStore(memory_store.MemoryStore):
         return decode_checkpoint(self.checkpoint(), topology.state_meaning)
 
     def synopses(self, topology: Topology) -> dict[str, tuple[int, tuple[bytes, ...], bytes]]:
-        """The number of events, the synopses and the alerts of each key that a window can still
-        see: the others are deleted when it is safe, which depends on where flushes fell.
+        """The number of events, the synopses and the alerts of each key that is not forgotten:
+        the others are deleted when it is safe, which depends on where flushes fell.
         """
         watermark = self.newest_checkpoint(topology).max_time - topology.lateness_ms
         states = {key: decode_key_state(state) for key, state in self.scan()}
-        span = topology.span_length
+        every, forget = topology.every_ms, topology.forget_ms
         return {
             key: (state.number, state.synopses, state.alerts)
             for key, state in states.items()
-            if span.of_events
-            or event_time.closing_tick(state.last_time, span.length, topology.every_ms) > watermark
+            if forget is None or event_time.closing_tick(state.last_time, forget, every) > watermark
         }
 
     def keys(self) -> set[str]:

@@ -12,6 +12,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
+from slidestat.declare.lengths import duration_ms
 from slidestat.declare.topology import Topology
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
 from tests.engine.meant import meant
@@ -264,13 +265,23 @@ class Model:
                 passed = bisect_left(self.watermarks, tick)
                 if passed == len(self.records):
                     continue
+                lived = since_forgotten(topology, [e for e in events if e.time < tick])
                 values = {
-                    n: [event.value for event in inside(topology, events, n, tick)]
+                    n: [event.value for event in inside(topology, lived, n, tick)]
                     for n in topology.window_lengths
                 }
-                values |= of_all([event for event in events if event.time < tick], tick)
+                values |= of_all(lived, tick)
                 found.append(Emission(tick, key, self.records[passed].offset, values))
         return sorted(found, key=lambda emission: emission[:2])
+
+
+def is_forgotten(topology: Topology, events: Sequence[Event], watermark: int) -> bool:
+    """Whether a key with these events is told of no more, though no window of time says so."""
+    if not topology.forget_after:
+        return False
+    silence = duration_ms(topology.forget_after, "forget_after")
+    ticks = silent_ticks(silence, topology.every_ms, [events[-1].time])
+    return max(ticks) <= watermark
 
 
 def of_all(events: Sequence[Event], end: int) -> dict[int, list[Fraction | None]]:
@@ -282,18 +293,39 @@ def of_all(events: Sequence[Event], end: int) -> dict[int, list[Fraction | None]
 
 
 def _ticks(topology: Topology, times: Sequence[int]) -> set[int]:
-    """The ticks after a key's events, and the first ones at which the span has none of them."""
+    """The ticks after a key's events, and the first ones at which the span has none of them, or the
+    last one was so long ago that the key is forgotten.
+    """
     every = topology.every_ms
     ticks = {(time // every + 1) * every for time in times}
-    span = topology.span_length
-    if not span.of_events:
-        for time, following in pairwise([*times, 2**62]):
-            tick = time // every * every
-            while tick - span.length <= time:
-                tick += every
-            if following >= tick:
-                ticks.add(tick)
+    silences = [] if topology.span_length.of_events else [topology.span_length.length]
+    if topology.forget_after:
+        silences.append(duration_ms(topology.forget_after, "forget_after"))
+    return ticks.union(*(silent_ticks(silence, every, times) for silence in silences))
+
+
+def silent_ticks(silence: int, every: int, times: Sequence[int]) -> set[int]:
+    """The first ticks at which a key's last event was more than so long ago."""
+    ticks = set()
+    for time, following in pairwise([*times, 2**62]):
+        tick = time // every * every
+        while tick - silence <= time:
+            tick += every
+        if following >= tick:
+            ticks.add(tick)
     return ticks
+
+
+def since_forgotten(topology: Topology, events: Sequence[Event]) -> Sequence[Event]:
+    """The events since the key was forgotten last, or all."""
+    if not topology.forget_after:
+        return events
+    after = duration_ms(topology.forget_after, "forget_after")
+    first = 0
+    for place, (event, following) in enumerate(pairwise(events), 1):
+        if following.time - event.time >= after:
+            first = place
+    return events[first:]
 
 
 def inside(topology: Topology, events: Sequence[Event], n: int, tick: int) -> Sequence[Event]:

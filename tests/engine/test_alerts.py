@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from slidestat.declare.alerts import Alert
+from slidestat.declare.lengths import duration_ms
 from slidestat.declare.statistics import Count, Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine import quota
@@ -25,7 +26,7 @@ from tests.engine.memory import (
     outputs_of,
     rows_of,
 )
-from tests.engine.model import Record
+from tests.engine.model import Model, Record, silent_ticks
 from tests.engine.streams import START_MS, encode, records
 from tests.engine.test_partition_crash import same_end, undisturbed
 
@@ -102,11 +103,10 @@ def recounted(case: Case, emissions: list[Emission]) -> Iterator[tuple[object, .
     topology = case.topology
     waiting: dict[tuple[str, str], list[tuple[int, bool]]] = {}
     firing: dict[tuple[str, str], int] = {}
+    ends = set(_ends(case))
     for emission in emissions:
         end, key = emission.window_end_ms, emission.key
-        span = topology.span_length.length
-        empty = [f for f in emission.figures if f.statistic == "count" and f.window_ms == span]
-        forgotten = bool(empty and topology.forgets_keys and empty[0].upper == 0)
+        forgotten = (key, end) in ends
         for alert, window in zip(topology.alerts, topology.alert_windows, strict=True):
             place = (alert.name, key)
             figures = {
@@ -129,6 +129,17 @@ def recounted(case: Case, emissions: list[Emission]) -> Iterator[tuple[object, .
                 held = waiting.pop(place)
                 firing[place] = end
                 yield *told, "firing", all(sure for _, sure in held), held[0][0], False
+
+
+def _ends(case: Case) -> Iterator[tuple[str, int]]:
+    """Keys, and the ticks at which they are forgotten."""
+    topology = case.topology
+    if topology.forget_ms is None:
+        return
+    silence = duration_ms(topology.forget_after or topology.span, "forget_after")
+    for key, events in Model(topology, case.records).of_key().items():
+        ticks = silent_ticks(silence, topology.every_ms, [event.time for event in events])
+        yield from ((key, tick) for tick in ticks)
 
 
 def _resolved(alert: Alert, figures: Figures) -> Said:

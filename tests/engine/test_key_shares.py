@@ -41,14 +41,13 @@ def _cut(records: Sequence[Record], random: Random) -> Iterator[Sequence[Record]
 
 
 def _synopses(topology: Topology, store: MemoryStore, watermark: int) -> Synopses:
-    """Of the keys that a window can still see."""
-    span = topology.span_length
+    """Of the keys that are not forgotten."""
+    forget = topology.forget_ms
     states = {key: decode_key_state(state) for key, state in store.scan()}
     return {
         key: (state.number, state.synopses)
         for key, state in states.items()
-        if not topology.forgets_keys
-        or closing_tick(state.last_time, span.length, topology.every_ms) > watermark
+        if forget is None or closing_tick(state.last_time, forget, topology.every_ms) > watermark
     }
 
 

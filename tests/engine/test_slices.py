@@ -12,6 +12,7 @@ from slidestat.engine.records import RecordBatch
 from slidestat.faust.pipeline import Pipeline
 from slidestat.faust.progress import Progress
 from slidestat.faust.table import StateTable
+from slidestat.kafka.expiring_producer import ExpiringProducer
 from slidestat.kafka.producer import BulkProducer
 from tests.engine.memory import MemoryStore, SmallMemoryProcessor
 
@@ -51,6 +52,9 @@ class Outputs:
     async def flush(self) -> None:
         self.acknowledged = len(self.sent)
 
+    async def flush_while(self, _wanted: Callable[[], bool]) -> None:
+        await self.flush()
+
 
 class Offsets:
     """Nothing more is to come, if `at_end`."""
@@ -87,7 +91,9 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pipeline(outputs: Outputs, table: Table | None = None) -> Pipeline:
     stored, producer = cast(StateTable, table or Table()), cast(BulkProducer, outputs)
-    return Pipeline(TOPOLOGY, stored, producer, Offsets(), Progress("slices"))
+    expiring = cast(ExpiringProducer, outputs)
+    progress = Progress("slices")
+    return Pipeline(TOPOLOGY, stored, producer, Offsets(), progress, provisional=expiring)
 
 
 def batch(start: int, *events: tuple[str, int]) -> RecordBatch:
@@ -180,6 +186,29 @@ def test_a_provisional_emission_is_acknowledged_before_anything_else_happens() -
     asyncio.run(run())
     assert len(outputs.sent) == outputs.acknowledged == KEYS
     assert all(b'"provisional":true' in cast(bytes, record[3]) for record in outputs.sent)
+
+
+def test_a_provisional_emission_is_wanted_as_long_as_its_partition_is_held() -> None:
+    """What the broker did not take in time is queued again, until a rebalance takes the partition:
+    then it is left to expire.
+    """
+    said = []
+
+    class Unreachable(Outputs):
+        async def flush_while(self, wanted: Callable[[], bool]) -> None:
+            said.append(wanted())
+            one.forget()
+            said.append(wanted())
+
+    one = pipeline(Unreachable(nothing))
+
+    async def run() -> None:
+        await one.process(EVERYONE)
+        await asyncio.sleep(0.002)
+        await one.look_ahead()
+
+    asyncio.run(run())
+    assert said == [True, False]
 
 
 def test_nothing_is_provisional_while_more_may_have_come() -> None:

@@ -83,7 +83,7 @@ def plan_replay(
             "Leave --into out to replay in place, or give another name.",
         )
     first, last = _point(begin, "--from", EARLIEST), _point(end, "--to", LATEST)
-    if first is not None and not topology.forgets_keys:
+    if first is not None and not topology.sees_span_alone:
         raise SlidestatError(
             f"--from is {begin!r}, and {topology.name} has windows of events, or totals since a"
             " key's first event, which depend on all that came before.",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from slidestat.declare.alerts import Alert
 from slidestat.declare.checks.expressions import check_computed, check_conditions
 from slidestat.declare.checks.fields import check_fields
+from slidestat.declare.checks.forgetting import check_forgetting
 from slidestat.declare.checks.output import (
     check_alerts_of,
     check_publish,
@@ -45,6 +46,10 @@ class Topology(KeptFigures):
     further comes from a clock that is wrong, and makes a dead letter.
     idle: when a partition has brought no record for so long, of real time, what is not yet emitted
     is, provisionally; "0s" never does so.
+    forget_after: when a key of last events, or of statistics since its first event, has brought
+    nothing for so long, of event time, it is forgotten: it is emitted once more, and what comes
+    later starts anew. Without it such keys are kept for ever; those of windows of time alone are
+    forgotten after the span.
     key_field: the path of the key in the JSON records, a text or a whole number; "kafka:key" is the
     key that Kafka keeps of the record, UTF-8 text.
     time_field: the path of the event time; "kafka:timestamp" is the one that Kafka keeps of the
@@ -97,6 +102,7 @@ class Topology(KeptFigures):
     lateness: str = "0s"
     ahead: str = "5m"
     idle: str = "0s"
+    forget_after: str = ""
     key_field: Field = "key"
     time_field: Field = "time"
     time_format: str = "ms"
@@ -119,6 +125,7 @@ class Topology(KeptFigures):
         check_fields(self)
         check_times(self)
         check_statistics(self)
+        check_forgetting(self)
         check_conditions(self)
         check_computed(self)
         check_publish(self)

@@ -12,8 +12,9 @@ function of the records' order alone, whatever the batches, the workers or the r
    when it is their turn to be written, and all once they have become many;
 4. a tick is emitted in the batch in which the watermark passes it, for the keys with events since
    the tick before, in order of (tick, key); synopses see exactly the events before the tick;
-5. a key whose last event has left the span is emitted once more, at the first tick that says so,
-   and its state is deleted.
+5. a key whose last event has left the span is emitted once more, at the first tick that says so;
+   so is one that has been silent for `forget_after`; and the state of a key that no figure to come
+   tells of is deleted.
 
 States become durable slot by slot (`unwritten.py`), so that after a crash some are far ahead of the
 checkpoint. What a key's state has absorbed already is not inserted again, and a tick that its
@@ -111,7 +112,7 @@ class PartitionProcessor:
             # They may be spread over partitions: what one of them knows is no answer.
             frozenset(() if topology.publishes_partitions else topology.publish),
         )
-        alerts = FollowedAlerts(topology, self._keys, self._alerting)
+        alerts = FollowedAlerts(self._keys, self._alerting)
         self._absorber = Absorber(topology, self._keys, kernels, emissions, alerts)
         silent = SilentKeys(topology, self._keys, kernels, emissions, alerts)
         self._ticker = Ticker(topology, self._keys, self._absorber, silent, limits.slices)

@@ -32,6 +32,7 @@ from slidestat.faust.partitions.read_order import ReadOrder
 from slidestat.faust.progress import Progress
 from slidestat.faust.source.source_offsets import SourceOffsets
 from slidestat.faust.table import StateTable, TablePartition
+from slidestat.kafka.expiring_producer import ExpiringProducer
 from slidestat.kafka.letter_record import LETTER_BYTES
 from slidestat.kafka.producer import BulkProducer
 from slidestat.live.live_topology import View
@@ -57,15 +58,18 @@ class Pipeline:
         *,
         allow_loss: bool = False,
         schemas: SourceSchemas | None = None,
+        provisional: ExpiringProducer | None = None,
     ) -> None:
         """With `allow_loss`, records that are gone before they were read are counted, and stop
-        nothing. `schemas` are those of the source's records, if they take any.
+        nothing. `schemas` are those of the source's records, if they take any. What is emitted
+        ahead goes to `provisional`, which a topology with an `idle` takes.
         """
         self._topology = topology
         self._table = table
         self._offsets = offsets
         self.progress = progress
         self.observed = Observed(topology.name)
+        self._provisional = provisional
         self._outputs = OutputTopics(
             topology, outputs, self.observed, silent_until or {}, partitions, letter_bytes
         )
@@ -148,7 +152,9 @@ class Pipeline:
 
     async def look_ahead(self) -> None:
         """Emit provisionally for the partitions that have brought nothing for a while."""
-        await look_ahead(self._topology, self._held, self._outputs, self._offsets)
+        if self._provisional is not None:
+            outputs = self._outputs.through(self._provisional)
+            await look_ahead(self._topology, self._held, outputs, self._provisional, self._offsets)
 
     # Flushes.
 

@@ -42,7 +42,10 @@ _ROOM_CHECK_S = 0.005
 class BulkProducer:
     """Queues records without waiting; `flush` waits until all are acknowledged."""
 
-    def __init__(self, bootstrap_servers: str, *, track_offsets: bool = False) -> None:
+    def __init__(
+        self, bootstrap_servers: str, *, track_offsets: bool = False, **settings: Any
+    ) -> None:
+        """`settings` are librdkafka's, beside our own."""
         self._offsets: dict[tuple[str, int], int] = {}
         self._error: SlidestatError | None = None
         self._waits_since: float | None = None
@@ -50,6 +53,7 @@ class BulkProducer:
             {
                 **client_config(bootstrap_servers),
                 **_SETTINGS,
+                **settings,
                 "delivery.report.only.error": not track_offsets,
                 "on_delivery": self._delivered,
             }

@@ -23,6 +23,7 @@ from slidestat.declare.statistics import Statistic
 from slidestat.declare.statistics.quantiles import QuantileStatistic
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import decode_checkpoint
+from slidestat.engine.clock.event_time import closing_tick
 from slidestat.engine.emissions.emission import FigureTable
 from slidestat.engine.keys.key_cache import KeyCache, PartitionStore
 from slidestat.engine.view import KeyView, PartitionView
@@ -157,7 +158,8 @@ class LiveQuery:
         self._figures = FigureTable(self._topology, lengths)
 
     def answer(self, view: PartitionView | KeyView, key: str) -> KeyAnswer | None:
-        """The key's figures, None for a key without a state. Costs one key's synopses.
+        """The key's figures, None for a key without a state, and for one that is forgotten after so
+        long. Costs one key's synopses.
 
         Raises SlidestatError for a stored state that cannot be read.
         """
@@ -167,6 +169,8 @@ class LiveQuery:
         topology = self._topology
         # After a crash a state may be ahead of its partition, which has yet to read again.
         end = max(view.watermark, state.watermark) + 1
+        if self._is_forgotten(state.last_time, end):
+            return None
         # Over windows of events, events are numbered and the numbers stand for times.
         time = state.number + 1 if topology.span_length.of_events else end
         work = Work(
@@ -198,10 +202,19 @@ class LiveQuery:
             alerts=key_alerts(self._alerts, state.alerts, self._kinds.key_alert) or None,
         )
 
+    def _is_forgotten(self, last_time: int, end: int) -> bool:
+        """Whether what is kept of a key tells of nothing any more: when its state goes is up to
+        chance. Where all windows are of time, it tells so itself.
+        """
+        topology = self._topology
+        if topology.forget_ms is None or topology.sees_span_alone:
+            return False
+        return closing_tick(last_time, topology.forget_ms, topology.every_ms) < end
+
     def _lost(self, view: PartitionView | KeyView, end: int) -> LostRecords | None:
         if view.loss is None:
             return None
-        longest = int(max(self._windows)) if self._topology.forgets_keys else None
+        longest = int(max(self._windows)) if self._topology.sees_span_alone else None
         concerned = view.loss.concerns(np.array([end]), longest)
         return view.loss.as_record(self._kinds.lost_records) if concerned[0] else None
 

@@ -13,14 +13,14 @@ def footprint_line(topology: Topology, measured: Iterable[Footprint]) -> str:
     sizes = ", ".join(
         f"{bytes_text(footprint.state_bytes)} with {footprint.events:,}" for footprint in measured
     )
-    kept = "" if topology.forgets_keys else f"; keys are kept {keeping_text(topology)}"
+    kept = "" if topology.sees_span_alone else f"; keys are kept {keeping_text(topology)}"
     return f"{topology.name}: memory of a key by its events in the span, measured: {sizes}{kept}"
 
 
 def keeping_text(topology: Topology) -> str:
     """How long the state of a key is kept, and why, if that is for ever."""
-    if topology.forgets_keys:
-        return f"until the last event is {topology.span} old"
+    if topology.forget_ms is not None:
+        return f"until the last event is {topology.forget_after or topology.span} old"
     if topology.span_length.of_events:
         return f"for ever: the last {topology.span} of a key never leave its window"
     labelled = zip(topology.labels, topology.statistics, strict=True)

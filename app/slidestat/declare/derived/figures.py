@@ -70,10 +70,26 @@ class KeptFigures(WrittenTopics, ReadFields):
         return runner if condition is None else ChosenRunner(runner, condition)
 
     @property
-    def forgets_keys(self) -> bool:
-        """Whether a key's state is worth nothing once its last event has left the span."""
+    def sees_span_alone(self) -> bool:
+        """Whether no figure tells of a key's events that have left the span."""
         landmarks = any(statistic.is_landmark for statistic in self.statistics)
         return not self.span_length.of_events and not landmarks
+
+    @cached_property
+    def forget_ms(self) -> int | None:
+        """How long after its last event a key is forgotten, in event time; None if it never is."""
+        if self.forget_after:
+            return self.duration(self.forget_after, "forget_after")
+        return self.span_length.length if self.sees_span_alone else None
+
+    @cached_property
+    def silences(self) -> tuple[int, ...]:
+        """How long after its last event a key is emitted once more, in event time: when the span
+        has none of its events any more, and when it is forgotten.
+        """
+        span = () if self.span_length.of_events else (self.span_length.length,)
+        forgotten = () if self.forget_ms is None else (self.forget_ms,)
+        return tuple(sorted({*span, *forgotten}))
 
     @property
     def state_meaning(self) -> dict[str, str]:

@@ -17,6 +17,7 @@ class EventTimes:
     lateness: str
     ahead: str
     idle: str
+    forget_after: str
     time_format: str
 
     @property

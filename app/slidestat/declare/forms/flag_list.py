@@ -39,6 +39,9 @@ TOPOLOGY_FLAGS: dict[str, Flag] = {
     "idle": Flag(
         "--idle", "30s", "Emit provisionally when a partition brings nothing for so long."
     ),
+    "forget_after": Flag(
+        "--forget-after", "7d", "Forget keys of last events, or of totals, after so long."
+    ),
     "key_field": Flag(
         "--key",
         "FIELD",

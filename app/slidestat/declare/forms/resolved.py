@@ -39,12 +39,14 @@ def resolved(topology: Topology) -> dict[str, object]:
         "windows": list(topology.window_lengths),
         "every_ms": topology.every_ms,
         "lateness_ms": topology.lateness_ms,
-        "forgets_keys": topology.forgets_keys,
+        "forgets_keys": topology.sees_span_alone,
         "statistics": [
             _statistic(topology, statistic, label)
             for statistic, label in zip(topology.statistics, topology.labels, strict=True)
         ],
     }
+    if topology.forget_after:
+        table["forget_after_ms"] = topology.forget_ms
     if topology.condition is not None:
         table["where"] = topology.condition.text
     if topology.computed:

@@ -63,7 +63,8 @@ class Statistic(ABC):
     """
 
     kind: ClassVar[str]
-    # Its figures are of all events since the key's first: such keys are kept for ever.
+    # Its figures are of all events since the key's first: such keys are kept for ever, or for the
+    # topology's `forget_after`.
     is_landmark: ClassVar[bool] = False
     # Has its figures in each window; otherwise once in an emission.
     has_windows: ClassVar[bool] = True

@@ -77,7 +77,7 @@ class Alerting:
         self._topology = topology.name
         self._source = (topic, partition)
         self._kinds = kinds(is_sequence=topology.is_sequence)
-        self._longest = int(max(topology.window_lengths)) if topology.forgets_keys else None
+        self._longest = int(max(topology.window_lengths)) if topology.sees_span_alone else None
         # For how many keys each alert fires.
         self.firing = dict.fromkeys((rule.name for rule in self._rules), 0)
 

@@ -34,7 +34,9 @@ def tick_after(times: Int64s, every: int) -> Int64s:
 
 
 def closing_tick(last_time: Times, span: int, every: int) -> Times:
-    """The first multiple of `every` whose window of `span` lies after `last_time`, of each."""
+    """The first multiple of `every` whose window of `span` lies after `last_time`, of each; `span`
+    may be another length of silence.
+    """
     return (last_time + span) // every * every + every
 
 

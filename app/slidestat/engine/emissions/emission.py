@@ -184,7 +184,7 @@ class EmissionEncoder:
             self._topology, "", 0, numbers.models() if numbers else [], *self._source, 0
         )
         self._texts: dict[tuple[bool, LostRecords | None], EmissionText] = {}
-        self._longest = int(max(topology.window_lengths)) if topology.forgets_keys else None
+        self._longest = int(max(topology.window_lengths)) if topology.sees_span_alone else None
 
     def encode(
         self,

@@ -62,7 +62,7 @@ class Intake:
         self._lateness = topology.lateness_ms
         self._ahead = topology.ahead_ms
         self._times = topology.times
-        self._span = topology.span_length.length if topology.forgets_keys else None
+        self._span = topology.span_length.length if topology.sees_span_alone else None
         self._columns = topology.columns
         self._decoder = decoder
         self._whole_key = whole_key

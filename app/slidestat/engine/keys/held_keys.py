@@ -33,8 +33,8 @@ class HeldKeys:
         self.cache = cache
         # What keys have used of their quotas, where events that wait have changed it.
         self.used: dict[str, bytes] = {}
-        # Keys whose newest event is in no emission yet; keys whose last emission is to come; and
-        # keys that had it, with the offset up to which they have absorbed.
+        # Keys whose newest event is in no emission yet; keys whose last emission is to come, or
+        # one of them; and keys that had it, with the offset up to which they have absorbed.
         self.opened = KeyTimers()
         self.closing = KeyTimers()
         self.closed: dict[str, int] = {}
@@ -56,7 +56,7 @@ class HeldKeys:
         asked for the ticks of its own newest event, not for the checkpoint's next tick.
         """
         held = cls(KeyCache(store, limit, work))
-        every, span = topology.every_ms, topology.span_length
+        every = topology.every_ms
         keys = 0
         for key, state in store.scan():
             keys += 1
@@ -68,12 +68,11 @@ class HeldKeys:
             tick = (clock.last_time // every + 1) * every
             if tick > passed:
                 held.opened.arm(key, tick)
-            if span.of_events:
-                continue
-            closing = closing_tick(clock.last_time, span.length, every)
-            if closing > passed:
+            closings = (closing_tick(clock.last_time, s, every) for s in topology.silences)
+            closing = next((tick for tick in closings if tick > passed), None)
+            if closing is not None:
                 held.closing.arm(key, closing)
-            elif topology.forgets_keys:
+            elif topology.forget_ms is not None:
                 held.closed[key] = clock.offset
         held.cache.keys_held = keys
         return held

@@ -1,9 +1,10 @@
 """A batch's events and queries, cut into runs: stretches of a key's events that share a state.
 
 A key whose newest event is a span or more older than the next one starts anew: no window that has
-the next one reaches back to it. So what a state holds follows from the events alone, and a state
-that no window can see any more may be deleted at any time without a trace. The queries before the
-next event still go to the old state.
+the next one reaches back to it. So does, where figures tell of more than a span of time, one whose
+newest event is `forget_after` older. So what a state holds follows from the events alone, and the
+state of a key that has been silent for so long may be deleted at any time without a trace. The
+queries before the next event still go to the old state.
 """
 
 from bisect import bisect_left
@@ -28,6 +29,14 @@ class KeyRuns:
     run_of: Int64s
     first: Int64s
     last: Int64s
+
+    def numbers_before(self, numbers: Int64s, starts: Int64s) -> Int64s:
+        """int64[R]: what the place of a run's event is counted up by to be its number. The first
+        run of a key goes on from `numbers` int64[G], the others from 0; keys begin at `starts`.
+        """
+        before = -self.starts[:-1]
+        before[self.first] = numbers - starts[:-1]
+        return before
 
 
 def cut(
@@ -58,12 +67,17 @@ def cut(
     return KeyRuns(starts, run_of.astype(np.int64), first, last)
 
 
-def gaps_of(groups: Int64s, times: Int64s, last_times: Int64s, span: int) -> tuple[Int64s, ...]:
-    """(previous times int64[n], gaps bool[n]): the time of the event before each of its key,
-    NO_TIME if there is none, and whether it is a span or more away. `last_times` int64[G] are those
-    of the keys' states.
+def previous_times(groups: Int64s, times: Int64s, last_times: Int64s) -> Int64s:
+    """int64[n]: the time of the event before each of its key, NO_TIME if there is none.
+    `last_times` int64[G] are those of the keys' states.
     """
     previous = last_times[groups]
     same = groups[1:] == groups[:-1]
     previous[1:][same] = times[:-1][same]
-    return previous, (previous != NO_TIME) & (times - previous >= span)
+    return previous
+
+
+def gaps_of(previous: Int64s, times: Int64s, silence: int) -> npt.NDArray[np.bool_]:
+    """bool[n]: whether the event before each of its key is so long, or longer, ago."""
+    gaps: npt.NDArray[np.bool_] = (previous != NO_TIME) & (times - previous >= silence)
+    return gaps

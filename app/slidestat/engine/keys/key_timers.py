@@ -31,10 +31,18 @@ class KeyTimers:
     def __contains__(self, key: str) -> bool:
         return key in self._tick_of
 
+    def due(self, key: str) -> int | None:
+        """The tick at which `key` is due, if it is."""
+        return self._tick_of.get(key)
+
     def arm(self, key: str, tick: int) -> None:
         """Have `key` due at `tick`, unless it is due later still."""
         if self._tick_of.get(key, tick - 1) >= tick:
             return
+        self.set(key, tick)
+
+    def set(self, key: str, tick: int) -> None:
+        """Have `key` due at `tick`, whenever it was due."""
         self._tick_of[key] = tick
         keys = self._keys_at.get(tick)
         if keys is None:
@@ -60,7 +68,9 @@ class KeyTimers:
         if not self._ticks or self._ticks[0] != tick:
             return []
         heappop(self._ticks)
-        due = [key for key in self._keys_at.pop(tick) if self._tick_of.get(key) == tick]
+        # A key that was due here, then earlier, and is again, stands here twice.
+        at_tick = dict.fromkeys(self._keys_at.pop(tick))
+        due = [key for key in at_tick if self._tick_of.get(key) == tick]
         for key in due:
             del self._tick_of[key]
         return due

@@ -10,7 +10,7 @@ from slidestat.engine.emissions.in_order import Placed
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.events import Events, distinct_texts
 from slidestat.engine.keys.held_keys import DueKeys, HeldKeys
-from slidestat.engine.keys.key_runs import KeyRuns, cut, gaps_of
+from slidestat.engine.keys.key_runs import KeyRuns, cut, gaps_of, previous_times
 from slidestat.engine.keys.key_state import KeyState, encode_key_state
 from slidestat.engine.ticks.advance import Advance
 from slidestat.engine.ticks.closing import Closing
@@ -50,7 +50,7 @@ class Absorber:
     def trial(self, keys: HeldKeys) -> "Absorber":
         """One that absorbs on trial, into `keys`."""
         emissions = self._emissions.provisional()
-        none = FollowedAlerts(self._topology, keys, None)
+        none = FollowedAlerts(keys, None)
         return Absorber(self._topology, keys, self._kernels, emissions, none, is_trial=True)
 
     def absorb(
@@ -78,13 +78,14 @@ class Absorber:
         if not new.all():
             groups, times, order = groups[new], times[new], order[new]
         gaps = np.zeros(len(times), dtype=bool)
-        closings = Queries.of([])
-        if not self._span.of_events:
+        ends = Queries.of([])
+        if self._closing.is_ever:
             last_times = np.array([s.last_time for s in states], dtype=np.int64)
-            previous, gaps = gaps_of(groups, times, last_times, self._span.length)
-            gaps &= self._topology.forgets_keys
+            previous = previous_times(groups, times, last_times)
+            if self._topology.forget_ms is not None:
+                gaps = gaps_of(previous, times, self._topology.forget_ms)
             if not self._is_trial:
-                closings = self._closing.find(
+                closings, ends = self._closing.find(
                     keys, states, groups, times, previous, silent, advance
                 )
                 queries = queries.and_(closings)
@@ -96,10 +97,11 @@ class Absorber:
         placed = self._emissions.write(
             keys, *queries, offsets, answered, advance.loss, advance.emitted
         )
-        ends = zip(closings.times.tolist(), closings.groups.tolist(), strict=True)
-        placed += self._alerts.follow(
-            keys, states, answered, queries, {(tick, keys[group]) for tick, group in ends}, advance
-        )
+        forgotten = {
+            (tick, keys[group])
+            for tick, group in zip(ends.times.tolist(), ends.groups.tolist(), strict=True)
+        }
+        placed += self._alerts.follow(keys, states, answered, queries, forgotten, advance)
         return placed
 
     def _passed(
@@ -136,10 +138,12 @@ class Absorber:
         starts = np.searchsorted(groups, np.arange(len(keys) + 1))
         if self._span.of_events:
             # Events are numbered by key, and the numbers stand for times: so a window of time is
-            # a window of events.
+            # a window of events. A key that starts anew is numbered anew.
             counts = queries.events_before(groups, times, starts)
-            query_times = numbers[queries.groups] + counts + 1
-            times = numbers[groups] + np.arange(len(groups)) - starts[groups] + 1
+            before = runs.numbers_before(numbers, starts)
+            query_times = before[runs.run_of] + starts[queries.groups] + counts + 1
+            of_run = np.repeat(before, np.diff(runs.starts))
+            times = of_run + np.arange(len(groups)) + 1
         answered = self._kernels.absorb(states, runs, times, events, order, query_times)
         touched = np.flatnonzero(starts[1:] > starts[:-1])
         newest = starts[touched + 1] - 1

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.declare.runners import Answered, Runner
-from slidestat.declare.topology import Topology
 from slidestat.engine.alerts.alerting import Alerting, Emitted
 from slidestat.engine.emissions.in_order import Placed
 from slidestat.engine.keys.held_keys import HeldKeys
@@ -21,11 +20,10 @@ Int64s = npt.NDArray[np.int64]
 class FollowedAlerts:
     """Takes the alerts of a partition's keys on."""
 
-    def __init__(self, topology: Topology, keys: HeldKeys, alerting: Alerting | None) -> None:
+    def __init__(self, keys: HeldKeys, alerting: Alerting | None) -> None:
         """`alerting` is None where there are no alerts, and in a trial: they tell nothing of what
         is not sure.
         """
-        self._forgets_keys = topology.forgets_keys
         self._keys = keys
         self._alerting = alerting
 
@@ -47,11 +45,11 @@ class FollowedAlerts:
         states: Sequence[KeyState],
         answered: dict[Runner, Answered],
         queries: Queries,
-        closings: set[Place],
+        forgotten: set[Place],
         advance: Advance,
     ) -> list[Placed]:
         """Take the alerts of keys on by their emissions, of states as they were before; keep how
-        they stand, and return what is to be told. Keys end at `closings`.
+        they stand, and return what is to be told. Keys end at `forgotten`.
         """
         if self._alerting is None:
             return []
@@ -60,7 +58,7 @@ class FollowedAlerts:
             [state.alerts for state in states],
             answered,
             Emitted(*queries, advance.source_offsets(queries.times)),
-            closings if self._forgets_keys else frozenset(),
+            forgotten,
             advance.loss,
         )
         kept = self._keys.cache.read([change.key for change in changed])

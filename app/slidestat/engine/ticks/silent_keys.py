@@ -35,7 +35,7 @@ class SilentKeys:
 
     def trial(self, keys: HeldKeys) -> "SilentKeys":
         """The same for `keys`, provisionally."""
-        none = FollowedAlerts(self._topology, keys, None)
+        none = FollowedAlerts(keys, None)
         emissions = self._emissions.provisional()
         return SilentKeys(self._topology, keys, self._kernels, emissions, none)
 
@@ -46,15 +46,18 @@ class SilentKeys:
         group_of = {key: group for group, key in enumerate(keys)}
         queries = [(group_of[key], tick) for tick, key in due.opened]
         ends: set[Place] = set()
-        for _, key in due.closing:
+        for due_at, key in due.closing:
             group = group_of[key]
-            tick = self._closing.tick_of(states[group].last_time)
-            if (tick, key) >= due.end:
-                self._keys.closing.arm(key, tick)
-                continue
-            queries.append((group, tick))
-            ends.add((tick, key))
-            self._closing.close(key, advance.last_offset)
+            for tick, is_forgotten in self._closing.ticks_of(states[group].last_time):
+                if tick < due_at:
+                    continue
+                if (tick, key) >= due.end:
+                    self._keys.closing.arm(key, tick)
+                    break
+                queries.append((group, tick))
+                if is_forgotten:
+                    ends.add((tick, key))
+                    self._closing.close(key, advance.last_offset)
         absorbed = np.array([state.watermark for state in states], np.int64)
         passed = self._alerts.passed(absorbed, advance).tolist()
         queries = [(group, tick) for group, tick in queries if tick > passed[group]]

@@ -8,17 +8,19 @@ from slidestat.engine.partition import PartitionProcessor
 from slidestat.faust.partitions.held_partitions import HeldPartitions, Processor
 from slidestat.faust.partitions.output_topics import OutputTopics
 from slidestat.faust.source.source_offsets import SourceOffsets
+from slidestat.kafka.expiring_producer import ExpiringProducer
 
 
 async def look_ahead(
     topology: Topology | Referee,
     held: HeldPartitions,
     outputs: OutputTopics,
+    producer: ExpiringProducer,
     offsets: SourceOffsets,
 ) -> None:
-    """Emit provisionally for the partitions that have brought nothing for the topology's `idle`,
-    if it has one, and wait until it is acknowledged: one that came later could replace what another
-    worker has emitted meanwhile.
+    """Emit provisionally, by `producer`, for the partitions that have brought nothing for the
+    topology's `idle`, if it has one, and wait until it is acknowledged: one that came later could
+    replace what another worker has emitted meanwhile.
     """
     if not topology.idle_ms:
         return
@@ -35,7 +37,7 @@ async def look_ahead(
         if isinstance(processor, PartitionProcessor) and not look.is_given_up:
             await look.publish(partition, processor, now)
     if look.has_sent:
-        await outputs.flush()
+        await producer.flush_while(lambda: not look.is_given_up)
 
 
 class _Look:

@@ -1,6 +1,7 @@
 """Queue what a topology says of a partition to its topics."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 
 from slidestat.declare.forms.fingerprint import fingerprint_of
 from slidestat.declare.referee import Referee
@@ -39,6 +40,12 @@ class OutputTopics:
         if isinstance(topology, Topology):
             self._synopses = SynopsisTopic(topology, partitions)
 
+    def through(self, producer: BulkProducer) -> "OutputTopics":
+        """The same topics by another producer."""
+        other = copy(self)
+        other._producer = producer
+        return other
+
     def send(self, effects: Effects, partition: int, started: float) -> None:
         """Queue all that a step led to, of a batch that was begun at `started`."""
         self.emit(effects.emissions, partition, started)
@@ -72,10 +79,6 @@ class OutputTopics:
     async def room(self) -> None:
         """Wait until more may be queued."""
         await self._producer.room()
-
-    async def flush(self) -> None:
-        """Return when the broker has acknowledged all that is queued."""
-        await self._producer.flush()
 
     def _queue(
         self, topic: str, records: Sequence[OutputRecord], partition: int

@@ -25,6 +25,7 @@ from slidestat.faust.source.topic_watch import TopicWatch
 from slidestat.faust.table import StateTable
 from slidestat.faust.worker.app import SESSION_TIMEOUT_S, ConsumerOffsets, batch_app
 from slidestat.faust.worker.settings import WorkerSettings
+from slidestat.kafka.expiring_producer import ExpiringProducer
 from slidestat.kafka.producer import BulkProducer
 from slidestat.live.live_topology import LiveTopology
 from slidestat.log import log_event, log_exception
@@ -40,6 +41,10 @@ _MOVER_CHECK_S = 1.0
 _REVOKED_S = 20.0
 # As long as a group may take to tell a worker that it was given up.
 _REBALANCE_S = 3 * SESSION_TIMEOUT_S
+# A provisional emission that is not acknowledged by then is never sent. The partition is another
+# worker's a session after the last heartbeat, of which there is one in 3 s, and what has expired is
+# looked for each second.
+_PROVISIONAL_S = SESSION_TIMEOUT_S / 2
 _SUPERSEDED = SlidestatError(
     "Another worker writes to the changelog of this one, and is in no group with it.",
     "Stop one of the two; this one committed nothing since.",
@@ -64,9 +69,13 @@ class GroupMember:
         self._mover = settings.mover
         servers = settings.bootstrap_servers
         self._outputs = BulkProducer(servers)
-        changelog = BulkProducer(servers, track_offsets=True)
+        producers = [self._outputs, changelog := BulkProducer(servers, track_offsets=True)]
+        self._provisional = None
+        if any(topology.idle_ms for topology in settings.topologies):
+            self._provisional = ExpiringProducer(servers, _PROVISIONAL_S)
+            producers.append(self._provisional)
         self._topics = TopicWatch(servers, settings.topologies, settings.data_dir)
-        self._contact = BrokerContact((self._outputs, changelog), self._source)
+        self._contact = BrokerContact(producers, self._source)
         self._tables = [
             StateTable(self.app, topology, settings.partitions, changelog, servers)
             for topology in settings.topologies
@@ -103,6 +112,7 @@ class GroupMember:
                 settings.checkpoint_interval_s,
                 allow_loss=settings.allow_loss,
                 schemas=None if settings.registry is None else settings.registry.schemas,
+                provisional=self._provisional,
             )
             for topology, table, codec in zip(
                 settings.topologies, self._tables, codecs, strict=True
@@ -271,7 +281,7 @@ class GroupMember:
                 )
         self._forget()
         self._superseded.clear()
-        # So must provisional emissions: they would replace those of the next worker.
+        # So must provisional emissions, or expire: they would replace those of the next worker.
         async with self._looking_ahead:
             pass
 

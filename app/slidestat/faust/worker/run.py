@@ -31,6 +31,8 @@ def run_worker(settings: WorkerSettings) -> None:
         redirect_stdouts=False,
     )
     worker.spinner = None
+    # Where the disk of the log is full, the terminal is told what ended the worker, not that too.
+    logging.raiseExceptions = False
     # A commit that takes longer than the interval is a busy worker, not an error.
     logging.getLogger("mode.timers").setLevel(logging.ERROR)
     try:

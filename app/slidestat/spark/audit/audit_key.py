@@ -94,7 +94,7 @@ def audit_key(
                 violation = "of no declared statistic" if statistic is None else "not declared"
                 yield Finding(name, tick, emission.provisional, figure, violation=violation)
                 continue
-            window = seen.window(tick, window_ms, figure.window_events)
+            window = seen.window(tick, window_ms, figure.window_events, declaration.forget_ms)
             verdict = judge(seen, statistic, figure, window, tick)
             yield Finding(name, tick, emission.provisional, figure, verdict, verdict.violation)
             if statistic.series is None:
@@ -102,7 +102,7 @@ def audit_key(
                 listed[place].append(figure)
         for (label, window_ms, window_events), figures in listed.items():
             if window_ms is None or tick - window_ms >= complete_from_ms:
-                window = seen.window(tick, window_ms, window_events)
+                window = seen.window(tick, window_ms, window_events, declaration.forget_ms)
                 statistic = statistics[label]
                 if statistic.kind == "sample":
                     whole = Figure(label, None, None, None, window_ms, window_events)
@@ -117,17 +117,17 @@ def audit_key(
 
 
 def due(declaration: Declaration, key: ExactKey, watermark_ms: int) -> set[int]:
-    """The ticks at which a key is emitted: the first after each event, and the first at which the
-    span has none left, as far as the watermark came.
+    """The ticks at which a key is emitted: the first after each event, the first at which the span
+    has none left, and that at which it is forgotten, as far as the watermark came.
     """
     every = declaration.every_ms
     times = key.times
     ticks = (times // every + 1) * every
     wanted = set(ticks[ticks <= watermark_ms].tolist())
-    if not declaration.of_events and len(times):
-        empty = ((times + declaration.span) // every + 1) * every
+    for silence in declaration.silences if len(times) else ():
+        silent = ((times + silence) // every + 1) * every
         following = np.append(times[1:], watermark_ms)
-        wanted.update(empty[empty <= np.minimum(following, watermark_ms)].tolist())
+        wanted.update(silent[silent <= np.minimum(following, watermark_ms)].tolist())
     return wanted
 
 

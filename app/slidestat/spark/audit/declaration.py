@@ -62,6 +62,7 @@ class DeclaredStatistic(msgspec.Struct, frozen=True):
 class Declaration(msgspec.Struct, frozen=True):
     """A topology; `span` and `windows` are in ms, or in events if `of_events`. Without a `key_path`
     keys are those of the Kafka records, without a `time_path` times are their timestamps.
+    Keys end with the span if it `forgets_keys`, else after `forget_after_ms` without an event.
     `computed` has the expressions of the fields that no record has, by their names.
     """
 
@@ -80,6 +81,18 @@ class Declaration(msgspec.Struct, frozen=True):
     where: str = ""
     computed: tuple[tuple[str, str], ...] = ()
     tombstones: str = "pass-over"
+    forget_after_ms: int | None = None
+
+    @property
+    def forget_ms(self) -> int | None:
+        """How long after its last event a key starts anew; None if it never does."""
+        return self.span if self.forgets_keys else self.forget_after_ms
+
+    @property
+    def silences(self) -> tuple[int, ...]:
+        """How long after its last event a key is emitted once more."""
+        span = () if self.of_events else (self.span,)
+        return *span, *(() if self.forget_after_ms is None else (self.forget_after_ms,))
 
     @property
     def columns(self) -> tuple[ColumnName, ...]:

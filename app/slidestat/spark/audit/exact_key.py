@@ -124,14 +124,26 @@ class ExactKey:
         }
         return ExactKey(self.times[kept], self.offsets[kept], columns)
 
-    def window(self, end_ms: int, window_ms: int | None, window_events: int | None) -> slice:
-        """Where the events of a window lie: [end - n, end), the last n before end, or all."""
+    def window(
+        self,
+        end_ms: int,
+        window_ms: int | None,
+        window_events: int | None,
+        forget_ms: int | None = None,
+    ) -> slice:
+        """Where the events of a window lie: [end - n, end), the last n before end, or all; since
+        the key was forgotten last, if it is after so long without an event.
+        """
         stop = int(np.searchsorted(self.times, end_ms))
         if window_ms is not None:
             return slice(int(np.searchsorted(self.times, end_ms - window_ms)), stop)
+        first = 0
+        if forget_ms is not None:
+            gaps = np.flatnonzero(np.diff(self.times[:stop]) >= forget_ms)
+            first = int(gaps[-1]) + 1 if len(gaps) else 0
         if window_events is not None:
-            return slice(max(0, stop - window_events), stop)
-        return slice(0, stop)
+            first = max(first, stop - window_events)
+        return slice(first, stop)
 
     def taken(self, statistic: DeclaredStatistic, window: slice) -> int:
         """How many of a window's events a statistic takes in."""

@@ -124,8 +124,7 @@ class EngineOutputs:
 
 
 def _is_silent(topology: Topology, last_time: int, tick: int) -> bool:
-    """Whether no window sees any event of a key any more: when its state goes is up to chance."""
-    span = topology.span_length
-    if not topology.forgets_keys:
+    """Whether a key is forgotten: when its state goes is up to chance."""
+    if topology.forget_ms is None:
         return False
-    return closing_tick(last_time, span.length, topology.every_ms) < tick
+    return closing_tick(last_time, topology.forget_ms, topology.every_ms) < tick
