@@ -19,7 +19,7 @@ from slidestat.schemas.query import (
     TopologyStatus,
 )
 from slidestat.schemas.sequence import SequenceEmission, SequenceKeyAnswer
-from slidestat.web.parameters import DEFAULT_LIMIT, MOST_KEYS, MOST_PAIRS, MOST_VALUES
+from slidestat.web.answers.parameters import DEFAULT_LIMIT, MOST_KEYS, MOST_PAIRS, MOST_VALUES
 
 _STRUCTS = (
     KeyAnswer,
@@ -34,7 +34,7 @@ _STRUCTS = (
     Fault,
 )
 
-_FAULTS = {
+_ERRORS = {
     400: "A parameter cannot be.",
     401: "A token is set, and the request does not carry it.",
     403: "No token is set, and the worker is called by a name that is not its machine's own.",
@@ -42,7 +42,7 @@ _FAULTS = {
     409: "Producers have spread the key over several partitions.",
     421: "The request is for another worker.",
     429: "More is asked than the worker answers beside its work.",
-    500: "A stored state cannot be read, or the worker has a fault.",
+    500: "A stored state cannot be read, or the worker has a bug.",
     502: "Another worker refused.",
     503: "Partitions are being restored, or another worker cannot be reached.",
 }
@@ -89,7 +89,7 @@ def openapi_document() -> dict[str, Any]:
                     "summary": "This document",
                     "responses": {
                         "200": _response("The document.", {"type": "object"}),
-                        **_faults((400, 401, 403)),
+                        **_errors((400, 401, 403)),
                     },
                 }
             },
@@ -99,7 +99,7 @@ def openapi_document() -> dict[str, Any]:
                     "summary": "Metrics of this worker, for Prometheus",
                     "responses": {
                         "200": _exposition(),
-                        **_faults((401, 403, 429)),
+                        **_errors((401, 403, 429)),
                     },
                 }
             },
@@ -138,7 +138,7 @@ def openapi_document() -> dict[str, Any]:
                     ],
                     "responses": {
                         "200": _exposition(),
-                        **_faults((*_OF_A_TOPOLOGY, 429, 500, 503)),
+                        **_errors((*_OF_A_TOPOLOGY, 429, 500, 503)),
                     },
                 }
             },
@@ -274,7 +274,7 @@ def _get(
     operation: str,
     summary: str,
     answer: type[msgspec.Struct],
-    faults: tuple[int, ...],
+    errors: tuple[int, ...],
     *parameters: dict[str, Any],
     is_open: bool = False,
 ) -> dict[str, Any]:
@@ -282,7 +282,7 @@ def _get(
     get: dict[str, Any] = {
         "operationId": operation,
         "summary": summary,
-        "responses": {"200": _response("The answer.", reference), **_faults(faults)},
+        "responses": {"200": _response("The answer.", reference), **_errors(errors)},
     }
     if parameters:
         get["parameters"] = list(parameters)
@@ -299,9 +299,9 @@ def _either(*versions: type[msgspec.Struct]) -> dict[str, Any]:
     return {"oneOf": [_reference(version) for version in versions]}
 
 
-def _faults(statuses: tuple[int, ...]) -> dict[str, Any]:
+def _errors(statuses: tuple[int, ...]) -> dict[str, Any]:
     reference = _reference(Fault)
-    return {str(status): _response(_FAULTS[status], reference) for status in sorted(statuses)}
+    return {str(status): _response(_ERRORS[status], reference) for status in sorted(statuses)}
 
 
 def _response(description: str, schema: dict[str, Any]) -> dict[str, Any]:

@@ -18,12 +18,12 @@ const isListed = (figure) => figure.item !== undefined;
 const isRange = (figure) => figure.at_least !== undefined || figure.below !== undefined;
 const pointOf = (x, figure) => [x, figure.lower, figure.upper, figure.estimate];
 
-/** Shows a key; calls `moved()` when another window or statistic is chosen, `fault(error)` for what
+/** Shows a key; calls `moved()` when another window or statistic is chosen, `failed(error)` for what
  * concerns the whole page.
  */
 export class Key {
-  constructor(moved, fault) {
-    this.fault = fault;
+  constructor(moved, failed) {
+    this.failed = failed;
     this.moved = moved;
     this.window = new Window(() => {
       this.forget();
@@ -60,7 +60,7 @@ export class Key {
       const emitted = await api.history(topology.name, key);
       if (topology === this.topology && key === this.key) this.emitted = emitted;
     } catch (error) {
-      if (!(error instanceof api.Fault)) throw error;
+      if (!(error instanceof api.ApiError)) throw error;
     }
     this.showOverTime();
   }
@@ -117,13 +117,13 @@ export class Key {
       if (!isCurrent()) return;
       this.showMessage(`${error.message} ${error.advice ?? ""}`);
       if (error.status === 404) byId("key-body").hidden = true;
-      else this.fault(error);
+      else this.failed(error);
     }
   }
 
   showMessage(text) {
-    say(byId("key-fault"), text);
-    byId("key-fault").hidden = !text;
+    say(byId("key-error"), text);
+    byId("key-error").hidden = !text;
   }
 
   show(answer) {
