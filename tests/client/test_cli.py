@@ -184,14 +184,18 @@ def test_schemas(run_cli: RunCli) -> None:
     assert names == [
         "event",
         "emission",
+        "emission.v2",
         "alert",
+        "alert.v2",
         "dead-letter-headers",
         "synopsis-headers",
         "party-clock",
+        "party-clock.v2",
     ]
     for name in names:
         run = run_cli("schema", name)
-        file = Path(__file__).parents[2] / "schemas" / "json" / f"{name}.v1.schema.json"
+        stem = name if name.endswith(".v2") else f"{name}.v1"
+        file = Path(__file__).parents[2] / "schemas" / "json" / f"{stem}.schema.json"
         assert (run.returncode, run.stdout) == (0, file.read_text())
 
 

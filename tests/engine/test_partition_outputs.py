@@ -47,7 +47,7 @@ def test_every_refused_or_late_record_becomes_one_letter(case: Case) -> None:
         if kind not in ("dead letter", "late"):
             continue
         assert isinstance(offset, int)
-        key, value, timestamp, reason, detail = rest
+        key, value, timestamp, reason, detail, _ = rest
         assert original[offset] == (offset, key, value, timestamp)
         if kind == "late":
             assert reason is Reason.LATE

@@ -11,14 +11,18 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from fastavro.schema import parse_schema
 from jsonschema import Draft202012Validator
+from prometheus_client import generate_latest
 
 from slidestat import Alert, RefereeDriver, TopItems
+from slidestat.cli.display.schema_text import schema_lines
+from slidestat.cli.display.topology_json import topology_object
 from slidestat.cli.display.watch import Latest
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import Count, Quantiles
 from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.output_codec import AnyFormat, emission_codec, emission_writer
 from slidestat.engine.partition import PartitionProcessor
+from slidestat.errors import SlidestatError
 from slidestat.live.live_query import LiveQuery
 from slidestat.schemas.alert import AlertChange, AlertState, Certainty
 from slidestat.schemas.avro import emission_schema
@@ -40,6 +44,7 @@ from slidestat.schemas.sequence import (
 )
 from slidestat.schemas.synopsis import PartyClock
 from slidestat.testing.memory_store import MemoryStore
+from slidestat.web.figure_gauges import registry_of
 from tests.engine.cases import EVERY_STATISTIC
 from tests.engine.memory import batch_of
 from tests.engine.model import Record
@@ -317,3 +322,27 @@ def test_figures_of_times_are_what_they_were() -> None:
         Draft202012Validator(json_schema(Emission, 1)).validate(record)
         assert record["window_end_ms"] > 10**12
         assert type(decode_emission(value)) is Emission
+
+
+def test_the_command_names_numbers() -> None:
+    """`topology show --json` has lengths of a sequence in events, `schema` has both versions."""
+    shown = topology_object(declared(lateness="7 events"))
+    assert (shown["every_events"], shown["lateness_events"]) == (40, 7)
+    assert not [name for name in shown if name.endswith("_ms")]
+    assert [line.partition(":")[0] for line in schema_lines(None, "json")][1:3] == [
+        "emission",
+        "emission.v2",
+    ]
+    for name, end in (("emission", "window_end_ms"), ("emission.v2", "window_end_seq")):
+        for form in ("json", "avro"):
+            (text,) = schema_lines(name, form)
+            assert f'"{end}"' in text
+    with pytest.raises(SlidestatError, match=r"alert\.v2 is JSON"):
+        schema_lines("alert.v2", "avro")
+
+
+def test_gauges_of_a_sequence_are_no_timestamps() -> None:
+    """Prometheus would take a number for a moment of 1970."""
+    text = generate_latest(registry_of([ANSWERS[2]], ())).decode()
+    assert 'slidestat_figure_window_end_seq{key="k",topology="law"} 840.0' in text
+    assert "timestamp_seconds{" not in text

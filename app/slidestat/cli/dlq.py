@@ -16,7 +16,9 @@ dlq_app = typer.Typer(
 )
 
 Late = Annotated[bool, typer.Option("--late", help="The late records, not the dead letters.")]
-Reason = Annotated[str | None, typer.Option(metavar="REASON", help="Only those set aside for it.")]
+Reason = Annotated[
+    str | None, typer.Option(metavar="REASON", help="Only letters with this reason.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 
 

@@ -24,7 +24,9 @@ def init(
     ] = None,
     records: Annotated[
         int,
-        typer.Option(min=1, max=1_000_000, help="How many records to look at, all over it."),
+        typer.Option(
+            min=1, max=1_000_000, help="How many records to look at, from all parts of it."
+        ),
     ] = 10_000,
     yes: Annotated[
         bool, typer.Option("--yes", help="Take the likeliest fields, without asking which.")

@@ -49,7 +49,7 @@ def produce(
         bool, typer.Option("--skip-bad", help="Leave out rows that are no events, and count them.")
     ] = False,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Send the lines of a JSON lines file unread.")
+        bool, typer.Option("--raw", help="Send the lines of a JSON lines file as they are.")
     ] = False,
     spread: Annotated[
         list[str] | None,

@@ -30,7 +30,7 @@ def query(
         list[float] | None,
         typer.Option(
             metavar="VALUE",
-            help="How many events are at most this value, and how many are more, and no figure; "
+            help="Only how many events are at most this value, and how many are more; "
             "several if repeated.",
         ),
     ] = None,
@@ -38,8 +38,7 @@ def query(
         list[str] | None,
         typer.Option(
             metavar="TEXT",
-            help="How often this item came, of top items, and no other figure; several if "
-            "repeated.",
+            help="Only how often this item of top items came; several if repeated.",
         ),
     ] = None,
     where: Annotated[
@@ -55,9 +54,9 @@ def query(
     ] = None,
     data_dir: Annotated[
         Path | None,
-        typer.Option(help="The data folder of a worker on this machine, if it was given one."),
+        typer.Option(help="The --data-dir of a worker on this machine, if it has one."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The worker's answer as it is.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The worker's JSON, unchanged.")] = False,
 ) -> None:
     """Ask running workers for a key's figures as they are now, over any windows.
 

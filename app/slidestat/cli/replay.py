@@ -27,8 +27,8 @@ def replay(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Write NAME-statistics and so on, beside the live group; without it the group's"
-            " own state and output are made anew.",
+            help="Write NAME-statistics and so on, and leave the live group alone; without it, the"
+            " group's own state is emptied and its output written again.",
         ),
     ] = None,
     dry_run: Annotated[
@@ -38,7 +38,7 @@ def replay(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     data_dir: Annotated[
         Path | None,
-        typer.Option(help="Folder of the tables; by default one of yours that none holds."),
+        typer.Option(help="Folder of the tables; by default one that no worker uses."),
     ] = None,
     registry: Registry = "",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,

@@ -31,7 +31,7 @@ def run(
     data_dir: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of the tables, one a worker; by default one of yours that none holds."
+            help="Folder of this worker's tables; by default one that no other worker uses."
         ),
     ] = None,
     web_host: Annotated[
@@ -52,15 +52,15 @@ def run(
         str,
         typer.Option(
             metavar="30s",
-            help="How often a changed state becomes durable; after a crash as much is read again.",
+            help="How often a changed state becomes durable: after a crash, so much is read again.",
         ),
     ] = "30s",
     workers: Annotated[
         int | None,
         typer.Option(
             min=0,
-            help="So many processes that share the partitions, under one that restarts what dies; "
-            "0: one a core.",
+            help="How many processes share the partitions; one more restarts those that die. 0: one"
+            " for each core.",
         ),
     ] = None,
     log: Annotated[

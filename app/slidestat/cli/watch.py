@@ -16,14 +16,14 @@ def watch(
     ] = None,
     topic: Annotated[str | None, typer.Option(help="A topic of figures.")] = None,
     key: Annotated[
-        str | None, typer.Option(metavar="GLOB", help='Only keys like this, such as "JF*".')
+        str | None, typer.Option(metavar="GLOB", help='Only keys that match, such as "JF*".')
     ] = None,
     statistic: Annotated[
         str | None, typer.Option(metavar="NAME", help='Only this statistic, such as "count".')
     ] = None,
     rows: Annotated[int, typer.Option(min=1, help="Rows of the table.")] = 20,
     once: Annotated[
-        bool, typer.Option("--once", help="Show the newest of what is there, and end.")
+        bool, typer.Option("--once", help="Show the newest records that are there, and end.")
     ] = False,
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", help="Read the topic from its first record.")
@@ -31,7 +31,9 @@ def watch(
     as_json: Annotated[
         bool, typer.Option("--json", help="Each record as JSON, one a line.")
     ] = False,
-    alerts: Annotated[bool, typer.Option("--alerts", help="What alerts do, not figures.")] = False,
+    alerts: Annotated[
+        bool, typer.Option("--alerts", help="Changes of alerts, not figures.")
+    ] = False,
     registry: Registry = "",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:

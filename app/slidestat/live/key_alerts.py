@@ -9,10 +9,10 @@ from slidestat.schemas.query import KeyAlert
 
 
 def key_alerts(
-    alerts: Iterable[Alert], standings: bytes, key_alert: type[KeyAlert] = KeyAlert
+    alerts: Iterable[Alert], standings: bytes, key_alert: type[KeyAlert]
 ) -> list[KeyAlert]:
-    """Return those of the declared alerts that fire or are pending, in their order, as `key_alert`
-    of the version that is answered in.
+    """Return those of the declared alerts that fire or are pending, in their order; `key_alert` is
+    the struct of the version that is answered in.
 
     `standings` are of the key's state; raises SlidestatError for bytes that are none.
     """

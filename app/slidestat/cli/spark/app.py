@@ -30,8 +30,8 @@ def ingest(
         str | None,
         typer.Option(
             metavar="1m",
-            help="Go on until Ctrl-C, a batch each so often; without it, take what is there, and "
-            "end.",
+            help="Go on until Ctrl-C, with a batch at this interval; without it, take what is "
+            "there and end.",
         ),
     ] = None,
     records_per_batch: Annotated[
@@ -44,7 +44,7 @@ def ingest(
 ) -> None:
     """Bring a topology's statistics, letters and synopses from their topics into Parquet files.
 
-    Each record once, however often this is broken off and run again.
+    Each record once, however often this is interrupted and run again.
 
     Example: slidestat spark ingest flights --lake lake
     """
@@ -119,7 +119,8 @@ def audit(
     sample: Annotated[
         float,
         typer.Option(
-            metavar="0.01", help="Recompute the figures of such a share of the keys, by a hash."
+            metavar="0.01",
+            help="Recompute the figures of this share of the keys, chosen by a hash.",
         ),
     ] = 1.0,
 ) -> None:
@@ -127,7 +128,7 @@ def audit(
 
     Ends with exit code 1 if a promise is broken: a figure outside its bounds or more off than it
     says, one that is missing, a record that was neither counted nor refused. Each emission is
-    judged by the declaration that it was computed by, which ingests have put into the lake.
+    checked against the declaration that it was computed by, which ingests keep in the lake.
 
     Example: slidestat spark audit flights --lake lake
     """

@@ -31,13 +31,13 @@ TOPOLOGY_FLAGS: dict[str, Flag] = {
         "--statistic",
         "KIND[:FIELD][:NAME=VALUE]...",
         "Such as count, or quantile:took.ms:quantiles=0.5,0.99:epsilon=0.02; repeat it; "
-        "default: what is right for most.",
+        "default: count, mean, deviation, minimum, maximum, quantiles.",
         repeats=True,
     ),
     "lateness": Flag("--lateness", "5s", "How far a record may lie behind the newest."),
     "ahead": Flag("--ahead", "5m", "How far an event may lie after its record's timestamp."),
     "idle": Flag(
-        "--idle", "30s", "Emit provisionally when a partition brings nothing for so long."
+        "--idle", "30s", "Emit provisionally when a partition brings nothing for this long."
     ),
     "forget_after": Flag(
         "--forget-after", "7d", "Forget keys of last events, or of totals, after so long."
@@ -45,10 +45,10 @@ TOPOLOGY_FLAGS: dict[str, Flag] = {
     "key_field": Flag(
         "--key",
         "FIELD",
-        "Field of the key; user.id is one inside of another, kafka:key the record's own.",
+        "Field of the key; user.id is a field in an object, kafka:key the record's own key.",
     ),
     "time_field": Flag(
-        "--time", "FIELD", "Field of the event time; kafka:timestamp is the record's own."
+        "--time", "FIELD", "Field of the event time; kafka:timestamp is the record's own time."
     ),
     "time_format": Flag(
         "--time-format",
