@@ -22,7 +22,7 @@ class _Place(NamedTuple):
 class _Rest(NamedTuple):
     value: bytes | None
     timestamp: int
-    headers: Sequence[tuple[str, bytes]]
+    headers: Sequence[tuple[str, bytes | None]]
 
 
 class ExpiringProducer(BulkProducer):
@@ -42,7 +42,7 @@ class ExpiringProducer(BulkProducer):
         key: bytes,
         value: bytes | None,
         timestamp: int = 0,
-        headers: Sequence[tuple[str, bytes]] = (),
+        headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> None:
         """Queue a record; of those of one key that expire, the last is remembered."""
         self._queued[_Place(topic, partition, key)] = _Rest(value, timestamp, headers)
