@@ -1,6 +1,7 @@
 """Alerts follow from the emissions: recounted from them in plain Python, whatever crashes."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from slidestat.declare.lengths import duration_ms
 from slidestat.declare.statistics import Count, Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine import quota
+from slidestat.engine.alerts.standing import alert_id, decode_standings
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.schemas.alert import AlertChange, alert_key
 from slidestat.schemas.emission import Emission, Figure
@@ -197,6 +199,29 @@ def test_crashes_leave_no_trace_in_alerts(case: Case, crashes: list[int]) -> Non
     whole = undisturbed(case)
     same_end(partition, whole)
     assert sorted(map(repr, told(partition))) == sorted(map(repr, told(whole)))
+
+
+@settings(laws, max_examples=60)
+@given(alerting_cases, st.lists(st.integers(0, 120), min_size=1, max_size=4), st.booleans())
+def test_alerts_that_are_declared_after_a_crash_tell_all_that_they_do(
+    case: Case, crashes: list[int], some: bool
+) -> None:
+    """Also where they begin to fire at an emission that is out: what fires by the states does so by
+    the records.
+    """
+    before = case.topology.alerts[1:] if some else ()
+    partition = Partition(replace(case.topology, alerts=before), case.records, case.random)
+    for steps in crashes:
+        partition.live(steps)
+    partition.topology = case.topology
+    partition.live()
+    newest = {(change.alert, change.key): change.state for change in told(partition)}
+    states = partition.store().synopses(case.topology)
+    for alert in case.topology.alerts:
+        for key, (_, _, standings) in states.items():
+            standing = decode_standings(standings).get(alert_id(alert.name))
+            fires = standing is not None and standing.is_firing
+            assert fires == (newest.get((alert.name, key)) == "firing")
 
 
 def test_crashes_between_an_event_and_its_tick() -> None:

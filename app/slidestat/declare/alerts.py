@@ -1,5 +1,6 @@
 """An alert: a condition on the figures of an emission, and for how long it must hold."""
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,9 @@ from slidestat.declare.figure_names import (
 )
 from slidestat.declare.naming import NAME, NAME_RULE
 from slidestat.errors import SlidestatError, unknown
+
+ALERTS_LABEL = "alerts"
+"""What stands beside states for the alerts that were declared when they were written."""
 
 # What is known of a figure's bounds carries over to these.
 _TRUTHS = frozenset(("and", "or", "not", "in", "is null", "is true", "is false")) | COMPARISONS
@@ -132,6 +136,17 @@ def _unknown_figure(error: str, name: str, known: Iterable[str]) -> SlidestatErr
         f"Any quantile can be had: for {asked.name} put {asked.share:f} into the list `quantiles`"
         f" of a statistic of the kind quantile. There are {', '.join(known)}.",
     )
+
+
+def label_of(alerts: Sequence[Alert], windows: Sequence[int]) -> str:
+    """A short text that is another one for other alerts: 16 hexadecimal digits. `windows` are
+    theirs.
+    """
+    declared = sorted(
+        (a.name, a.when, window, a.for_, a.resolve, a.certain)
+        for a, window in zip(alerts, windows, strict=True)
+    )
+    return hashlib.blake2b(repr(declared).encode(), digest_size=8).hexdigest()
 
 
 def window_of(alert: Alert, windows: Sequence[int], length: int | None) -> int:

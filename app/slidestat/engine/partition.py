@@ -112,7 +112,8 @@ class PartitionProcessor:
             # They may be spread over partitions: what one of them knows is no answer.
             frozenset(() if topology.publishes_partitions else topology.publish),
         )
-        alerts = FollowedAlerts(self._keys, self._alerting)
+        tell_again = not self._durability.has_same_alerts
+        alerts = FollowedAlerts(self._keys, self._alerting, tell_again=tell_again)
         self._absorber = Absorber(topology, self._keys, kernels, emissions, alerts)
         silent = SilentKeys(topology, self._keys, kernels, emissions, alerts)
         self._ticker = Ticker(topology, self._keys, self._absorber, silent, limits.slices)

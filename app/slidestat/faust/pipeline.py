@@ -26,7 +26,7 @@ from slidestat.faust.flushes import to_its_end
 from slidestat.faust.partitions.batch_steps import BatchSteps
 from slidestat.faust.partitions.durable_states import DurableStates
 from slidestat.faust.partitions.held_partitions import HeldPartitions
-from slidestat.faust.partitions.look_ahead import look_ahead
+from slidestat.faust.partitions.look_ahead import AheadTopics, look_ahead
 from slidestat.faust.partitions.output_topics import OutputTopics
 from slidestat.faust.partitions.read_order import ReadOrder
 from slidestat.faust.progress import Progress
@@ -69,10 +69,13 @@ class Pipeline:
         self._offsets = offsets
         self.progress = progress
         self.observed = Observed(topology.name)
-        self._provisional = provisional
-        self._outputs = OutputTopics(
-            topology, outputs, self.observed, silent_until or {}, partitions, letter_bytes
-        )
+
+        written = self.observed, silent_until or {}, partitions, letter_bytes
+        self._outputs = OutputTopics(topology, outputs, *written)
+        self._ahead = None
+        if provisional is not None:
+            ahead = OutputTopics(topology, provisional, *written)
+            self._ahead = AheadTopics(ahead, provisional)
         self._held = HeldPartitions(
             topology, table, offsets, codec or JsonCodec(), self.observed, schemas
         )
@@ -152,9 +155,8 @@ class Pipeline:
 
     async def look_ahead(self) -> None:
         """Emit provisionally for the partitions that have brought nothing for a while."""
-        if self._provisional is not None:
-            outputs = self._outputs.through(self._provisional)
-            await look_ahead(self._topology, self._held, outputs, self._provisional, self._offsets)
+        if self._ahead is not None:
+            await look_ahead(self._topology, self._held, self._ahead, self._offsets)
 
     # Flushes.
 

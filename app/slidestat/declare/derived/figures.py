@@ -3,7 +3,7 @@
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from slidestat.declare.alerts import window_of
+from slidestat.declare.alerts import ALERTS_LABEL, label_of, window_of
 from slidestat.declare.derived.reading import ReadFields
 from slidestat.declare.derived.topics import WrittenTopics
 from slidestat.declare.figure_names import NamedFigure, named_figures
@@ -112,5 +112,8 @@ class KeptFigures(WrittenTopics, ReadFields):
 
     @property
     def state_label(self) -> dict[str, str]:
-        """Return what is stored beside states: their meaning, and where their output goes."""
-        return {**self.state_meaning, "output": self.output_topic}
+        """Return what is stored beside states: their meaning, where their output goes, and by
+        which alerts.
+        """
+        alerts = {ALERTS_LABEL: label_of(self.alerts, self.alert_windows)} if self.alerts else {}
+        return {**self.state_meaning, "output": self.output_topic, **alerts}

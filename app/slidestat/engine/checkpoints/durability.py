@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from slidestat.declare.alerts import ALERTS_LABEL
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import (
     Checkpoint,
@@ -13,6 +14,7 @@ from slidestat.engine.checkpoints.checkpoint import (
     decode_emitted,
     encode_checkpoint,
     of_topic,
+    stored_meaning,
 )
 from slidestat.engine.checkpoints.ledger import Ledger
 from slidestat.engine.checkpoints.snapshot import Snapshot
@@ -31,6 +33,9 @@ class Durability:
         self._lateness = topology.lateness_ms
         self.is_stored = stored is not None
         self.checkpoint = decode_checkpoint(stored, topology.state_meaning)
+        # Whether what was emitted was so by the same alerts: others have told nothing of it.
+        before = {} if stored is None else stored_meaning(stored)
+        self.has_same_alerts = before.get(ALERTS_LABEL) == self._label.get(ALERTS_LABEL)
         # Stored at once: until it is, the topic could be made anew unnoticed.
         self._claims_source = self.is_stored and claims(self.checkpoint, topic_id)
         self.checkpoint = of_topic(self.checkpoint, topic_id)

@@ -20,10 +20,14 @@ Int64s = npt.NDArray[np.int64]
 class FollowedAlerts:
     """Takes the alerts of a partition's keys on."""
 
-    def __init__(self, keys: HeldKeys, alerting: Alerting | None) -> None:
+    def __init__(
+        self, keys: HeldKeys, alerting: Alerting | None, *, tell_again: bool = False
+    ) -> None:
         """`alerting` is None where there are no alerts, and in a trial: they tell nothing of what
-        is not sure.
+        is not sure. They `tell_again` what becomes of them at emissions that are out, if that was
+        not told by the same alerts.
         """
+        self._tell_again = tell_again
         self._keys = keys
         self._alerting = alerting
 
@@ -72,4 +76,8 @@ class FollowedAlerts:
                 alerts=change.standings,
             )
             self._keys.cache.put(change.key, encode_key_state(*now), change.first_offset)
-        return [(place, it) for place, it in records if it.timestamp > advance.emitted]
+        return [
+            (place, it)
+            for place, it in records
+            if self._tell_again or it.timestamp > advance.emitted
+        ]

@@ -1,6 +1,7 @@
 """Emit, for partitions that bring nothing, what there would be if nothing else came."""
 
 import time
+from typing import NamedTuple
 
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
@@ -11,20 +12,26 @@ from slidestat.faust.source.source_offsets import SourceOffsets
 from slidestat.kafka.expiring_producer import ExpiringProducer
 
 
+class AheadTopics(NamedTuple):
+    """The topics for what is emitted ahead, and the producer that it goes by."""
+
+    topics: OutputTopics
+    producer: ExpiringProducer
+
+
 async def look_ahead(
     topology: Topology | Referee,
     held: HeldPartitions,
-    outputs: OutputTopics,
-    producer: ExpiringProducer,
+    ahead: AheadTopics,
     offsets: SourceOffsets,
 ) -> None:
-    """Emit provisionally, by `producer`, for the partitions that have brought nothing for the
-    topology's `idle`, if it has one, and wait until it is acknowledged: one that came later could
-    replace what another worker has emitted meanwhile.
+    """Emit provisionally for the partitions that have brought nothing for the topology's `idle`,
+    if it has one, and wait until it is acknowledged, or has expired when they were given up: one
+    that came later could replace what another worker has emitted meanwhile.
     """
     if not topology.idle_ms:
         return
-    look = _Look(held, outputs, offsets)
+    look = _Look(held, ahead.topics, offsets)
     waited_since = time.monotonic() - topology.idle_ms / 1000
     for partition, processor in tuple(held.processors.items()):
         if look.is_given_up:
@@ -37,7 +44,7 @@ async def look_ahead(
         if isinstance(processor, PartitionProcessor) and not look.is_given_up:
             await look.publish(partition, processor, now)
     if look.has_sent:
-        await producer.flush_while(lambda: not look.is_given_up)
+        await ahead.producer.flush_while(lambda: not look.is_given_up)
 
 
 class _Look:

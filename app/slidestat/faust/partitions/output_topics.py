@@ -1,7 +1,6 @@
 """Queue what a topology says of a partition to its topics."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
 
 from slidestat.declare.forms.fingerprint import fingerprint_of
 from slidestat.declare.referee import Referee
@@ -39,12 +38,6 @@ class OutputTopics:
         self._declared_by = [(DECLARATION_HEADER, fingerprint_of(topology).encode())]
         if isinstance(topology, Topology):
             self._synopses = SynopsisTopic(topology, partitions)
-
-    def through(self, producer: BulkProducer) -> "OutputTopics":
-        """The same topics by another producer."""
-        other = copy(self)
-        other._producer = producer
-        return other
 
     def send(self, effects: Effects, partition: int, started: float) -> None:
         """Queue all that a step led to, of a batch that was begun at `started`."""
