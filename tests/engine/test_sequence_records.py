@@ -44,7 +44,7 @@ from slidestat.schemas.sequence import (
 )
 from slidestat.schemas.synopsis import PartyClock
 from slidestat.testing.memory_store import MemoryStore
-from slidestat.web.figure_gauges import registry_of
+from slidestat.web.answers.figure_gauges import registry_of
 from tests.engine.cases import EVERY_STATISTIC
 from tests.engine.memory import batch_of
 from tests.engine.model import Record
