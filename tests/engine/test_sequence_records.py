@@ -12,7 +12,6 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer
 from fastavro.schema import parse_schema
 from jsonschema import Draft202012Validator
 from prometheus_client import generate_latest
-from slidestat.web.figure_gauges import registry_of
 
 from slidestat import Alert, RefereeDriver, TopItems
 from slidestat.cli.display.schema_text import schema_lines
@@ -45,6 +44,7 @@ from slidestat.schemas.sequence import (
 )
 from slidestat.schemas.synopsis import PartyClock
 from slidestat.testing.memory_store import MemoryStore
+from slidestat.web.answers.figure_gauges import registry_of
 from tests.engine.cases import EVERY_STATISTIC
 from tests.engine.memory import batch_of
 from tests.engine.model import Record
