@@ -19,8 +19,9 @@ unexport PYTHONDONTWRITEBYTECODE
 export UV_CUSTOM_COMPILE_COMMAND := make lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check lint format types test kernels test-laws test-others test-quick chaos demo bench bench-full \
-	figures plots pictures audit schemas reference golden hooks lock lock-peers clean
+.PHONY: help setup check lint format types test kernels kernels-from-first kernels-from-last test-laws \
+	test-others test-quick chaos demo bench bench-full figures plots pictures audit schemas \
+	reference golden hooks lock lock-peers clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -87,12 +88,18 @@ PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder
 LAWS_LOG := .pytest_cache/laws.log
 
 test: setup ## everything: lint, types and all tests, on a real broker
-	@$(MAKE) --no-print-directory --jobs 2 check kernels
+	@$(MAKE) --no-print-directory --jobs 2 kernels check
 	@$(MAKE) --no-print-directory --keep-going --jobs 2 test-laws test-others
 
-# Collecting compiles what most tests need: once, and not in each of their processes.
-kernels: setup
+# Collecting compiles what most tests need: once, and not in each of their processes. Two compile,
+# from both ends, as the longest of all that comes before the tests would keep one core busy alone.
+kernels: kernels-from-first kernels-from-last
+
+kernels-from-first: setup
 	@$(BIN)/python -m pytest --collect-only --quiet $(LAWS) > /dev/null
+
+kernels-from-last: setup
+	@$(BIN)/python -m tests.laws.compile_last
 
 test-laws: setup ## those of all tests that need no broker and compute long
 	@mkdir -p $(dir $(LAWS_LOG))

@@ -12,7 +12,7 @@ from slidestat.declare.statistics import AgeOfLast, Sample, Statistic, TopItems
 from slidestat.declare.topology import Topology
 from slidestat.schemas.emission import Emission, Figure, emission_key
 from slidestat.schemas.query import KeyAnswer
-from tests.engine.exact import Values, between, double, exact, root, variance
+from tests.engine.exact import Values, between, double, exact, root, total, variance
 from tests.engine.meant import meant
 from tests.engine.memory import PARTITION, SOURCE, Output
 from tests.engine.model import AGES, ALL, Model
@@ -183,10 +183,11 @@ def check_figure(
         assert off <= Fraction(figure.share_error) * len(ordered), figure
         return
     deviation = root(variance(values)) if figure.deviation_error else Fraction()
+    magnitude = total(map(abs, between(figure, values))) if figure.magnitude_error else Fraction()
     allowed = (
         Fraction(figure.relative_error) * abs(right)
         + Fraction(figure.absolute_error)
         + Fraction(figure.deviation_error) * deviation
-        + Fraction(figure.magnitude_error) * sum(map(abs, between(figure, values)))
+        + Fraction(figure.magnitude_error) * magnitude
     )
     assert abs(estimate - right) <= allowed + slack, (figure, right)

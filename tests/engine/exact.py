@@ -1,10 +1,10 @@
 """Each statistic of a window's values, exactly: what its name says, from all values."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
-from math import ceil
+from math import ceil, lcm
 
 from slidestat.declare.statistics import Above, Histogram, Items, Rate, Statistic, SumHistogram
 from slidestat.declare.statistics.base import Series
@@ -27,13 +27,20 @@ def double(value: Fraction) -> Fraction:
     return Fraction(float(value))
 
 
+def total(values: Iterable[Fraction]) -> Fraction:
+    """The sum, added up over one denominator: as exact as fraction by fraction, and quicker."""
+    values = list(values)
+    common = lcm(*(value.denominator for value in values))
+    return Fraction(sum(v.numerator * (common // v.denominator) for v in values), common)
+
+
 def variance(values: Values) -> Fraction:
-    mean = sum(values, Fraction()) / len(values)
-    return sum(((value - mean) ** 2 for value in values), Fraction()) / len(values)
+    mean = total(values) / len(values)
+    return total((value - mean) ** 2 for value in values) / len(values)
 
 
 _OF_SOME: dict[str, Callable[[Values], Fraction]] = {
-    "mean": lambda values: sum(values, Fraction()) / len(values),
+    "mean": lambda values: total(values) / len(values),
     "variance": variance,
     "deviation": lambda values: root(variance(values)),
     "minimum": lambda values: min(map(double, values)),
@@ -42,12 +49,12 @@ _OF_SOME: dict[str, Callable[[Values], Fraction]] = {
 
 _OF_ANY: dict[str, Callable[[Values], Fraction]] = {
     "count": lambda values: Fraction(len(values)),
-    "sum": lambda values: sum(values, Fraction()),
-    "net_sum": lambda values: sum(values, Fraction()),
+    "sum": total,
+    "net_sum": total,
     "distinct": lambda values: Fraction(len(set(values))),
     "norm": lambda values: root(Fraction(sum(n * n for n in Counter(values).values()))),
     "landmark_count": lambda values: Fraction(len(values)),
-    "landmark_sum": lambda values: sum(values, Fraction()),
+    "landmark_sum": total,
 }
 
 
@@ -79,7 +86,7 @@ def exact(statistic: Statistic, values: Values, window: int) -> list[Fraction | 
         named = [None if item == "never" else Fraction(item) for item in statistic.items]
         return [Fraction(sum(value == item for value in values)) for item in named]
     if isinstance(statistic, SumHistogram):
-        return [sum(between(series, values), Fraction()) for series in statistic.series()]
+        return [total(between(series, values)) for series in statistic.series()]
     if statistic.kind in _OF_ANY:
         return [_OF_ANY[statistic.kind](values)]
     return [_OF_SOME[statistic.kind](values) if values else None]

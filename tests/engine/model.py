@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from enum import Enum
 from fractions import Fraction
 from itertools import pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 from slidestat.declare.lengths import duration_ms
@@ -27,6 +28,8 @@ class Record(NamedTuple):
     value: bytes | None
     timestamp: int
 
+
+_time = attrgetter("time")
 
 ALL = 0
 AGES = -1
@@ -257,6 +260,7 @@ class Model:
 
     def _emissions(self, topology: Topology) -> list[Emission]:
         found = []
+        needs_all = not all(statistic.has_windows for statistic in topology.statistics)
         for key, events in self.of_key().items():
             if key in topology.publish and not topology.publishes_partitions:
                 continue  # its answers are the referee's
@@ -265,12 +269,13 @@ class Model:
                 passed = bisect_left(self.watermarks, tick)
                 if passed == len(self.records):
                     continue
-                lived = since_forgotten(topology, [e for e in events if e.time < tick])
+                lived = since_forgotten(topology, events[: bisect_left(times, tick)])
                 values = {
                     n: [event.value for event in inside(topology, lived, n, tick)]
                     for n in topology.window_lengths
                 }
-                values |= of_all(lived, tick)
+                if needs_all:
+                    values |= of_all(lived, tick)
                 found.append(Emission(tick, key, self.records[passed].offset, values))
         return sorted(found, key=lambda emission: emission[:2])
 
@@ -330,8 +335,7 @@ def since_forgotten(topology: Topology, events: Sequence[Event]) -> Sequence[Eve
 
 def inside(topology: Topology, events: Sequence[Event], n: int, tick: int) -> Sequence[Event]:
     """The events of the window of n that ends at `tick`; `events` are a key's, by time."""
-    times = [event.time for event in events]
-    end = bisect_left(times, tick)
+    end = bisect_left(events, tick, key=_time)
     if topology.span_length.of_events:
         return events[max(0, end - n) : end]
-    return events[bisect_left(times, tick - n) : end]
+    return events[bisect_left(events, tick - n, key=_time) : end]

@@ -7,7 +7,8 @@ its synopsis takes. Oracles are plain Python and NumPy, exact, and know none of 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import inf, isnan, log2
+from functools import cache
+from math import isfinite, isnan, log2
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +48,17 @@ class Window(NamedTuple):
     seen: Integers
 
 
+def exactly(x: Exact) -> Exact:
+    """A figure to compute with: no double, whose sums and products would be rounded."""
+    return Fraction(x) if isinstance(x, float) and isfinite(x) else x
+
+
+@cache
+def decimal(x: float) -> Fraction:
+    """A parameter as it is written."""
+    return Fraction(repr(x))
+
+
 @dataclass(frozen=True)
 class Question:
     """A figure that a synopsis is asked for, and how it is judged.
@@ -54,25 +66,32 @@ class Question:
     ask: (synopsis, n, now) to (estimate, lower, upper). exact: the true figure of a window, None
     if it has none (then all three are NaN). kept: (the synopsis's parameters, estimate, exact,
     window) to whether the promise is kept. measure: what turns an answer's figure into what
-    `exact` is counted in, exactly.
+    `exact` is counted in, exactly; a figure that is counted as `exact` is has none.
     """
 
     ask: Callable[[Any, int, int], Figures]
     exact: Callable[[Window], Exact | None]
     kept: Callable[[Any, Any, Any, Window], bool]
-    measure: Callable[[float], Exact] = lambda x: x if abs(x) == inf else Fraction(x)
+    measure: Callable[[float], Exact] | None = None
 
     def judge(self, synopsis: Any, window: Window) -> None:
         """Assert that bounds hold, the estimate is between them, and the promise is kept."""
-        answer = self.ask(synopsis, window.n, window.now)
+        answer = [
+            x.item() if isinstance(x, np.generic) else x
+            for x in self.ask(synopsis, window.n, window.now)
+        ]
         exact = self.exact(window)
         if exact is None:
             assert all(isnan(figure) for figure in answer)
             return
-        estimate, lower, upper = map(self.measure, answer)
+        # Python's own whole numbers, fractions and doubles compare exactly with each other.
+        estimate, lower, upper = map(self.measure, answer) if self.measure else answer
         assert lower <= exact <= upper, (answer, exact, window)
         assert lower <= estimate <= upper, (answer, exact, window)
-        assert self.kept(synopsis.parameters, estimate, exact, window), (answer, exact, window)
+        if estimate == exact:  # which keeps any promise
+            return
+        kept = self.kept(synopsis.parameters, exactly(estimate), exactly(exact), window)
+        assert kept, (answer, exact, window)
 
 
 @dataclass(frozen=True)

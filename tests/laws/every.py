@@ -64,6 +64,7 @@ from tests.laws.entry import (
     buckets,
     cents,
     count,
+    decimal,
     is_exact,
     none,
     one_in,
@@ -198,11 +199,11 @@ def _extreme(side: str, epsilon: float) -> Entry:
         asked = queries_of_none(len(states))
         return run_extreme_batch(parameters, states, starts, times, values, *asked, advances).states
 
-    def exact(window: Window) -> Fraction | None:
+    def exact(window: Window) -> float | None:
         units = window.units
         if len(units) == 0:
             return None
-        return Fraction(float((units.min() if side == "minimum" else units.max()) / 100))
+        return float((units.min() if side == "minimum" else units.max()) / 100)
 
     def most(events: int, _: int) -> float:
         if epsilon == 0:
@@ -307,12 +308,12 @@ def _rank(p: float) -> Question:
         return synopsis.query(n, p, now)[:3]
 
     def asked(window: Window) -> int:
-        return max(1, ceil(Fraction(repr(p)) * len(window.units)))
+        return max(1, ceil(decimal(p) * len(window.units)))
 
-    def exact(window: Window) -> Fraction | None:
+    def exact(window: Window) -> float | None:
         if len(window.units) == 0:
             return None
-        return Fraction(float(np.sort(window.units)[asked(window) - 1] / 100))
+        return float(np.sort(window.units)[asked(window) - 1] / 100)
 
     def kept(parameters: Any, estimate: Exact, _: Exact, window: Window) -> bool:
         values = np.sort(window.units / 100)
@@ -342,17 +343,17 @@ def _quantiles(epsilon: float) -> Entry:
 
 
 def _by_value(p: float) -> Question:
-    asked = Fraction(repr(p))
+    asked = decimal(p)
 
-    def exact(window: Window) -> Fraction | None:
+    def exact(window: Window) -> float | None:
         if len(window.units) == 0:
             return None
         rank = max(1, ceil(asked * len(window.units)))
-        return Fraction(float(np.sort(window.units)[rank - 1] / 100))
+        return float(np.sort(window.units)[rank - 1] / 100)
 
     def kept(parameters: Any, estimate: Exact, _: Exact, window: Window) -> bool:
         values = np.sort(window.units / 100)
-        share = Fraction(repr(parameters.epsilon)) * min(asked, 1 - asked)
+        share = decimal(parameters.epsilon) * min(asked, 1 - asked)
         first = max(1, ceil((asked - share) * len(values)))
         last = min(len(values), floor((asked + share) * len(values)) + 1)
         nearest = min(max(estimate, Fraction(values[first - 1])), Fraction(values[last - 1]))
@@ -362,10 +363,10 @@ def _by_value(p: float) -> Question:
 
 
 def _share_up_to(value: float) -> Question:
-    def exact(window: Window) -> Fraction | None:
+    def exact(window: Window) -> float | None:
         events = len(window.units)
         # As a double has it, which bounds allow for.
-        return Fraction((window.units / 100 <= value).sum() / events) if events else None
+        return float((window.units / 100 <= value).sum() / events) if events else None
 
     def ask(synopsis: ValueQuantiles, n: int, now: int) -> Figures:
         return synopsis.rank(n, value, now).share_at_most
