@@ -16,6 +16,7 @@ from slidestat.synopses import (
     ApproximateCountParameters,
     AverageParameters,
     AverageWave,
+    Batch,
     CountParameters,
     CountWave,
     ExponentialHistogram,
@@ -83,7 +84,7 @@ from tests.laws.entry import (
 def _counted(epsilon: float) -> Entry:
     def states(parameters, states, starts, times, advances):  # type: ignore[no-untyped-def]
         asked = queries_of_none(len(states))
-        return run_batch(parameters, states, starts, times, None, *asked, advances).states
+        return run_batch(parameters, states, Batch(starts, times, None, *asked, advances)).states
 
     per_level = CountParameters(epsilon, 1).buckets_per_level
     return Entry(
@@ -98,7 +99,7 @@ def _counted(epsilon: float) -> Entry:
 def _summed(epsilon: float) -> Entry:
     def states(parameters, states, starts, times, values, advances):  # type: ignore[no-untyped-def]
         asked = queries_of_none(len(states))
-        return run_batch(parameters, states, starts, times, values, *asked, advances).states
+        return run_batch(parameters, states, Batch(starts, times, values, *asked, advances)).states
 
     per_level = SumParameters(epsilon, 1).buckets_per_level
     return Entry(
@@ -121,7 +122,7 @@ def _wave(wave: Any, epsilon: float) -> Entry:
         asked = queries_of_none(len(states))
         column = values[0] if summed else None
         return run_wave_batch(
-            wave.kind, parameters, states, starts, times, column, *asked, advances
+            wave.kind, parameters, states, Batch(starts, times, column, *asked, advances)
         ).states
 
     def most(events: int, units: int) -> float:
@@ -196,7 +197,9 @@ def _approximately_counted(epsilon: float) -> Entry:
 def _extreme(side: str, epsilon: float) -> Entry:
     def states(parameters, states, starts, times, values, advances):  # type: ignore[no-untyped-def]
         asked = queries_of_none(len(states))
-        return run_extreme_batch(parameters, states, starts, times, values, *asked, advances).states
+        return run_extreme_batch(
+            parameters, states, Batch(starts, times, values, *asked, advances)
+        ).states
 
     def exact(window: Window) -> Fraction | None:
         units = window.units
@@ -247,7 +250,9 @@ def _deviation_kept(parameters: Any, estimate: Exact, exact: Exact, _: Window) -
 def _spread(epsilon: float) -> Entry:
     def states(parameters, states, starts, times, values, advances):  # type: ignore[no-untyped-def]
         asked = queries_of_none(len(states))
-        return run_spread_batch(parameters, states, starts, times, values, *asked, advances).states
+        return run_spread_batch(
+            parameters, states, Batch(starts, times, values, *asked, advances)
+        ).states
 
     def most(events: int, units: int) -> float:
         steps = log2(1 + 1 / SpreadParameters(epsilon, 1).parts)
@@ -275,7 +280,7 @@ def _spread(epsilon: float) -> Entry:
 def _sample(size: int, replacement: bool) -> Entry:
     # what is particular, that it is random, is the law of test_sample_chance.py
     def states(parameters, states, starts, times, values, advances):  # type: ignore[no-untyped-def]
-        return run_sample_batch(parameters, states, starts, times, values, advances)
+        return run_sample_batch(parameters, states, Batch(starts, times, values, advances=advances))
 
     def ask(synopsis: SlidingSample, n: int, now: int) -> Figures:
         drawn = float(len(synopsis.sample(n, now).indices))
@@ -329,7 +334,7 @@ def _quantiles(epsilon: float) -> Entry:
     def states(parameters, states, starts, times, values, advances):  # type: ignore[no-untyped-def]
         asked = queries_of_none(len(states))
         return run_quantile_batch(
-            parameters, states, starts, times, values, *asked, [], advances
+            parameters, states, Batch(starts, times, values, *asked, advances), []
         ).states
 
     return Entry(
@@ -377,7 +382,7 @@ def _value_quantiles(relative_error: float, epsilon: float) -> Entry:
     def states(parameters, states, starts, times, values, advances):  # type: ignore[no-untyped-def]
         asked = queries_of_none(len(states))
         return run_value_quantile_batch(
-            parameters, states, starts, times, values, *asked, advances=advances
+            parameters, states, Batch(starts, times, values, *asked, advances)
         ).states
 
     def most(events: int, _: int) -> float:
@@ -398,7 +403,7 @@ def _frequent(epsilon: float) -> Entry:
     def states(parameters, states, starts, times, items, advances):  # type: ignore[no-untyped-def]
         asked = queries_of_none(len(states))
         return run_frequent_batch(
-            parameters, states, starts, times, items, *asked, 0, advances
+            parameters, states, Batch(starts, times, items, *asked, advances), 0
         ).states
 
     def of(item: int) -> Question:
@@ -472,7 +477,7 @@ def _random_frequent(epsilon: float) -> Entry:
     def states(parameters, states, starts, times, items, advances):  # type: ignore[no-untyped-def]
         asked = ([0] * (len(states) + 1), [], [])
         return run_random_frequent_batch(
-            parameters, states, starts, times, items, *asked, 0, advances
+            parameters, states, Batch(starts, times, items, *asked, advances), 0
         ).states
 
     def of(item: int) -> Question:
@@ -507,14 +512,14 @@ def _named(epsilon: float) -> Entry:
         different, codes = np.unique(texts, return_inverse=True)
         asked = ([0] * (len(states) + 1), [], [])
         return run_named_items_batch(
-            parameters, states, starts, times, codes, different.tolist(), *asked, 0, advances
+            parameters, states, Batch(starts, times, codes, *asked, advances), different.tolist(), 0
         ).states
 
     def of(question: Question, text: str) -> Question:
         def ask(synopsis: NamedItems, n: int, now: int) -> Figures:
             state, none = [synopsis.to_bytes()], [0, 0]
             result = run_named_items_batch(
-                synopsis.parameters, state, none, [], [], [], [0, 1], [now], [n], 0
+                synopsis.parameters, state, Batch(none, [], [], [0, 1], [now], [n]), [], 0
             )
             bounds = zip(result.lowers.tolist(), result.uppers.tolist(), strict=True)
             known = dict(zip(result.names, bounds, strict=True))
@@ -539,7 +544,7 @@ def _paired(epsilon: float) -> Entry:
     def states(parameters, states, starts, times, items, advances):  # type: ignore[no-untyped-def]
         asked = queries_of_none(len(states))
         return run_paired_items_batch(
-            parameters, states, starts, times, items, *asked, 0, advances
+            parameters, states, Batch(starts, times, items, *asked, advances), 0
         ).states
 
     return replace(
