@@ -32,6 +32,7 @@ from benchmarks.kernel_subjects import KLL_K
 from benchmarks.peers.environments import environment_python
 from benchmarks.results import machine
 from slidestat.synopses import (
+    Batch,
     ValueHistogramParameters,
     ValueQuantileParameters,
     ValueQuantiles,
@@ -80,7 +81,7 @@ def ours(span_ms: int, batch: int) -> Callable[[int], Run]:
             part = slice(first, first + batch)
             size = len(times[part])
             result = run_value_quantile_batch(
-                parameters, states or [None], [0, size], times[part], values[part], *_NOTHING
+                parameters, states or [None], Batch([0, size], times[part], values[part])
             )
             states = result.states
         seconds = time.process_time() - start
@@ -114,7 +115,7 @@ def histogram(seed: int) -> Run:
         part = slice(first, first + _LONG)
         size = len(times[part])
         result = run_value_histogram_batch(
-            parameters, states or [None], [0, size], times[part], values[part], *_NOTHING
+            parameters, states or [None], Batch([0, size], times[part], values[part])
         )
         states = result.states
     return Run(len(states[0]), (time.process_time() - start) / EVENTS * 1e9, [])

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses import (
+    Batch,
     BitmapsParameters,
     CounterTableParameters,
     CountParameters,
@@ -71,7 +72,7 @@ def count(epsilon: float) -> Insert:
 
     def insert(states: States, starts: Int64s, times: Int64s, _: Float64s) -> Sequence[bytes]:
         asked = _no_queries(states)
-        return run_batch(chosen, states, starts, times, None, asked, _none, _none).states
+        return run_batch(chosen, states, Batch(starts, times, None, asked, _none, _none)).states
 
     return insert
 
@@ -82,7 +83,7 @@ def total(epsilon: float) -> Insert:
 
     def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
         asked = _no_queries(states)
-        return run_batch(chosen, states, starts, times, values, asked, _none, _none).states
+        return run_batch(chosen, states, Batch(starts, times, values, asked, _none, _none)).states
 
     return insert
 
@@ -95,7 +96,7 @@ def wave(kind: str, epsilon: float) -> Insert:
         whole = _hundredths(values) if kind == "sum" else None
         asked = _no_queries(states)
         return run_wave_batch(
-            kind, chosen, states, starts, times, whole, asked, _none, _none
+            kind, chosen, states, Batch(starts, times, whole, asked, _none, _none)
         ).states
 
     return insert
@@ -107,7 +108,9 @@ def extreme(side: str, epsilon: float = 0.0) -> Insert:
 
     def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
         asked = _no_queries(states)
-        return run_extreme_batch(chosen, states, starts, times, values, asked, _none, _none).states
+        return run_extreme_batch(
+            chosen, states, Batch(starts, times, values, asked, _none, _none)
+        ).states
 
     return insert
 
@@ -118,7 +121,9 @@ def spread(epsilon: float) -> Insert:
 
     def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
         asked = _no_queries(states)
-        return run_spread_batch(chosen, states, starts, times, values, asked, _none, _none).states
+        return run_spread_batch(
+            chosen, states, Batch(starts, times, values, asked, _none, _none)
+        ).states
 
     return insert
 
@@ -128,7 +133,7 @@ def sample(size: int) -> Insert:
     chosen = SampleParameters(size, SPAN_MS, seed=1)
 
     def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
-        return run_sample_batch(chosen, states, starts, times, values)
+        return run_sample_batch(chosen, states, Batch(starts, times, values))
 
     return insert
 
@@ -140,7 +145,7 @@ def value_quantiles(relative_error: float, epsilon: float) -> Insert:
     def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
         asked = _no_queries(states)
         return run_value_quantile_batch(
-            chosen, states, starts, times, values, asked, _none, _none
+            chosen, states, Batch(starts, times, values, asked, _none, _none)
         ).states
 
     return insert
@@ -153,7 +158,7 @@ def quantiles(epsilon: float) -> Insert:
     def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
         asked = _no_queries(states)
         return run_quantile_batch(
-            chosen, states, starts, times, values, asked, _none, _none, []
+            chosen, states, Batch(starts, times, values, asked, _none, _none), []
         ).states
 
     return insert
@@ -166,7 +171,7 @@ def frequent(epsilon: float) -> Insert:
     def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
         items, asked = values.astype(np.int64), _no_queries(states)
         return run_paired_items_batch(
-            chosen, states, starts, times, items, asked, _none, _none, 0
+            chosen, states, Batch(starts, times, items, asked, _none, _none), 0
         ).states
 
     return insert
@@ -179,7 +184,7 @@ def frequent_in_blocks(epsilon: float) -> Insert:
     def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
         items, asked = values.astype(np.int64), _no_queries(states)
         return run_frequent_batch(
-            chosen, states, starts, times, items, asked, _none, _none, 0
+            chosen, states, Batch(starts, times, items, asked, _none, _none), 0
         ).states
 
     return insert
@@ -192,7 +197,7 @@ def value_histogram(epsilon: float) -> Insert:
     def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
         asked = _no_queries(states)
         return run_value_histogram_batch(
-            chosen, states, starts, times, values, asked, _none, _none
+            chosen, states, Batch(starts, times, values, asked, _none, _none)
         ).states
 
     return insert
@@ -205,7 +210,7 @@ def counter_table(epsilon: float) -> Insert:
     def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
         items, asked = values.astype(np.int64), _no_queries(states)
         return run_counter_table_batch(
-            chosen, states, starts, times, items, asked, _none, _none
+            chosen, states, Batch(starts, times, items, asked, _none, _none)
         ).states
 
     return insert
@@ -217,7 +222,9 @@ def distinct(epsilon: float) -> Insert:
 
     def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
         items, asked = _hundredths(values), _no_queries(states)
-        return run_distinct_batch(chosen, states, starts, times, items, asked, _none, _none).states
+        return run_distinct_batch(
+            chosen, states, Batch(starts, times, items, asked, _none, _none)
+        ).states
 
     return insert
 
@@ -228,7 +235,9 @@ def bitmaps(number: int) -> Insert:
 
     def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
         items, asked = _hundredths(values), _no_queries(states)
-        return run_bitmaps_batch(chosen, states, starts, times, items, asked, _none, _none).states
+        return run_bitmaps_batch(
+            chosen, states, Batch(starts, times, items, asked, _none, _none)
+        ).states
 
     return insert
 
@@ -240,7 +249,7 @@ def norm(p: float, epsilon: float) -> Insert:
     def insert(states: States, starts: Int64s, times: Int64s, values: Float64s) -> Sequence[bytes]:
         items, asked = values.astype(np.int64), _no_queries(states)
         return run_lp_norm_batch(
-            chosen, states, starts, times, items, None, asked, _none, _none
+            chosen, states, Batch(starts, times, items, asked, _none, _none)
         ).states
 
     return insert

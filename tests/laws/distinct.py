@@ -7,7 +7,7 @@ from math import exp, lgamma, log, log1p
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import BatchResult
+from slidestat.synopses.core.batch import Batch, BatchResult
 from slidestat.synopses.distinct.distinct_batch import run_distinct_batch
 from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
 from slidestat.synopses.distinct.distinct_wave import DistinctWave, merge_distinct
@@ -38,11 +38,11 @@ def merge(states: Sequence[bytes]) -> bytes:
     return (merge_bitmaps if states and states[0][3] == 18 else merge_distinct)(states)
 
 
-def run(synopsis: Synopsis, *columns: object) -> BatchResult:
+def run(synopsis: Synopsis, states: Sequence[bytes | None], batch: Batch) -> BatchResult:
     """The batch function of the synopsis, with its parameters."""
     if isinstance(synopsis, DistinctBitmaps):
-        return run_bitmaps_batch(synopsis.parameters, *columns)
-    return run_distinct_batch(synopsis.parameters, *columns)
+        return run_bitmaps_batch(synopsis.parameters, states, batch)
+    return run_distinct_batch(synopsis.parameters, states, batch)
 
 
 def _whole(rng: np.random.Generator, size: int) -> Integers:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses import (
+    Batch,
     BitmapsParameters,
     CounterTable,
     CounterTableParameters,
@@ -64,7 +65,7 @@ def _histogram(epsilon: float, edges: tuple[float, ...] = EDGES) -> Entry:
     def states(parameters, states, starts, times, values, advances):  # type: ignore[no-untyped-def]
         asked = queries_of_none(len(states))
         return run_value_histogram_batch(
-            parameters, states, starts, times, values, *asked, advances
+            parameters, states, Batch(starts, times, values, *asked, advances)
         ).states
 
     def most(events: int, _: int) -> float:
@@ -97,7 +98,7 @@ def _table(epsilon: float) -> Entry:
     def states(parameters, states, starts, times, items, advances):  # type: ignore[no-untyped-def]
         asked = queries_of_none(len(states))
         return run_counter_table_batch(
-            parameters, states, starts, times, items, *asked, advances
+            parameters, states, Batch(starts, times, items, *asked, advances)
         ).states
 
     def of(item: int) -> Question:
@@ -123,7 +124,7 @@ def _table(epsilon: float) -> Entry:
 def _states_of_norms(parameters, states, starts, times, items, advances):  # type: ignore[no-untyped-def]
     asked = queries_of_none(len(states))
     return run_lp_norm_batch(
-        parameters, states, starts, times, items, None, *asked, advances
+        parameters, states, Batch(starts, times, items, *asked, advances)
     ).states
 
 
@@ -170,7 +171,9 @@ def _distinct(epsilon: float, delta: float) -> Entry:
 
     def states(parameters, states, starts, times, items, advances):  # type: ignore[no-untyped-def]
         asked = queries_of_none(len(states))
-        return run_distinct_batch(parameters, states, starts, times, items, *asked, advances).states
+        return run_distinct_batch(
+            parameters, states, Batch(starts, times, items, *asked, advances)
+        ).states
 
     def figure(x: float) -> float:
         return x if sure else min(x, chosen.capacity)
@@ -198,7 +201,9 @@ def _distinct(epsilon: float, delta: float) -> Entry:
 def _bitmaps(bitmaps: int) -> Entry:
     def states(parameters, states, starts, times, items, advances):  # type: ignore[no-untyped-def]
         asked = queries_of_none(len(states))
-        return run_bitmaps_batch(parameters, states, starts, times, items, *asked, advances).states
+        return run_bitmaps_batch(
+            parameters, states, Batch(starts, times, items, *asked, advances)
+        ).states
 
     def kept(_: Any, estimate: Exact, exact: Exact, __: Window) -> bool:
         return (estimate == 0) == (exact == 0)  # no error is promised

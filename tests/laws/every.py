@@ -16,6 +16,7 @@ from slidestat.synopses import (
     ApproximateCountParameters,
     AverageParameters,
     AverageWave,
+    Batch,
     CountParameters,
     CountWave,
     ExponentialHistogram,
@@ -84,7 +85,7 @@ from tests.laws.entry import (
 def _counted(epsilon: float) -> Entry:
     def states(parameters, states, starts, times, advances):  # type: ignore[no-untyped-def]
         asked = queries_of_none(len(states))
-        return run_batch(parameters, states, starts, times, None, *asked, advances).states
+        return run_batch(parameters, states, Batch(starts, times, None, *asked, advances)).states
 
     per_level = CountParameters(epsilon, 1).buckets_per_level
     return Entry(
@@ -99,7 +100,7 @@ def _counted(epsilon: float) -> Entry:
 def _summed(epsilon: float) -> Entry:
     def states(parameters, states, starts, times, values, advances):  # type: ignore[no-untyped-def]
         asked = queries_of_none(len(states))
-        return run_batch(parameters, states, starts, times, values, *asked, advances).states
+        return run_batch(parameters, states, Batch(starts, times, values, *asked, advances)).states
 
     per_level = SumParameters(epsilon, 1).buckets_per_level
     return Entry(
@@ -122,7 +123,7 @@ def _wave(wave: Any, epsilon: float) -> Entry:
         asked = queries_of_none(len(states))
         column = values[0] if summed else None
         return run_wave_batch(
-            wave.kind, parameters, states, starts, times, column, *asked, advances
+            wave.kind, parameters, states, Batch(starts, times, column, *asked, advances)
         ).states
 
     def most(events: int, units: int) -> float:
@@ -197,7 +198,9 @@ def _approximately_counted(epsilon: float) -> Entry:
 def _extreme(side: str, epsilon: float) -> Entry:
     def states(parameters, states, starts, times, values, advances):  # type: ignore[no-untyped-def]
         asked = queries_of_none(len(states))
-        return run_extreme_batch(parameters, states, starts, times, values, *asked, advances).states
+        return run_extreme_batch(
+            parameters, states, Batch(starts, times, values, *asked, advances)
+        ).states
 
     def exact(window: Window) -> float | None:
         units = window.units
@@ -248,7 +251,9 @@ def _deviation_kept(parameters: Any, estimate: Exact, exact: Exact, _: Window) -
 def _spread(epsilon: float) -> Entry:
     def states(parameters, states, starts, times, values, advances):  # type: ignore[no-untyped-def]
         asked = queries_of_none(len(states))
-        return run_spread_batch(parameters, states, starts, times, values, *asked, advances).states
+        return run_spread_batch(
+            parameters, states, Batch(starts, times, values, *asked, advances)
+        ).states
 
     def most(events: int, units: int) -> float:
         steps = log2(1 + 1 / SpreadParameters(epsilon, 1).parts)
@@ -276,7 +281,7 @@ def _spread(epsilon: float) -> Entry:
 def _sample(size: int, replacement: bool) -> Entry:
     # what is particular, that it is random, is the law of test_sample_chance.py
     def states(parameters, states, starts, times, values, advances):  # type: ignore[no-untyped-def]
-        return run_sample_batch(parameters, states, starts, times, values, advances)
+        return run_sample_batch(parameters, states, Batch(starts, times, values, advances=advances))
 
     def ask(synopsis: SlidingSample, n: int, now: int) -> Figures:
         drawn = float(len(synopsis.sample(n, now).indices))
@@ -330,7 +335,7 @@ def _quantiles(epsilon: float) -> Entry:
     def states(parameters, states, starts, times, values, advances):  # type: ignore[no-untyped-def]
         asked = queries_of_none(len(states))
         return run_quantile_batch(
-            parameters, states, starts, times, values, *asked, [], advances
+            parameters, states, Batch(starts, times, values, *asked, advances), []
         ).states
 
     return Entry(
@@ -378,7 +383,7 @@ def _value_quantiles(relative_error: float, epsilon: float) -> Entry:
     def states(parameters, states, starts, times, values, advances):  # type: ignore[no-untyped-def]
         asked = queries_of_none(len(states))
         return run_value_quantile_batch(
-            parameters, states, starts, times, values, *asked, advances=advances
+            parameters, states, Batch(starts, times, values, *asked, advances)
         ).states
 
     def most(events: int, _: int) -> float:
@@ -399,7 +404,7 @@ def _frequent(epsilon: float) -> Entry:
     def states(parameters, states, starts, times, items, advances):  # type: ignore[no-untyped-def]
         asked = queries_of_none(len(states))
         return run_frequent_batch(
-            parameters, states, starts, times, items, *asked, 0, advances
+            parameters, states, Batch(starts, times, items, *asked, advances), 0
         ).states
 
     def of(item: int) -> Question:
@@ -473,7 +478,7 @@ def _random_frequent(epsilon: float) -> Entry:
     def states(parameters, states, starts, times, items, advances):  # type: ignore[no-untyped-def]
         asked = ([0] * (len(states) + 1), [], [])
         return run_random_frequent_batch(
-            parameters, states, starts, times, items, *asked, 0, advances
+            parameters, states, Batch(starts, times, items, *asked, advances), 0
         ).states
 
     def of(item: int) -> Question:
@@ -508,14 +513,14 @@ def _named(epsilon: float) -> Entry:
         different, codes = np.unique(texts, return_inverse=True)
         asked = ([0] * (len(states) + 1), [], [])
         return run_named_items_batch(
-            parameters, states, starts, times, codes, different.tolist(), *asked, 0, advances
+            parameters, states, Batch(starts, times, codes, *asked, advances), different.tolist(), 0
         ).states
 
     def of(question: Question, text: str) -> Question:
         def ask(synopsis: NamedItems, n: int, now: int) -> Figures:
             state, none = [synopsis.to_bytes()], [0, 0]
             result = run_named_items_batch(
-                synopsis.parameters, state, none, [], [], [], [0, 1], [now], [n], 0
+                synopsis.parameters, state, Batch(none, [], [], [0, 1], [now], [n]), [], 0
             )
             bounds = zip(result.lowers.tolist(), result.uppers.tolist(), strict=True)
             known = dict(zip(result.names, bounds, strict=True))
@@ -540,7 +545,7 @@ def _paired(epsilon: float) -> Entry:
     def states(parameters, states, starts, times, items, advances):  # type: ignore[no-untyped-def]
         asked = queries_of_none(len(states))
         return run_paired_items_batch(
-            parameters, states, starts, times, items, *asked, 0, advances
+            parameters, states, Batch(starts, times, items, *asked, advances), 0
         ).states
 
     return replace(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from slidestat.synopses import (
+    Batch,
     BatchResult,
     CounterTable,
     CounterTableParameters,
@@ -63,7 +64,7 @@ def test_each_bin_and_each_threshold_keep_the_promise(value_name: str, epsilon: 
         queries = moments(times, 13 if i else 2)
         asked = [0, len(queries)]
         result = run_value_histogram_batch(
-            parameters, [None], [0, SIZE], times, values, asked, queries, WINDOWS
+            parameters, [None], Batch([0, SIZE], times, values, asked, queries, WINDOWS)
         )
         assert result.estimates.shape == (len(queries), len(WINDOWS), 6)
         above = [[at_least(parameters, e, f) for f in figures_of(result)] for e in EDGES]
@@ -90,7 +91,7 @@ def test_each_item_keeps_the_promise(item_name: str, epsilon: float) -> None:
         items = ITEMS[item_name](rng, SIZE).astype(np.int64)
         queries = moments(times.tolist(), 29 if i else 4)
         result = run_counter_table_batch(
-            parameters, [None], [0, SIZE], times, items, [0, len(queries)], queries, WINDOWS
+            parameters, [None], Batch([0, SIZE], times, items, [0, len(queries)], queries, WINDOWS)
         )
         for place in range(len(queries) * len(WINDOWS)):
             now, n = queries[place // len(WINDOWS)], WINDOWS[place % len(WINDOWS)]
@@ -208,7 +209,7 @@ def test_groups_of_a_batch_do_not_touch_each_other() -> None:
     every = [np.concatenate(part) for part in zip(*columns, strict=True)]
     now = [max(histogram.now, 0) for histogram in alone]
     result = run_value_histogram_batch(
-        parameters, [None] * 5, starts, *every, range(6), now, [SPAN, 9]
+        parameters, [None] * 5, Batch(starts, *every, range(6), now, [SPAN, 9])
     )
     for i, histogram in enumerate(alone):
         assert result.states[i] == histogram.to_bytes()
@@ -218,7 +219,7 @@ def test_groups_of_a_batch_do_not_touch_each_other() -> None:
     other = ValueHistogramParameters(0.1, SPAN, (*EDGES, 50.0))
     with pytest.raises(SynopsisError, match=r"group 1: .*other parameters"):
         run_value_histogram_batch(
-            other, [None, result.states[2]], [0, 0, 0], [], [], [0, 0, 0], [], []
+            other, [None, result.states[2]], Batch([0, 0, 0], [], [], [0, 0, 0], [], [])
         )
 
 

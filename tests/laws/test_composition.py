@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slidestat.synopses import LpNorm, LpNormParameters, run_lp_norm_batch
+from slidestat.synopses import Batch, LpNorm, LpNormParameters, run_lp_norm_batch
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.exponential_histogram.kernel import Floats
@@ -128,7 +128,7 @@ def test_the_norm_of_order_1_is_sure(weight_name: str, epsilon: float) -> None:
         queries = sorted({int(t) + d for t in times[::3] for d in (0, 1, 30)})
         asked = [0, len(queries)]
         result = run_lp_norm_batch(
-            parameters, [None], [0, 400], times, times, weights, asked, queries, WINDOWS
+            parameters, [None], Batch([0, 400], times, times, asked, queries, WINDOWS), weights
         )
         for q, now in enumerate(queries):
             for k, n in enumerate(WINDOWS):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.distinct.distinct_batch import run_distinct_batch
 from slidestat.synopses.distinct.distinct_parameters import (
@@ -41,7 +42,7 @@ def test_few_items_are_exact_at_every_moment(name: str, time_name: str) -> None:
     for item_name in ITEMS:
         items = ITEMS[item_name](rng, 400)
         result = run_distinct_batch(
-            parameters, [None], [0, 400], times, items, [0, len(queries)], queries, WINDOWS
+            parameters, [None], Batch([0, 400], times, items, [0, len(queries)], queries, WINDOWS)
         )
         for i, now in enumerate(queries):
             for j, n in enumerate(WINDOWS):
@@ -284,7 +285,7 @@ def test_space_is_within_the_theorem() -> None:
         times = np.arange(start, start + 10**5)
         items = times * 2_654_435_761 % 2**40
         state = run_distinct_batch(
-            parameters, [state], [0, 10**5], times, items, [0, 0], [], []
+            parameters, [state], Batch([0, 10**5], times, items, [0, 0], [], [])
         ).states[0]
     assert state is not None
     capacity = parameters.capacity

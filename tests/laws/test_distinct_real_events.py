@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
+from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.distinct.distinct_batch import run_distinct_batch
 from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
 from slidestat.synopses.distinct.item_ids import item_ids
@@ -29,7 +30,9 @@ def check(times: Integers, items: Integers, queries: Integers, spans: list[int])
     for seed in range(5):
         parameters = DistinctParameters(0.1, 0.01, max(spans), seed)
         result = run_distinct_batch(
-            parameters, [None], [0, len(times)], times, items, [0, len(queries)], queries, spans
+            parameters,
+            [None],
+            Batch([0, len(times)], times, items, [0, len(queries)], queries, spans),
         )
         few = true < parameters.capacity
         for figures in (result.estimates, result.lowers, result.uppers):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from slidestat.synopses import SynopsisError
+from slidestat.synopses import Batch, SynopsisError
 from slidestat.synopses.distinct.distinct_batch import run_distinct_batch
 from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
 from slidestat.synopses.distinct.distinct_wave import DistinctWave, merge_distinct
@@ -144,7 +144,9 @@ def test_a_batch_of_many_keys_is_each_key_alone() -> None:
     queries = np.tile([160, 300, 470], 40)
     advances = np.where(np.arange(40) % 2 == 0, 480, -(2**61))
     result = run_distinct_batch(
-        parameters, states, starts, times, items, np.arange(41) * 3, queries, [20, SPAN], advances
+        parameters,
+        states,
+        Batch(starts, times, items, np.arange(41) * 3, queries, [20, SPAN], advances),
     )
     for group in range(40):
         data = states[group]
@@ -175,7 +177,7 @@ def test_items_twice_and_levels_of_others_are_found() -> None:
         DistinctWave.from_bytes(sealed(bytes(twice)))
     with pytest.raises(SynopsisError, match="damaged"):
         run_distinct_batch(
-            wave.parameters, [sealed(bytes(twice))], [0, 1], [200], [1], [0, 0], [], []
+            wave.parameters, [sealed(bytes(twice))], Batch([0, 1], [200], [1], [0, 0], [], [])
         )
     data[start + 7] ^= 1
     wave = DistinctWave.from_bytes(sealed(bytes(data)))
@@ -194,10 +196,10 @@ def test_items_are_64_bits_signed_or_not(name: str) -> None:
             wave.insert([60], items)
     for n, at, words in ((0, 51, "from 1"), (SPAN + 1, 51, "from 1"), (1, 50, "earlier than 51")):
         with pytest.raises(SynopsisError, match=words):
-            run(wave, [before], [0, 0], [], [], [0, 1], [at], [n])
+            run(wave, [before], Batch([0, 0], [], [], [0, 1], [at], [n]))
     other = type(wave).create(replace(wave.parameters, span=SPAN + 1))
     with pytest.raises(SynopsisError, match="other parameters"):
-        run(other, [before], [0, 0], [], [], [0, 0], [], [])
+        run(other, [before], Batch([0, 0], [], []))
     assert wave.to_bytes() == before
     wave.insert(np.array([60]), np.array([2**64 - 1], np.uint64))
     assert round(wave.query(1).estimate) == 1

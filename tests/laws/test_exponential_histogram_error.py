@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from slidestat.synopses import (
+    Batch,
     CountParameters,
     Estimate,
     ExponentialHistogram,
@@ -34,7 +35,9 @@ def answers(
     windows: Sequence[int],
 ) -> list[list[Estimate]]:
     result = run_batch(
-        parameters, [None], [0, len(times)], times, values, [0, len(queries)], queries, windows
+        parameters,
+        [None],
+        Batch([0, len(times)], times, values, [0, len(queries)], queries, windows),
     )
     figures = np.stack([result.estimates, result.lowers, result.uppers], axis=-1).tolist()
     return [[Estimate(*figure) for figure in row] for row in figures]

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from slidestat.synopses import (
+    Batch,
     CountParameters,
     Estimate,
     ExponentialHistogram,
@@ -34,7 +35,7 @@ def test_a_window_has_its_start_and_not_its_end() -> None:
     """
     now, n = 1_000, 60
     for time, inside in [(now - n - 1, 0), (now - n, 1), (now - 1, 1), (now, 0)]:
-        result = run_batch(COUNT, [None], [0, 1], [time], None, [0, 1], [now], [n])
+        result = run_batch(COUNT, [None], Batch([0, 1], [time], None, [0, 1], [now], [n]))
         assert result.estimates[0, 0] == result.lowers[0, 0] == result.uppers[0, 0] == inside
 
 
@@ -54,13 +55,15 @@ def test_the_longest_window_is_the_span_kept() -> None:
 def test_nothing_in_is_nothing_out(parameters: Parameters) -> None:
     """No state and no events make an empty state; an empty batch changes no state."""
     none: list[float] | None = [] if parameters is SUM else None
-    result = run_batch(parameters, [None, None], [0, 0, 0], [], none, [0, 1, 1], [7], [1, 100])
+    result = run_batch(
+        parameters, [None, None], Batch([0, 0, 0], [], none, [0, 1, 1], [7], [1, 100])
+    )
     assert result.estimates.tolist() == result.uppers.tolist() == [[0.0, 0.0]]
     assert result.states == [made(parameters).to_bytes()] * 2
-    again = run_batch(parameters, result.states, [0, 0, 0], [], none, [0, 0, 0], [], [])
+    again = run_batch(parameters, result.states, Batch([0, 0, 0], [], none, [0, 0, 0], [], []))
     assert again.states == result.states
     assert again.estimates.shape == (0, 0)
-    assert run_batch(parameters, [], [0], [], none, [0], [], []).states == []
+    assert run_batch(parameters, [], Batch([0], [], none, [0], [], [])).states == []
     assert made(parameters).query(100) == Estimate(0.0, 0.0, 0.0)
 
 
@@ -115,13 +118,13 @@ def test_a_state_of_other_parameters_is_refused() -> None:
     """A count is no sum, and a state keeps its error, its span and its decimals."""
     count, total = made(COUNT).to_bytes(), made(SUM).to_bytes()
     with pytest.raises(SynopsisError, match="kind 2, not of kind 1"):
-        run_batch(COUNT, [total], [0, 0], [], None, [0, 0], [], [])
+        run_batch(COUNT, [total], Batch([0, 0], [], None, [0, 0], [], []))
     for other in (CountParameters(0.2, 100), CountParameters(0.1, 101)):
         with pytest.raises(SynopsisError, match="another epsilon"):
-            run_batch(other, [count], [0, 0], [], None, [0, 0], [], [])
+            run_batch(other, [count], Batch([0, 0], [], None, [0, 0], [], []))
     parameters = SumParameters(0.1, 100, 2)
     with pytest.raises(SynopsisError, match=r"group 1: .*another epsilon"):
-        run_batch(parameters, [None, total], [0, 0, 0], [], [], [0, 0, 0], [], [])
+        run_batch(parameters, [None, total], Batch([0, 0, 0], [], [], [0, 0, 0], [], []))
 
 
 @pytest.mark.parametrize(
@@ -141,9 +144,9 @@ def test_columns_that_do_not_fit_each_other_are_refused(
 ) -> None:
     """Lengths, kinds and slices are looked at before any compiled code is."""
     with pytest.raises(SynopsisError):
-        run_batch(COUNT, [None], starts, times, values, queries, [], [1])
+        run_batch(COUNT, [None], Batch(starts, times, values, queries, [], [1]))
     with pytest.raises(SynopsisError):
-        run_batch(SUM, [None], [0, 1], [1], None, [0, 0], [], [1])
+        run_batch(SUM, [None], Batch([0, 1], [1], None, [0, 0], [], [1]))
 
 
 @pytest.mark.parametrize("per_level", [1, 5, 500])
@@ -155,7 +158,9 @@ def test_windows_of_nearly_2_to_the_62_units_keep_the_bound(per_level: int) -> N
     windows = [1, 2, 3, 10, 100, 510, 511, 1_000]
     queries = range(1, 512)
     result = run_batch(
-        parameters, [None], [0, 511], times, np.array(values, float), [0, 511], queries, windows
+        parameters,
+        [None],
+        Batch([0, 511], times, np.array(values, float), [0, 511], queries, windows),
     )
     share = Fraction(1, 2 * per_level) + Fraction(1, 2**52)
     for q, now in enumerate(queries):

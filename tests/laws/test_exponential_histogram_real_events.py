@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow.parquet
 import pytest
 
-from slidestat.synopses import CountParameters, SumParameters, run_batch
+from slidestat.synopses import Batch, CountParameters, SumParameters, run_batch
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 FLIGHTS = DATA / "flights-2001-h1.parquet"
@@ -35,12 +35,7 @@ def check(times: Integers, units: Integers, scale: int, queries: Integers, spans
             result = run_batch(
                 parameters,
                 [None],
-                [0, len(times)],
-                times,
-                values,
-                [0, len(queries)],
-                queries,
-                spans,
+                Batch([0, len(times)], times, values, [0, len(queries)], queries, spans),
             )
             prefix = np.concatenate([[0], np.cumsum(weights)])
             start = np.searchsorted(times, queries[:, None] - spans)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from slidestat.synopses import (
+    Batch,
     CountParameters,
     ExponentialHistogram,
     Parameters,
@@ -112,7 +113,7 @@ def test_groups_of_a_batch_do_not_touch_each_other(seed: int, groups: int) -> No
     queries = np.concatenate([np.sort(rng.integers(0, 1500, n)) for n in asked]).astype(np.int64)
     spans = [1, 40, SPAN]
     batch = run_batch(
-        parameters, [None] * groups, starts, times, values, query_starts, queries, spans
+        parameters, [None] * groups, Batch(starts, times, values, query_starts, queries, spans)
     )
     for g in range(groups):
         mine = slice(starts[g], starts[g + 1])

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from slidestat.synopses import Estimate, SynopsisError
+from slidestat.synopses import Batch, Estimate, SynopsisError
 from slidestat.synopses.extremes.extreme import Extreme, ExtremeParameters, run_extreme_batch
 from tests.laws.hostile import sealed
 from tests.laws.streams import TIMES
@@ -55,7 +55,7 @@ def test_bounds_and_error_hold_at_every_moment(name: str, side: str, epsilon: fl
         queries = moments(times)[:: 7 if value_name != "uniform" else 1]
         asked = [0, len(queries)]
         result = run_extreme_batch(
-            parameters, [None], [0, SIZE], times, values, asked, queries, WINDOWS
+            parameters, [None], Batch([0, SIZE], times, values, asked, queries, WINDOWS)
         )
         figures = np.stack([result.estimates, result.lowers, result.uppers], axis=-1).tolist()
         for now, row in zip(queries, figures, strict=True):
@@ -161,7 +161,7 @@ def test_groups_of_a_batch_do_not_touch_each_other() -> None:
     every = [np.concatenate(column) for column in zip(*columns, strict=True)]
     now = [max(int(extreme.now), 0) for extreme in alone]
     result = run_extreme_batch(
-        parameters, [None] * 5, starts, *every, range(6), now, [SPAN, 1], advances=now
+        parameters, [None] * 5, Batch(starts, *every, range(6), now, [SPAN, 1], advances=now)
     )
     for i, extreme in enumerate(alone):
         assert np.array_equal(
@@ -171,7 +171,9 @@ def test_groups_of_a_batch_do_not_touch_each_other() -> None:
         assert result.states[i] == extreme.to_bytes()
     other = ExtremeParameters("minimum", SPAN + 1, 0.1)
     with pytest.raises(SynopsisError, match=r"group 1: .*other parameters"):
-        run_extreme_batch(other, [None, result.states[2]], [0, 0, 0], [], [], [0, 0, 0], [], [])
+        run_extreme_batch(
+            other, [None, result.states[2]], Batch([0, 0, 0], [], [], [0, 0, 0], [], [])
+        )
 
 
 @pytest.mark.parametrize(
@@ -208,7 +210,7 @@ def test_flights_keep_the_promise() -> None:
         for epsilon in (0.0, 0.01):
             parameters = ExtremeParameters(side, 7 * day, epsilon)
             result = run_extreme_batch(
-                parameters, [None], [0, len(times)], times, delays, [0, 60], queries, spans
+                parameters, [None], Batch([0, len(times)], times, delays, [0, 60], queries, spans)
             )
             figures = np.stack([result.estimates, result.lowers, result.uppers], axis=-1).tolist()
             for now, row in zip(queries, figures, strict=True):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.distinct.flajolet_martin import (
     BITS,
     BitmapsParameters,
@@ -52,7 +53,7 @@ def test_every_window_is_that_of_bitmaps_of_its_own(time_name: str) -> None:
     for item_name in ITEMS:
         items = ITEMS[item_name](rng, 300)
         result = run_bitmaps_batch(
-            parameters, [None], [0, 300], times, items, [0, len(queries)], queries, spans
+            parameters, [None], Batch([0, 300], times, items, [0, len(queries)], queries, spans)
         )
         for i, now in enumerate(queries):
             for j, n in enumerate(spans):

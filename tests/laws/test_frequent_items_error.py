@@ -13,6 +13,7 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.frequent.frequent_batch import FrequentBatch, run_frequent_batch
 from slidestat.synopses.frequent.frequent_items import FrequentItems, FrequentParameters
 from slidestat.synopses.frequent_pairs.paired_batch import run_paired_items_batch
@@ -99,10 +100,10 @@ def answers(
     queries: Integers,
     spans: list[int],
 ) -> FrequentBatch:
-    columns = ([0, len(times)], times, items, [0, len(queries)], queries, spans, share)
+    batch = Batch([0, len(times)], times, items, [0, len(queries)], queries, spans)
     if isinstance(parameters, PairedParameters):
-        return run_paired_items_batch(parameters, [None], *columns)
-    return run_frequent_batch(parameters, [None], *columns)
+        return run_paired_items_batch(parameters, [None], batch, share)
+    return run_frequent_batch(parameters, [None], batch, share)
 
 
 def created(parameters: Parameters) -> FrequentItems | PairedItems:

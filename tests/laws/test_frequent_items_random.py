@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from slidestat.synopses import (
+    Batch,
     RandomFrequentItems,
     RandomFrequentParameters,
     SynopsisError,
@@ -46,7 +47,10 @@ def failed(
 ) -> Integers:
     """For each query and span, 1 if some item has more than is said; the rest is checked."""
     result = run_random_frequent_batch(
-        parameters, [None], [0, len(times)], times, items, [0, len(queries)], queries, spans, share
+        parameters,
+        [None],
+        Batch([0, len(times)], times, items, [0, len(queries)], queries, spans),
+        share,
     )
     out = np.zeros((len(queries), len(spans)), np.int64)
     for i, query in enumerate(queries.tolist()):
@@ -181,7 +185,7 @@ def test_parameters_are_checked() -> None:
     state = RandomFrequentItems.create(RandomFrequentParameters(0.1, 10, 0.1, 1)).to_bytes()
     other = RandomFrequentParameters(0.1, 10, 0.1, 2)
     with pytest.raises(SynopsisError, match="another epsilon"):
-        run_random_frequent_batch(other, [state], [0, 0], [], [], [0, 0], [], [], 0)
+        run_random_frequent_batch(other, [state], Batch([0, 0], [], [], [0, 0], [], []), 0)
 
 
 def _with_room_for(parameters: RandomFrequentParameters, room: int) -> bytes:
@@ -208,17 +212,21 @@ def test_a_window_that_may_have_more_than_2_to_the_40_events_is_refused() -> Non
     parameters = RandomFrequentParameters(0.1, 100, 0.01, 5)
     full = _with_room_for(parameters, 3)
     none = [0, 0]
-    asked = ([0, 1], [102], [100], 0.5)
-    found = run_random_frequent_batch(parameters, [full], [0, 3], [101] * 3, [7, 8, 9], *asked)
+    asked = ([0, 1], [102], [100])
+    found = run_random_frequent_batch(
+        parameters, [full], Batch([0, 3], [101] * 3, [7, 8, 9], *asked), 0.5
+    )
     assert found.events_high.tolist() == [[1 << 40]]
     assert 2 * found.unlisted[0, 0] < found.events_low[0, 0]
     assert found.items.tolist() == []  # a millionth more than fits, and some would be taken for it
     with pytest.raises(WindowTooLargeError, match=r"2\^40"):
-        run_random_frequent_batch(parameters, [full], [0, 4], [101] * 4, [7] * 4, none, [], [], 0)
+        run_random_frequent_batch(
+            parameters, [full], Batch([0, 4], [101] * 4, [7] * 4, none, [], []), 0
+        )
     too_full = _with_room_for(parameters, -1)
     with pytest.raises(SynopsisError, match="damaged"):
-        run_random_frequent_batch(parameters, [too_full], none, [], [], none, [], [], 0)
+        run_random_frequent_batch(parameters, [too_full], Batch(none, [], [], none, [], []), 0)
     again = run_random_frequent_batch(
-        parameters, [full], [0, 9], [500] * 9, [7] * 9, [0, 1], [501], [100], 0
+        parameters, [full], Batch([0, 9], [500] * 9, [7] * 9, [0, 1], [501], [100]), 0
     )
     assert again.lowers.tolist() == [9]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from slidestat.synopses import SynopsisError
+from slidestat.synopses import Batch, SynopsisError
 from slidestat.synopses.blocks.frequent_layout import choose
 from slidestat.synopses.frequent.frequent_batch import run_frequent_batch
 from slidestat.synopses.frequent.frequent_items import FrequentItems, FrequentParameters
@@ -47,12 +47,7 @@ def test_groups_do_not_touch_each_other_and_queries_leave_no_trace() -> None:
     batch = run_frequent_batch(
         parameters,
         [None] * 9,
-        starts,
-        times,
-        items,
-        np.arange(10) * 4,
-        queries.ravel(),
-        [50, 200],
+        Batch(starts, times, items, np.arange(10) * 4, queries.ravel(), [50, 200]),
         0.3,
     )
     for g in range(9):
@@ -125,7 +120,7 @@ def test_what_cannot_be_taken_is_refused_by_name() -> None:
             FrequentParameters(0.1, span)  # type: ignore[arg-type]
     other = FrequentParameters(0.1, 99)
     with pytest.raises(SynopsisError, match="another epsilon"):
-        run_frequent_batch(other, [before], [0, 0], [], [], [0, 0], [], [], 0)
+        run_frequent_batch(other, [before], Batch([0, 0], [], [], [0, 0], [], []), 0)
     assert summary.to_bytes() == before
 
 
@@ -138,12 +133,7 @@ def digest() -> int:
         result = run_frequent_batch(
             FrequentParameters(0.5, 300),
             [None],
-            [0, 500],
-            times,
-            items,
-            [0, len(queries)],
-            queries,
-            [1, 40, 300],
+            Batch([0, 500], times, items, [0, len(queries)], queries, [1, 40, 300]),
             0.0,
         )
         seen = zlib.crc32(result.states[0], seen)

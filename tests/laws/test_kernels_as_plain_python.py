@@ -8,7 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from slidestat.synopses import CountParameters, Parameters, SumParameters, SynopsisError, run_batch
+from slidestat.synopses import (
+    Batch,
+    CountParameters,
+    Parameters,
+    SumParameters,
+    SynopsisError,
+    run_batch,
+)
 from slidestat.synopses.exponential_histogram.units import ceil_quotient, floor_quotient, to_units
 from tests.laws.streams import TIMES, VALUES
 
@@ -34,12 +41,14 @@ def digest() -> str:
                     result = run_batch(
                         parameters,
                         [state, None],
-                        [0, len(times[cut]), len(times[cut])],
-                        times[cut],
-                        mine,
-                        [0, len(asked), len(asked)],
-                        asked,
-                        [1, 20, 300],
+                        Batch(
+                            [0, len(times[cut]), len(times[cut])],
+                            times[cut],
+                            mine,
+                            [0, len(asked), len(asked)],
+                            asked,
+                            [1, 20, 300],
+                        ),
                     )
                     state = result.states[0]
                     for part in (result.estimates, result.lowers, result.uppers):
@@ -47,7 +56,7 @@ def digest() -> str:
                     seen.update(b"".join(result.states))
     huge = SumParameters(0.1, 50, 0)
     times, values = np.arange(1_200), np.full(1_200, 2.0**53)
-    seen.update(run_batch(huge, [None], [0, 1_200], times, values, [0, 0], [], []).states[0])
+    seen.update(run_batch(huge, [None], Batch([0, 1_200], times, values, [0, 0], [], [])).states[0])
     for units in [*range(200), *(2**k + d for k in range(20, 62, 3) for d in (-1, 0, 1))]:
         for scale in (1, 10, 1_000, 10**9):
             seen.update(repr((float(floor_quotient(units, scale)),)).encode())
@@ -63,7 +72,7 @@ def digest() -> str:
         for state in (None, b"", b"\xa7S\1\1", b"\xa7S\2\1aaaa", b"x" * 30):
             for column in ([2, 1], [2**62, 2**62], [1, 2]):
                 try:
-                    run_batch(parameters, [state], [0, 2], column, what, [0, 1], [0], [1])
+                    run_batch(parameters, [state], Batch([0, 2], column, what, [0, 1], [0], [1]))
                 except SynopsisError as error:
                     seen.update(str(error).encode())
     return seen.hexdigest()

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from slidestat.synopses import SynopsisError
+from slidestat.synopses import Batch, SynopsisError
 from slidestat.synopses.core.envelope import varint
 from slidestat.synopses.exponential_histogram.landmark import (
     LANDMARK,
@@ -29,7 +29,9 @@ def run(
     """Events at first, first + 1, ... and queries at these times, of one key."""
     times = range(first, first + len(values))
     return run_landmark_batch(
-        PARAMETERS, [state], [0, len(values)], list(times), values, [0, len(queries)], queries
+        PARAMETERS,
+        [state],
+        Batch([0, len(values)], list(times), values, [0, len(queries)], queries),
     )
 
 
@@ -82,7 +84,9 @@ def test_totals_beyond_the_largest_integers_keep_their_bound() -> None:
 def test_many_keys_are_one_call() -> None:
     """Each key has its own events, queries and state."""
     result = run_landmark_batch(
-        PARAMETERS, [None, None, None], [0, 2, 2, 3], [5, 9, 7], [1, 2, 4], [0, 2, 3, 3], [6, 10, 8]
+        PARAMETERS,
+        [None, None, None],
+        Batch([0, 2, 2, 3], [5, 9, 7], [1, 2, 4], [0, 2, 3, 3], [6, 10, 8]),
     )
     assert result.counts.tolist() == [1, 2, 0]
     assert result.sums.estimates.tolist() == [1, 3, 0]
@@ -102,7 +106,7 @@ def test_what_is_no_state_is_refused() -> None:
         with pytest.raises(SynopsisError):
             run(bad, [], [])
     with pytest.raises(SynopsisError, match="number of decimals"):
-        run_landmark_batch(LandmarkParameters(3), [state], [0, 0], [], [], [0, 0], [])
+        run_landmark_batch(LandmarkParameters(3), [state], Batch([0, 0], [], [], [0, 0], []))
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -141,9 +145,9 @@ def test_what_cannot_be_summed_is_refused(value: float) -> None:
 def test_times_and_queries_do_not_go_back() -> None:
     """A query that does would be answered by what came before it in the batch."""
     with pytest.raises(SynopsisError, match="query at 5 is earlier than 10"):
-        run_landmark_batch(PARAMETERS, [None], [0, 2], [1, 6], [1, 1], [0, 2], [10, 5])
+        run_landmark_batch(PARAMETERS, [None], Batch([0, 2], [1, 6], [1, 1], [0, 2], [10, 5]))
     with pytest.raises(SynopsisError, match="time went back: 5 is earlier than 6"):
-        run_landmark_batch(PARAMETERS, [None], [0, 2], [6, 5], [1, 1], [0, 0], [])
+        run_landmark_batch(PARAMETERS, [None], Batch([0, 2], [6, 5], [1, 1], [0, 0], []))
 
 
 def test_a_state_at_its_limits_is_refused() -> None:

@@ -8,7 +8,7 @@ from math import erf
 import numpy as np
 import pytest
 
-from slidestat.synopses import LpNorm, LpNormParameters, SynopsisError, run_lp_norm_batch
+from slidestat.synopses import Batch, LpNorm, LpNormParameters, SynopsisError, run_lp_norm_batch
 from slidestat.synopses.norm.stable import MAX_DRAW, UNIT, quantile, sketches, table
 from tests.laws.celled import ITEMS
 from tests.laws.chances import trials
@@ -44,7 +44,10 @@ def test_misses_are_no_more_than_delta(item_name: str, p: float, delta: float) -
     for seed in range(seeds):
         parameters = LpNormParameters(p, epsilon, delta, SPAN, seed)
         result = run_lp_norm_batch(
-            parameters, [None], [0, SIZE], np.arange(SIZE), items, weights, [0, 1], [SIZE], WINDOWS
+            parameters,
+            [None],
+            Batch([0, SIZE], np.arange(SIZE), items, [0, 1], [SIZE], WINDOWS),
+            weights,
         )
         lower, estimate, upper = (f[0] for f in (result.lowers, result.estimates, result.uppers))
         assert np.all(lower <= estimate)
@@ -138,11 +141,5 @@ def test_bad_parameters_and_weights_are_refused_by_name() -> None:
         run_lp_norm_batch(
             LpNormParameters(2, 0.5, 0.1, 9, 1),
             [None, norm.to_bytes()],
-            [0, 0, 0],
-            [],
-            [],
-            None,
-            [0, 0, 0],
-            [],
-            [],
+            Batch([0, 0, 0], [], [], [0, 0, 0], [], []),
         )

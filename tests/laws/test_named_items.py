@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from slidestat.synopses import (
+    Batch,
     NamedItems,
     PairedItems,
     PairedParameters,
@@ -92,13 +93,10 @@ def test_of_texts_with_one_id_the_last_names_it(name: str) -> None:
             found = run_named_items_batch(
                 before.parameters,
                 [before.to_bytes()],
-                [0, 400 - first],
-                times[first:],
-                column[first:],
+                Batch(
+                    [0, 400 - first], times[first:], column[first:], [0, len(asked)], asked, [span]
+                ),
                 list(codes),
-                [0, len(asked)],
-                asked,
-                [span],
                 0,
             )
             for q, now in enumerate(asked.tolist()):
@@ -242,9 +240,20 @@ def test_keys_of_a_batch_do_not_touch_each_other() -> None:
         codes = [different.index(text) for text in texts]
         query_times = np.tile([begin + 250, begin + 500], 7)
         result = run_named_items_batch(
-            parameters, states, starts, times, codes, different,
-            np.arange(8) * 2, query_times, [30, 700], 0.2, np.full(7, begin + 600),
-        )  # fmt: skip
+            parameters,
+            states,
+            Batch(
+                starts,
+                times,
+                codes,
+                np.arange(8) * 2,
+                query_times,
+                [30, 700],
+                np.full(7, begin + 600),
+            ),
+            different,
+            0.2,
+        )
         for g, summary in enumerate(alone):
             part = slice(starts[g], starts[g + 1])
             middle = starts[g] + int(np.searchsorted(times[part], begin + 250))
@@ -269,11 +278,13 @@ def test_what_a_window_may_have_is_what_ids_say() -> None:
     rng = np.random.default_rng(11)
     parameters = PairedParameters(0.5, 500)
     times, texts = np.arange(2_000), drawn(rng, 2_000)
-    asked = ([0, 1], [2_000], [10, 77, 500], 0.5)
-    ids = run_paired_items_batch(parameters, [None], [0, 2_000], times, item_ids(texts), *asked)
+    asked = ([0, 1], [2_000], [10, 77, 500])
+    ids = run_paired_items_batch(
+        parameters, [None], Batch([0, 2_000], times, item_ids(texts), *asked), 0.5
+    )
     codes = np.arange(2_000)
     named = run_named_items_batch(
-        parameters, [None], [0, 2_000], times, codes, texts, *asked
+        parameters, [None], Batch([0, 2_000], times, codes, *asked), texts, 0.5
     )  # texts that are not distinct are one item all the same
     for one in ("ends", "lowers", "uppers", "unlisted", "events_low", "events_high"):
         assert np.array_equal(getattr(ids, one), getattr(named, one))
@@ -288,14 +299,16 @@ def test_texts_with_one_id_are_one_item_under_the_last_name(
         named_batch, "item_ids", lambda texts: np.array([len(text) for text in texts], np.int64)
     )
     parameters = PairedParameters(0.5, 100)
-    none = ([0, 0, 0], [], [], 0)
     first = run_named_items_batch(
-        parameters, [None, None], [0, 2, 3], [1, 2, 1], [1, 2, 0], ["aaa", "bbb", "ccc"], *none
+        parameters, [None, None], Batch([0, 2, 3], [1, 2, 1], [1, 2, 0]), ["aaa", "bbb", "ccc"], 0
     )
     second = run_named_items_batch(
-        parameters, first.states, [0, 1, 2], [3, 3], [0, 1], ["ddd", "e"],
-        [0, 1, 2], [4, 4], [100], 0.1,
-    )  # fmt: skip
+        parameters,
+        first.states,
+        Batch([0, 1, 2], [3, 3], [0, 1], [0, 1, 2], [4, 4], [100]),
+        ["ddd", "e"],
+        0.1,
+    )
     assert second.names == ["ddd", "e", "aaa"]
     assert second.lowers.tolist() == [3, 1, 1]
 
@@ -348,13 +361,15 @@ def test_what_is_no_item_is_refused_and_changes_nothing() -> None:
         summary.query(10, 0.05)
     assert summary.to_bytes() == before
     summary.insert([5], "a")
-    parameters, none = summary.parameters, ([0, 0], [], [], 0)
+    parameters = summary.parameters
     for code in (-1, 1, 2**62):
         with pytest.raises(SynopsisError, match="a code must be the place of one of 1 text"):
-            run_named_items_batch(parameters, [None], [0, 1], [1], [code], ["a"], *none)
+            run_named_items_batch(parameters, [None], Batch([0, 1], [1], [code]), ["a"], 0)
     for share in (-0.1, 1.1, float("nan")):
         with pytest.raises(SynopsisError, match="from 0 to 1"):
-            run_named_items_batch(parameters, [None], [0, 0], [], [], [], [0, 0], [], [], share)
+            run_named_items_batch(
+                parameters, [None], Batch([0, 0], [], [], [0, 0], [], []), [], share
+            )
 
 
 def test_texts_that_do_not_belong_are_refused() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from slidestat.synopses import NamedItems, PairedParameters, run_named_items_batch
+from slidestat.synopses import Batch, NamedItems, PairedParameters, run_named_items_batch
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.distinct.item_ids import item_ids
 from slidestat.synopses.frequent_pairs import layout
@@ -65,9 +65,12 @@ def test_a_busy_key_takes_at_most_40_kilobytes_at_one_percent(name: str) -> None
         different, codes = np.unique(items[first : first + 50_000], return_inverse=True)
         texts = [f"item {item}" for item in different.tolist()]
         (state,) = run_named_items_batch(
-            parameters, [state], [0, len(codes)], times[first : first + 50_000], codes, texts,
-            [0, 0], [], [], 0,
-        ).states  # fmt: skip
+            parameters,
+            [state],
+            Batch([0, len(codes)], times[first : first + 50_000], codes, [0, 0], [], []),
+            texts,
+            0,
+        ).states
     assert state is not None
     assert len(state) <= 40_000
     summary = NamedItems.from_bytes(state)
@@ -99,12 +102,7 @@ def test_space_is_that_of_the_levels(name: str, epsilon: float) -> None:
         (state,) = run_paired_items_batch(
             PairedParameters(epsilon, 10**9),
             [None],
-            [0, end],
-            times,
-            items[:end],
-            [0, 0],
-            [],
-            [],
+            Batch([0, end], times, items[:end], [0, 0], [], []),
             0,
         ).states
         levels = 0
@@ -159,8 +157,11 @@ def test_only_exact_counts_are_compared() -> None:
         items[-window:][random.choice(window, 5, replace=False)] = np.arange(5)
         size = len(items)
         answer = run_named_items_batch(
-            *(parameters, [None], [0, size], np.arange(size), items),
-            *([f"i{item}" for item in range(different)], [0, 1], [size], [window], 0.01),
+            parameters,
+            [None],
+            Batch([0, size], np.arange(size), items, [0, 1], [size], [window]),
+            [f"i{item}" for item in range(different)],
+            0.01,
             instead=5,
         )
         exact = Counter(items[-window:].tolist())

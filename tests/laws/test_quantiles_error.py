@@ -11,6 +11,7 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.quantiles.quantile_batch import QuantileBatch, run_quantile_batch
 from slidestat.synopses.quantiles.quantiles import QuantileParameters, Quantiles
 from tests.laws.streams import TIMES, VALUES
@@ -91,12 +92,7 @@ def answers(
     return run_quantile_batch(
         parameters,
         [None],
-        [0, len(times)],
-        times,
-        values,
-        [0, len(queries)],
-        queries,
-        spans,
+        Batch([0, len(times)], times, values, [0, len(queries)], queries, spans),
         QUANTILES,
     )
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from slidestat.synopses import (
+    Batch,
     RandomQuantileParameters,
     RandomQuantiles,
     SynopsisError,
@@ -28,7 +29,7 @@ def asked(
     """All quantiles of all spans at the end of the stream."""
     ends = [0, len(times)]
     return run_quantile_batch(
-        parameters, [None], ends, times, values, [0, 1], times[-1:] + 1, spans, QUANTILES
+        parameters, [None], Batch(ends, times, values, [0, 1], times[-1:] + 1, spans), QUANTILES
     )
 
 
@@ -126,7 +127,7 @@ def test_seeds_are_part_of_the_state() -> None:
     assert len({state[30:] for state in states}) == 3
     other = RandomQuantileParameters(0.2, 3_000, 0.1, 7)
     with pytest.raises(SynopsisError, match="another epsilon"):
-        run_quantile_batch(other, states[:1], [0, 0], [], [], [0, 0], [], [], [])
+        run_quantile_batch(other, states[:1], Batch([0, 0], [], [], [0, 0], [], []), [])
 
 
 def test_parameters_are_checked() -> None:

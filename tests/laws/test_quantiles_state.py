@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from slidestat.synopses import SynopsisError
+from slidestat.synopses import Batch, SynopsisError
 from slidestat.synopses.blocks.quantile_layout import choose, fresh_weight
 from slidestat.synopses.quantiles.quantile_batch import run_quantile_batch
 from slidestat.synopses.quantiles.quantiles import QuantileParameters, Quantiles
@@ -47,12 +47,7 @@ def test_groups_do_not_touch_each_other_and_queries_leave_no_trace() -> None:
     batch = run_quantile_batch(
         parameters,
         [None] * 9,
-        starts,
-        times,
-        values,
-        np.arange(10) * 4,
-        queries.ravel(),
-        [50, 200],
+        Batch(starts, times, values, np.arange(10) * 4, queries.ravel(), [50, 200]),
         [0.1, 0.9],
     )
     for g in range(9):
@@ -124,7 +119,7 @@ def test_what_cannot_be_taken_is_refused_by_name() -> None:
             QuantileParameters(0.1, span)  # type: ignore[arg-type]
     other = QuantileParameters(0.1, 99)
     with pytest.raises(SynopsisError, match="another epsilon"):
-        run_quantile_batch(other, [before], [0, 0], [], [], [0, 0], [], [], [])
+        run_quantile_batch(other, [before], Batch([0, 0], [], [], [0, 0], [], []), [])
     assert summary.to_bytes() == before
 
 
@@ -137,12 +132,7 @@ def digest() -> int:
         result = run_quantile_batch(
             QuantileParameters(0.5, 300),
             [None],
-            [0, 500],
-            times,
-            values,
-            [0, len(queries)],
-            queries,
-            [1, 40, 300],
+            Batch([0, 500], times, values, [0, len(queries)], queries, [1, 40, 300]),
             [0.1, 0.5, 1.0],
         )
         seen = zlib.crc32(result.states[0], seen)

@@ -10,7 +10,7 @@ from math import isqrt, log, nextafter, sqrt
 import numpy as np
 import pytest
 
-from slidestat.synopses import SynopsisError
+from slidestat.synopses import Batch, SynopsisError
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.moments.spread import (
     Spread,
@@ -101,7 +101,7 @@ def check(
     promise = Promise(parameters, times, values)
     asked = [0, len(queries)]
     result = run_spread_batch(
-        parameters, [None], [0, len(times)], times, values, asked, queries, windows
+        parameters, [None], Batch([0, len(times)], times, values, asked, queries, windows)
     )
     for i, now in enumerate(queries):
         for k, n in enumerate(windows):
@@ -290,7 +290,9 @@ def test_groups_of_a_batch_do_not_touch_each_other() -> None:
     starts = np.cumsum([0, *sizes])
     every = [np.concatenate(column) for column in zip(*columns, strict=True)]
     now = [max(spread.now, 0) for spread in alone]
-    result = run_spread_batch(parameters, [None] * 5, starts, *every, range(6), now, [SPAN, 9])
+    result = run_spread_batch(
+        parameters, [None] * 5, Batch(starts, *every, range(6), now, [SPAN, 9])
+    )
     for i, spread in enumerate(alone):
         assert result.states[i] == spread.to_bytes()
         for k, n in enumerate((SPAN, 9)):
@@ -300,12 +302,7 @@ def test_groups_of_a_batch_do_not_touch_each_other() -> None:
         run_spread_batch(
             SpreadParameters(0.3, SPAN, 2),
             [None, result.states[2]],
-            [0, 0, 0],
-            [],
-            [],
-            [0, 0, 0],
-            [],
-            [],
+            Batch([0, 0, 0], [], [], [0, 0, 0], [], []),
         )
 
 

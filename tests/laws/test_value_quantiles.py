@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pytest
 
 from slidestat.synopses import (
+    Batch,
     Bundle,
     Rank,
     ValueQuantileParameters,
@@ -87,8 +88,8 @@ def test_the_promise_holds_of_any_values(time_name: str) -> None:
             parameters = ValueQuantileParameters(a, epsilon, span)
             moments = np.unique(np.append(times[40::487] + 1, times[-1] + span // 2))
             spans = sorted({1, span // 50 + 1, span // 5 + 1, span})[::-1]
-            asked = ([0, size], times, values, [0, len(moments)], moments, spans, QUANTILES)
-            result = run_value_quantile_batch(parameters, [None], *asked)
+            batch = Batch([0, size], times, values, [0, len(moments)], moments, spans)
+            result = run_value_quantile_batch(parameters, [None], batch, QUANTILES)
             for i, now in enumerate(moments.tolist()):
                 for k, n in enumerate(spans):
                     first, last = np.searchsorted(times, [now - n, now])

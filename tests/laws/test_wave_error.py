@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from slidestat.synopses.core.batch import BatchResult
+from slidestat.synopses.core.batch import Batch, BatchResult
 from slidestat.synopses.waves.wave_batch import run_wave_batch
 from slidestat.synopses.waves.wave_parameters import WaveParameters
 from tests.laws.streams import TIMES
@@ -47,7 +47,7 @@ def asked(
 ) -> BatchResult:
     ends = [0, len(times)]
     return run_wave_batch(
-        kind, parameters, [None], ends, times, values, [0, len(queries)], queries, asks
+        kind, parameters, [None], Batch(ends, times, values, [0, len(queries)], queries, asks)
     )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.waves.count_wave import CountWave
@@ -29,15 +30,15 @@ def test_a_window_has_its_start_and_not_its_end() -> None:
     for time, inside in [(now - n - 1, 0), (now - n, 1), (now - 1, 1), (now, 0)]:
         for kind, values in (("count", None), ("sum", [1])):
             result = run_wave_batch(
-                kind, P, [None], [0, 1], [time], values, [0, 1], [now], [n]
-            )  # fmt: skip
+                kind, P, [None], Batch([0, 1], [time], values, [0, 1], [now], [n])
+            )
             assert result.estimates[0, 0] == result.lowers[0, 0] == result.uppers[0, 0] == inside
 
 
 def test_an_age_is_of_an_event_before_now() -> None:
     """The last event before a moment, not one at it; its age is at least 1; none is never."""
     result = run_wave_batch(
-        "position", P, [None], [0, 2], [10, 20], None, [0, 4], [10, 11, 20, 21], [1, 2, 3]
+        "position", P, [None], Batch([0, 2], [10, 20], None, [0, 4], [10, 11, 20, 21], [1, 2, 3])
     )
     inf = np.inf
     assert result.estimates.tolist() == [[inf] * 3, [1, inf, inf], [10, inf, inf], [1, 11, inf]]
@@ -61,13 +62,15 @@ def test_an_age_beyond_the_span_is_bounded_from_below() -> None:
 def test_nothing_in_is_nothing_out(kind: str) -> None:
     """No state and no events make an empty state; an empty batch changes no state."""
     none: list[int] | None = [] if kind == "sum" else None
-    result = run_wave_batch(kind, P, [None, None], [0, 0, 0], [], none, [0, 1, 1], [7], [1, 100])
+    result = run_wave_batch(
+        kind, P, [None, None], Batch([0, 0, 0], [], none, [0, 1, 1], [7], [1, 100])
+    )
     nothing = np.inf if kind == "position" else 0.0
     assert result.estimates.tolist() == result.uppers.tolist() == [[nothing, nothing]]
-    again = run_wave_batch(kind, P, result.states, [0, 0, 0], [], none, [0, 0, 0], [], [])
+    again = run_wave_batch(kind, P, result.states, Batch([0, 0, 0], [], none, [0, 0, 0], [], []))
     assert again.states == result.states
     assert again.estimates.shape == (0, 0)
-    assert run_wave_batch(kind, P, [], [0], [], none, [0], [], []).states == []
+    assert run_wave_batch(kind, P, [], Batch([0], [], none, [0], [], [])).states == []
 
 
 def test_values_of_nothing_move_time_and_nothing_else() -> None:
@@ -113,14 +116,14 @@ def test_a_state_of_other_parameters_is_refused() -> None:
     """A count is no sum, and a state keeps its error and its span."""
     count, total = CountWave.create(P).to_bytes(), SumWave.create(P).to_bytes()
     with pytest.raises(SynopsisError, match="kind 4, not of kind 3"):
-        run_wave_batch("count", P, [total], [0, 0], [], None, [0, 0], [], [])
+        run_wave_batch("count", P, [total], Batch([0, 0], [], None, [0, 0], [], []))
     for other in (WaveParameters(0.2, 100), WaveParameters(0.1, 101)):
         with pytest.raises(SynopsisError, match="another epsilon"):
-            run_wave_batch("count", other, [count], [0, 0], [], None, [0, 0], [], [])
+            run_wave_batch("count", other, [count], Batch([0, 0], [], None, [0, 0], [], []))
     with pytest.raises(SynopsisError, match=r"group 1: .*damaged"):
-        run_wave_batch("sum", P, [None, total[:-1]], [0, 0, 0], [], [], [0, 0, 0], [], [])
+        run_wave_batch("sum", P, [None, total[:-1]], Batch([0, 0, 0], [], [], [0, 0, 0], [], []))
     with pytest.raises(SynopsisError, match="a wave is one of count, sum, position"):
-        run_wave_batch("median", P, [], [0], [], None, [0], [], [])
+        run_wave_batch("median", P, [], Batch([0], [], None, [0], [], []))
 
 
 @pytest.mark.parametrize(
@@ -140,11 +143,11 @@ def test_columns_that_do_not_fit_each_other_are_refused(
 ) -> None:
     """Lengths, kinds and slices are looked at before any compiled code is."""
     with pytest.raises(SynopsisError):
-        run_wave_batch("count", P, [None], starts, times, values, queries, [], [1])
+        run_wave_batch("count", P, [None], Batch(starts, times, values, queries, [], [1]))
     with pytest.raises(SynopsisError):
-        run_wave_batch("sum", P, [None], [0, 1], [1], None, [0, 0], [], [1])
+        run_wave_batch("sum", P, [None], Batch([0, 1], [1], None, [0, 0], [], [1]))
     with pytest.raises(SynopsisError, match="advances"):
-        run_wave_batch("count", P, [None], [0, 0], [], None, [0, 0], [], [], [5, 6])
+        run_wave_batch("count", P, [None], Batch([0, 0], [], None, [0, 0], [], [], [5, 6]))
 
 
 @pytest.mark.parametrize("per_level", [1, 5, 500])
@@ -155,7 +158,10 @@ def test_windows_of_nearly_2_to_the_62_keep_the_bound(per_level: int) -> None:
     windows = [1, 2, 3, 10, 100, 510, 511, 1_000]
     queries = np.arange(1, 512)
     result = run_wave_batch(
-        "sum", parameters, [None], [0, 511], times, np.full(511, HUGE), [0, 511], queries, windows
+        "sum",
+        parameters,
+        [None],
+        Batch([0, 511], times, np.full(511, HUGE), [0, 511], queries, windows),
     )
     share = Fraction(1, 2 * per_level - 1) + Fraction(1, 2**52)
     for q, now in enumerate(queries.tolist()):

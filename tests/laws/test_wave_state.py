@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.waves.count_wave import CountWave
 from slidestat.synopses.waves.position_wave import PositionWave
 from slidestat.synopses.waves.stored_wave import StoredWave
@@ -84,9 +85,11 @@ def test_groups_of_a_batch_do_not_touch_each_other(
     asks = [1, 40, SPAN]
     to = np.full(groups, 2_000)
     batch = run_wave_batch(
-        wave.kind, parameters, [None] * groups, starts, times,
-        values if wave is SumWave else None, query_starts, queries, asks, to,
-    )  # fmt: skip
+        wave.kind,
+        parameters,
+        [None] * groups,
+        Batch(starts, times, values if wave is SumWave else None, query_starts, queries, asks, to),
+    )
     for g in range(groups):
         mine = slice(starts[g], starts[g + 1])
         alone = fed(wave, parameters, times[mine], values[mine], [])

@@ -24,9 +24,9 @@ except SlidestatError as error:
 """
 KERNEL = """
 import slidestat
-from slidestat.synopses import CountParameters, run_batch
+from slidestat.synopses import Batch, CountParameters, run_batch
 from slidestat.synopses.core.compile import CACHE_FOLDER
-run_batch(CountParameters(0.1, 1000), [None], [0, 3], [1, 2, 3], None, [0, 1], [4], [10])
+run_batch(CountParameters(0.1, 1000), [None], Batch([0, 3], [1, 2, 3], None, [0, 1], [4], [10]))
 print(slidestat.__file__, CACHE_FOLDER)
 """
 

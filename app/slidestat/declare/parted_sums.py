@@ -18,9 +18,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import run_batch
+from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.parameters import SumParameters
+from slidestat.synopses.exponential_histogram.batch import run_batch
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
@@ -31,7 +32,7 @@ _VERSION = 1
 @dataclass(frozen=True)
 class Parted:
     """Events of G groups with the part that each is of, and a magnitude, not negative, to be
-    summed: int64[n] and float64[n], `starts` and `times` as of `run_batch`.
+    summed: int64[n] and float64[n], `starts` and `times` as of `Batch`.
     """
 
     starts: Int64s
@@ -71,12 +72,14 @@ def run_parted_sums(
     result = run_batch(
         parameters,
         known,
-        _starts(sizes),
-        events.times[order],
-        events.magnitudes[order],
-        _starts(asked),
-        times,
-        windows,
+        Batch(
+            _starts(sizes),
+            events.times[order],
+            events.magnitudes[order],
+            _starts(asked),
+            times,
+            windows,
+        ),
     )
     found = [
         new if size or old is not None else b""

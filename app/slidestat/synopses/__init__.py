@@ -17,8 +17,8 @@ if TYPE_CHECKING:
         RandomQuantileParameters as RandomQuantileParameters,
     )
     from slidestat.synopses.core.batch import (
+        Batch as Batch,
         BatchResult as BatchResult,
-        run_batch as run_batch,
     )
     from slidestat.synopses.core.errors import (
         SynopsisError as SynopsisError,
@@ -54,6 +54,9 @@ if TYPE_CHECKING:
     from slidestat.synopses.distinct.union_counting import (
         insert_bits as insert_bits,
         union_count as union_count,
+    )
+    from slidestat.synopses.exponential_histogram.batch import (
+        run_batch as run_batch,
     )
     from slidestat.synopses.exponential_histogram.histogram import (
         ExponentialHistogram as ExponentialHistogram,
@@ -258,8 +261,8 @@ _MODULES = {
         "RandomQuantileParameters",
     ),
     "slidestat.synopses.core.batch": (
+        "Batch",
         "BatchResult",
-        "run_batch",
     ),
     "slidestat.synopses.core.errors": ("SynopsisError",),
     "slidestat.synopses.core.estimate": ("Estimate",),
@@ -288,6 +291,7 @@ _MODULES = {
         "insert_bits",
         "union_count",
     ),
+    "slidestat.synopses.exponential_histogram.batch": ("run_batch",),
     "slidestat.synopses.exponential_histogram.histogram": ("ExponentialHistogram",),
     "slidestat.synopses.extremes.extreme": (
         "Extreme",

@@ -30,8 +30,7 @@ class AgeRunner(CombinableRunner):
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
         result = run_wave_batch(
-            *("position", self.parameters, states, work.starts, work.times, None),
-            *(work.query_starts, work.query_times, self.numbers),
+            "position", self.parameters, states, work.batch.asking_for(self.numbers)
         )
         ages = figures_of(result)
         # What is kept of older events depends on when a key was last forgotten.

@@ -36,11 +36,12 @@ class DistinctRunner:
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
         if self.by is None:
-            starts, times, items = work.texts(self.field)
+            batch, (items,) = work.items_of(self.field)
+            ids = items.ids()
         else:
-            starts, times, (firsts, seconds) = work.coded(self.field, self.by)
-            items = paired_ids(firsts.ids(), seconds.ids(self.parameters.seed))
-        result = run_distinct_batch(self.parameters, states, starts, times, items, *work.queries)
+            batch, (firsts, seconds) = work.items_of(self.field, self.by)
+            ids = paired_ids(firsts.ids(), seconds.ids(self.parameters.seed))
+        result = run_distinct_batch(self.parameters, states, batch.holding(ids))
         return Answered(result.states, {"distinct": figures_of(result)})
 
 

@@ -23,5 +23,5 @@ class ExtremeRunner:
         )
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
-        result = run_extreme_batch(self.parameters, states, *work.values(self.field), *work.queries)
+        result = run_extreme_batch(self.parameters, states, work.values_of(self.field))
         return Answered(result.states, {self.parameters.side: figures_of(result)})

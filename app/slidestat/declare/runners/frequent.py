@@ -34,17 +34,14 @@ class TopRunner(CombinableRunner):
         return replace(self, instead=max(self.instead, other.instead))
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
-        starts, times, (items,) = work.coded(self.field)
+        batch, (items,) = work.items_of(self.field)
         result = run_named_items_batch(
             self.parameters,
             states,
-            starts,
-            times,
-            items.codes,
+            batch.holding(items.codes),
             items.texts,
-            *work.queries,
             self.parameters.epsilon,
-            instead=self.instead,
+            self.instead,
         )
         found = [
             Listed(name, ((lower + upper) / 2, float(lower), float(upper)))

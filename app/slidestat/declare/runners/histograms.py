@@ -31,9 +31,7 @@ class HistogramRunner:
         )
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
-        result = run_value_histogram_batch(
-            self.parameters, states, *work.values(self.field), *work.queries
-        )
+        result = run_value_histogram_batch(self.parameters, states, work.values_of(self.field))
         return Answered(result.states, {"histogram": figures_of(result)})
 
 
@@ -60,7 +58,7 @@ class ItemsRunner:
         return ValueHistogramParameters(self.parameters.epsilon, self.parameters.span, edges)
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
-        starts, times, (items,) = work.coded(self.field)
+        batch, (items,) = work.items_of(self.field)
         place_of = {item: float(place) for place, item in enumerate(self.items, 1)}
         places = np.array([place_of.get(text, 0.0) for text in items.texts])
         places = places[items.codes] if len(items.codes) else np.empty(0)
@@ -68,7 +66,6 @@ class ItemsRunner:
         result = run_value_histogram_batch(
             self.histogram,
             states,
-            *(np.searchsorted(rows, starts), times[rows], places[rows]),
-            *work.queries,
+            batch.taking(rows, places[rows]),
         )
         return Answered(result.states, {"items": figures_of(result)[..., 1:]})

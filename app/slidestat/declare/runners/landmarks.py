@@ -26,12 +26,10 @@ class LandmarkRunner:
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
         if self.field is None:
-            starts, times, values = work.starts, work.times, np.zeros(len(work.times))
+            batch = work.batch.holding(np.zeros(len(work.times)))
         else:
-            starts, times, values = work.values(self.field)
-        result = run_landmark_batch(
-            self.parameters, states, starts, times, values, *work.queries[:2]
-        )
+            batch = work.values_of(self.field)
+        result = run_landmark_batch(self.parameters, states, batch)
         answers = {
             "landmark_count": np.stack([result.counts.astype(np.float64)] * 3),
             "landmark_sum": figures_of(result.sums),

@@ -29,10 +29,8 @@ class NormRunner:
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
         weights = None
         if self.weight is None:
-            starts, times, items = work.texts(self.field)
+            batch, (items,) = work.items_of(self.field)
         else:
-            starts, times, items, weights = work.weighed(self.field, self.weight)
-        result = run_lp_norm_batch(
-            self.parameters, states, starts, times, items, weights, *work.queries
-        )
+            batch, items, weights = work.weighed(self.field, self.weight)
+        result = run_lp_norm_batch(self.parameters, states, batch.holding(items.ids()), weights)
         return Answered(result.states, {"norm": figures_of(result)})

@@ -32,7 +32,7 @@ class QuantileRunner(CombinableRunner):
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
         result = run_quantile_batch(
-            self.parameters, states, *work.values(self.field), *work.queries, self.quantiles
+            self.parameters, states, work.values_of(self.field), self.quantiles
         )
         # Which is which: statistics that share a state may ask for others.
         asked = np.array(self.quantiles, np.float64)
@@ -63,8 +63,7 @@ class ValueQuantileRunner(CombinableRunner):
         result = run_value_quantile_batch(
             self.parameters,
             states,
-            *work.values(self.field),
-            *work.queries,
+            work.values_of(self.field),
             self.quantiles,
             self.ranked,
         )

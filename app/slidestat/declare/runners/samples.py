@@ -9,6 +9,7 @@ import numpy as np
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.runners.runner import Answered, Listed, of_field
 from slidestat.declare.runners.work import Int64s, Work
+from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.sampling.sample import (
     SampleParameters,
     SlidingSample,
@@ -51,7 +52,7 @@ class SampleRunner:
             rows = rows + np.arange(len(rows))
             known = [
                 *run_sample_batch(
-                    *(self.parameters, known, np.cumsum([0, *sizes]), times[rows], values[rows])
+                    self.parameters, known, Batch(np.cumsum([0, *sizes]), times[rows], values[rows])
                 )
             ]
             taken = ends

@@ -25,7 +25,7 @@ class SpreadRunner:
         )
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
-        result = run_spread_batch(self.parameters, states, *work.values(self.field), *work.queries)
+        result = run_spread_batch(self.parameters, states, work.values_of(self.field))
         return Answered(
             result.states,
             {

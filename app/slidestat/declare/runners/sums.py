@@ -9,8 +9,8 @@ from slidestat.declare.fields import FieldPath
 from slidestat.declare.parted_sums import Parted, run_parted_sums
 from slidestat.declare.runners.runner import Answered, figures_of, of_field
 from slidestat.declare.runners.work import Work
-from slidestat.synopses.core.batch import run_batch
 from slidestat.synopses.core.parameters import CountParameters, SumParameters
+from slidestat.synopses.exponential_histogram.batch import run_batch
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class CountRunner:
         return f"count, epsilon {float(self.parameters.epsilon)}"
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
-        result = run_batch(self.parameters, states, work.starts, work.times, None, *work.queries)
+        result = run_batch(self.parameters, states, work.batch)
         return Answered(result.states, {"count": figures_of(result)})
 
 
@@ -43,7 +43,7 @@ class SumRunner:
         )
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
-        result = run_batch(self.parameters, states, *work.values(self.field), *work.queries)
+        result = run_batch(self.parameters, states, work.values_of(self.field))
         return Answered(result.states, {"sum": figures_of(result)})
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.fields import FieldPath
+from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.distinct.item_ids import item_ids
 
@@ -31,7 +32,7 @@ class ItemColumn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Events and queries of G groups (keys), as `synopses.core.batch.run_batch` describes them.
+    """Events and queries of G groups (keys), as `synopses.core.batch.Batch` has them.
 
     `numbers` and `items` have the events' values of each field that is read, NaN or a code of -1
     where an event lacks it; `windows` int64[W] the lengths of the windows that each of the Q
@@ -46,6 +47,14 @@ class Work:
     query_times: Int64s
     windows: Int64s
     conditions: Mapping[Expression, npt.NDArray[np.bool_]] = field(default_factory=dict)
+    _made: dict[str, Batch] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def batch(self) -> Batch:
+        """Return the events and the queries as synopses take them: checked once for all."""
+        if "all" not in self._made:
+            self._made["all"] = Batch(self.starts, self.times, None, *self.queries)
+        return self._made["all"]
 
     @property
     def queries(self) -> tuple[Int64s, Int64s, Int64s]:
@@ -58,27 +67,31 @@ class Work:
         starts, times, rows = self._where(~np.isnan(values))
         return starts, times, values if rows is None else values[rows]
 
-    def coded(self, *fields: FieldPath) -> tuple[Int64s, Int64s, list[ItemColumn]]:
-        """The events that have all of the fields, as times and items."""
+    def values_of(self, field: FieldPath) -> Batch:
+        """The events that have the field, and its values, as synopses take them."""
+        values = self.numbers[field]
+        there = ~np.isnan(values)
+        if there.all():
+            return self.batch.holding(values)
+        rows = np.flatnonzero(there)
+        return self.batch.taking(rows, values[rows])
+
+    def items_of(self, *fields: FieldPath) -> tuple[Batch, list[ItemColumn]]:
+        """The events that have all of the fields, as synopses take them, and their items."""
         columns = [self.items[field] for field in fields]
         there = np.logical_and.reduce([column.codes >= 0 for column in columns])
-        starts, times, rows = self._where(there)
-        if rows is not None:
-            columns = [column._replace(codes=column.codes[rows]) for column in columns]
-        return starts, times, columns
+        if there.all():
+            return self.batch, columns
+        rows = np.flatnonzero(there)
+        chosen = [column._replace(codes=column.codes[rows]) for column in columns]
+        return self.batch.taking(rows), chosen
 
-    def texts(self, field: FieldPath) -> tuple[Int64s, Int64s, Int64s]:
-        """The events that have the field, as times and items."""
-        starts, times, (items,) = self.coded(field)
-        return starts, times, items.ids()
-
-    def weighed(self, field: FieldPath, weight: FieldPath) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-        """The events that have both fields, as times, items and whole weights from 1 on."""
+    def weighed(self, field: FieldPath, weight: FieldPath) -> tuple[Batch, ItemColumn, Int64s]:
+        """The events that have both fields, their items, and whole weights from 1 on."""
         items, weights = self.items[field], self.numbers[weight]
-        starts, times, rows = self._where((items.codes >= 0) & ~np.isnan(weights))
-        if rows is not None:
-            items, weights = items._replace(codes=items.codes[rows]), weights[rows]
-        return starts, times, items.ids(), np.maximum(np.rint(weights), 1).astype(np.int64)
+        rows = np.flatnonzero((items.codes >= 0) & ~np.isnan(weights))
+        items, weights = items._replace(codes=items.codes[rows]), weights[rows]
+        return self.batch.taking(rows), items, np.maximum(np.rint(weights), 1).astype(np.int64)
 
     def chosen(self, condition: Expression) -> "Work":
         """The same work over the events for which a condition holds."""
@@ -95,6 +108,7 @@ class Work:
             items={
                 path: items._replace(codes=items.codes[rows]) for path, items in self.items.items()
             },
+            _made={"all": self.batch.taking(rows)},
         )
 
     def _where(self, there: npt.NDArray[np.bool_]) -> tuple[Int64s, Int64s, Int64s | None]:

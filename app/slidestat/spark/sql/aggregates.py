@@ -38,11 +38,12 @@ from slidestat.spark.sql.frame_values import (
 from slidestat.spark.sql.frames import SPAN, Column, Float64s, FrameSynopsis, Int64s, Run
 from slidestat.spark.sql.whole_numbers import keep_whole_numbers, values_of
 from slidestat.synopses.blocks.parameters import QuantileParameters
-from slidestat.synopses.core.batch import run_batch
+from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.parameters import CountParameters, SumParameters
 from slidestat.synopses.distinct.distinct_batch import run_distinct_batch
 from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
+from slidestat.synopses.exponential_histogram.batch import run_batch
 from slidestat.synopses.exponential_histogram.units import MAX_UNITS
 from slidestat.synopses.frequent.named_batch import run_named_items_batch
 from slidestat.synopses.frequent_pairs.parameters import PairedParameters
@@ -75,8 +76,8 @@ def basic_count() -> "FrameAggregate[float]":
                     "basic_count counts bits, and one is neither 0 nor 1.", "Use basic_sum."
                 )
             ones = rows[bits == 1]
-            asked = ([0, 1], [now], [n])
-            result = run_batch(parameters, [state], [0, len(ones)], ones, None, *asked)
+            batch = Batch([0, len(ones)], ones, None, [0, 1], [now], [n])
+            result = run_batch(parameters, [state], batch)
             return result.states[0], result.only().estimate
 
         return run
@@ -103,8 +104,8 @@ def basic_sum() -> "FrameAggregate[float]":
             parameters = SumParameters(1 / k, SPAN, decimals)
             numbers = numbers_of("basic_sum", values)
             _require_summable(numbers, decimals)
-            asked = ([0, 1], [now], [n])
-            result = run_batch(parameters, [state], [0, len(rows)], rows, numbers, *asked)
+            batch = Batch([0, len(rows)], rows, numbers, [0, 1], [now], [n])
+            result = run_batch(parameters, [state], batch)
             return result.states[0], result.only().estimate
 
         return run
@@ -128,10 +129,8 @@ def basic_quantile() -> "FrameAggregate[float]":
                     f"{name}: a value is 2^50 or more, which has no bin.",
                     "Use basic_rank_quantile, or divide: basic_quantile(v / 1000000, ...).",
                 )
-            asked = ([0, 1], [now], [n], [p])
-            result = run_value_quantile_batch(
-                parameters, [state], [0, len(rows)], rows, numbers, *asked
-            )
+            batch = Batch([0, len(rows)], rows, numbers, [0, 1], [now], [n])
+            result = run_value_quantile_batch(parameters, [state], batch, [p])
             return result.states[0], _number(result.estimates[0, 0, 0])
 
         return run
@@ -150,8 +149,8 @@ def basic_rank_quantile() -> "FrameAggregate[float]":
             state: bytes | None, rows: Int64s, values: Column, now: int, n: int
         ) -> tuple[bytes, float | None]:
             numbers = _ranked(name, values)
-            asked = ([0, 1], [now], [n], [p])
-            result = run_quantile_batch(parameters, [state], [0, len(rows)], rows, numbers, *asked)
+            batch = Batch([0, len(rows)], rows, numbers, [0, 1], [now], [n])
+            result = run_quantile_batch(parameters, [state], batch, [p])
             return result.states[0], _number(result.estimates[0, 0, 0])
 
         return run
@@ -169,10 +168,9 @@ def basic_distinct() -> "FrameAggregate[float]":
         def run(
             state: bytes | None, rows: Int64s, values: Column, now: int, n: int
         ) -> tuple[bytes, float]:
-            asked = ([0, 1], [now], [n])
-            result = run_distinct_batch(
-                parameters, [state], [0, len(rows)], rows, items_of(name, values), *asked
-            )
+            items = items_of(name, values)
+            batch = Batch([0, len(rows)], rows, items, [0, 1], [now], [n])
+            result = run_distinct_batch(parameters, [state], batch)
             return result.states[0], result.only().estimate
 
         return run
@@ -194,16 +192,8 @@ def basic_top() -> "FrameAggregate[Listed]":
         ) -> tuple[bytes, Listed]:
             codes, distinct = pd.factorize(named("basic_top", values))
             texts = [item_text(item) for item in distinct]
-            result = run_named_items_batch(
-                parameters,
-                [state],
-                [0, len(rows)],
-                rows,
-                codes,
-                texts,
-                *([0, 1], [now], [n]),
-                parameters.epsilon,
-            )
+            batch = Batch([0, len(rows)], rows, codes, [0, 1], [now], [n])
+            result = run_named_items_batch(parameters, [state], batch, texts, parameters.epsilon)
             found = zip(result.names, result.lowers.tolist(), result.uppers.tolist(), strict=True)
             items = [
                 {"item": name, "estimate": (low + up) / 2, "lower": low, "upper": up}

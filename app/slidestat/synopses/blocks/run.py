@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.synopses.blocks.block_codec import (
     column_size,
@@ -34,12 +33,12 @@ from slidestat.synopses.blocks.memory import (
 )
 from slidestat.synopses.blocks.parameters import BlockParameters
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import split
+from slidestat.synopses.core.batch import Batch, Columns, follows, split
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
-from slidestat.synopses.core.keyed import KeyedBatch, keyed_batch, open_body, stretch, with_room
+from slidestat.synopses.core.keyed import drive, open_body, with_room
 from slidestat.synopses.core.wire import VERSION, Bytes
-from slidestat.synopses.exponential_histogram.codec import TIME_MAX, TIME_MIN
+from slidestat.synopses.exponential_histogram.codec import TIME_MIN
 from slidestat.synopses.frequent.frequent_answer import list_items
 from slidestat.synopses.quantiles.quantile_answer import answer_quantiles
 
@@ -188,14 +187,9 @@ def _run(
     shares: Floats,
     arena: Bytes,
     offsets: Integers,
-    starts: Integers,
-    times: Integers,
+    columns: Columns,
     payload: Integers,
-    query_starts: Integers,
-    query_times: Integers,
-    spans: Integers,
     parts: Integers,
-    advances: Integers,
     answers: Floats,
     facts: Integers,
     ends: Integers,
@@ -206,6 +200,7 @@ def _run(
     held: int64[2, groups + 1], or of no columns if it is not asked for. Returns (error, group, its
     two numbers, new arena, its offsets, the lists, the items held before, and now).
     """
+    starts, times, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
     made_with = put_parameters(head, shares)
     state = np.empty(STATE_SIZE, np.int64)
@@ -241,74 +236,44 @@ def _run(
                 head, state, my_payload, blocks, before, held[0, group]
             )
             held[0, group + 1] = length_held
-        asked = state[NOW]
+        error_code, a, b, after = follows(columns, group, state[NOW])
+        if error_code != error_codes.OK:
+            return error_code, group, a, b, out, out_offsets, lists, before, now
         ahead = state[TOTAL] - event
         for query in range(query_starts[group], query_starts[group + 1] + 1):
-            is_query = query < query_starts[group + 1]
-            until = query_times[query] if is_query else TIME_MAX + 1
-            if until < asked or until > TIME_MAX + 1:
-                return (
-                    error_codes.QUERY_WENT_BACK,
-                    group,
-                    until,
-                    asked,
-                    out,
-                    out_offsets,
-                    lists,
-                    before,
-                    now,
-                )
-            error_code, a, b = stretch(times, event, stop, until, state[NOW])
-            if error_code != error_codes.OK:
-                return error_code, group, a, b, out, out_offsets, lists, before, now
-            event = a
-            absorb(head, state, my_times, my_payload, blocks, ahead + event)
-            if is_query:
-                asked = until
-                for k in range(len(spans)):
-                    start = until - spans[k]
-                    if head[KIND] == FREQUENT:
-                        lists, length = list_items(
-                            head,
-                            state,
-                            my_times,
-                            my_payload,
-                            blocks,
-                            start,
-                            parts[0],
-                            facts[:, query, k],
-                            lists,
-                            length,
-                            parts[1],
-                        )
-                        ends[query * len(spans) + k + 1] = length
-                    else:
-                        answer_quantiles(
-                            head,
-                            shares,
-                            state,
-                            my_times,
-                            my_payload,
-                            blocks,
-                            start,
-                            parts,
-                            answers[:, query, k],
-                        )
-        if advances[group] > TIME_MIN:
-            if advances[group] < state[NOW]:
-                back = error_codes.TIME_WENT_BACK
-                return (
-                    back,
-                    group,
-                    advances[group],
-                    state[NOW],
-                    out,
-                    out_offsets,
-                    lists,
-                    before,
-                    now,
-                )
-            state[NOW] = advances[group]
+            absorb(head, state, my_times, my_payload, blocks, ahead + cuts[group + query])
+            if query == query_starts[group + 1]:
+                break
+            for k in range(len(spans)):
+                start = query_times[query] - spans[k]
+                if head[KIND] == FREQUENT:
+                    lists, length = list_items(
+                        head,
+                        state,
+                        my_times,
+                        my_payload,
+                        blocks,
+                        start,
+                        parts[0],
+                        facts[:, query, k],
+                        lists,
+                        length,
+                        parts[1],
+                    )
+                    ends[query * len(spans) + k + 1] = length
+                else:
+                    answer_quantiles(
+                        head,
+                        shares,
+                        state,
+                        my_times,
+                        my_payload,
+                        blocks,
+                        start,
+                        parts,
+                        answers[:, query, k],
+                    )
+        state[NOW] = after
         settle(head, state, my_times, blocks)
         if state[TOTAL] - 1 - state[DEAD] > LIVE_LIMIT:
             return error_codes.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists, before, now
@@ -322,70 +287,34 @@ def _run(
 
 def run_blocks(
     parameters: BlockParameters,
-    states: Sequence[bytes | None],
-    starts: npt.ArrayLike,
-    times: npt.ArrayLike,
+    states: Sequence[bytes | None] | tuple[Bytes, Integers],
+    batch: Batch,
     payload: Integers,
-    query_starts: npt.ArrayLike,
-    query_times: npt.ArrayLike,
-    spans: npt.ArrayLike,
     parts: Integers,
-    advances: npt.ArrayLike | None,
+    holds: bool = False,
 ) -> RunResult:
     """Feed and ask many summaries of a kind at once, one a group (key).
 
     payload: `ordered` values, or items, one a time. parts: quantiles in millionths, or a share and
-    how many items are listed where none has it (`list_items`).
-    The rest is as `keyed_batch` has it. Raises SynopsisError.
-    """
-    batch = keyed_batch(
-        parameters.span,
-        states,
-        starts,
-        times,
-        np.empty(len(payload)),
-        query_starts,
-        query_times,
-        spans,
-        advances,
-    )
-    return run_columns(parameters, batch, payload, parts, holds=False)
-
-
-def run_columns(
-    parameters: BlockParameters, batch: KeyedBatch, payload: Integers, parts: Integers, holds: bool
-) -> RunResult:
-    """Do what `run_blocks` does, to columns that are checked; `holds`: note which items are held.
-
+    how many items are listed where none has it (`list_items`). holds: note which items are held.
     Raises SynopsisError.
     """
-    groups = len(batch.starts) - 1
+    columns = batch.within(parameters.span)
+    batch.require("a value", payload.shape)
     is_frequent = parameters.kind == FREQUENT
-    queries, windows = len(batch.query_times), len(batch.spans)
+    queries, windows = batch.shape
     answers = np.empty((4, queries, windows, 0 if is_frequent else len(parts)))
     facts = np.empty((3, queries, windows if is_frequent else 0), np.int64)
     ends = np.zeros(queries * windows + 1, np.int64)
-    held = np.zeros((2, groups + 1 if holds else 0), np.int64)
-    error_code, group, a, b, out, offsets, lists, before, now = _run(
-        parameters.head,
-        parameters.shares,
-        batch.arena,
-        batch.offsets,
-        batch.starts,
-        batch.times,
-        payload,
-        batch.query_starts,
-        batch.query_times,
-        batch.spans,
-        parts,
-        batch.advances,
-        answers,
-        facts,
-        ends,
-        held,
+    held = np.zeros((2, batch.groups + 1 if holds else 0), np.int64)
+    out, offsets, lists, before, now = drive(
+        _run,
+        (parameters.head, parameters.shares),
+        states,
+        columns,
+        *(payload, parts, answers, facts, ends, held),
+        error_of=summary_error,
     )
-    if error_code != error_codes.OK:
-        raise summary_error(error_code, int(a), int(b), group if groups > 1 else -1)
     return RunResult(out, offsets, answers, facts, ends, lists[:, : ends[-1]], before, now, held)
 
 

@@ -34,7 +34,7 @@ from slidestat.synopses.blocks.run import load, run_blocks, summary_error
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import NO_QUERIES
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.stored import Stored
+from slidestat.synopses.core.stored import Stored, moving
 from slidestat.synopses.core.wire import VERSION
 
 P = TypeVar("P", bound=BlockParameters)
@@ -89,11 +89,8 @@ class BlockSummary(Stored[P]):
             raise SynopsisError("times of events do not rise with their numbers")
 
     def _moved(self, times: Integers, values: Integers, to: Integers | None) -> bytes:
-        ends = [0, len(times)]
-        result = run_blocks(
-            self._parameters, [self._data], ends, times, values, [0, 0], [], [], NO_QUERIES, to
-        )
-        return result.states[0]
+        batch = moving(times, None, to)
+        return run_blocks(self._parameters, [self._data], batch, values, NO_QUERIES).states[0]
 
     @classmethod
     def _read(cls, data: bytes) -> tuple[P, Integers, Integers, Blocks]:

@@ -1,23 +1,147 @@
-"""All keys of a batch in one call: stored bytes and events in, new bytes and answers out.
+"""A batch as each synopsis takes it: the events and questions of many keys, as columns.
 
-This is what a stream processor uses; `ExponentialHistogram` is the same for a single key.
+A group is what a batch has of one key. The columns are checked once, where a `Batch` is made, and
+its events are cut at its questions; all synopses of a topology take the same one.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
+from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.core.parameters import Parameters, SumParameters
 from slidestat.synopses.core.wire import Bytes
-from slidestat.synopses.exponential_histogram.codec import COUNT, SUM, TIME_MAX, TIME_MIN, Integers
-from slidestat.synopses.exponential_histogram.kernel import Floats, run
+from slidestat.synopses.exponential_histogram.codec import TIME_MAX, TIME_MIN, Integers
+
+Floats = npt.NDArray[np.float64]
+
+_STARTS, _QUERY_STARTS = -1, -2  # errors of columns alone
 
 NO_QUERIES: Integers = np.empty(0, np.int64)
+
+
+class Columns(NamedTuple):
+    """The columns of a `Batch`; kernels take them as a plain tuple, which costs less to hand over.
+
+    cuts[g + q]: the first event of group g that is not before its query q; cuts[g +
+    query_starts[g + 1]] is where its events end.
+    """
+
+    starts: Integers
+    times: Integers
+    query_starts: Integers
+    query_times: Integers
+    spans: Integers
+    advances: Integers
+    cuts: Integers
+
+
+@dataclass(frozen=True, init=False, eq=False, slots=True)
+class Batch:
+    """The events and questions of G groups (keys), checked once, for any number of synopses.
+
+    starts: int64[G + 1]; the events of group g are times[starts[g]:starts[g + 1]] (int64, not
+    falling) and `values` alike: one a time, of the kind that a synopsis takes; None for a count.
+    query_starts, query_times: the same for queries. spans: int64[K], the windows that every query
+    asks for. A query at q sees the state and the events with time < q, in the window
+    [q - span, q), and leaves no trace. advances: int64[G], the time each group is moved on to after
+    its events, if any.
+
+    Raises SynopsisError for columns that do not fit each other, and for times or queries of a group
+    that go back. Cost: O(events + queries).
+    """
+
+    columns: Columns
+    values: Any
+
+    def __init__(
+        self,
+        starts: npt.ArrayLike,
+        times: npt.ArrayLike,
+        values: Any = None,
+        query_starts: npt.ArrayLike | None = None,
+        query_times: npt.ArrayLike = (),
+        spans: npt.ArrayLike = (),
+        advances: npt.ArrayLike | None = None,
+    ) -> None:
+        firsts = integers("starts", starts)
+        groups = max(len(firsts) - 1, 0)
+        events, queries = integers("times", times), integers("query_times", query_times)
+        if query_starts is None:
+            query_starts = np.zeros(groups + 1, np.int64)
+        asked = integers("query_starts", query_starts)
+        moved_to = _targets(advances, groups)
+        cuts = np.empty(len(queries) + groups, np.int64)
+        error_code, group, a, b = _cut(firsts, events, asked, queries, cuts)
+        if error_code in (_STARTS, _QUERY_STARTS):
+            name = "starts" if error_code == _STARTS else "query_starts"
+            raise SynopsisError(f"{name} must rise from 0 to {a} in {b} numbers")
+        if error_code != error_codes.OK:
+            raise error_codes.synopsis_error(error_code, a, b, group if groups > 1 else -1)
+        windows = integers("spans", spans)
+        self._set(Columns(firsts, events, asked, queries, windows, moved_to, cuts), values)
+
+    def _set(self, columns: Columns, values: Any) -> Self:
+        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "values", values)
+        return self
+
+    @property
+    def groups(self) -> int:
+        """How many groups there are."""
+        return len(self.columns.starts) - 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many queries there are, and for how many windows each asks."""
+        return len(self.columns.query_times), len(self.columns.spans)
+
+    def holding(self, values: Any) -> "Batch":
+        """Return the same batch with other values, one a time; nothing is checked again."""
+        return Batch.__new__(Batch)._set(self.columns, values)
+
+    def taking(self, rows: Integers, values: Any = None) -> "Batch":
+        """Return the batch of the events `rows` alone, rising, with `values` for each of them."""
+        c = self.columns
+        kept = c._replace(
+            starts=np.searchsorted(rows, c.starts),
+            times=c.times[rows],
+            cuts=np.searchsorted(rows, c.cuts),
+        )
+        return Batch.__new__(Batch)._set(kept, values)
+
+    def asking_for(self, spans: npt.ArrayLike) -> "Batch":
+        """Return the same batch with other windows; raises SynopsisError for no whole numbers."""
+        asked = self.columns._replace(spans=integers("spans", spans))
+        return Batch.__new__(Batch)._set(asked, self.values)
+
+    def doubles(self) -> Floats:
+        """Return the values as float64, one a time, or raise SynopsisError."""
+        array = np.ascontiguousarray(self.values, np.float64)
+        self.require("a value", array.shape)
+        return array
+
+    def items(self, name: str = "items") -> Integers:
+        """Return the values as int64, one a time, or raise SynopsisError."""
+        array = integers(name, self.values)
+        self.require("an item", array.shape)
+        return array
+
+    def require(self, what: str, shape: tuple[int, ...]) -> None:
+        """Raise SynopsisError unless a column has one number for each event."""
+        length = len(self.columns.times)
+        if shape != (length,):
+            raise SynopsisError(f"{what} is needed for each time: {length}, not {shape}")
+
+    def within(self, span: int) -> Columns:
+        """Return the columns, or raise SynopsisError unless each window is from 1 to `span`."""
+        require_windows(self.columns.spans, span)
+        return self.columns
 
 
 @dataclass(frozen=True)
@@ -38,15 +162,6 @@ class BatchResult:
         return Estimate(*(float(figure[0, 0]) for figure in figures))
 
 
-def head_of(parameters: Parameters) -> Integers:
-    """Return `parameters` as kernels take them: kind, span, l, decimals."""
-    if isinstance(parameters, SumParameters):
-        head = [SUM, parameters.span, parameters.buckets_per_level, parameters.decimals]
-    else:
-        head = [COUNT, parameters.span, parameters.buckets_per_level, 0]
-    return np.array(head, np.int64)
-
-
 def integers(name: str, numbers: npt.ArrayLike) -> Integers:
     """Return a contiguous int64 array, or raise SynopsisError for what is not whole numbers."""
     array = np.asarray(numbers)
@@ -57,27 +172,19 @@ def integers(name: str, numbers: npt.ArrayLike) -> Integers:
     return np.ascontiguousarray(array, np.int64)
 
 
-def slices(name: str, numbers: npt.ArrayLike, groups: int, length: int) -> Integers:
-    """Return int64[groups + 1] that rises from 0 to `length`, or raise SynopsisError."""
-    array = integers(name, numbers)
-    if (
-        len(array) != groups + 1
-        or array[0] != 0
-        or array[-1] != length
-        or bool(np.any(array[1:] < array[:-1]))
-    ):
-        raise SynopsisError(f"{name} must rise from 0 to {length} in {groups + 1} numbers")
-    return array
+def require_windows(spans: npt.ArrayLike, most: int) -> None:
+    """Raise SynopsisError unless each window asked for is from 1 to `most`."""
+    if not all(1 <= n <= most for n in np.asarray(spans).tolist()):
+        raise SynopsisError(f"a window asked for must be from 1 to {most}, the span kept")
 
 
 def windows(spans: npt.ArrayLike, most: int) -> Integers:
     """Return the windows asked for, int64[K], or raise SynopsisError: each is from 1 to `most`."""
-    if not all(1 <= n <= most for n in np.asarray(spans).flat):
-        raise SynopsisError(f"a window asked for must be from 1 to {most}, the span kept")
+    require_windows(np.atleast_1d(spans), most)
     return integers("spans", spans)
 
 
-def targets(advances: npt.ArrayLike | None, groups: int) -> Integers:
+def _targets(advances: npt.ArrayLike | None, groups: int) -> Integers:
     """Return the time each group is moved on to, TIME_MIN for none, or raise SynopsisError."""
     if advances is None:
         return np.full(groups, TIME_MIN)
@@ -87,11 +194,18 @@ def targets(advances: npt.ArrayLike | None, groups: int) -> Integers:
     return array
 
 
+def require_states(states: Sequence[bytes | None], columns: Columns) -> None:
+    """Raise SynopsisError unless there is a state, or None, for each group."""
+    if len(states) != len(columns.starts) - 1:
+        events = len(columns.times)
+        raise SynopsisError(f"starts must rise from 0 to {events} in {len(states) + 1} numbers")
+
+
 def joined(states: Sequence[bytes | None]) -> tuple[Bytes, Integers]:
     """Return stored states one after another, and int64[G + 1]: where each begins, and the end."""
     blobs = [state or b"" for state in states]
     offsets = np.zeros(len(blobs) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, blobs), np.int64, len(blobs)), out=offsets[1:])
+    np.fromiter(map(len, blobs), np.int64, len(blobs)).cumsum(out=offsets[1:])
     return np.frombuffer(bytearray().join(blobs), np.uint8), offsets
 
 
@@ -102,71 +216,77 @@ def split(out: Bytes, ends: Integers) -> list[bytes]:
     return [written[bounds[i] : bounds[i + 1]] for i in range(len(bounds) - 1)]
 
 
-def _values(parameters: Parameters, values: npt.ArrayLike | None, length: int) -> Floats:
-    if not isinstance(parameters, SumParameters):
-        if values is not None:
-            raise SynopsisError("a count takes times alone, no values")
-        return np.empty(0, np.float64)
-    if values is None:
-        raise SynopsisError("a sum needs a value for each time")
-    array = np.ascontiguousarray(values, np.float64)
-    if array.shape != (length,):
-        raise SynopsisError(f"a sum needs a value for each time: {length}, not {array.shape}")
-    return array
+@kernel
+def _rises(slices: Integers, groups: int, length: int) -> bool:
+    """Whether the slices of the groups are those of a column of this length."""
+    if len(slices) != groups + 1 or slices[0] != 0 or slices[groups] != length:
+        return False
+    falls = False
+    for group in range(groups):
+        falls |= slices[group + 1] < slices[group]
+    return not falls
 
 
-def run_batch(
-    parameters: Parameters,
-    states: Sequence[bytes | None],
-    starts: npt.ArrayLike,
-    times: npt.ArrayLike,
-    values: npt.ArrayLike | None,
-    query_starts: npt.ArrayLike,
-    query_times: npt.ArrayLike,
-    spans: npt.ArrayLike,
-    advances: npt.ArrayLike | None = None,
-) -> BatchResult:
-    """Feed and ask many exponential histograms at once, one a group (key).
+@kernel
+def _cut(
+    starts: Integers,
+    times: Integers,
+    query_starts: Integers,
+    query_times: Integers,
+    cuts: Integers,
+) -> tuple[int, int, int, int]:
+    """Check the columns and fill `cuts`, as `Columns` has them.
 
-    states: G stored states, None for a new key. starts: int64[G + 1]; the events of group g are
-    times[starts[g]:starts[g + 1]] (int64, not falling; values float64 alike for a sum, None for a
-    count). query_starts, query_times: the same for queries. spans: int64[K], the windows asked for
-    by every query, each from 1 to the span kept. A query at q sees the state and the events with
-    time < q, in the window [q - span, q). It leaves no trace in the state. advances: int64[G], the
-    time each group is moved on to after its events, if any.
-
-    However the events are split into batches, the states end in the same bytes.
-
-    Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
-    parameters, for times or queries that go back, for values that cannot be summed, and for windows
-    of more than 2^62 units. Cost: O(bytes in + events + queries * log + bytes out).
-    Source: Datar et al. 2002, sections 2 and 4.
+    Returns (error, group, its two numbers).
     """
-    groups = len(states)
-    times = integers("times", times)
-    query_times = integers("query_times", query_times)
-    starts = slices("starts", starts, groups, len(times))
-    query_starts = slices("query_starts", query_starts, groups, len(query_times))
-    spans = windows(spans, parameters.span)
-    values = _values(parameters, values, len(times))
-    arena, offsets = joined(states)
-    answers = np.empty((3, len(query_times), len(spans)), np.float64)
-    error_code, group, a, b, out, ends = run(
-        head_of(parameters),
-        arena,
-        offsets,
-        starts,
-        times,
-        values,
-        query_starts,
-        query_times,
-        spans,
-        targets(advances, groups),
-        answers,
-    )
-    if error_code != error_codes.OK:
-        value = float(values[a]) if error_code == error_codes.BAD_VALUE else 0.0
-        raise error_codes.synopsis_error(
-            error_code, int(a), int(b), group if groups > 1 else -1, value
-        )
-    return BatchResult(split(out, ends), answers[0], answers[1], answers[2])
+    groups = max(len(starts) - 1, 0)
+    if not _rises(starts, groups, len(times)):
+        return _STARTS, 0, len(times), groups + 1
+    if not _rises(query_starts, groups, len(query_times)):
+        return _QUERY_STARTS, 0, len(query_times), groups + 1
+    for group in range(groups):
+        first, stop = starts[group], starts[group + 1]
+        for event in range(first, stop):
+            time = times[event]
+            if time > TIME_MAX or time < TIME_MIN:
+                return error_codes.TIME_OUT_OF_RANGE, group, time, 0
+            if event > first and time < times[event - 1]:
+                return error_codes.TIME_WENT_BACK, group, time, times[event - 1]
+        event = first
+        for query in range(query_starts[group], query_starts[group + 1]):
+            until = query_times[query]
+            if query > query_starts[group]:
+                before = query_times[query - 1]
+                if until < before or until > TIME_MAX + 1:
+                    return error_codes.QUERY_WENT_BACK, group, until, before
+            while event < stop and times[event] < until:
+                event += 1
+            cuts[group + query] = event
+        cuts[group + query_starts[group + 1]] = stop
+    return error_codes.OK, 0, 0, 0
+
+
+@kernel
+def follows(columns: Columns, group: int, now: int) -> tuple[int, int, int, int]:
+    """Check that the events and queries of a group go on from its state's `now`.
+
+    Returns (error, its two numbers, the `now` after its events, and after what it is moved on to).
+    """
+    starts, times, query_starts, query_times, _, advances, _ = columns
+    first, stop = starts[group], starts[group + 1]
+    query = query_starts[group]
+    if query < query_starts[group + 1]:
+        until = query_times[query]
+        if until < now or until > TIME_MAX + 1:
+            return error_codes.QUERY_WENT_BACK, until, now, 0
+    after = now
+    if first < stop:
+        if times[first] < now - 1:
+            return error_codes.TIME_WENT_BACK, times[first], now - 1, 0
+        after = times[stop - 1] + 1
+    advance = advances[group]
+    if advance > TIME_MIN:
+        if advance < after:
+            return error_codes.TIME_WENT_BACK, advance, after, 0
+        after = advance
+    return error_codes.OK, 0, 0, after

@@ -1,128 +1,59 @@
-"""The part that batches over keys share: check columns, and take events in time order.
+"""The driver of kernels: all keys of a batch in one call; and what their decoders share.
 
-A group is what a batch has of one key: a stored state or none, a slice of the events, a slice of
-the queries. Kernels walk over groups; within one, events before a query come before it.
+A kernel takes what its synopsis was made with, the stored states, the `Columns` of a batch, and
+what is its own. It walks over groups; in each it decodes the state, absorbs the events up to each
+query (they are cut there already), answers, and encodes the new state.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import integers, joined, slices, split, targets, windows
+from slidestat.synopses.core.batch import Columns, joined, require_states
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.wire import Bytes
 from slidestat.synopses.exponential_histogram.codec import TIME_MAX, TIME_MIN, Integers
-from slidestat.synopses.exponential_histogram.kernel import Floats
 
-Kernel = Callable[..., tuple[int, int, int, int, Bytes, Integers]]
+Kernel = Callable[..., tuple[Any, ...]]
+ErrorOf = Callable[[int, int, int, int], SynopsisError]
 
-
-@dataclass(frozen=True)
-class KeyedBatch:
-    """The columns of a batch, as kernels take them; `keyed_batch` says what they hold."""
-
-    arena: Bytes
-    offsets: Integers
-    starts: Integers
-    times: Integers
-    values: Floats
-    query_starts: Integers
-    query_times: Integers
-    spans: Integers
-    advances: Integers
-
-    def run(self, kernel: Kernel, head: Integers, values: Any, answers: Any) -> list[bytes]:
-        """Run a family's kernel over the groups; return their new states, or raise SynopsisError.
-
-        The kernel takes `values` and writes `answers`, as doubles or as their bits.
-        """
-        error_code, group, a, b, out, ends = kernel(
-            head,
-            self.arena,
-            self.offsets,
-            self.starts,
-            self.times,
-            values,
-            self.query_starts,
-            self.query_times,
-            self.spans,
-            self.advances,
-            answers,
-        )
-        if error_code != error_codes.OK:
-            raise self.error(error_code, group, a, b)
-        return split(out, ends)
-
-    def error(self, error_code: int, group: int, a: int, b: int) -> SynopsisError:
-        """Return the error of what a kernel found wrong in `group`; `a` may be an event."""
-        value = float(self.values[a]) if error_code in _OF_VALUES else 0.0
-        return error_codes.synopsis_error(
-            error_code, int(a), int(b), group if len(self.starts) > 2 else -1, value
-        )
+_OF_VALUES = (
+    error_codes.BAD_VALUE,
+    error_codes.NOT_FINITE,
+    error_codes.TOO_MANY_UNITS,
+    error_codes.VALUE_TOO_LARGE,
+)
 
 
-_OF_VALUES = (error_codes.NOT_FINITE, error_codes.TOO_MANY_UNITS, error_codes.VALUE_TOO_LARGE)
+def drive(
+    kernel: Kernel,
+    made_with: tuple[Any, ...],
+    states: Sequence[bytes | None] | tuple[Bytes, Integers],
+    columns: Columns,
+    *own: Any,
+    values: Any = (),
+    error_of: ErrorOf = error_codes.synopsis_error,
+) -> list[Any]:
+    """Run a kernel over all groups; return what it returns: new states, where each begins, more.
 
-
-def keyed_batch(
-    span: int,
-    states: Sequence[bytes | None],
-    starts: npt.ArrayLike,
-    times: npt.ArrayLike,
-    values: npt.ArrayLike,
-    query_starts: npt.ArrayLike,
-    query_times: npt.ArrayLike,
-    spans: npt.ArrayLike,
-    advances: npt.ArrayLike | None,
-) -> KeyedBatch:
-    """Check the columns of a batch of synopses that keep `span`.
-
-    states: G stored states, None for a new key. starts: int64[G + 1]; the events of group g are
-    times[starts[g]:starts[g + 1]] (int64, not falling) and values (float64) alike. query_starts,
-    query_times: the same for queries. spans: int64[K], each from 1 to `span`. advances: int64[G],
-    the time each group is moved on to after its events, if any. Raises SynopsisError.
+    made_with: the first arguments of the kernel; own: the last ones. states: G stored states, None
+    for a new key; or these joined. values: those of the events, for errors. Raises SynopsisError
+    for another number of states, and for what the kernel finds wrong.
     """
-    groups = len(states)
-    times = integers("times", times)
-    query_times = integers("query_times", query_times)
-    spans = windows(spans, span)
-    taken = np.ascontiguousarray(values, np.float64)
-    if taken.shape != times.shape:
-        raise SynopsisError(f"a value is needed for each time: {len(times)}, not {taken.shape}")
-    moved_to = targets(advances, groups)
-    return KeyedBatch(
-        *joined(states),
-        slices("starts", starts, groups, len(times)),
-        times,
-        taken,
-        slices("query_starts", query_starts, groups, len(query_times)),
-        query_times,
-        spans,
-        moved_to,
-    )
-
-
-@kernel
-def stretch(times: Integers, event: int, stop: int, until: int, now: int) -> tuple[int, int, int]:
-    """Check the times of the events from `event` on, below `stop`, with time < `until`.
-
-    now is the last time taken + 1. Returns (error, the first event not before `until`, or the
-    time that is wrong, the `now` after them or before it).
-    """
-    while event < stop and (times[event] < until or times[event] > TIME_MAX):
-        time = times[event]
-        if time > TIME_MAX or time < TIME_MIN:
-            return error_codes.TIME_OUT_OF_RANGE, time, 0
-        if time < now - 1:
-            return error_codes.TIME_WENT_BACK, time, now - 1
-        now = time + 1
-        event += 1
-    return error_codes.OK, event, now
+    groups = len(columns.starts) - 1
+    if not isinstance(states, tuple):
+        require_states(states, columns)
+        states = joined(states)
+    error_code, group, a, b, *found = kernel(*made_with, *states, tuple(columns), *own)
+    if error_code != error_codes.OK:
+        place = int(group) if groups > 1 else -1
+        if error_code in _OF_VALUES:
+            raise error_codes.synopsis_error(error_code, 0, 0, place, float(values[a]))
+        raise error_of(int(error_code), int(a), int(b), place)
+    return found
 
 
 @kernel

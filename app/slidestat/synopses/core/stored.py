@@ -6,14 +6,11 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import NO_QUERIES, integers
+from slidestat.synopses.core.batch import NO_QUERIES, Batch, integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.exponential_histogram.codec import TIME_MIN, Integers
 
 P = TypeVar("P")
-
-Moving = tuple[list[int], Integers, Any, list[int], Integers, list[int], Integers | None]
-Asking = tuple[list[int], list[int], Any, list[int], list[int], list[int]]
 
 
 def time_in_range(number: int) -> int:
@@ -23,14 +20,14 @@ def time_in_range(number: int) -> int:
     return number
 
 
-def moving(times: Integers, values: Any, to: Integers | None) -> Moving:
-    """Return the columns of a batch of one key that has events, is then moved on, asks nothing."""
-    return [0, len(times)], times, values, [0, 0], NO_QUERIES, [], to
+def moving(times: Integers, values: Any, to: Integers | None) -> Batch:
+    """Return the batch of one key that has events, is then moved on, asks nothing."""
+    return Batch([0, len(times)], times, values, advances=to)
 
 
-def asking(no_values: Any, at: int, n: int) -> Asking:
-    """Return the columns of a batch of one key that has no events, and asks for n at `at`."""
-    return [0, 0], [], no_values, [0, 1], [at], [n]
+def asking(no_values: Any, at: int, n: int) -> Batch:
+    """Return the batch of one key that has no events, and asks for n at `at`."""
+    return Batch([0, 0], NO_QUERIES, no_values, [0, 1], [at], [n])
 
 
 class Stored(ABC, Generic[P]):

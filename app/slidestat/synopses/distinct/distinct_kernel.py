@@ -11,8 +11,9 @@ from math import ceil, floor
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core.batch import Columns, follows
 from slidestat.synopses.core.compile import kernel
-from slidestat.synopses.core.keyed import stretch, with_room
+from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.wire import Bytes
 from slidestat.synopses.distinct.distinct_codec import (
     CAPACITY,
@@ -38,7 +39,6 @@ from slidestat.synopses.distinct.field_hash import MAX_LEVEL, level_of, multiple
 from slidestat.synopses.exponential_histogram.codec import TIME_MIN, Integers
 from slidestat.synopses.exponential_histogram.kernel import Floats
 
-_AFTER_ALL = (1 << 63) - 1
 _PART = (1 << 31) - 1
 _SHORT = 24  # so many are sorted as they come
 
@@ -223,19 +223,15 @@ def run(
     polynomials: Integers,
     arena: Bytes,
     offsets: Integers,
-    starts: Integers,
-    events: Integers,
+    columns: Columns,
     items: Integers,
-    query_starts: Integers,
-    query_times: Integers,
-    spans: Integers,
-    advances: Integers,
     answers: Floats,
 ) -> tuple[int, int, int, int, Bytes, Integers]:
-    """Take in each group's events and answer its queries; `keyed_batch` says what arrays hold.
+    """Take in each group's events and answer its queries; `drive` gives it its arguments.
 
     `events` are their times. Returns (error, group, its two numbers, new arena, its offsets).
     """
+    starts, events, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
     room = _room(offsets, starts)
     ids = np.empty(room, np.int64)
@@ -281,16 +277,12 @@ def run(
                 return error_codes.CORRUPTED, group, 0, 0, out, ends
             stamps[place] = stamp
             table[place] = slot
-        now = state[NOW]
+        error_code, a, b, after = follows(columns, group, state[NOW])
+        if error_code != error_codes.OK:
+            return error_code, group, a, b, out, ends
         event = starts[group]
         for query in range(query_starts[group], query_starts[group + 1] + 1):
-            last = query == query_starts[group + 1]
-            until = _AFTER_ALL if last else query_times[query]
-            error_code, after, number = stretch(events, event, starts[group + 1], until, now)
-            if error_code != error_codes.OK:
-                return error_code, group, after, number, out, ends
-            now = number
-            while event < after:
+            while event < cuts[group + query]:
                 item, time = items[event], events[event]
                 event += 1
                 place = _place(item, ids, table, stamps, stamp, mixers)
@@ -307,19 +299,15 @@ def run(
                 times[count] = time
                 alive[count] = 1
                 count += 1
-            if not last:
-                if until < now or until > -TIME_MIN:
-                    return error_codes.QUERY_WENT_BACK, group, until, now, out, ends
-                for i in range(len(spans)):
-                    answers[0, query, i], answers[1, query, i], answers[2, query, i] = answer(
-                        head, polynomials, ids, times, alive, levels, count, until - spans[i]
-                    )
-        if advances[group] > TIME_MIN:
-            if advances[group] < now:
-                return error_codes.TIME_WENT_BACK, group, advances[group], now, out, ends
-            now = advances[group]
+            if query == query_starts[group + 1]:
+                break
+            for i in range(len(spans)):
+                start = query_times[query] - spans[i]
+                answers[0, query, i], answers[1, query, i], answers[2, query, i] = answer(
+                    head, polynomials, ids, times, alive, levels, count, start
+                )
         number = 0
-        for slot in range(_first_from(times, count, max(now - head[SPAN], TIME_MIN)), count):
+        for slot in range(_first_from(times, count, max(after - head[SPAN], TIME_MIN)), count):
             if alive[slot]:
                 order[number] = slot
                 number += 1
@@ -328,6 +316,6 @@ def run(
         if number >= head[CAPACITY]:
             kept = _swept(head, polynomials, ids, levels, kept)
         out = with_room(out, end, LONGEST_HEAD + (LONGEST_ITEM + head[INSTANCES]) * len(kept))
-        end = write(out, end, head, now, kept, ids, times, levels)
+        end = write(out, end, head, after, kept, ids, times, levels)
         ends[group + 1] = end
     return error_codes.OK, 0, 0, 0, out, ends

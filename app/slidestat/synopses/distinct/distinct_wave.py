@@ -190,8 +190,8 @@ class DistinctWave(Stored[DistinctParameters]):
         return NO_QUERIES
 
     def _moved(self, times: Integers, values: npt.ArrayLike, to: Integers | None) -> bytes:
-        columns = moving(times, values, to)
-        return run_distinct_batch(self._parameters, [self._data], *columns).states[0]
+        batch = moving(times, values, to)
+        return run_distinct_batch(self._parameters, [self._data], batch).states[0]
 
 
 def merge_distinct(states: Sequence[bytes]) -> bytes:
@@ -214,11 +214,9 @@ def wave_of_items(parameters: DistinctParameters, items: Integers) -> bytes:
     """
     made_with = replace(parameters, span=1)
     distinct = np.unique(items)
-    ends = [0, len(distinct)]
     times = np.zeros(len(distinct), np.int64)
-    return run_distinct_batch(
-        made_with, [None], ends, times, distinct, [0, 0], [], [], advances=[1]
-    ).states[0]
+    batch = moving(times, distinct, np.ones(1, np.int64))
+    return run_distinct_batch(made_with, [None], batch).states[0]
 
 
 def _read(data: bytes) -> tuple[DistinctParameters, int, Kept]:

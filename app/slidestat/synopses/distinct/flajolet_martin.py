@@ -38,7 +38,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import NO_QUERIES, BatchResult, integers
+from slidestat.synopses.core.batch import NO_QUERIES, Batch, BatchResult
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
@@ -178,15 +178,7 @@ def _head_of(parameters: BitmapsParameters) -> Integers:
 
 
 def run_bitmaps_batch(
-    parameters: BitmapsParameters,
-    states: Sequence[bytes | None],
-    starts: npt.ArrayLike,
-    times: npt.ArrayLike,
-    items: npt.ArrayLike,
-    query_starts: npt.ArrayLike,
-    query_times: npt.ArrayLike,
-    spans: npt.ArrayLike,
-    advances: npt.ArrayLike | None = None,
+    parameters: BitmapsParameters, states: Sequence[bytes | None], batch: Batch
 ) -> BatchResult:
     """Feed and ask many synopses at once, one a group (key).
 
@@ -194,19 +186,9 @@ def run_bitmaps_batch(
     answer is exact unless its bounds are equal. Cost: O(bytes in + events + queries * bits in their
     windows + bytes out), and once half a millisecond for each number of bits that comes up.
     """
-    column = item_column(items, len(integers("times", times)))
-    result = run_items(
-        _head_of(parameters),
-        _NO_POLYNOMIALS,
-        states,
-        starts,
-        times,
-        _bits_of(column, parameters.bitmaps, parameters.seed),
-        query_starts,
-        query_times,
-        spans,
-        advances,
-    )
+    items = item_column(batch.values, len(batch.columns.times))
+    batch = batch.holding(_bits_of(items, parameters.bitmaps, parameters.seed))
+    result = run_items(_head_of(parameters), _NO_POLYNOMIALS, states, batch)
     most = BITS * parameters.bitmaps
     bits = np.minimum(result.estimates.astype(np.int64), most)
     figures = _figures(parameters.bitmaps, parameters.delta).of(bits.ravel())
@@ -243,7 +225,7 @@ class DistinctBitmaps(Stored[BitmapsParameters]):
         raises SynopsisError. Cost: O(bytes).
         """
         asked = asking(NO_QUERIES, self._at(now), n)
-        return run_bitmaps_batch(self._parameters, [self._data], *asked).only()
+        return run_bitmaps_batch(self._parameters, [self._data], asked).only()
 
     def kept(self) -> int:
         """Return how many bits are set."""
@@ -260,8 +242,8 @@ class DistinctBitmaps(Stored[BitmapsParameters]):
         return NO_QUERIES
 
     def _moved(self, times: Integers, values: npt.ArrayLike, to: Integers | None) -> bytes:
-        columns = moving(times, values, to)
-        return run_bitmaps_batch(self._parameters, [self._data], *columns).states[0]
+        batch = moving(times, values, to)
+        return run_bitmaps_batch(self._parameters, [self._data], batch).states[0]
 
 
 def merge_bitmaps(states: Sequence[bytes]) -> bytes:

@@ -7,6 +7,7 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.stored import moving
 from slidestat.synopses.distinct.distinct_batch import run_items
 from slidestat.synopses.distinct.distinct_codec import Kept
 from slidestat.synopses.exponential_histogram.codec import Integers
@@ -37,11 +38,5 @@ def run_union(head: Integers, polynomials: Integers, parts: Sequence[tuple[int, 
         head,
         polynomials,
         [None],
-        [0, len(times)],
-        times[order],
-        items[order],
-        [0, 0],
-        [],
-        [],
-        now,
+        moving(times[order], items[order], now),
     ).states[0]

@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import run_batch
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import CountParameters, Parameters, SumParameters
 from slidestat.synopses.core.stored import Stored, asking, moving
 from slidestat.synopses.core.wire import VERSION
+from slidestat.synopses.exponential_histogram.batch import run_batch
 from slidestat.synopses.exponential_histogram.canonical import bucket_at
 from slidestat.synopses.exponential_histogram.codec import (
     DECIMALS,
@@ -78,7 +78,7 @@ class ExponentialHistogram(Stored[Parameters]):
         Cost: O(bytes).
         """
         asked = asking(self._no_values(), self._at(now), n)
-        return run_batch(self._parameters, [self._data], *asked).only()
+        return run_batch(self._parameters, [self._data], asked).only()
 
     def buckets(self) -> list[tuple[int, int]]:
         """Return the live buckets, oldest to newest, as (size, time of the newest unit)."""
@@ -117,7 +117,7 @@ class ExponentialHistogram(Stored[Parameters]):
         return [] if isinstance(self._parameters, SumParameters) else None
 
     def _moved(self, times: Integers, values: npt.ArrayLike | None, to: Integers | None) -> bytes:
-        return run_batch(self._parameters, [self._data], *moving(times, values, to)).states[0]
+        return run_batch(self._parameters, [self._data], moving(times, values, to)).states[0]
 
 
 def _read(data: bytes) -> tuple[Integers, Integers, Integers]:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
+from slidestat.synopses.core.batch import Columns, follows
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.wire import VERSION, Bytes
 from slidestat.synopses.exponential_histogram import units
@@ -34,7 +35,6 @@ from slidestat.synopses.exponential_histogram.codec import (
     RUNS,
     SPAN,
     STATE_SIZE,
-    TIME_MAX,
     TIME_MIN,
     TOTAL,
     Integers,
@@ -217,21 +217,17 @@ def run(
     head: Integers,
     arena: Bytes,
     offsets: Integers,
-    starts: Integers,
-    times: Integers,
+    columns: Columns,
     values: Floats,
-    query_starts: Integers,
-    query_times: Integers,
-    spans: Integers,
-    advances: Integers,
     answers: Floats,
 ) -> tuple[int, int, int, int, Bytes, Integers]:
-    """Run each group's events and queries in time order; `run_batch` says what the arrays hold.
+    """Run each group's events and queries in time order; `drive` gives it its arguments.
 
-    arena[offsets[g]:offsets[g + 1]] is the state of group g, empty for none. advances[g] is the
-    time to advance to after all events, or TIME_MIN. answers[0..2, query, span] receives estimate,
-    lower and upper. Returns (error, group, its two numbers, new arena, its offsets).
+    arena[offsets[g]:offsets[g + 1]] is the state of group g, empty for none. answers[0..2, query,
+    span] receives estimate, lower and upper. Returns (error, group, its two numbers, new arena, its
+    offsets).
     """
+    starts, times, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
     scale = 10 ** head[DECIMALS]
     found = np.empty(HEAD_SIZE, np.int64)
@@ -258,47 +254,27 @@ def run(
             error_code, runs = decode(arena, at, offsets[group + 1], head, state, runs)
             if error_code != error_codes.OK:
                 return error_code, group, 0, 0, out, out_offsets
-        first = starts[group]
-        event = first
-        previous = max(state[NOW] - 1, TIME_MIN)
-        asked = state[NOW]
+        error_code, a, b, after = follows(columns, group, state[NOW])
+        if error_code != error_codes.OK:
+            return error_code, group, a, b, out, out_offsets
+        event = starts[group]
         for query in range(query_starts[group], query_starts[group + 1] + 1):
-            is_query = query < query_starts[group + 1]
-            until = query_times[query] if is_query else TIME_MAX + 1
-            if until < asked or until > TIME_MAX + 1:
-                return error_codes.QUERY_WENT_BACK, group, until, asked, out, out_offsets
-            while event < starts[group + 1] and (times[event] < until or not is_query):
-                time = times[event]
-                if time > TIME_MAX or time < TIME_MIN:
-                    return error_codes.TIME_OUT_OF_RANGE, group, time, 0, out, out_offsets
-                if time < previous:
-                    return error_codes.TIME_WENT_BACK, group, time, previous, out, out_offsets
-                previous = time
-                event += 1
+            cut = cuts[group + query]
             error_code, where, runs, spare = _absorb(
-                head, scale, state, runs, spare, times, values, ends, first, event
+                head, scale, state, runs, spare, times, values, ends, event, cut
             )
             if error_code != error_codes.OK:
                 return error_code, group, where, 0, out, out_offsets
-            first = event
-            if is_query:
-                asked = until
-                for k in range(len(spans)):
-                    estimate, lower, upper = _answer(head, scale, state, runs, until - spans[k])
-                    answers[0, query, k] = estimate
-                    answers[1, query, k] = lower
-                    answers[2, query, k] = upper
-        if advances[group] > TIME_MIN:
-            if advances[group] < state[NOW]:
-                return (
-                    error_codes.TIME_WENT_BACK,
-                    group,
-                    advances[group],
-                    state[NOW],
-                    out,
-                    out_offsets,
-                )
-            state[NOW] = advances[group]
+            event = cut
+            if query == query_starts[group + 1]:
+                break
+            for k in range(len(spans)):
+                start = query_times[query] - spans[k]
+                estimate, lower, upper = _answer(head, scale, state, runs, start)
+                answers[0, query, k] = estimate
+                answers[1, query, k] = lower
+                answers[2, query, k] = upper
+        state[NOW] = after
         if len(out) - end < encoded_limit(state):
             longer = np.empty(2 * len(out) + encoded_limit(state), np.uint8)
             longer[:end] = out[:end]

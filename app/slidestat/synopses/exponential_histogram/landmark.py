@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import BatchResult, integers, joined, slices, split
+from slidestat.synopses.core.batch import Batch, BatchResult, Columns, split
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.keyed import open_body, open_envelope, seal
+from slidestat.synopses.core.keyed import drive, open_body, open_envelope, seal
 from slidestat.synopses.core.parameters import MAX_DECIMALS
 from slidestat.synopses.core.wire import Bytes
 from slidestat.synopses.exponential_histogram.codec import Integers
@@ -99,15 +98,13 @@ def _run(
     decimals: int,
     arena: Bytes,
     offsets: Integers,
-    starts: Integers,
-    times: Integers,
+    columns: Columns,
     values: Floats,
-    query_starts: Integers,
-    query_times: Integers,
     counts: Integers,
     sums: Floats,
 ) -> tuple[int, int, int, int, Bytes, Integers]:
     """Take in and answer group by group; (error, group, its numbers, new states, their ends)."""
+    starts, _, query_starts, _, _, _, cuts = columns
     groups = len(starts) - 1
     scale = 10**decimals
     state = np.zeros(_SIZE, np.int64)
@@ -122,15 +119,8 @@ def _run(
                 known = wire.VERSION if error_code == error_codes.NEWER_VERSION else LANDMARK
                 return error_code, group, number, known, out, ends
         query = query_starts[group]
-        for later in range(query + 1, query_starts[group + 1]):
-            if query_times[later] < query_times[later - 1]:
-                times_at = int(query_times[later]), int(query_times[later - 1])
-                return error_codes.QUERY_WENT_BACK, group, times_at[0], times_at[1], out, ends
         for event in range(starts[group], starts[group + 1] + 1):
-            # Queries are answered before the first event that is not before them.
-            while query < query_starts[group + 1] and (
-                event == starts[group + 1] or query_times[query] <= times[event]
-            ):
+            while query < query_starts[group + 1] and cuts[group + query] == event:
                 counts[query] = state[_COUNT]
                 sums[0, query], sums[1, query], sums[2, query] = _answer(state, scale)
                 query += 1
@@ -139,8 +129,6 @@ def _run(
             whole, part, exact = to_units(values[event], scale)
             if whole < 0:
                 return error_codes.BAD_VALUE, group, event, 0, out, ends
-            if event > starts[group] and times[event] < times[event - 1]:
-                return error_codes.TIME_WENT_BACK, group, times[event], times[event - 1], out, ends
             if state[_COUNT] + 1 >= _MOST or state[_HIGH] + 1 >= _MOST:
                 return error_codes.TOTAL_TOO_LARGE, group, 0, 0, out, ends
             state[_COUNT] += 1
@@ -165,47 +153,19 @@ def _run(
 
 
 def run_landmark_batch(
-    parameters: LandmarkParameters,
-    states: Sequence[bytes | None],
-    starts: npt.ArrayLike,
-    times: npt.ArrayLike,
-    values: npt.ArrayLike,
-    query_starts: npt.ArrayLike,
-    query_times: npt.ArrayLike,
+    parameters: LandmarkParameters, states: Sequence[bytes | None], batch: Batch
 ) -> LandmarkBatch:
-    """Feed and ask the totals of many keys at once.
+    """Feed and ask the totals of many keys at once; the values are float64, the windows unused.
 
-    The columns are those of `run_batch`; a query at q sees the state and the events before the
-    first one with time >= q. However the events are split into batches, the states end in the same
-    bytes. Raises SynopsisError, and changes nothing, for bytes that are not a state of these
-    parameters, for times or queries that go back, and for values that are negative, not finite, or
-    more than 2^53 units.
+    However the events are split into batches, the states end in the same bytes. Raises
+    SynopsisError, and changes nothing, for bytes that are not a state of these parameters, and for
+    values that are negative, not finite, or more than 2^53 units.
     Cost: O(bytes in + events + queries + bytes out).
     """
-    groups = len(states)
-    times, query_times = integers("times", times), integers("query_times", query_times)
-    taken = np.ascontiguousarray(values, np.float64)
-    if taken.shape != times.shape:
-        raise SynopsisError(f"a value is needed for each time: {len(times)}, not {taken.shape}")
-    arena, offsets = joined(states)
-    counts = np.empty(len(query_times), np.int64)
-    sums = np.empty((3, len(query_times)), np.float64)
-    error_code, group, a, b, out, ends = _run(
-        parameters.decimals,
-        arena,
-        offsets,
-        slices("starts", starts, groups, len(times)),
-        times,
-        taken,
-        slices("query_starts", query_starts, groups, len(query_times)),
-        query_times,
-        counts,
-        sums,
-    )
-    if error_code != error_codes.OK:
-        value = float(taken[a]) if error_code == error_codes.BAD_VALUE else 0.0
-        raise error_codes.synopsis_error(
-            error_code, int(a), int(b), group if groups > 1 else -1, value
-        )
+    values = batch.doubles()
+    counts = np.empty(batch.shape[0], np.int64)
+    sums = np.empty((3, batch.shape[0]), np.float64)
+    own = values, counts, sums
+    out, ends = drive(_run, (parameters.decimals,), states, batch.columns, *own, values=values)
     new = split(out, ends)
-    return LandmarkBatch(new, counts, BatchResult(new, sums[0], sums[1], sums[2]))
+    return LandmarkBatch(new, counts, BatchResult(new, *sums))

@@ -19,13 +19,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import BatchResult
+from slidestat.synopses.core.batch import Batch, BatchResult, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.core.keyed import keyed_batch
+from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.parameters import MAX_SPAN, MIN_EPSILON
 from slidestat.synopses.core.stored import asking, moving
 from slidestat.synopses.core.stored_values import NO_VALUES, StoredSynopsis
@@ -88,41 +87,23 @@ class ExtremeParameters:
 
 
 def run_extreme_batch(
-    parameters: ExtremeParameters,
-    states: Sequence[bytes | None],
-    starts: npt.ArrayLike,
-    times: npt.ArrayLike,
-    values: npt.ArrayLike,
-    query_starts: npt.ArrayLike,
-    query_times: npt.ArrayLike,
-    spans: npt.ArrayLike,
-    advances: npt.ArrayLike | None = None,
+    parameters: ExtremeParameters, states: Sequence[bytes | None], batch: Batch
 ) -> BatchResult:
-    """Feed and ask many extremes at once, one a group (key); `keyed_batch` describes the columns.
+    """Feed and ask many extremes at once, one a group (key); the values are float64.
 
-    A query at q sees the state and the events with time < q, in the window [q - span, q), and
-    leaves no trace. Raises SynopsisError, and changes nothing, for bytes that are not a state of
-    these parameters, for times or queries that go back, and for values that are not finite.
+    Raises SynopsisError, and changes nothing, for bytes that are not a state of these parameters,
+    for times or queries before what a state has come to, and for values that are not finite.
     Cost: O(bytes in + events + queries * log + bytes out).
     """
-    batch = keyed_batch(
-        parameters.span,
-        states,
-        starts,
-        times,
-        values,
-        query_starts,
-        query_times,
-        spans,
-        advances,
-    )
+    columns, values = batch.within(parameters.span), batch.doubles()
     head = np.empty(HEAD_SIZE, np.int64)
     head[SIDE] = _SIDES.index(parameters.side)
     head[FRACTION_BITS] = parameters.fraction_bits
     head[SPAN] = parameters.span
-    answers: Floats = np.empty((3, len(batch.query_times), len(batch.spans)), np.float64)
-    new = batch.run(run, head, batch.values.view(np.int64), answers.view(np.int64))
-    return BatchResult(new, answers[0], answers[1], answers[2])
+    answers: Floats = np.empty((3, *batch.shape), np.float64)
+    own = values.view(np.int64), answers.view(np.int64)
+    out, ends = drive(run, (head,), states, columns, *own, values=values)
+    return BatchResult(split(out, ends), *answers)
 
 
 class Extreme(StoredSynopsis[ExtremeParameters]):
@@ -155,7 +136,7 @@ class Extreme(StoredSynopsis[ExtremeParameters]):
         an earlier one raises SynopsisError. Cost: O(bytes).
         """
         asked = asking(NO_VALUES, self._at(now), n)
-        return run_extreme_batch(self._parameters, [self._data], *asked).only()
+        return run_extreme_batch(self._parameters, [self._data], asked).only()
 
     def kept(self) -> int:
         """Return how many events are kept."""
@@ -175,8 +156,8 @@ class Extreme(StoredSynopsis[ExtremeParameters]):
             raise SynopsisError("the queue holds what has expired")
 
     def _moved(self, times: Integers, values: Floats, to: Integers | None) -> bytes:
-        columns = moving(times, values, to)
-        return run_extreme_batch(self._parameters, [self._data], *columns).states[0]
+        batch = moving(times, values, to)
+        return run_extreme_batch(self._parameters, [self._data], batch).states[0]
 
 
 def _read(data: bytes) -> tuple[Integers, Integers, Integers]:

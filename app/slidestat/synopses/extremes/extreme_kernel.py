@@ -36,6 +36,7 @@ In memory they are queue[0, i] = time and queue[1, i] = rank, oldest to newest.
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core.batch import Columns, follows
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.keyed import (
     get_bits,
@@ -44,7 +45,6 @@ from slidestat.synopses.core.keyed import (
     open_envelope,
     put_bits,
     seal,
-    stretch,
     with_room,
 )
 from slidestat.synopses.core.parameters import MAX_SPAN
@@ -67,7 +67,6 @@ _FIRST_ROOM = 16
 _LONGEST_HEAD = wire.BODY + 2 + 3 * wire.MAX_VARINT
 _NO_VALUE = 0x7FF8 << 48  # the bits of a NaN
 _INFINITY = 0x7FF << 52
-_AFTER_ALL = (1 << 63) - 1
 _SIGN = -(1 << 63)
 _SIZE = (1 << 63) - 1
 _LEAST_NORMAL = 1 << 52
@@ -266,20 +265,16 @@ def run(
     head: Integers,
     arena: Bytes,
     offsets: Integers,
-    starts: Integers,
-    times: Integers,
+    columns: Columns,
     bits: Integers,
-    query_starts: Integers,
-    query_times: Integers,
-    spans: Integers,
-    advances: Integers,
     answers: Integers,
 ) -> tuple[int, int, int, int, Bytes, Integers]:
-    """Run each group's events and queries in time order; `keyed_batch` says what the arrays hold.
+    """Run each group's events and queries in time order; `drive` gives it its arguments.
 
     bits and answers[0..2, query, span] are doubles, as their bits. Returns (error, group, its two
     numbers, new arena, its offsets).
     """
+    starts, times, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
     found = np.empty(HEAD_SIZE, np.int64)
     state = np.empty(STATE_SIZE, np.int64)
@@ -299,29 +294,23 @@ def run(
             for i in range(HEAD_SIZE):
                 if found[i] != head[i]:
                     return error_codes.OTHER_SETTINGS, group, 0, 0, out, ends
+        error_code, a, b, after = follows(columns, group, state[NOW])
+        if error_code != error_codes.OK:
+            return error_code, group, a, b, out, ends
         event = starts[group]
-        asked = state[NOW]
         for query in range(query_starts[group], query_starts[group + 1] + 1):
-            is_query = query < query_starts[group + 1]
-            until = query_times[query] if is_query else _AFTER_ALL
-            if until < asked or (is_query and until > -TIME_MIN):
-                return error_codes.QUERY_WENT_BACK, group, until, asked, out, ends
-            error_code, number, now = stretch(times, event, starts[group + 1], until, state[NOW])
-            if error_code != error_codes.OK:
-                return error_code, group, number, now, out, ends
-            error_code, where, queue = _absorb(head, state, queue, times, bits, event, number)
+            cut = cuts[group + query]
+            error_code, where, queue = _absorb(head, state, queue, times, bits, event, cut)
             if error_code != error_codes.OK:
                 return error_code, group, where, 0, out, ends
-            event = number
-            state[NOW] = now
-            if is_query:
-                asked = until
-                for k in range(len(spans)):
-                    _answer(head, state, queue, until - spans[k], answers, query, k)
-        if advances[group] > TIME_MIN:
-            if advances[group] < state[NOW]:
-                return error_codes.TIME_WENT_BACK, group, advances[group], state[NOW], out, ends
-            state[NOW] = advances[group]
+            if cut > event:
+                state[NOW] = times[cut - 1] + 1
+            event = cut
+            if query == query_starts[group + 1]:
+                break
+            for k in range(len(spans)):
+                _answer(head, state, queue, query_times[query] - spans[k], answers, query, k)
+        state[NOW] = after
         out = with_room(out, end, _LONGEST_HEAD + 2 * wire.MAX_VARINT * (state[KEPT]))
         end = _write(out, end, head, state, queue)
         ends[group + 1] = end

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.synopses.blocks.columns import Integers
 from slidestat.synopses.blocks.parameters import FrequentParameters
 from slidestat.synopses.blocks.run import run_blocks
-from slidestat.synopses.core.batch import integers
+from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.frequent.frequent_answer import PARTS
 
@@ -36,45 +35,31 @@ class FrequentBatch:
     events_high: Integers
 
 
+def part_of(share: float) -> int:
+    """Return a share, 0 to 1, in whole millionths; raises SynopsisError for any other number."""
+    if not (0 <= share <= 1):
+        raise SynopsisError(f"a share must be a number from 0 to 1, not {share!r}")
+    return round(share * PARTS)
+
+
 def run_frequent_batch(
-    parameters: FrequentParameters,
-    states: Sequence[bytes | None],
-    starts: npt.ArrayLike,
-    times: npt.ArrayLike,
-    items: npt.ArrayLike,
-    query_starts: npt.ArrayLike,
-    query_times: npt.ArrayLike,
-    spans: npt.ArrayLike,
-    share: float,
-    advances: npt.ArrayLike | None = None,
+    parameters: FrequentParameters, states: Sequence[bytes | None], batch: Batch, share: float
 ) -> FrequentBatch:
     """Feed and ask many summaries of frequent items at once, one a group (key).
 
-    states, starts, times, query_starts, query_times, spans, advances: as `keyed_batch` has them.
-    items: int64, one a time. share: each list has all items that may have at least this share of
+    The values are items, int64. share: each list has all items that may have at least this share of
     the window's events, 0 to 1, taken to the millionth, and none that is short of it by
     2 epsilon of them or more. With a share of at least epsilon, no item that has it is missing;
-    with less, one that is not listed has at most `unlisted`. A query leaves no trace in the state.
+    with less, one that is not listed has at most `unlisted`.
 
     However the events are split into batches, the states end in the same bytes.
 
     Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
-    parameters, for times or queries that go back, for items that are not 64-bit whole numbers, and
-    for windows of more than 2^40 events. Cost: O(bytes in + events * log(1/epsilon) + bytes out),
-    and of a query and window O(items listed * log). Source: Arasu and Manku 2004.
+    parameters, for times or queries before what a state has come to, for items that are not 64-bit
+    whole numbers, and for windows of more than 2^40 events. Cost: O(bytes in + events *
+    log(1/epsilon) + bytes out), and of a query and window O(items listed * log). Source: Arasu and
+    Manku 2004.
     """
-    if not (0 <= share <= 1):
-        raise SynopsisError(f"a share must be a number from 0 to 1, not {share!r}")
-    result = run_blocks(
-        parameters,
-        states,
-        starts,
-        times,
-        integers("items", items),
-        query_starts,
-        query_times,
-        spans,
-        np.array([round(share * PARTS), 0], np.int64),
-        advances,
-    )
+    parts = np.array([part_of(share), 0], np.int64)
+    result = run_blocks(parameters, states, batch, batch.items(), parts)
     return FrequentBatch(result.states, result.ends, *result.lists, *result.facts)

@@ -30,6 +30,8 @@ from typing import ClassVar
 from slidestat.synopses.blocks.memory import FREQUENT
 from slidestat.synopses.blocks.parameters import FrequentParameters
 from slidestat.synopses.blocks.summary import BlockSummary
+from slidestat.synopses.core.batch import NO_QUERIES
+from slidestat.synopses.core.stored import asking
 from slidestat.synopses.frequent.frequent_batch import FrequentBatch, run_frequent_batch
 from slidestat.synopses.frequent.item_summary import FrequentItem, ItemSummary
 
@@ -46,9 +48,8 @@ class FrequentItems(BlockSummary[FrequentParameters], ItemSummary[FrequentParame
         return self._parameters.epsilon
 
     def _asked(self, n: int, share: float, at: int) -> FrequentBatch:
-        return run_frequent_batch(
-            self.parameters, [self._data], [0, 0], [], [], [0, 1], [at], [n], share
-        )
+        batch = asking(NO_QUERIES, at, n)
+        return run_frequent_batch(self.parameters, [self._data], batch, share)
 
     @classmethod
     def _made_with(cls, shares: list[float], span: int, seed: int) -> FrequentParameters:  # noqa: ARG003

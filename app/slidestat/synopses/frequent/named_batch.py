@@ -4,24 +4,21 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.synopses.blocks.columns import Integers
 from slidestat.synopses.blocks.memory import FREQUENT
 from slidestat.synopses.blocks.parameters import FrequentParameters
-from slidestat.synopses.blocks.run import RunResult, run_columns, summary_error
+from slidestat.synopses.blocks.run import RunResult, run_blocks, summary_error
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import integers, split
+from slidestat.synopses.core.batch import Batch, joined, require_states, split
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.keyed import KeyedBatch, keyed_batch
 from slidestat.synopses.core.wire import Bytes
 from slidestat.synopses.distinct.item_ids import item_ids
 from slidestat.synopses.exponential_histogram.codec import TIME_MAX
-from slidestat.synopses.exponential_histogram.kernel import Floats
-from slidestat.synopses.frequent.frequent_answer import PARTS
+from slidestat.synopses.frequent.frequent_batch import part_of
 from slidestat.synopses.frequent.named_codec import (
     IN_BLOCKS,
     IN_PAIRS,
@@ -111,86 +108,69 @@ def kinds_of(parameters: ItemParameters) -> tuple[int, int]:
 
 
 def run_ids(
-    batch: KeyedBatch, parameters: ItemParameters, ids: Integers, share: float, instead: int
+    parameters: ItemParameters,
+    states: Sequence[bytes | None],
+    batch: Batch,
+    ids: Integers,
+    share: float,
+    instead: int,
 ) -> tuple[PairedRun | RunResult, Known]:
-    """Run the states of the ids that are in the batch's states; `ids` has those of the events.
+    """Run the states of the ids that are in `states`; `ids` has those of the events.
 
     Raises SynopsisError, also for texts that are not one for each id held.
     """
-    groups = len(batch.starts) - 1
-    error_code, group, a, b, inner, offsets = open_inner(
-        batch.arena, batch.offsets, *kinds_of(parameters)
-    )
+    require_states(states, batch.columns)
+    arena, outer = joined(states)
+    error_code, group, a, b, inner, offsets = open_inner(arena, outer, *kinds_of(parameters))
     if error_code == error_codes.OK:
-        part = round(share * PARTS)
-        inside = replace(batch, arena=inner[: offsets[-1]], offsets=offsets)
+        part = part_of(share)
+        inside = inner[: offsets[-1]], offsets
         ran: PairedRun | RunResult
         if isinstance(parameters, PairedParameters):
-            ran = run_pairs(parameters, inside, ids, part, instead)
+            ran = run_pairs(parameters, inside, batch, ids, part, instead)
         else:
             parts = np.array([part, instead], np.int64)
-            ran = run_columns(parameters, inside, ids, parts, True)
-        error_code, group, places = read_texts(
-            batch.arena, batch.offsets, np.diff(offsets), ran.held[0]
-        )
+            ran = run_blocks(parameters, inside, batch, ids, parts, holds=True)
+        error_code, group, places = read_texts(arena, outer, np.diff(offsets), ran.held[0])
     if error_code != error_codes.OK:
-        raise summary_error(error_code, int(a), int(b), int(group) if groups > 1 else -1)
-    return ran, Known(batch.arena, places)
+        raise summary_error(error_code, int(a), int(b), int(group) if len(states) > 1 else -1)
+    return ran, Known(arena, places)
 
 
 def run_named_items_batch(
     parameters: ItemParameters,
     states: Sequence[bytes | None],
-    starts: npt.ArrayLike,
-    times: npt.ArrayLike,
-    codes: npt.ArrayLike,
+    batch: Batch,
     texts: Sequence[str],
-    query_starts: npt.ArrayLike,
-    query_times: npt.ArrayLike,
-    spans: npt.ArrayLike,
     share: float,
-    advances: npt.ArrayLike | None = None,
     instead: int = 0,
 ) -> NamedBatch:
     """Feed and ask many summaries of named items at once, one a group (key).
 
-    states, starts, times, query_starts, query_times, spans, advances: as `keyed_batch` has them.
-    codes: int64, one a time, the place of the event's item in `texts`. share: as for
-    `run_frequent_batch`. A query leaves no trace in the state. instead: where no item has the share
-    and counts are exact, list so many that came most often, of equals those of the least ids.
+    The values are int64, the place of the event's item in `texts`. share: as for
+    `run_frequent_batch`. instead: where no item has the share and counts are exact, list so many
+    that came most often, of equals those of the least ids.
 
     However the events are split into batches, the states end in the same bytes.
 
-    Raises SynopsisError, and changes nothing, for what `run_frequent_batch` does, and for a code
+    Raises SynopsisError, and changes nothing, for what `run_frequent_batch` does, and for a value
     that is no place in `texts`. Cost: that of `run_frequent_batch`, O(bytes of texts), and for each
     key that is touched O((items held + events) * log).
     """
-    if not (0 <= share <= 1):
-        raise SynopsisError(f"a share must be a number from 0 to 1, not {share!r}")
-    column = integers("codes", codes)
+    part_of(share)
+    column = batch.items("codes")
     if len(column) > 0 and not (column.min() >= 0 and column.max() < len(texts)):
         raise SynopsisError(f"a code must be the place of one of {len(texts)} texts")
-    no_values: Floats = np.empty(len(column))
-    batch = keyed_batch(
-        parameters.span,
-        states,
-        starts,
-        times,
-        no_values,
-        query_starts,
-        query_times,
-        spans,
-        advances,
-    )
     distinct, stored = encoded(texts)
     ids = distinct[column]
-    ran, known = run_ids(batch, parameters, ids, share, instead)
+    columns = batch.columns
+    ran, known = run_ids(parameters, states, batch, ids, share, instead)
 
     words, code_of_word, uses = np.unique(distinct, return_index=True, return_counts=True)
     word_codes = np.where(uses == 1, code_of_word, -1)
     text_ends = np.zeros(len(stored) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, stored), np.int64, len(stored)), out=text_ends[1:])
-    joined = np.frombuffer(bytearray().join(stored), np.uint8)
+    written = np.frombuffer(bytearray().join(stored), np.uint8)
 
     def named(asked: Integers, to: Integers, groups: Integers, untils: Integers) -> Integers:
         places: Integers = name_ids(
@@ -200,10 +180,10 @@ def run_named_items_batch(
             known.places,
             words,
             word_codes,
-            joined,
+            written,
             text_ends,
-            batch.starts,
-            batch.times,
+            columns.starts,
+            columns.times,
             ids,
             column,
             asked,
@@ -213,19 +193,19 @@ def run_named_items_batch(
         )
         return places
 
-    groups = np.arange(len(batch.starts) - 1)
+    groups = np.arange(batch.groups)
     held_to = ran.held[1, 1:]
     places = named(ran.now[: ran.held[1, -1]], held_to, groups, np.full_like(groups, TIME_MAX + 1))
     kind, _ = kinds_of(parameters)
     out, offsets = write_named(
-        kind, ran.out, ran.offsets, held_to, places, known.arena, known.places, joined, text_ends
+        kind, ran.out, ran.offsets, held_to, places, known.arena, known.places, written, text_ends
     )
-    rows = np.arange(1, len(batch.query_times) + 1)
+    rows = np.arange(1, len(columns.query_times) + 1)
     listed = named(
         ran.lists[0],
-        ran.ends[rows * len(batch.spans)],
-        np.repeat(groups, np.diff(batch.query_starts)),
-        batch.query_times,
+        ran.ends[rows * len(columns.spans)],
+        np.repeat(groups, np.diff(columns.query_starts)),
+        columns.query_times,
     )
     names = [
         known.text(place) if place >= 0 else stored[-1 - place].decode("utf-8", "surrogatepass")

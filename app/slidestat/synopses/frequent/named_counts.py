@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.blocks.columns import Floats, Integers
+from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.distinct.item_ids import item_ids
 from slidestat.synopses.frequent.named_batch import ItemParameters, run_named_items_batch
 
@@ -29,8 +30,8 @@ def run_item_counts(
     which this costs. Two texts with one id count as one (named_items.py).
     """
     starts = np.zeros(len(states) + 1, np.int64)
-    asked = query_starts, query_times, spans
-    batch = run_named_items_batch(parameters, states, starts, [], [], [], *asked, 0)
+    asked = Batch(starts, (), (), query_starts, query_times, spans)
+    batch = run_named_items_batch(parameters, states, asked, (), 0)
     ids = item_ids(texts)
     queries, windows = batch.unlisted.shape
     counts = np.empty((3, queries, windows, len(ids)))

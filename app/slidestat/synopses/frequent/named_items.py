@@ -34,8 +34,7 @@ from slidestat.synopses.blocks.run import summary_error
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import NO_QUERIES
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.keyed import keyed_batch
-from slidestat.synopses.core.stored import Stored
+from slidestat.synopses.core.stored import Stored, asking, moving
 from slidestat.synopses.distinct.item_ids import item_ids
 from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.frequent.frequent_items import FrequentItems
@@ -107,10 +106,8 @@ class NamedItems(Stored[ItemParameters]):
         epsilon = self._parameters.epsilon
         if not (epsilon <= share <= 1):
             raise SynopsisError(f"a share must be from epsilon, {epsilon}, to 1, not {share!r}")
-        at = self._at(now)
-        result = run_named_items_batch(
-            self._parameters, [self._data], [0, 0], [], [], [], [0, 1], [at], [n], share
-        )
+        asked = asking(NO_QUERIES, self._at(now), n)
+        result = run_named_items_batch(self._parameters, [self._data], asked, (), share)
         bounds = zip(result.names, result.lowers.tolist(), result.uppers.tolist(), strict=True)
         items = [
             NamedItem(text, (lower + upper) / 2, float(lower), float(upper))
@@ -134,21 +131,17 @@ class NamedItems(Stored[ItemParameters]):
                 raise SynopsisError(f"{text!r} is not the text of the id that is held")
 
     def _texts(self) -> tuple[Known, Integers]:
-        batch = keyed_batch(
-            self._parameters.span, [self._data], [0, 0], [], [], [0, 0], [], [], None
-        )
-        ran, known = run_ids(batch, self._parameters, NO_QUERIES, 0, 0)
+        nothing = moving(NO_QUERIES, NO_QUERIES, None)
+        ran, known = run_ids(self._parameters, [self._data], nothing, NO_QUERIES, 0, 0)
         return known, ran.before[: ran.held[0, -1]]
 
     def _no_values(self) -> Column:
         return NO_QUERIES, []
 
     def _moved(self, times: Integers, values: Column, to: Integers | None) -> bytes:
-        ends = [0, len(times)]
-        result = run_named_items_batch(
-            self._parameters, [self._data], ends, times, *values, [0, 0], [], [], 0, to
-        )
-        return result.states[0]
+        codes, texts = values
+        batch = moving(times, codes, to)
+        return run_named_items_batch(self._parameters, [self._data], batch, texts, 0).states[0]
 
 
 def _counts_of(data: bytes) -> PairedItems | FrequentItems:

@@ -43,6 +43,7 @@ from slidestat.synopses.blocks.run import summary_error
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import NO_QUERIES
 from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.stored import asking, moving
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.frequent.frequent_batch import FrequentBatch
 from slidestat.synopses.frequent.item_summary import FrequentItem, ItemSummary
@@ -97,16 +98,12 @@ class RandomFrequentItems(ItemSummary[RandomFrequentParameters]):
         return self._parameters.epsilon
 
     def _asked(self, n: int, share: float, at: int) -> FrequentBatch:
-        return run_random_frequent_batch(
-            self._parameters, [self._data], [0, 0], [], [], [0, 1], [at], [n], share
-        )
+        batch = asking(NO_QUERIES, at, n)
+        return run_random_frequent_batch(self._parameters, [self._data], batch, share)
 
     def _moved(self, times: Integers, values: Integers, to: Integers | None) -> bytes:
-        ends = [0, len(times)]
-        result = run_random_frequent_batch(
-            self._parameters, [self._data], ends, times, values, [0, 0], NO_QUERIES, [], 0, to
-        )
-        return result.states[0]
+        batch = moving(times, values, to)
+        return run_random_frequent_batch(self._parameters, [self._data], batch, 0).states[0]
 
 
 def _read(data: bytes) -> tuple[RandomFrequentParameters, Integers, Integers]:

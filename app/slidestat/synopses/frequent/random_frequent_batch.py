@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from math import ceil, log
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.synopses.blocks.blocks import EVENT_LIMIT, LIVE_LIMIT
 from slidestat.synopses.blocks.columns import Floats, Integers
@@ -21,15 +20,15 @@ from slidestat.synopses.blocks.parameters import (
 )
 from slidestat.synopses.blocks.run import summary_error
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import integers, split
+from slidestat.synopses.core.batch import Batch, Columns, follows, split
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.keyed import keyed_batch, stretch, with_room
+from slidestat.synopses.core.keyed import drive, with_room
 from slidestat.synopses.core.parameters import MAX_SPAN
 from slidestat.synopses.core.wire import VERSION, Bytes
-from slidestat.synopses.exponential_histogram.codec import TIME_MAX, TIME_MIN
+from slidestat.synopses.exponential_histogram.codec import TIME_MIN
 from slidestat.synopses.frequent.frequent_answer import PARTS, with_columns
-from slidestat.synopses.frequent.frequent_batch import FrequentBatch
+from slidestat.synopses.frequent.frequent_batch import FrequentBatch, part_of
 from slidestat.synopses.frequent.sticky_codec import (
     RANDOM_FREQUENT,
     decode,
@@ -173,14 +172,9 @@ def _run(
     rarity: float,
     arena: Bytes,
     offsets: Integers,
-    starts: Integers,
-    times: Integers,
+    columns: Columns,
     items: Integers,
-    query_starts: Integers,
-    query_times: Integers,
-    spans: Integers,
     part: int,
-    advances: Integers,
     facts: Integers,
     ends: Integers,
 ) -> tuple[int, int, int, int, Bytes, Integers, Integers]:
@@ -188,6 +182,7 @@ def _run(
 
     Returns (error, group, its two numbers, new arena, its offsets, the lists).
     """
+    starts, times, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
     state = np.empty(STATE_SIZE, np.int64)
     out = np.empty(len(arena) + 64 * groups + 1024, np.uint8)
@@ -205,37 +200,29 @@ def _run(
             return error_code, group, a, b, out, out_offsets, lists
         if state[TOTAL] + stop - event > EVENT_LIMIT:
             return error_codes.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists
-        asked = state[NOW]
+        error_code, a, b, after = follows(columns, group, state[NOW])
+        if error_code != error_codes.OK:
+            return error_code, group, a, b, out, out_offsets, lists
         for query in range(query_starts[group], query_starts[group + 1] + 1):
-            is_query = query < query_starts[group + 1]
-            until = query_times[query] if is_query else TIME_MAX + 1
-            if until < asked or until > TIME_MAX + 1:
-                return error_codes.QUERY_WENT_BACK, group, until, asked, out, out_offsets, lists
-            error_code, a, b = stretch(times, event, stop, until, state[NOW])
-            if error_code != error_codes.OK:
-                return error_code, group, a, b, out, out_offsets, lists
-            samples = take(head, state, samples, times[event:a], items[event:a])
-            event = a
-            if is_query:
-                asked = until
-                for k in range(len(spans)):
-                    lists, length = _list_items(
-                        head,
-                        rarity,
-                        state,
-                        samples,
-                        until - spans[k],
-                        part,
-                        facts[:, query, k],
-                        lists,
-                        length,
-                    )
-                    ends[query * len(spans) + k + 1] = length
-        if advances[group] > TIME_MIN:
-            if advances[group] < state[NOW]:
-                back = error_codes.TIME_WENT_BACK
-                return back, group, advances[group], state[NOW], out, out_offsets, lists
-            state[NOW] = advances[group]
+            cut = cuts[group + query]
+            samples = take(head, state, samples, times[event:cut], items[event:cut])
+            event = cut
+            if query == query_starts[group + 1]:
+                break
+            for k in range(len(spans)):
+                lists, length = _list_items(
+                    head,
+                    rarity,
+                    state,
+                    samples,
+                    query_times[query] - spans[k],
+                    part,
+                    facts[:, query, k],
+                    lists,
+                    length,
+                )
+                ends[query * len(spans) + k + 1] = length
+        state[NOW] = after
         sweep(head, state, samples, state[TOTAL])
         if window_of(head, state, samples, state[NOW] - head[SPAN])[2] > LIVE_LIMIT:
             return error_codes.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists
@@ -248,14 +235,8 @@ def _run(
 def run_random_frequent_batch(
     parameters: RandomFrequentParameters,
     states: Sequence[bytes | None],
-    starts: npt.ArrayLike,
-    times: npt.ArrayLike,
-    items: npt.ArrayLike,
-    query_starts: npt.ArrayLike,
-    query_times: npt.ArrayLike,
-    spans: npt.ArrayLike,
+    batch: Batch,
     share: float,
-    advances: npt.ArrayLike | None = None,
 ) -> FrequentBatch:
     """Feed and ask many random summaries of frequent items at once, one a group (key).
 
@@ -265,39 +246,17 @@ def run_random_frequent_batch(
     events * log(samples) + bytes out), and of a query and window O(samples * log).
     Source: Arasu and Manku 2004.
     """
-    items = integers("items", items)
-    if not (0 <= share <= 1):
-        raise SynopsisError(f"a share must be a number from 0 to 1, not {share!r}")
-    batch = keyed_batch(
-        parameters.span,
+    part = part_of(share)
+    columns = batch.within(parameters.span)
+    queries, windows = batch.shape
+    facts = np.empty((3, queries, windows), np.int64)
+    ends = np.zeros(queries * windows + 1, np.int64)
+    out, offsets, lists = drive(
+        _run,
+        (parameters.head, parameters.shares, parameters.rarity),
         states,
-        starts,
-        times,
-        np.empty(len(items)),
-        query_starts,
-        query_times,
-        spans,
-        advances,
+        columns,
+        *(batch.items(), part, facts, ends),
+        error_of=summary_error,
     )
-    facts = np.empty((3, len(batch.query_times), len(batch.spans)), np.int64)
-    ends = np.zeros(len(batch.query_times) * len(batch.spans) + 1, np.int64)
-    error_code, group, a, b, out, offsets, lists = _run(
-        parameters.head,
-        parameters.shares,
-        parameters.rarity,
-        batch.arena,
-        batch.offsets,
-        batch.starts,
-        batch.times,
-        items,
-        batch.query_starts,
-        batch.query_times,
-        batch.spans,
-        round(share * PARTS),
-        batch.advances,
-        facts,
-        ends,
-    )
-    if error_code != error_codes.OK:
-        raise summary_error(error_code, int(a), int(b), group if len(states) > 1 else -1)
     return FrequentBatch(split(out, offsets), ends, *lists[:, : ends[-1]], *facts)

@@ -1,5 +1,6 @@
 """All keys of a batch in one call: frequent items in pairs, events in and lists out."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,10 +9,11 @@ from slidestat.synopses.blocks.blocks import EVENT_LIMIT, LIVE_LIMIT
 from slidestat.synopses.blocks.columns import Integers, get_column
 from slidestat.synopses.blocks.run import summary_error
 from slidestat.synopses.core import error_codes
+from slidestat.synopses.core.batch import Batch, Columns, follows
 from slidestat.synopses.core.compile import kernel
-from slidestat.synopses.core.keyed import KeyedBatch, open_body, stretch, with_room
+from slidestat.synopses.core.keyed import drive, open_body, with_room
 from slidestat.synopses.core.wire import VERSION, Bytes
-from slidestat.synopses.exponential_histogram.codec import TIME_MAX, TIME_MIN
+from slidestat.synopses.exponential_histogram.codec import TIME_MIN
 from slidestat.synopses.frequent_pairs.answer import count_window, list_pairs
 from slidestat.synopses.frequent_pairs.codes import code_of, make_table
 from slidestat.synopses.frequent_pairs.decoding import decode, measure, read_numbers
@@ -136,15 +138,10 @@ def _run(
     epsilon: float,
     arena: Bytes,
     offsets: Integers,
-    starts: Integers,
-    times: Integers,
+    columns: Columns,
     payload: Integers,
-    query_starts: Integers,
-    query_times: Integers,
-    spans: Integers,
     part: int,
     instead: int,
-    advances: Integers,
     facts: Integers,
     ends: Integers,
     held: Integers,
@@ -154,6 +151,7 @@ def _run(
     Returns (error, group, its two numbers, new arena, its offsets, the lists, the items held
     before, and now).
     """
+    starts, times, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
     made_with = put_parameters(epsilon, head[SPAN])
     state = np.empty(STATE_SIZE, np.int64)
@@ -186,41 +184,32 @@ def _run(
                 number = max(number, codes[i] + 1)
         is_asked = query_starts[group] < query_starts[group + 1]
         counts = np.empty((2, number if is_asked else 0), np.int64)
-        asked = state[NOW]
+        error_code, a, b, after = follows(columns, group, state[NOW])
+        if error_code != error_codes.OK:
+            return error_code, group, a, b, out, out_offsets, lists, before, now
         first = event
         for query in range(query_starts[group], query_starts[group + 1] + 1):
-            is_query = query < query_starts[group + 1]
-            until = query_times[query] if is_query else TIME_MAX + 1
-            if until < asked or until > TIME_MAX + 1:
-                error_code, a, b = error_codes.QUERY_WENT_BACK, until, asked
-                return error_code, group, a, b, out, out_offsets, lists, before, now
-            error_code, a, b = stretch(times, event, stop, until, state[NOW])
-            if error_code != error_codes.OK:
-                return error_code, group, a, b, out, out_offsets, lists, before, now
-            take(head, state, memory, codes, times[first:], event - first, a - first)
-            event = a
-            if is_query:
-                asked = until
-                for k in range(len(spans)):
-                    lists, length = list_pairs(
-                        head,
-                        state,
-                        memory,
-                        items,
-                        until - spans[k],
-                        part,
-                        instead,
-                        facts[:, query, k],
-                        counts,
-                        lists,
-                        length,
-                    )
-                    ends[query * len(spans) + k + 1] = length
-        if advances[group] > TIME_MIN:
-            if advances[group] < state[NOW]:
-                error_code, a, b = error_codes.TIME_WENT_BACK, advances[group], state[NOW]
-                return error_code, group, a, b, out, out_offsets, lists, before, now
-            state[NOW] = advances[group]
+            cut = cuts[group + query]
+            take(head, state, memory, codes, times[first:], event - first, cut - first)
+            event = cut
+            if query == query_starts[group + 1]:
+                break
+            for k in range(len(spans)):
+                lists, length = list_pairs(
+                    head,
+                    state,
+                    memory,
+                    items,
+                    query_times[query] - spans[k],
+                    part,
+                    instead,
+                    facts[:, query, k],
+                    counts,
+                    lists,
+                    length,
+                )
+                ends[query * len(spans) + k + 1] = length
+        state[NOW] = after
         size = settle(head, state, memory)
         if count_window(head, state, memory, state[NOW] - head[SPAN])[1] > LIVE_LIMIT:
             return error_codes.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists, before, now
@@ -232,36 +221,29 @@ def _run(
 
 
 def run_pairs(
-    parameters: PairedParameters, batch: KeyedBatch, items: Integers, part: int, instead: int
+    parameters: PairedParameters,
+    states: Sequence[bytes | None] | tuple[Bytes, Integers],
+    batch: Batch,
+    items: Integers,
+    part: int,
+    instead: int,
 ) -> PairedRun:
     """Feed and ask many summaries at once, one a group (key).
 
     items: one a time. part: a share in whole millionths; instead: how many items are listed where
     none has it and counts are exact. Raises SynopsisError.
     """
-    groups = len(batch.starts) - 1
-    queries, windows = len(batch.query_times), len(batch.spans)
+    columns = batch.within(parameters.span)
+    queries, windows = batch.shape
     facts = np.empty((3, queries, windows), np.int64)
     ends = np.zeros(queries * windows + 1, np.int64)
-    held = np.zeros((2, groups + 1), np.int64)
-    error_code, group, a, b, out, offsets, lists, before, now = _run(
-        parameters.head,
-        parameters.epsilon,
-        batch.arena,
-        batch.offsets,
-        batch.starts,
-        batch.times,
-        items,
-        batch.query_starts,
-        batch.query_times,
-        batch.spans,
-        part,
-        instead,
-        batch.advances,
-        facts,
-        ends,
-        held,
+    held = np.zeros((2, batch.groups + 1), np.int64)
+    out, offsets, lists, before, now = drive(
+        _run,
+        (parameters.head, parameters.epsilon),
+        states,
+        columns,
+        *(items, part, instead, facts, ends, held),
+        error_of=summary_error,
     )
-    if error_code != error_codes.OK:
-        raise summary_error(error_code, int(a), int(b), int(group) if groups > 1 else -1)
     return PairedRun(out, offsets, facts, ends, lists[:, : ends[-1]], before, now, held)

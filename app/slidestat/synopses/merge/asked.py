@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import integers
+from slidestat.synopses.core.batch import Batch, integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import time_in_range
 from slidestat.synopses.exponential_histogram.codec import Integers
@@ -45,15 +45,11 @@ class Asked(Generic[MadeWith]):
     times: Integers
     spans: Integers
 
-    @property
-    def none(self) -> Integers:
-        """The starts of no events for each part."""
-        return np.zeros(len(self.states) + 1, np.int64)
-
-    @property
-    def each(self) -> Integers:
-        """The starts of one query for each part."""
-        return np.arange(len(self.states) + 1)
+    def batch(self, values: Any = ()) -> Batch:
+        """Return the batch of one query for each part, and of no events; `values` are those."""
+        parts = len(self.states)
+        none, each = np.zeros(parts + 1, np.int64), np.arange(parts + 1)
+        return Batch(none, (), values, each, self.times, self.spans)
 
 
 def ask(

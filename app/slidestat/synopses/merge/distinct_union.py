@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.distinct.distinct_batch import run_distinct_batch
 from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
 from slidestat.synopses.distinct.distinct_wave import (
@@ -41,7 +42,7 @@ def union_distinct(
     each = np.arange(len(bundles) + 1)
     at = asked.times[asked.starts[:-1]]
     found = run_distinct_batch(
-        asked.parameters, merged, np.zeros_like(each), [], [], each, at, asked.spans
+        asked.parameters, merged, Batch(np.zeros_like(each), (), (), each, at, asked.spans)
     )
     return UnionAnswers(found.estimates, found.lowers, found.uppers)
 

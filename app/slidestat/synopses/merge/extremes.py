@@ -28,9 +28,7 @@ def union_extremes(
     """
     kinds = (EXACT_EXTREME, APPROXIMATE_EXTREME)
     asked = ask(ExtremeParameters, kinds, bundles, times, spans)
-    parts = run_extreme_batch(
-        asked.parameters, asked.states, asked.none, [], [], asked.each, asked.times, asked.spans
-    )
+    parts = run_extreme_batch(asked.parameters, asked.states, asked.batch())
     extreme = np.fmax if asked.parameters.side == "maximum" else np.fmin
     first = asked.starts[:-1]
     return UnionAnswers(

@@ -28,9 +28,7 @@ def union_value_histograms(
     times: int64[B]; spans: int64[K], 1 to the span kept. Raises SynopsisError as `ask` does.
     """
     asked = ask(ValueHistogramParameters, (VALUE_HISTOGRAM,), bundles, times, spans)
-    parts = run_value_histogram_batch(
-        asked.parameters, asked.states, asked.none, [], [], asked.each, asked.times, asked.spans
-    )
+    parts = run_value_histogram_batch(asked.parameters, asked.states, asked.batch())
     first = asked.starts[:-1]
     return UnionAnswers(
         *(np.add.reduceat(f, first, axis=0) for f in (parts.estimates, parts.lowers, parts.uppers))

@@ -62,15 +62,11 @@ def union_items(
         PairedParameters, (FREQUENT, PAIRED), bundles, times, spans
     )
     check_share(share, asked.parameters.epsilon)
-    made_with, states, at = asked.parameters, asked.states, asked.times
+    made_with, states = asked.parameters, asked.states
     if isinstance(made_with, PairedParameters):
-        parts = run_paired_items_batch(
-            made_with, states, asked.none, [], [], asked.each, at, asked.spans, 0
-        )
+        parts = run_paired_items_batch(made_with, states, asked.batch(), 0)
     else:
-        parts = run_frequent_batch(
-            made_with, states, asked.none, [], [], asked.each, at, asked.spans, 0
-        )
+        parts = run_frequent_batch(made_with, states, asked.batch(), 0)
     return [
         [united(parts, range(first, last), k, share) for k in range(len(asked.spans))]
         for first, last in zip(asked.starts[:-1].tolist(), asked.starts[1:].tolist(), strict=True)

@@ -103,15 +103,4 @@ def union_item_counts(
 
 def _all_listed(asked: Asked[ItemParameters]) -> NamedBatch:
     """Return all items that each part lists in each window."""
-    return run_named_items_batch(
-        asked.parameters,
-        asked.states,
-        asked.none,
-        [],
-        [],
-        [],
-        asked.each,
-        asked.times,
-        asked.spans,
-        0,
-    )
+    return run_named_items_batch(asked.parameters, asked.states, asked.batch(), (), 0)

@@ -28,10 +28,9 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import BatchResult, split
+from slidestat.synopses.core.batch import Batch, BatchResult, joined, split, windows
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.errors import WindowTooLargeError
-from slidestat.synopses.core.keyed import keyed_batch
 from slidestat.synopses.core.wire import VERSION, Bytes
 from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.merge.asked import UnionAnswers, ask
@@ -158,12 +157,14 @@ def union_spreads(
     result = run_spread_batch(
         _pooled_parameters(asked.parameters),
         states,
-        np.zeros(windows + 1, np.int64),
-        [],
-        [],
-        np.arange(windows + 1),
-        np.full(windows, POOLED_NOW),
-        [POOLED_SPAN],
+        Batch(
+            np.zeros(windows + 1, np.int64),
+            (),
+            (),
+            np.arange(windows + 1),
+            np.full(windows, POOLED_NOW),
+            [POOLED_SPAN],
+        ),
     )
     several = (result.mean, result.variance, result.deviation)
     for place in np.flatnonzero(large).tolist():
@@ -211,13 +212,9 @@ def _pool(
     """Return the state of each bundle's pooled window of each span, no bytes where it is empty; and
     1 for each that is too large to have one.
     """
-    none = np.zeros(len(parts) + 1, np.int64)
-    each = np.arange(len(parts) + 1)
-    batch = keyed_batch(parameters.span, parts, none, [], [], each, times, spans, None)
+    asked = windows(spans, parameters.span)
     large = np.zeros((len(starts) - 1) * len(spans), np.int64)
-    error_code, number, out, ends = _pooled(
-        batch.arena, batch.offsets, starts, batch.query_times, batch.spans, large
-    )
+    error_code, number, out, ends = _pooled(*joined(parts), starts, times, asked, large)
     if error_code != error_codes.OK:
         raise error_codes.synopsis_error(error_code, int(number), VERSION, -1)
     return split(out, ends), large

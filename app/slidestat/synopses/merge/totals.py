@@ -21,9 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import wire
-from slidestat.synopses.core.batch import BatchResult, run_batch
+from slidestat.synopses.core.batch import BatchResult
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.parameters import CountParameters, SumParameters
+from slidestat.synopses.exponential_histogram.batch import run_batch
 from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.merge.asked import Asked, MadeWith, UnionAnswers, ask
@@ -77,16 +78,7 @@ def _union(starts: Integers, parts: BatchResult) -> UnionAnswers:
 def _histograms(
     asked: Asked[CountParameters] | Asked[SumParameters], values: list[float] | None
 ) -> UnionAnswers:
-    parts = run_batch(
-        asked.parameters,
-        asked.states,
-        asked.none,
-        [],
-        values,
-        asked.each,
-        asked.times,
-        asked.spans,
-    )
+    parts = run_batch(asked.parameters, asked.states, asked.batch(values))
     return _union(asked.starts, parts)
 
 
@@ -94,10 +86,7 @@ def _waves(
     asked: Asked[MadeWith], kind: str, parameters: WaveParameters, states: list[bytes]
 ) -> BatchResult:
     none: list[int] | None = [] if kind == "sum" else None
-    each = asked.each
-    return run_wave_batch(
-        kind, parameters, states, asked.none, [], none, each, asked.times, asked.spans
-    )
+    return run_wave_batch(kind, parameters, states, asked.batch(none))
 
 
 def union_totals(

@@ -59,13 +59,12 @@ from math import nextafter, sqrt
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import BatchResult
+from slidestat.synopses.core.batch import Batch, BatchResult, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.core.keyed import keyed_batch
+from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.parameters import MAX_DECIMALS, MAX_SPAN, MIN_EPSILON
 from slidestat.synopses.core.stored import asking, moving
 from slidestat.synopses.core.stored_values import NO_VALUES, StoredSynopsis
@@ -178,43 +177,24 @@ class SpreadResult(NamedTuple):
 
 
 def run_spread_batch(
-    parameters: SpreadParameters,
-    states: Sequence[bytes | None],
-    starts: npt.ArrayLike,
-    times: npt.ArrayLike,
-    values: npt.ArrayLike,
-    query_starts: npt.ArrayLike,
-    query_times: npt.ArrayLike,
-    spans: npt.ArrayLike,
-    advances: npt.ArrayLike | None = None,
+    parameters: SpreadParameters, states: Sequence[bytes | None], batch: Batch
 ) -> SpreadResult:
-    """Feed and ask many synopses at once, one a group (key); `keyed_batch` describes the columns.
+    """Feed and ask many synopses at once, one a group (key); the values are float64.
 
-    A query at q sees the state and the events with time < q, in the window [q - span, q), and
-    leaves no trace. Raises SynopsisError, and changes nothing, for bytes that are not a state of
-    these parameters, for times or queries that go back, for values that are not finite or more
+    Raises SynopsisError, and changes nothing, for bytes that are not a state of these parameters,
+    for times or queries before what a state has come to, for values that are not finite or more
     than 2^40 units, and for windows whose magnitudes come to more than 2^60 units. Cost: O(bytes
     in + events + queries * buckets + bytes out), amortised.
     """
-    batch = keyed_batch(
-        parameters.span,
-        states,
-        starts,
-        times,
-        values,
-        query_starts,
-        query_times,
-        spans,
-        advances,
-    )
+    columns, values = batch.within(parameters.span), batch.doubles()
     head = np.empty(HEAD_SIZE, np.int64)
     head[PARTS] = parameters.parts
     head[SPAN] = parameters.span
     head[DECIMALS] = parameters.decimals
-    shape = (STATISTICS, 3, len(batch.query_times), len(batch.spans))
-    answers: Floats = np.empty(shape, np.float64)
-    new = batch.run(run, head, batch.values, answers)
-    of = [BatchResult(new, answers[i, 0], answers[i, 1], answers[i, 2]) for i in range(STATISTICS)]
+    answers: Floats = np.empty((STATISTICS, 3, *batch.shape), np.float64)
+    out, ends = drive(run, (head,), states, columns, values, answers, values=values)
+    new = split(out, ends)
+    of = [BatchResult(new, *answers[i]) for i in range(STATISTICS)]
     return SpreadResult(new, of[MEAN], of[VARIANCE], of[DEVIATION])
 
 
@@ -288,12 +268,12 @@ class Spread(StoredSynopsis[SpreadParameters]):
 
     def _ask(self, statistic: int, n: int, now: int | None) -> Estimate:
         asked = asking(NO_VALUES, self._at(now), n)
-        result = run_spread_batch(self._parameters, [self._data], *asked)
+        result = run_spread_batch(self._parameters, [self._data], asked)
         return (result.mean, result.variance, result.deviation)[statistic].only()
 
     def _moved(self, times: Integers, values: Floats, to: Integers | None) -> bytes:
-        columns = moving(times, values, to)
-        return run_spread_batch(self._parameters, [self._data], *columns).states[0]
+        batch = moving(times, values, to)
+        return run_spread_batch(self._parameters, [self._data], batch).states[0]
 
 
 def _read(data: bytes) -> tuple[Integers, Integers, Integers]:

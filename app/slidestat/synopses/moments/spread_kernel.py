@@ -11,10 +11,11 @@ In memory a bucket is a column: rows of moments.py, then NEWEST and FIRST; oldes
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core.batch import Columns, follows
 from slidestat.synopses.core.compile import kernel
-from slidestat.synopses.core.keyed import stretch, with_room
+from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.wire import Bytes
-from slidestat.synopses.exponential_histogram.codec import TIME_MIN, Integers
+from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.moments.moments import (
     COUNT,
@@ -65,7 +66,6 @@ _HALF_UNIT = 0.5 + 2.0**-12
 """How far a value may be from its unit."""
 
 _NAN = float("nan")
-_AFTER_ALL = (1 << 63) - 1
 
 
 @kernel
@@ -263,20 +263,16 @@ def run(
     head: Integers,
     arena: Bytes,
     offsets: Integers,
-    starts: Integers,
-    times: Integers,
+    columns: Columns,
     values: Floats,
-    query_starts: Integers,
-    query_times: Integers,
-    spans: Integers,
-    advances: Integers,
     answers: Floats,
 ) -> tuple[int, int, int, int, Bytes, Integers]:
-    """Run each group's events and queries in time order; `keyed_batch` says what the arrays hold.
+    """Run each group's events and queries in time order; `drive` gives it its arguments.
 
     answers[statistic, 0..2, query, span] receives estimate, lower and upper. Returns (error code,
     group, its two numbers, new arena, its offsets).
     """
+    starts, times, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
     scale = 10 ** head[DECIMALS]
     read_with = np.empty(HEAD_SIZE, np.int64)
@@ -297,33 +293,27 @@ def run(
             for i in range(HEAD_SIZE):
                 if read_with[i] != head[i]:
                     return error_codes.OTHER_SETTINGS, group, 0, 0, out, ends
+        error_code, a, b, after = follows(columns, group, state[NOW])
+        if error_code != error_codes.OK:
+            return error_code, group, a, b, out, ends
         event = starts[group]
-        asked = state[NOW]
         for query in range(query_starts[group], query_starts[group + 1] + 1):
-            is_query = query < query_starts[group + 1]
-            until = query_times[query] if is_query else _AFTER_ALL
-            if until < asked or (is_query and until > -TIME_MIN):
-                return error_codes.QUERY_WENT_BACK, group, until, asked, out, ends
-            error_code, number, now = stretch(times, event, starts[group + 1], until, state[NOW])
-            if error_code != error_codes.OK:
-                return error_code, group, number, now, out, ends
+            cut = cuts[group + query]
             error_code, where, buckets = _absorb(
-                head, scale, state, buckets, times, values, event, number
+                head, scale, state, buckets, times, values, event, cut
             )
             if error_code != error_codes.OK:
                 return error_code, group, where, 0, out, ends
-            event = number
-            state[NOW] = now
-            if is_query:
-                asked = until
-                sums = _suffixes(state, buckets)
-                for k in range(len(spans)):
-                    _bounds(head, state, buckets, sums, until - spans[k], found)
-                    answers[:, :, query, k] = found
-        if advances[group] > TIME_MIN:
-            if advances[group] < state[NOW]:
-                return error_codes.TIME_WENT_BACK, group, advances[group], state[NOW], out, ends
-            state[NOW] = advances[group]
+            if cut > event:
+                state[NOW] = times[cut - 1] + 1
+            event = cut
+            if query == query_starts[group + 1]:
+                break
+            sums = _suffixes(state, buckets)
+            for k in range(len(spans)):
+                _bounds(head, state, buckets, sums, query_times[query] - spans[k], found)
+                answers[:, :, query, k] = found
+        state[NOW] = after
         out = with_room(out, end, room_for(state))
         end = write(out, end, head, state, buckets)
         ends[group + 1] = end

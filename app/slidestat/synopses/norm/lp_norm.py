@@ -43,19 +43,19 @@ import numpy.typing as npt
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import (
     NO_QUERIES,
+    Batch,
     BatchResult,
+    Columns,
+    follows,
     integers,
-    slices,
-    targets,
-    windows,
+    require_states,
 )
 from slidestat.synopses.core.envelope import numbers, opened, varint
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.core.keyed import stretch
 from slidestat.synopses.core.parameters import MAX_SPAN
-from slidestat.synopses.core.stored import Stored
-from slidestat.synopses.exponential_histogram.codec import TIME_MAX, TIME_MIN, Integers
+from slidestat.synopses.core.stored import Stored, asking, moving
+from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.norm import composition, composition_codec, stable
 from slidestat.synopses.norm.composition import MAX_WEIGHT, Buckets, Function
@@ -67,7 +67,6 @@ _DECIDING = 32
 _MAX_ROWS = 1 << 15
 _SLACK = 2.0**-9
 _OUTWARD = 2.0**-40
-_AFTER_ALL = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -259,12 +258,10 @@ def _exact(p: float, items: Integers, weights: Integers) -> tuple[float, float, 
 def _run_group(
     parameters: LpNormParameters,
     state: bytes | None,
-    times: Integers,
+    columns: Columns,
+    group: int,
     items: Integers,
     weights: Integers,
-    query_times: Integers,
-    spans: Integers,
-    advance: int,
     answers: Floats,
 ) -> bytes:
     function, settings, span = _function(parameters), parameters.settings, parameters.span
@@ -273,99 +270,68 @@ def _run_group(
         if state
         else Buckets(function.width)
     )
-    event = 0
-    asked = buckets.now
-    for query, until in enumerate([*query_times.tolist(), _AFTER_ALL]):
-        is_query = query < len(query_times)
-        if until < asked or (is_query and until > TIME_MAX + 1):
-            raise error_codes.synopsis_error(error_codes.QUERY_WENT_BACK, until, asked, -1)
-        error_code, stop, now = stretch(times, event, len(times), until, buckets.now)
-        if error_code != error_codes.OK:
-            raise error_codes.synopsis_error(error_code, int(stop), int(now), -1)
-        mine = slice(event, stop)
+    error_code, a, b, after = follows(columns, group, buckets.now)
+    if error_code != error_codes.OK:
+        raise error_codes.synopsis_error(error_code, int(a), int(b), -1)
+    event, last = int(columns.starts[group]), int(columns.query_starts[group + 1])
+    for query in range(int(columns.query_starts[group]), last + 1):
+        mine = slice(event, int(columns.cuts[group + query]))
+        times = columns.times[mine]
         composition.absorb(
-            function, parameters.beta, span, buckets, times[mine], items[mine], weights[mine]
+            function, parameters.beta, span, buckets, times, items[mine], weights[mine]
         )
-        event = int(stop)
-        if is_query:
-            asked = until
-            for k, n in enumerate(spans.tolist()):
-                window = composition.look(function, buckets, until - n)
-                answers[:, query, k] = (
-                    _exact(parameters.p, window.items, window.weights)
-                    if window.inner is None or window.outer is None
-                    else function.bounds(window.inner, window.outer)
-                )
-    if advance > TIME_MIN:
-        if advance < buckets.now:
-            raise error_codes.synopsis_error(error_codes.TIME_WENT_BACK, advance, buckets.now, -1)
-        buckets.now = advance
+        event = mine.stop
+        if query == last:
+            break
+        for k, n in enumerate(columns.spans.tolist()):
+            window = composition.look(function, buckets, int(columns.query_times[query]) - n)
+            answers[:, query, k] = (
+                _exact(parameters.p, window.items, window.weights)
+                if window.inner is None or window.outer is None
+                else function.bounds(window.inner, window.outer)
+            )
+    buckets.now = int(after)
     return composition_codec.write(buckets, LP_NORM, settings, span)
 
 
 def run_lp_norm_batch(
     parameters: LpNormParameters,
     states: Sequence[bytes | None],
-    starts: npt.ArrayLike,
-    times: npt.ArrayLike,
-    items: npt.ArrayLike,
-    weights: npt.ArrayLike | None,
-    query_starts: npt.ArrayLike,
-    query_times: npt.ArrayLike,
-    spans: npt.ArrayLike,
-    advances: npt.ArrayLike | None = None,
+    batch: Batch,
+    weights: npt.ArrayLike | None = None,
 ) -> BatchResult:
     """Feed and ask many norms, one a group (key), one after the other.
 
-    states, starts, times, query_starts, query_times, spans, advances: as `run_batch` has them.
-    items, weights: int64, one a time; weights from 1 on, or None for 1 each. A query at q sees the
-    state and the events with time < q, in the window [q - span, q), and leaves no trace. However
-    the events are split into batches, the states end in the same bytes.
+    states: G stored states, None for a new key. The values of `batch` are items, int64; its windows
+    are from 1 to the span kept. weights: int64, one an event, from 1 on, or None for 1 each.
+    However the events are split into batches, the states end in the same bytes.
 
     Raises SynopsisError, and changes nothing, for bytes that are not a state of these parameters,
-    for times or queries that go back, for weights below 1, and (WindowTooLargeError) where the
-    weights in the span, with older ones in one bucket with them, come to more than 2^30.
+    for times or queries before what a state has come to, for weights below 1, and
+    (WindowTooLargeError) where the weights in the span, with older ones in one bucket with them,
+    come to more than 2^30.
     """
-    groups = len(states)
-    times = integers("times", times)
-    items = integers("items", items)
-    weights = np.ones(len(times), np.int64) if weights is None else integers("weights", weights)
-    if not len(times) == len(items) == len(weights):
+    columns = batch.within(parameters.span)
+    items, events = integers("items", batch.values), len(columns.times)
+    weights = np.ones(events, np.int64) if weights is None else integers("weights", weights)
+    if not events == len(items) == len(weights):
         raise SynopsisError(
-            f"an item and a weight is needed for each time: {len(times)}, not {len(items)} and "
+            f"an item and a weight is needed for each time: {events}, not {len(items)} and "
             f"{len(weights)}"
         )
     if bool(np.any((weights < 1) | (weights > MAX_WEIGHT))):
         raise SynopsisError("weights must be from 1 to 2^30")
-    query_times = integers("query_times", query_times)
-    starts = slices("starts", starts, groups, len(times))
-    query_starts = slices("query_starts", query_starts, groups, len(query_times))
-    spans = windows(spans, parameters.span)
-    moved_to = targets(advances, groups)
-    answers: Floats = np.empty((3, len(query_times), len(spans)), np.float64)
+    require_states(states, columns)
+    answers: Floats = np.empty((3, *batch.shape), np.float64)
     new = []
-    for group in range(groups):
-        mine = slice(starts[group], starts[group + 1])
-        asked = slice(query_starts[group], query_starts[group + 1])
+    for group, state in enumerate(states):
         try:
-            new.append(
-                _run_group(
-                    parameters,
-                    states[group],
-                    times[mine],
-                    items[mine],
-                    weights[mine],
-                    query_times[asked],
-                    spans,
-                    int(moved_to[group]),
-                    answers[:, asked],
-                )
-            )
+            new.append(_run_group(parameters, state, columns, group, items, weights, answers))
         except SynopsisError as error:
-            if groups == 1:
+            if batch.groups == 1:
                 raise
             raise type(error)(f"group {group}: {error}") from None
-    return BatchResult(new, answers[0], answers[1], answers[2])
+    return BatchResult(new, *answers)
 
 
 class LpNorm(Stored[LpNormParameters]):
@@ -408,10 +374,8 @@ class LpNorm(Stored[LpNormParameters]):
 
         A later `now` is a look ahead that changes nothing; an earlier one raises SynopsisError.
         """
-        at = self._at(now)
-        return run_lp_norm_batch(
-            self._parameters, [self._data], [0, 0], [], [], None, [0, 1], [at], [n]
-        ).only()
+        asked = asking(NO_QUERIES, self._at(now), n)
+        return run_lp_norm_batch(self._parameters, [self._data], asked).only()
 
     def buckets(self) -> list[tuple[int, int, int]]:
         """Return the live buckets, oldest to newest: weight, times of the oldest and the newest."""
@@ -442,10 +406,9 @@ class LpNorm(Stored[LpNormParameters]):
     def _moved(
         self, times: Integers, values: tuple[Integers, Integers | None], to: Integers | None
     ) -> bytes:
-        ends = [0, len(times)]
-        return run_lp_norm_batch(
-            self._parameters, [self._data], ends, times, *values, [0, 0], NO_QUERIES, [], to
-        ).states[0]
+        items, weights = values
+        batch = moving(times, items, to)
+        return run_lp_norm_batch(self._parameters, [self._data], batch, weights).states[0]
 
 
 def _read(parameters: LpNormParameters, data: bytes) -> Buckets:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from slidestat.synopses.blocks.columns import Floats, Integers, ordered
 from slidestat.synopses.blocks.parameters import QuantileParameters, RandomQuantileParameters
 from slidestat.synopses.blocks.run import run_blocks
+from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.quantiles.quantile_answer import PARTS
 
@@ -54,39 +55,21 @@ def keys_of(values: npt.ArrayLike) -> Integers:
 def run_quantile_batch(
     parameters: QuantileParameters | RandomQuantileParameters,
     states: Sequence[bytes | None],
-    starts: npt.ArrayLike,
-    times: npt.ArrayLike,
-    values: npt.ArrayLike,
-    query_starts: npt.ArrayLike,
-    query_times: npt.ArrayLike,
-    spans: npt.ArrayLike,
+    batch: Batch,
     quantiles: npt.ArrayLike,
-    advances: npt.ArrayLike | None = None,
 ) -> QuantileBatch:
     """Feed and ask many quantile summaries at once, one a group (key).
 
-    states, starts, times, query_starts, query_times, spans, advances: as `keyed_batch` has them.
-    values: float64, finite, one a time. quantiles: numbers from 0 to 1, taken to the millionth;
-    each query answers for each window and each of them. A query leaves no trace in the state.
+    The values are float64, finite. quantiles: numbers from 0 to 1, taken to the millionth; each
+    query answers for each window and each of them.
 
     However the events are split into batches, the states end in the same bytes.
 
     Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
-    parameters, for times or queries that go back, for values that are not finite, and for windows
-    of more than 2^40 events. Cost: O(bytes in + events * log(1/epsilon) + bytes out), and of a
-    query and window O(layers/epsilon * log(1/epsilon)) once, then as much for each quantile.
-    Source: Arasu and Manku 2004.
+    parameters, for times or queries before what a state has come to, for values that are not
+    finite, and for windows of more than 2^40 events. Cost: O(bytes in + events * log(1/epsilon) +
+    bytes out), and of a query and window O(layers/epsilon * log(1/epsilon)) once, then as much for
+    each quantile. Source: Arasu and Manku 2004.
     """
-    result = run_blocks(
-        parameters,
-        states,
-        starts,
-        times,
-        keys_of(values),
-        query_starts,
-        query_times,
-        spans,
-        parts_of(quantiles),
-        advances,
-    )
+    result = run_blocks(parameters, states, batch, keys_of(batch.values), parts_of(quantiles))
     return QuantileBatch(result.states, *result.answers)

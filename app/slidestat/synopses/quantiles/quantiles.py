@@ -26,7 +26,8 @@ from slidestat.synopses.blocks.columns import Integers
 from slidestat.synopses.blocks.memory import QUANTILES
 from slidestat.synopses.blocks.parameters import QuantileParameters, RandomQuantileParameters
 from slidestat.synopses.blocks.summary import BlockSummary
-from slidestat.synopses.core.stored_values import StoredSynopsis
+from slidestat.synopses.core.stored import asking
+from slidestat.synopses.core.stored_values import NO_VALUES, StoredSynopsis
 from slidestat.synopses.quantiles.quantile_batch import keys_of, run_quantile_batch
 
 __all__ = ["QuantileEstimate", "QuantileParameters", "Quantiles"]
@@ -57,10 +58,8 @@ class QuantileSummary(BlockSummary[P], StoredSynopsis[P]):
         `quantile`, from 0 to 1, is taken to the millionth. A later `now` is a look ahead that
         changes nothing; an earlier one raises SynopsisError.
         """
-        at = self._at(now)
-        result = run_quantile_batch(
-            self._parameters, [self._data], [0, 0], [], [], [0, 1], [at], [n], [quantile]
-        )
+        asked = asking(NO_VALUES, self._at(now), n)
+        result = run_quantile_batch(self._parameters, [self._data], asked, [quantile])
         return QuantileEstimate(
             float(result.estimates[0, 0, 0]),
             float(result.lowers[0, 0, 0]),

@@ -28,11 +28,12 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import NO_QUERIES, split, windows
+from slidestat.synopses.core.batch import NO_QUERIES, Batch, require_windows, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.core.keyed import keyed_batch
+from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.parameters import MAX_SPAN
+from slidestat.synopses.core.stored import moving
 from slidestat.synopses.core.stored_values import StoredSynopsis
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.exponential_histogram.codec import Integers
@@ -121,34 +122,16 @@ class Sample:
 
 
 def run_sample_batch(
-    parameters: SampleParameters,
-    states: Sequence[bytes | None],
-    starts: npt.ArrayLike,
-    times: npt.ArrayLike,
-    values: npt.ArrayLike,
-    advances: npt.ArrayLike | None = None,
+    parameters: SampleParameters, states: Sequence[bytes | None], batch: Batch
 ) -> list[bytes]:
     """Feed many samples at once, one a group (key), and return their new states.
 
-    `keyed_batch` describes the columns. Raises SynopsisError, and changes nothing, for bytes that
-    are not a state of these parameters and for times that go back. Cost: O(bytes in + bytes out),
-    and a priority for each event (k with replacement).
+    The values are float64; queries are not answered here. Raises SynopsisError, and changes
+    nothing, for bytes that are not a state of these parameters and for times before what a state
+    has come to. Cost: O(bytes in + bytes out), and a priority for each event (k with replacement).
     """
-    none = np.zeros(len(states) + 1, np.int64)
-    batch = keyed_batch(
-        parameters.span, states, starts, times, values, none, NO_QUERIES, NO_QUERIES, advances
-    )
-    error_code, group, a, b, out, ends = run(
-        _head(parameters),
-        batch.arena,
-        batch.offsets,
-        batch.starts,
-        batch.times,
-        batch.values.view(np.int64),
-        batch.advances,
-    )
-    if error_code != error_codes.OK:
-        raise batch.error(error_code, group, a, b)
+    bits = batch.doubles().view(np.int64)
+    out, ends = drive(run, (_head(parameters),), states, batch.columns, bits)
     return split(out, ends)
 
 
@@ -184,7 +167,7 @@ class SlidingSample(StoredSynopsis[SampleParameters]):
         at = self._at(now)
         if at < self._now:
             raise error_codes.synopsis_error(error_codes.QUERY_WENT_BACK, at, self._now, -1)
-        windows([n], self._parameters.span)
+        require_windows([n], self._parameters.span)
         head, _, kept = _read(self._data)
         columns = kept[:, chosen(head, kept, at - n)]
         whole = not self._parameters.replacement and columns.shape[1] < self._parameters.size
@@ -207,8 +190,7 @@ class SlidingSample(StoredSynopsis[SampleParameters]):
             raise SynopsisError("the state has lost its newest event")
 
     def _moved(self, times: Integers, values: Floats, to: Integers | None) -> bytes:
-        ends = [0, len(times)]
-        return run_sample_batch(self._parameters, [self._data], ends, times, values, to)[0]
+        return run_sample_batch(self._parameters, [self._data], moving(times, values, to))[0]
 
 
 def _head(parameters: SampleParameters) -> Integers:

@@ -22,6 +22,7 @@ In memory they are columns: rows INDEX, TIME and BITS; oldest to newest.
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core.batch import Columns, follows
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.keyed import (
     get_bits,
@@ -30,7 +31,6 @@ from slidestat.synopses.core.keyed import (
     open_envelope,
     put_bits,
     seal,
-    stretch,
     with_room,
 )
 from slidestat.synopses.core.parameters import MAX_SPAN
@@ -52,7 +52,6 @@ INDEX, TIME, BITS = 0, 1, 2
 ROWS = 3
 
 _LONGEST_HEAD = wire.BODY + 6 * wire.MAX_VARINT
-_AFTER_ALL = (1 << 63) - 1
 _MAX_EVENTS = 1 << 62  # more than a stream has in a thousand years
 
 
@@ -245,15 +244,14 @@ def run(
     head: Integers,
     arena: Bytes,
     offsets: Integers,
-    starts: Integers,
-    times: Integers,
+    columns: Columns,
     bits: Integers,
-    advances: Integers,
 ) -> tuple[int, int, int, int, Bytes, Integers]:
-    """Take in each group's events; `keyed_batch` says what the arrays hold (bits: of the values).
+    """Take in each group's events; `drive` gives it its arguments (bits: of the values).
 
     Returns (error, group, its two numbers, new arena, its offsets).
     """
+    starts, times, _, _, _, _, _ = columns
     groups = len(starts) - 1
     found = np.empty(HEAD_SIZE, np.int64)
     state = np.empty(STATE_SIZE, np.int64)
@@ -271,17 +269,14 @@ def run(
             for i in range(HEAD_SIZE):
                 if found[i] != head[i]:
                     return error_codes.OTHER_SETTINGS, group, 0, 0, out, ends
-        first, last = starts[group], starts[group + 1]
-        error_code, number, now = stretch(times, first, last, _AFTER_ALL, state[NOW])
+        error_code, a, b, after = follows(columns, group, state[NOW])
         if error_code != error_codes.OK:
-            return error_code, group, number, now, out, ends
-        state[NOW] = now
+            return error_code, group, a, b, out, ends
+        first, last = starts[group], starts[group + 1]
         if last > first:
+            state[NOW] = times[last - 1] + 1
             kept = sweep(head, state, kept, times, bits, first, last)
-        if advances[group] > TIME_MIN:
-            if advances[group] < now:
-                return error_codes.TIME_WENT_BACK, group, advances[group], now, out, ends
-            state[NOW] = advances[group]
+        state[NOW] = after
         out = with_room(out, end, _LONGEST_HEAD + (2 * wire.MAX_VARINT + 8) * kept.shape[1])
         end = _write(out, end, head, state, kept)
         ends[group + 1] = end

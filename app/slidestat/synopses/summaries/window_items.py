@@ -31,6 +31,7 @@ import numpy as np
 from slidestat.synopses.blocks.columns import column_limit, get_column, put_column
 from slidestat.synopses.blocks.memory import FREQUENT
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
+from slidestat.synopses.core.stored import asking
 from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.frequent.frequent_answer import PARTS
 from slidestat.synopses.frequent.frequent_batch import FrequentBatch, run_frequent_batch
@@ -86,7 +87,7 @@ class WindowItems(WindowSummary):
             named = NamedItems.from_bytes(state)
             at = named.now if now is None else now
             named_ones = run_named_items_batch(
-                named.parameters, [state], [0, 0], [], [], [], [0, 1], [at], [n], 0.0
+                named.parameters, [state], asking((), at, n), (), 0.0
             )
             found = named_ones
             names = [name.encode("utf-8", "surrogatepass") for name in named_ones.names]
@@ -94,15 +95,11 @@ class WindowItems(WindowSummary):
         elif state[3] == PAIRED:
             paired = PairedItems.from_bytes(state)
             at = paired.now if now is None else now
-            found = run_paired_items_batch(
-                paired.parameters, [state], [0, 0], [], [], [0, 1], [at], [n], 0.0
-            )
+            found = run_paired_items_batch(paired.parameters, [state], asking((), at, n), 0.0)
         else:
             numbers = FrequentItems.from_bytes(state)
             at = numbers.now if now is None else now
-            found = run_frequent_batch(
-                numbers.parameters, [state], [0, 0], [], [], [0, 1], [at], [n], 0.0
-            )
+            found = run_frequent_batch(numbers.parameters, [state], asking((), at, n), 0.0)
         order = np.argsort(found.items)
         taken = cls(
             found.items[order],

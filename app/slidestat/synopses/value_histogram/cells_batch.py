@@ -4,16 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import integers, joined, slices, split, targets, windows
+from slidestat.synopses.core.batch import Batch, Columns, follows, split
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.envelope import synopsis_error
-from slidestat.synopses.core.errors import WindowTooLargeError
-from slidestat.synopses.core.keyed import stretch, with_room
+from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
+from slidestat.synopses.core.keyed import drive, with_room
 from slidestat.synopses.core.wire import Bytes
-from slidestat.synopses.exponential_histogram.codec import TIME_MAX, TIME_MIN, Integers
+from slidestat.synopses.exponential_histogram.codec import TIME_MIN, Integers
 from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.value_histogram.cells import (
     CAPACITY,
@@ -29,8 +28,6 @@ from slidestat.synopses.value_histogram.cells import (
     count,
 )
 from slidestat.synopses.value_histogram.cells_codec import read, room_for, write
-
-_AFTER_ALL = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -64,19 +61,15 @@ def _run(
     settings: Bytes,
     arena: Bytes,
     offsets: Integers,
-    starts: Integers,
-    times: Integers,
+    columns: Columns,
     ids: Integers,
-    query_starts: Integers,
-    query_times: Integers,
-    spans: Integers,
-    advances: Integers,
     list_ends: Integers,
 ) -> tuple[int, int, int, int, Bytes, Integers, Integers, Floats]:
     """Run each group's events and queries in time order; `run_cells` says what the arrays hold.
 
     Returns (error, group, its two numbers, new arena, its offsets, listed ids, their figures).
     """
+    starts, times, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
     state = np.empty(STATE_SIZE, np.int64)
     own_table = np.empty((ROWS, 16), np.int64)
@@ -101,24 +94,20 @@ def _run(
                 return error_code, group, number, known, out, ends, listed, figures
             table = own_table
             runs = own_runs
+        error_code, a, b, after = follows(columns, group, state[NOW])
+        if error_code != error_codes.OK:
+            return error_code, group, a, b, out, ends, listed, figures
         event = starts[group]
-        asked = state[NOW]
         for query in range(query_starts[group], query_starts[group + 1] + 1):
-            is_query = query < query_starts[group + 1]
-            until = query_times[query] if is_query else _AFTER_ALL
-            if until < asked or (is_query and until > TIME_MAX + 1):
-                return error_codes.QUERY_WENT_BACK, group, until, asked, out, ends, listed, figures
-            error_code, number, now = stretch(times, event, starts[group + 1], until, state[NOW])
-            if error_code != error_codes.OK:
-                return error_code, group, number, now, out, ends, listed, figures
-            error_code, table, runs = absorb(head, state, table, runs, ids, times, event, number)
+            cut = cuts[group + query]
+            error_code, table, runs = absorb(head, state, table, runs, ids, times, event, cut)
             if error_code != error_codes.OK:
                 return error_code, group, head[CAPACITY], 0, out, ends, listed, figures
-            event = number
-            state[NOW] = now
-            if not is_query:
-                continue
-            asked = until
+            if cut > event:
+                state[NOW] = times[cut - 1] + 1
+            event = cut
+            if query == query_starts[group + 1]:
+                break
             for k in range(len(spans)):
                 if len(listed) - at < state[CELLS]:
                     longer = np.empty(2 * (len(listed) + state[CELLS]), np.int64)
@@ -127,8 +116,9 @@ def _run(
                     wider = np.empty((3, len(listed)), np.float64)
                     wider[:, :at] = figures[:, :at]
                     figures = wider
+                start = query_times[query] - spans[k]
                 for cell in range(state[CELLS]):
-                    estimate, low, high = count(head, table, runs, cell, until - spans[k])
+                    estimate, low, high = count(head, table, runs, cell, start)
                     if high > 0.0:
                         listed[at] = table[ID, cell]
                         figures[0, at] = estimate
@@ -136,12 +126,7 @@ def _run(
                         figures[2, at] = high
                         at += 1
                 list_ends[query * len(spans) + k + 1] = at
-        if advances[group] > TIME_MIN:
-            if advances[group] < state[NOW]:
-                now = state[NOW]
-                error_code = error_codes.TIME_WENT_BACK
-                return error_code, group, advances[group], now, out, ends, listed, figures
-            state[NOW] = advances[group]
+        state[NOW] = after
         out = with_room(out, end, room_for(settings, state, table))
         end = write(out, end, settings, head, state, table, runs)
         ends[group + 1] = end
@@ -149,54 +134,31 @@ def _run(
 
 
 def run_cells(
-    settings: Settings,
-    states: Sequence[bytes | None],
-    starts: npt.ArrayLike,
-    times: npt.ArrayLike,
-    ids: Integers,
-    query_starts: npt.ArrayLike,
-    query_times: npt.ArrayLike,
-    spans: npt.ArrayLike,
-    advances: npt.ArrayLike | None,
+    settings: Settings, states: Sequence[bytes | None], batch: Batch, ids: Integers
 ) -> CellsBatch:
     """Feed and ask the cells of many groups (keys) at once.
 
-    states: G stored states, None for a new key. starts: int64[G + 1]; the events of group g are
-    times[starts[g]:starts[g + 1]] (int64, not falling) and ids (int64, checked) alike.
-    query_starts, query_times: the same for queries. spans: int64[K], each from 1 to the span kept.
-    advances: int64[G], the time each group is moved on to after its events, if any.
+    ids: int64, checked, one an event. The windows are from 1 to the span kept.
 
     Raises SynopsisError, and changes nothing, for bytes that are not a state with these settings,
     for times or queries that go back, and for more live cells than the capacity.
     Cost: O(bytes in + events * log + queries * cells * log + bytes out).
     """
-    groups = len(states)
-    times = integers("times", times)
-    query_times = integers("query_times", query_times)
-    spans = windows(spans, int(settings.head[SPAN]))
-    arena, offsets = joined(states)
-    list_ends = np.zeros(len(query_times) * len(spans) + 1, np.int64)
-    error_code, group, a, b, out, ends, listed, figures = _run(
-        settings.head,
-        settings.stored,
-        arena,
-        offsets,
-        slices("starts", starts, groups, len(times)),
-        times,
-        ids,
-        slices("query_starts", query_starts, groups, len(query_times)),
-        query_times,
-        spans,
-        targets(advances, groups),
-        list_ends,
+    columns = batch.within(int(settings.head[SPAN]))
+    queries, spans = batch.shape
+    list_ends = np.zeros(queries * spans + 1, np.int64)
+    out, ends, listed, figures = drive(
+        _run, (settings.head, settings.stored), states, columns, ids, list_ends, error_of=_error_of
     )
-    if error_code == TOO_MANY_CELLS:
-        where = f"group {group}: " if groups > 1 else ""
-        raise WindowTooLargeError(f"{where}the window holds more than {a} items, the capacity")
-    if error_code != error_codes.OK:
-        raise error_codes.synopsis_error(error_code, int(a), int(b), group if groups > 1 else -1)
     size = list_ends[-1]
     return CellsBatch(split(out, ends), list_ends, listed[:size], *figures[:, :size])
+
+
+def _error_of(error_code: int, a: int, b: int, group: int) -> SynopsisError:
+    if error_code == TOO_MANY_CELLS:
+        where = "" if group < 0 else f"group {group}: "
+        return WindowTooLargeError(f"{where}the window holds more than {a} items, the capacity")
+    return error_codes.synopsis_error(error_code, a, b, group)
 
 
 def inspect(settings: Settings, data: bytes) -> tuple[int, Integers, Integers]:

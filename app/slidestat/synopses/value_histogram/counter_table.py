@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import NO_QUERIES, integers
+from slidestat.synopses.core.batch import NO_QUERIES, Batch, integers
 from slidestat.synopses.core.envelope import numbers, opened, varint
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
@@ -78,40 +78,17 @@ class CounterTableParameters:
 
 
 def run_counter_table_batch(
-    parameters: CounterTableParameters,
-    states: Sequence[bytes | None],
-    starts: npt.ArrayLike,
-    times: npt.ArrayLike,
-    items: npt.ArrayLike,
-    query_starts: npt.ArrayLike,
-    query_times: npt.ArrayLike,
-    spans: npt.ArrayLike,
-    advances: npt.ArrayLike | None = None,
+    parameters: CounterTableParameters, states: Sequence[bytes | None], batch: Batch
 ) -> CellsBatch:
-    """Feed and ask many tables at once, one a group (key): `run_cells` describes the columns.
+    """Feed and ask many tables at once, one a group (key); the values are items, int64.
 
-    items: int64, one a time. The answers are lists of items with their counts: `CellsBatch` says
-    how they lie. A query at q sees the state and the events with time < q, in the window
-    [q - span, q), and leaves no trace. However the events are split into batches, the states end in
-    the same bytes.
+    The answers are lists of items with their counts: `CellsBatch` says how they lie. However the
+    events are split into batches, the states end in the same bytes.
 
     Raises SynopsisError, and changes nothing, for bytes that are not a state of these parameters,
-    for times or queries that go back, and for more live items than the capacity.
+    for times or queries before what a state has come to, and for more live items than the capacity.
     """
-    ids = integers("items", items)
-    if len(ids) != np.size(times):
-        raise SynopsisError(f"an item is needed for each time: {np.size(times)}, not {len(ids)}")
-    return run_cells(
-        parameters.settings,
-        states,
-        starts,
-        times,
-        ids,
-        query_starts,
-        query_times,
-        spans,
-        advances,
-    )
+    return run_cells(parameters.settings, states, batch, batch.items())
 
 
 class CounterTable(Stored[CounterTableParameters]):
@@ -156,7 +133,7 @@ upper=1.0)}
         one raises SynopsisError. Cost: O(bytes).
         """
         asked = asking([], self._at(now), n)
-        found = run_counter_table_batch(self._parameters, [self._data], *asked)
+        found = run_counter_table_batch(self._parameters, [self._data], asked)
         figures = np.stack([found.estimates, found.lowers, found.uppers], axis=1).tolist()
         return {item: Estimate(*row) for item, row in zip(found.ids.tolist(), figures, strict=True)}
 
@@ -169,5 +146,5 @@ upper=1.0)}
         return NO_QUERIES
 
     def _moved(self, times: Integers, values: Integers, to: Integers | None) -> bytes:
-        columns = moving(times, values, to)
-        return run_counter_table_batch(self._parameters, [self._data], *columns).states[0]
+        batch = moving(times, values, to)
+        return run_counter_table_batch(self._parameters, [self._data], batch).states[0]

@@ -23,10 +23,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import BatchResult
+from slidestat.synopses.core.batch import Batch, BatchResult
 from slidestat.synopses.core.envelope import numbers, opened, varint
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
@@ -80,55 +79,33 @@ class ValueHistogramParameters:
         return Settings(np.array(head, np.int64), np.frombuffer(bytearray(stored), np.uint8))
 
 
-def _bins_of(parameters: ValueHistogramParameters, values: npt.ArrayLike, length: int) -> Integers:
-    taken = np.asarray(values, np.float64)
-    if taken.shape != (length,):
-        raise SynopsisError(f"a value is needed for each time: {length}, not {taken.shape}")
-    finite = np.isfinite(taken)
+def _bins_of(parameters: ValueHistogramParameters, values: Floats) -> Integers:
+    finite = np.isfinite(values)
     if not finite.all():
-        worst = float(taken[np.argmin(finite)])
+        worst = float(values[np.argmin(finite)])
         raise error_codes.synopsis_error(error_codes.NOT_FINITE, 0, 0, -1, worst)
-    return np.searchsorted(np.array(parameters.edges), taken, side="right").astype(np.int64)
+    return np.searchsorted(np.array(parameters.edges), values, side="right").astype(np.int64)
 
 
 def run_value_histogram_batch(
-    parameters: ValueHistogramParameters,
-    states: Sequence[bytes | None],
-    starts: npt.ArrayLike,
-    times: npt.ArrayLike,
-    values: npt.ArrayLike,
-    query_starts: npt.ArrayLike,
-    query_times: npt.ArrayLike,
-    spans: npt.ArrayLike,
-    advances: npt.ArrayLike | None = None,
+    parameters: ValueHistogramParameters, states: Sequence[bytes | None], batch: Batch
 ) -> BatchResult:
     """Feed and ask many value histograms at once, one a group (key).
 
-    `run_cells` describes the columns; values: float64, finite, one a time. The answers are
-    float64[queries, spans, bins]; `at_least` and `below` add them up. A query at q sees the state
-    and the events with time < q, in the window [q - span, q), and leaves no trace. However the
-    events are split into batches, the states end in the same bytes.
+    The values are float64, finite. The answers are float64[queries, spans, bins]; `at_least` and
+    `below` add them up. However the events are split into batches, the states end in the same
+    bytes.
 
     Raises SynopsisError, and changes nothing, for bytes that are not a state of these parameters,
-    for times or queries that go back, and for values that are not finite.
+    for times or queries before what a state has come to, and for values that are not finite.
     """
-    result = run_cells(
-        parameters.settings,
-        states,
-        starts,
-        times,
-        _bins_of(parameters, values, np.size(times)),
-        query_starts,
-        query_times,
-        spans,
-        advances,
-    )
+    bins = _bins_of(parameters, batch.doubles())
+    result = run_cells(parameters.settings, states, batch, bins)
     lists = len(result.ends) - 1
     figures = np.zeros((3, lists, parameters.bins), np.float64)
     rows = np.repeat(np.arange(lists), np.diff(result.ends))
     figures[:, rows, result.ids] = (result.estimates, result.lowers, result.uppers)
-    shaped = figures.reshape(3, np.size(query_times), np.size(spans), parameters.bins)
-    return BatchResult(result.states, shaped[0], shaped[1], shaped[2])
+    return BatchResult(result.states, *figures.reshape(3, *batch.shape, parameters.bins))
 
 
 def _edge(parameters: ValueHistogramParameters, edge: float) -> int:
@@ -205,9 +182,9 @@ class ValueHistogram(StoredSynopsis[ValueHistogramParameters]):
 
     def _figures(self, n: int, now: int | None) -> Floats:
         asked = asking(NO_VALUES, self._at(now), n)
-        result = run_value_histogram_batch(self._parameters, [self._data], *asked)
+        result = run_value_histogram_batch(self._parameters, [self._data], asked)
         return np.stack([result.estimates[0, 0], result.lowers[0, 0], result.uppers[0, 0]])
 
     def _moved(self, times: Integers, values: Floats, to: Integers | None) -> bytes:
-        columns = moving(times, values, to)
-        return run_value_histogram_batch(self._parameters, [self._data], *columns).states[0]
+        batch = moving(times, values, to)
+        return run_value_histogram_batch(self._parameters, [self._data], batch).states[0]

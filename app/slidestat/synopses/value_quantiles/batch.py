@@ -9,10 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import split
+from slidestat.synopses.core.batch import Batch, split
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.keyed import keyed_batch
+from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.value_quantiles.bounds import PARTS
@@ -88,65 +87,36 @@ def cuts_of(values: npt.ArrayLike, mapping: Mapping) -> Integers:
 def run_value_quantile_batch(
     parameters: ValueQuantileParameters,
     states: Sequence[bytes | None],
-    starts: npt.ArrayLike,
-    times: npt.ArrayLike,
-    values: npt.ArrayLike,
-    query_starts: npt.ArrayLike,
-    query_times: npt.ArrayLike,
-    spans: npt.ArrayLike,
+    batch: Batch,
     quantiles: npt.ArrayLike = (),
     ranked: npt.ArrayLike = (),
-    advances: npt.ArrayLike | None = None,
 ) -> ValueQuantileBatch:
     """Feed and ask many summaries of values at once, one a group (key).
 
-    states, starts, times, query_starts, query_times, spans, advances: as `keyed_batch` has them.
-    values: float64, one a time, of a magnitude below 2^50. quantiles: numbers from 0 to 1, taken to
-    the millionth. ranked: values whose rank is asked for. A query leaves no trace in the state.
+    The values are float64, of a magnitude below 2^50. quantiles: numbers from 0 to 1, taken to the
+    millionth. ranked: values whose rank is asked for.
 
     However the events are split into batches, the states end in the same bytes.
 
     Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
-    parameters, for times or queries that go back, for values that are not finite or too large, and
-    (WindowTooLargeError) for windows of more than 2^40 events. Cost: O(bytes in + events + bytes
-    out), and of a query O(cells) for all windows and quantiles.
+    parameters, for times or queries before what a state has come to, for values that are not finite
+    or too large, and (WindowTooLargeError) for windows of more than 2^40 events. Cost: O(bytes in +
+    events + bytes out), and of a query O(cells) for all windows and quantiles.
     """
     mapping = mapping_of(parameters.bins_per_octave)
-    columns = keyed_batch(
-        parameters.span,
-        states,
-        starts,
-        times,
-        values,
-        query_starts,
-        query_times,
-        spans,
-        advances,
-    )
-    parts, cuts = parts_of(quantiles), cuts_of(ranked, mapping)
+    columns, values = batch.within(parameters.span), batch.doubles()
+    parts, asked = parts_of(quantiles), cuts_of(ranked, mapping)
     order = np.argsort(columns.spans, kind="stable")
-    queries, windows = len(columns.query_times), len(columns.spans)
-    found = np.empty((3, queries, windows, len(parts)), np.int64)
-    ranks = np.empty((4, 3, queries, windows, cuts.shape[1]), np.float64)
-    error_code, group, a, b, out, ends = run(
-        head_of(parameters),
-        *mapping,
-        columns.arena,
-        columns.offsets,
-        columns.starts,
-        columns.times,
-        columns.values.view(np.int64),
-        columns.query_starts,
-        columns.query_times,
-        columns.spans[order],
-        columns.advances,
-        parts,
-        cuts,
-        found,
-        ranks,
+    found = np.empty((3, *batch.shape, len(parts)), np.int64)
+    ranks = np.empty((4, 3, *batch.shape, asked.shape[1]), np.float64)
+    out, ends = drive(
+        run,
+        (head_of(parameters), *mapping),
+        states,
+        columns._replace(spans=columns.spans[order]),
+        *(values.view(np.int64), parts, asked, found, ranks),
+        values=values,
     )
-    if error_code != error_codes.OK:
-        raise columns.error(error_code, group, a, b)
     back = np.argsort(order, kind="stable")
     figures = figures_of(found[:, :, back], mapping)
     return ValueQuantileBatch(

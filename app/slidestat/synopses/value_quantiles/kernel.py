@@ -3,15 +3,15 @@
 import numpy as np
 
 from slidestat.synopses.core import error_codes
+from slidestat.synopses.core.batch import Columns, follows
 from slidestat.synopses.core.compile import kernel
-from slidestat.synopses.core.keyed import stretch, with_room
+from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.wire import Bytes
 from slidestat.synopses.exponential_histogram.canonical import bucket_at, bucket_count, rebased
 from slidestat.synopses.exponential_histogram.codec import (
     COUNT,
     RUNS as OLD_RUNS,
     STATE_SIZE as OLD_SIZE,
-    TIME_MAX,
     TIME_MIN,
     TOTAL as OLD_TOTAL,
     Integers,
@@ -37,7 +37,6 @@ from slidestat.synopses.value_quantiles.codec import (
 )
 from slidestat.synopses.value_quantiles.mapping import NOT_FINITE, TOO_LARGE, bin_of
 
-_AFTER_ALL = (1 << 63) - 1
 _FEW = 16
 """Up to so many events are sorted by insertion."""
 _CHUNK = 1 << 14
@@ -211,24 +210,20 @@ def run(
     slots: Integers,
     arena: Bytes,
     offsets: Integers,
-    starts: Integers,
-    times: Integers,
+    columns: Columns,
     values: Integers,
-    query_starts: Integers,
-    query_times: Integers,
-    spans: Integers,
-    advances: Integers,
     parts: Integers,
-    cuts: Integers,
+    asked: Integers,
     found: Integers,
     ranks: Floats,
 ) -> tuple[int, int, int, int, Bytes, Integers]:
     """Run each group's events and queries; `run_value_quantile_batch` says what the arrays hold.
 
     values: the 64 bits of each value. spans rise. found: int64[3, queries, spans, parts], ranks:
-    float64[4, 3, queries, spans, cuts]. Returns (error, group, its two numbers, new arena, its
+    float64[4, 3, queries, spans, asked]. Returns (error, group, its two numbers, new arena, its
     offsets).
     """
+    starts, times, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
     state = np.empty(STATE_SIZE, np.int64)
     runs = np.empty((2, 64), np.int64)
@@ -257,44 +252,38 @@ def run(
             )
             if error_code != error_codes.OK:
                 return error_code, group, a, b, out, ends
+        error_code, a, b, after = follows(columns, group, state[NOW])
+        if error_code != error_codes.OK:
+            return error_code, group, a, b, out, ends
         event = starts[group]
-        asked = state[NOW]
         for query in range(query_starts[group], query_starts[group + 1] + 1):
-            is_query = query < query_starts[group + 1]
-            until = query_times[query] if is_query else _AFTER_ALL
-            if until < asked or (is_query and until > TIME_MAX + 1):
-                return error_codes.QUERY_WENT_BACK, group, until, asked, out, ends
-            error_code, number, now = stretch(times, event, starts[group + 1], until, state[NOW])
-            if error_code != error_codes.OK:
-                return error_code, group, number, now, out, ends
-            while event < number:
-                stop = min(number, event + _CHUNK)
+            first, cut = event, cuts[group + query]
+            while event < cut:
+                stop = min(cut, event + _CHUNK)
                 error_code, runs, table, cells = _absorb(
                     head, state, runs, table, cells, times, bins, event, stop
                 )
                 if error_code != error_codes.OK:
                     return error_code, group, 0, 0, out, ends
                 event = stop
-            state[NOW] = now
-            if is_query:
-                asked = until
-                _ask(
-                    head,
-                    state,
-                    runs,
-                    table,
-                    cells,
-                    until,
-                    spans,
-                    parts,
-                    cuts,
-                    found[:, query],
-                    ranks[:, :, query],
-                )
-        if advances[group] > TIME_MIN:
-            if advances[group] < state[NOW]:
-                return error_codes.TIME_WENT_BACK, group, advances[group], state[NOW], out, ends
-            state[NOW] = advances[group]
+            if cut > first:
+                state[NOW] = times[cut - 1] + 1
+            if query == query_starts[group + 1]:
+                break
+            _ask(
+                head,
+                state,
+                runs,
+                table,
+                cells,
+                query_times[query],
+                spans,
+                parts,
+                asked,
+                found[:, query],
+                ranks[:, :, query],
+            )
+        state[NOW] = after
         expire(head, state, runs, table, cells)
         room = room_for(state, table)
         if room > 4 * len(words) - 16:

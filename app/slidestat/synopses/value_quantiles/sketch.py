@@ -33,6 +33,7 @@ from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.envelope import numbers, opened, synopsis_error
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
+from slidestat.synopses.core.stored import asking, moving
 from slidestat.synopses.core.stored_values import NO_VALUES, StoredSynopsis
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.exponential_histogram.canonical import bucket_at
@@ -94,15 +95,7 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
         SynopsisError. Cost: O(bytes).
         """
         result = run_value_quantile_batch(
-            self._parameters,
-            [self._data],
-            [0, 0],
-            [],
-            [],
-            [0, 1],
-            [self._at(now)],
-            [n],
-            [quantile],
+            self._parameters, [self._data], asking(NO_VALUES, self._at(now), n), [quantile]
         )
         figures = (result.estimates, result.lowers, result.uppers)
         return Estimate(*(float(figure[0, 0, 0]) for figure in figures))
@@ -111,10 +104,8 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
         """Return how many of the window's events are at most `value`, how many are more, and the
         shares of both. SynopsisError for NaN. Cost: O(bytes).
         """
-        at = self._at(now)
-        result = run_value_quantile_batch(
-            self._parameters, [self._data], [0, 0], [], [], [0, 1], [at], [n], [], [value]
-        )
+        asked = asking(NO_VALUES, self._at(now), n)
+        result = run_value_quantile_batch(self._parameters, [self._data], asked, ranked=[value])
         return rank_of(result.ranks[:, :, 0, 0, 0])
 
     def check(self) -> None:
@@ -146,15 +137,7 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
 
     def _moved(self, times: Integers, values: Any, to: Integers | None) -> bytes:
         return run_value_quantile_batch(
-            self._parameters,
-            [self._data],
-            [0, len(times)],
-            times,
-            values,
-            [0, 0],
-            NO_VALUES,
-            [],
-            advances=to,
+            self._parameters, [self._data], moving(times, values, to)
         ).states[0]
 
 

@@ -112,15 +112,15 @@ class StoredWave(Stored[WaveParameters]):
 
     def _ask(self, ask: int, now: int | None) -> Estimate:
         asked = asking(self._no_values(), self._at(now), ask)
-        return run_wave_batch(self.kind, self._parameters, [self._data], *asked).only()
+        return run_wave_batch(self.kind, self._parameters, [self._data], asked).only()
 
     def _no_values(self) -> Integers | None:
         return NO_QUERIES if self.kind == "sum" else None
 
     def _moved(self, times: Integers, values: npt.ArrayLike | None, to: Integers | None) -> bytes:
         values = None if values is None else np.atleast_1d(values)
-        columns = moving(times, values, to)
-        return run_wave_batch(self.kind, self._parameters, [self._data], *columns).states[0]
+        batch = moving(times, values, to)
+        return run_wave_batch(self.kind, self._parameters, [self._data], batch).states[0]
 
 
 def _read(data: bytes, kind: str) -> tuple[Integers, Integers, Integers]:

@@ -11,11 +11,12 @@ Windows are [now - n, now): an event exactly n old is inside, one at `now` is no
 import numpy as np
 
 from slidestat.synopses.core import error_codes
+from slidestat.synopses.core.batch import Columns, follows
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.wire import VERSION, Bytes
 from slidestat.synopses.exponential_histogram import units
 from slidestat.synopses.exponential_histogram.canonical import LIVE_LIMIT, TOTAL_LIMIT, rebased
-from slidestat.synopses.exponential_histogram.codec import TIME_MAX, TIME_MIN, Integers
+from slidestat.synopses.exponential_histogram.codec import TIME_MIN, Integers
 from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.waves.wave_codec import (
     COUNT,
@@ -173,21 +174,17 @@ def run(
     head: Integers,
     arena: Bytes,
     offsets: Integers,
-    starts: Integers,
-    times: Integers,
+    columns: Columns,
     values: Integers,
-    query_starts: Integers,
-    query_times: Integers,
-    asks: Integers,
-    advances: Integers,
     answers: Floats,
 ) -> tuple[int, int, int, int, Bytes, Integers]:
-    """Run each group's events and queries in time order; `run_wave_batch` says what the arrays are.
+    """Run each group's events and queries in time order; `drive` gives it its arguments.
 
-    arena[offsets[g]:offsets[g + 1]] is the state of group g, empty for none. advances[g] is the
-    time to advance to after all events, or TIME_MIN. answers[0..2, query, ask] receives estimate,
-    lower and upper. Returns (error, group, its two numbers, new arena, its offsets).
+    arena[offsets[g]:offsets[g + 1]] is the state of group g, empty for none. answers[0..2, query,
+    ask] receives estimate, lower and upper. Returns (error, group, its two numbers, new arena, its
+    offsets).
     """
+    starts, times, query_starts, query_times, asks, _, cuts = columns
     groups = len(starts) - 1
     found = np.empty(HEAD_SIZE, np.int64)
     state = np.empty(STATE_SIZE, np.int64)
@@ -219,48 +216,28 @@ def run(
             error_code = decode(arena, at, offsets[group + 1], head, state, items, levels)
             if error_code != error_codes.OK:
                 return error_code, group, 0, 0, out, out_offsets
-        first = starts[group]
-        event = first
-        previous = max(state[NOW] - 1, TIME_MIN)
-        asked = state[NOW]
+        error_code, a, b, after = follows(columns, group, state[NOW])
+        if error_code != error_codes.OK:
+            return error_code, group, a, b, out, out_offsets
+        event = starts[group]
         for query in range(query_starts[group], query_starts[group + 1] + 1):
-            is_query = query < query_starts[group + 1]
-            until = query_times[query] if is_query else TIME_MAX + 1
-            if until < asked or until > TIME_MAX + 1:
-                return error_codes.QUERY_WENT_BACK, group, until, asked, out, out_offsets
-            while event < starts[group + 1] and (times[event] < until or not is_query):
-                time = times[event]
-                if time > TIME_MAX or time < TIME_MIN:
-                    return error_codes.TIME_OUT_OF_RANGE, group, time, 0, out, out_offsets
-                if time < previous:
-                    return error_codes.TIME_WENT_BACK, group, time, previous, out, out_offsets
-                previous = time
-                event += 1
-            error_code = _absorb(head, state, items, levels, times, values, first, event)
+            cut = cuts[group + query]
+            error_code = _absorb(head, state, items, levels, times, values, event, cut)
             if error_code != error_codes.OK:
                 return error_code, group, 0, 0, out, out_offsets
-            first = event
-            if is_query:
-                asked = until
-                drop_all_dead(state, items, levels, state[NOW] - head[SPAN])
-                for k in range(len(asks)):
-                    if head[KIND] == POSITION:
-                        figures = _answer_age(state, items, until, asks[k])
-                    else:
-                        figures = _answer_window(head[KIND], state, items, until - asks[k])
-                    for i in range(3):
-                        answers[i, query, k] = figures[i]
-        if advances[group] > TIME_MIN:
-            if advances[group] < state[NOW]:
-                return (
-                    error_codes.TIME_WENT_BACK,
-                    group,
-                    advances[group],
-                    state[NOW],
-                    out,
-                    out_offsets,
-                )
-            state[NOW] = advances[group]
+            event = cut
+            if query == query_starts[group + 1]:
+                break
+            until = query_times[query]
+            drop_all_dead(state, items, levels, state[NOW] - head[SPAN])
+            for k in range(len(asks)):
+                if head[KIND] == POSITION:
+                    figures = _answer_age(state, items, until, asks[k])
+                else:
+                    figures = _answer_window(head[KIND], state, items, until - asks[k])
+                for i in range(3):
+                    answers[i, query, k] = figures[i]
+        state[NOW] = after
         drop_all_dead(state, items, levels, state[NOW] - head[SPAN])
         if len(out) - end < encoded_limit(state):
             longer = np.empty(2 * len(out) + encoded_limit(state), np.uint8)
