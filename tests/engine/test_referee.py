@@ -303,7 +303,7 @@ def test_a_synopsis_of_other_parameters_is_a_dead_letter() -> None:
     rows = [row, row._replace(offset=1, value=encode("k", START + 200, 1))]
     wrong = [r for r in publish(other, 1, 2, rows) if r.headers]
     _, partition = answer(referee, [*one, *wrong])
-    letters = [rest[3:] for kind, _, rest in partition.outputs if kind == "dead letter"]
+    letters = [rest[3:5] for kind, _, rest in partition.outputs if kind == "dead letter"]
     assert [(reason, "parameters" in str(detail)) for reason, detail in letters] == [
         ("bad-synopsis", True)
     ]
