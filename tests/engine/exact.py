@@ -45,6 +45,7 @@ _OF_ANY: dict[str, Callable[[Values], Fraction]] = {
     "sum": lambda values: sum(values, Fraction()),
     "net_sum": lambda values: sum(values, Fraction()),
     "distinct": lambda values: Fraction(len(set(values))),
+    "lean_distinct": lambda values: Fraction(len(set(values))),
     "norm": lambda values: root(Fraction(sum(n * n for n in Counter(values).values()))),
     "landmark_count": lambda values: Fraction(len(values)),
     "landmark_sum": lambda values: sum(values, Fraction()),

@@ -91,6 +91,16 @@ if TYPE_CHECKING:
     from slidestat.synopses.frequent_pairs.parameters import (
         PairedParameters as PairedParameters,
     )
+    from slidestat.synopses.lean_distinct.batch import (
+        run_lean_distinct_batch as run_lean_distinct_batch,
+    )
+    from slidestat.synopses.lean_distinct.parameters import (
+        LeanDistinctParameters as LeanDistinctParameters,
+    )
+    from slidestat.synopses.lean_distinct.sketch import (
+        LeanDistinct as LeanDistinct,
+        merge_lean_distinct as merge_lean_distinct,
+    )
     from slidestat.synopses.merge.asked import (
         UnionAnswers as UnionAnswers,
     )
@@ -111,6 +121,9 @@ if TYPE_CHECKING:
     from slidestat.synopses.merge.item_union import (
         UnionItems as UnionItems,
         union_items as union_items,
+    )
+    from slidestat.synopses.merge.lean_distinct_union import (
+        union_lean_distinct as union_lean_distinct,
     )
     from slidestat.synopses.merge.merged_histogram import (
         MergedHistogram as MergedHistogram,
@@ -311,6 +324,12 @@ _MODULES = {
         "Bundle",
         "Part",
     ),
+    "slidestat.synopses.lean_distinct.batch": ("run_lean_distinct_batch",),
+    "slidestat.synopses.lean_distinct.parameters": ("LeanDistinctParameters",),
+    "slidestat.synopses.lean_distinct.sketch": (
+        "LeanDistinct",
+        "merge_lean_distinct",
+    ),
     "slidestat.synopses.merge.distinct_union": (
         "union_distinct",
         "union_distinct_where",
@@ -322,6 +341,7 @@ _MODULES = {
         "union_items",
     ),
     "slidestat.synopses.merge.merged_histogram": ("MergedHistogram",),
+    "slidestat.synopses.merge.lean_distinct_union": ("union_lean_distinct",),
     "slidestat.synopses.merge.named_union": (
         "UnionNamedItems",
         "union_named_items",

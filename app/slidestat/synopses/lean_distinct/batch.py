@@ -1,0 +1,86 @@
+"""Lean distinct items of all keys of a batch in one call.
+
+`LeanDistinct` is the same for a single key.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.synopses.core import faults
+from slidestat.synopses.core.batch import BatchResult, integers, joined
+from slidestat.synopses.core.keyed import keyed_batch
+from slidestat.synopses.distinct.distinct_batch import item_column
+from slidestat.synopses.distinct.distinct_parameters import DELTAS, EPSILONS
+from slidestat.synopses.exponential_histogram.codec import Integers
+from slidestat.synopses.lean_distinct.figures import figures_for
+from slidestat.synopses.lean_distinct.kernel import run, unite
+from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters
+
+
+@lru_cache(maxsize=64)
+def head_of(parameters: LeanDistinctParameters) -> Integers:
+    """Return `parameters` as kernels take them."""
+    head = [
+        round(parameters.epsilon * EPSILONS),
+        round(parameters.delta * DELTAS),
+        parameters.span,
+        parameters.seed,
+        parameters.bitmaps,
+        parameters.exact,
+    ]
+    return np.array(head, np.int64)
+
+
+def run_lean_distinct_batch(
+    parameters: LeanDistinctParameters,
+    states: Sequence[bytes | None],
+    starts: npt.ArrayLike,
+    times: npt.ArrayLike,
+    items: npt.ArrayLike,
+    query_starts: npt.ArrayLike,
+    query_times: npt.ArrayLike,
+    spans: npt.ArrayLike,
+    advances: npt.ArrayLike | None = None,
+) -> BatchResult:
+    """Feed and ask many synopses of distinct items at once, one a group (key).
+
+    What is given is as in `run_distinct_batch`. An answer below `parameters.exact` is exact:
+    estimate, lower and upper are one. For others lower <= exact <= upper, and the estimate is off
+    by at most epsilon of the exact number, with a confidence of 1 - delta each.
+
+    However the events are split into batches, the states end in the same bytes.
+
+    Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
+    parameters, and for times or queries that go back. Cost: O(bytes in + events + queries * (bits
+    set, or events in a window with fewer than `exact` items) + bytes out), and once a millisecond
+    or so for each number of bits that comes up.
+    """
+    column = item_column(items, len(integers("times", times)))
+    batch = keyed_batch(
+        parameters.span,
+        states,
+        starts,
+        times,
+        column.view(np.float64),  # as bits: it takes doubles
+        query_starts,
+        query_times,
+        spans,
+        advances,
+    )
+    answers = np.empty((2, len(batch.query_times), len(batch.spans)), np.float64)
+    moved = batch.run(run, head_of(parameters), batch.values.view(np.int64), answers)
+    return BatchResult(moved, *figures_for(parameters, answers[0], answers[1]))
+
+
+def united(parameters: LeanDistinctParameters, states: Sequence[bytes]) -> bytes:
+    """Return the state of the union of the streams of `states`, of the latest `now` of them.
+
+    Raises SynopsisError for bytes that are not a state made with these parameters. Cost: O(bytes).
+    """
+    fault, part, a, b, out, ends = unite(head_of(parameters), *joined(states))
+    if fault != faults.OK:
+        raise faults.synopsis_error(fault, int(a), int(b), part if len(states) > 1 else -1)
+    return bytes(out[: ends[1]])
