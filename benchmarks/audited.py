@@ -57,8 +57,10 @@ def verdicts(count: int, kinds: Collection[str] = ()) -> dict[str, list[Verdict]
         times = np.array([event["time"] for event in own])
         key = ExactKey(times, np.arange(len(own)), columns)
         for finding in audit_key(declaration, key, name, of_key, _NEVER_MS, _NEVER_MS):
-            if finding.fault:
-                raise AssertionError(f"{finding.key} at {finding.window_end_ms}: {finding.fault}")
+            if finding.violation:
+                raise AssertionError(
+                    f"{finding.key} at {finding.window_end_ms}: {finding.violation}"
+                )
             if finding.figure is not None and finding.verdict is not None:
                 found[finding.figure.statistic].append(finding.verdict)
     return {label: found[label] for label in labels_of([declaration])}

@@ -201,7 +201,7 @@ class Bench:
         warm_up = len(workload) // _WARM_UP
         with self._start(command, topic, group, data, system.window) as (process, progress):
             until = len(workload)
-            measurement = time_loop(process, progress, warm_up, until, self._broker_pid)
+            measurement = time_loop(process, progress.read, warm_up, until, self._broker_pid)
             self._settle(process, system, topic, group, until)
         # It has stopped: what it had to write is written.
         answers = 0

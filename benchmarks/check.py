@@ -10,7 +10,7 @@ import numpy.typing as npt
 from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.exact import Exact
-from benchmarks.figures import Figure, fault_of
+from benchmarks.figures import Figure, violation_of
 from benchmarks.workload import Int64s, Workload
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
@@ -124,8 +124,8 @@ def check_figures(
         others = np.random.default_rng(0).choice(others, _SAMPLE, replace=False)
     for i in others.tolist():
         values = exact.cents(int(keys[i]), int(starts[i]), int(ends[i]))
-        if fault := fault_of(figures[i], values):
-            raise _impossible(f"{figures[i]}: {fault}")
+        if violation := violation_of(figures[i], values):
+            raise _impossible(f"{figures[i]}: {violation}")
     return Check(records, int(searched.sum()) + len(others), largest, promised)
 
 

@@ -17,6 +17,7 @@ TEXTS: dict[str, Callable[[], str]] = {
     "speed": measured_speed.summary,
     "comparison": measured_speed.comparison,
     "workloads": measured_speed.workloads,
+    "scaling": measured_speed.scaling,
     "space": measured_synopses.space,
     "accuracy": measured_synopses.accuracy,
     "statistics": measured_sizes.statistics,
@@ -31,6 +32,7 @@ DOCUMENTS = tuple(
         "README.md",
         "docs/compare.md",
         "docs/choose-a-statistic.md",
+        "docs/deploy.md",
         "docs/many-parties.md",
         "docs/spark.md",
     )

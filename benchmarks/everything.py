@@ -102,10 +102,10 @@ def restarts(names: Sequence[str], events: int, console: Console) -> dict[str, o
                 except UnavailableError as why:
                     found[system.name] = {"cannot": str(why)}
                     continue
-                except SlidestatError as fault:
+                except SlidestatError as error:
                     if system.name == OURS:
                         raise
-                    found[system.name] = {"cannot": f"it failed: {fault.message}"}
+                    found[system.name] = {"cannot": f"it failed: {error.message}"}
                     continue
                 console.print(
                     f"{system.name}: {restart.kept_s:.1f} s to the first event after a restart,"

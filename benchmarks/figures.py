@@ -25,7 +25,7 @@ class Figure(msgspec.Struct, gc=False):
     deviation_error: float = 0.0
 
 
-def fault_of(figure: Figure, cents: Int64s) -> str:
+def violation_of(figure: Figure, cents: Int64s) -> str:
     """What is wrong with a deviation, an extreme or a quantile of these values (in cents,
     ascending); empty if bounds and promises hold. Exact but for the promise, compared in doubles.
     """
@@ -36,7 +36,7 @@ def fault_of(figure: Figure, cents: Int64s) -> str:
     if figure.quantile is not None:
         answer = (figure.estimate, figure.lower, figure.upper)
         errors = (figure.share_error, figure.relative_error, figure.absolute_error)
-        return _fault_of_quantile(answer, figure.quantile, errors, cents)
+        return _violation_of_quantile(answer, figure.quantile, errors, cents)
     spread = variance(cents)
     deviation = float(spread) ** 0.5
     if figure.statistic == "deviation":
@@ -55,7 +55,7 @@ def fault_of(figure: Figure, cents: Int64s) -> str:
     return ""
 
 
-def _fault_of_quantile(
+def _violation_of_quantile(
     answer: tuple[float, float, float],
     quantile: float,
     errors: tuple[float, float, float],

@@ -182,11 +182,11 @@ def measure_latencies(
             except UnavailableError as why:
                 found[name] = {"cannot": str(why)}
                 continue
-            except SlidestatError as fault:
+            except SlidestatError as error:
                 if name == OURS:
                     raise
-                found[name] = {"cannot": f"it failed: {fault.message} {fault.advice}"}
-                console.print(f"latency: {name}: {fault.message}", highlight=False)
+                found[name] = {"cannot": f"it failed: {error.message} {error.advice}"}
+                console.print(f"latency: {name}: {error.message}", highlight=False)
                 continue
             console.print(
                 f"latency: {name}: p50 {latency.p50_ms:,.0f} ms, p99 {latency.p99_ms:,.0f} ms of"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from benchmarks.progress import Progress
 from slidestat.errors import SlidestatError
@@ -29,6 +29,13 @@ _START_S = 180.0
 _STALLED_S = 120.0
 _STOP_S = 60.0
 _LOG_END = 2000
+COORDINATOR_MOVES = frozenset(
+    {
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -93,11 +100,11 @@ class SubjectProcess:
         moved = weighed = time.monotonic()
         while (shown := look()) < wanted:
             if self._process.poll() is not None:
-                raise self._fault(f"ended with status {self._process.returncode}")
+                raise self._error(f"ended with status {self._process.returncode}")
             if shown != last:
                 last, moved = shown, time.monotonic()
             elif time.monotonic() - moved > patience_s:
-                raise self._fault(f"made no progress for {patience_s:.0f} s")
+                raise self._error(f"made no progress for {patience_s:.0f} s")
             if (now := time.monotonic()) - weighed > _WEIGH_S:
                 with suppress(psutil.NoSuchProcess):
                     self.peak_rss = max(self.peak_rss, self.rss())
@@ -109,7 +116,7 @@ class SubjectProcess:
         """The resident memory of its processes, in bytes."""
         return sum(int(process.memory_info().rss) for process in _family(self.pid))
 
-    def _fault(self, what: str) -> SlidestatError:
+    def _error(self, what: str) -> SlidestatError:
         text = self._log.read_text(errors="replace")[-_LOG_END:].strip()
         return SlidestatError(f"The subject {what}.", f"Its output ends:\n{text}")
 
@@ -127,17 +134,22 @@ def memory_verdict(peaks: Mapping[str, int], limit: int) -> int:
 
 
 def time_loop(
-    subject: SubjectProcess, progress: Progress, warm_up: int, until: int, broker: int | None
+    subject: SubjectProcess,
+    read: Callable[[], int],
+    warm_up: int,
+    until: int,
+    broker: int | None,
 ) -> Measurement:
-    """Time a loop from the moment `warm_up` events have gone through it to that of `until`.
+    """Time a loop from the moment `warm_up` events have gone through it to that of `until`, as
+    `read` counts them.
 
     Raises SlidestatError if it takes all of them at once.
     """
-    before = subject.wait_for(progress.read, warm_up, _START_S)
+    before = subject.wait_for(read, warm_up, _START_S)
     if before >= until:
         raise SlidestatError("It takes all events at once.", "Give it more: --events.")
     start = _Look(subject, broker)
-    after = subject.wait_for(progress.read, until, _STALLED_S)
+    after = subject.wait_for(read, until, _STALLED_S)
     return start.until(_Look(subject, broker), after - before)
 
 
@@ -172,11 +184,21 @@ class GroupOffsets:
     def __init__(self, bootstrap: str, topic: str, group: str, partitions: int) -> None:
         self._partitions = [TopicPartition(topic, p) for p in range(partitions)]
         self._consumer = Consumer({**client_config(bootstrap), "group.id": group})
+        self._seen = 0
 
     def committed(self) -> int:
-        """Their sum over the partitions: events done, for a topic without holes."""
-        found = self._consumer.committed(self._partitions, timeout=30)
-        return sum(max(0, partition.offset) for partition in found)
+        """Their sum over the partitions: events done, for a topic without holes.
+
+        It is the sum seen last while the group's coordinator is being found.
+        """
+        try:
+            found = self._consumer.committed(self._partitions, timeout=30)
+        except KafkaException as error:
+            if error.args[0].code() not in COORDINATOR_MOVES:
+                raise
+        else:
+            self._seen = sum(max(0, partition.offset) for partition in found)
+        return self._seen
 
     def close(self) -> None:
         self._consumer.close()

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from benchmarks import results
@@ -12,6 +13,7 @@ from benchmarks.systems import OURS, SYSTEMS
 
 _NOT_YET = "No figures yet: `make bench` measures them, and `make figures` writes them here."
 _DIGITS = ".3g"
+SCALING = Path(__file__).with_name("results") / "scaling.json"
 
 Results = Mapping[str, Any]
 
@@ -39,6 +41,25 @@ wrote {per_event:.1f} figures for each; medians (least - most) of {settings["run
 
 Latency is p50, p99 at {found["latency"]["rate"]:,} records a second, in one run; ours is
 {_latency(found, OURS)}."""
+
+
+def scaling() -> str:
+    """What two workers of one machine read, three, ... beside one."""
+    found: Results = json.loads(SCALING.read_text())
+    heads = ("workers", "events a second", "times one (least - most)")
+    rows = [
+        (
+            str(row["workers"]),
+            f"{row['events_per_s']:,}",
+            f"{row['ratio']:.2f} ({row['least_ratio']:.2f} - {row['largest_ratio']:.2f})",
+        )
+        for row in found["rows"]
+    ]
+    return f"""\
+What `python -m benchmarks.scaling` measured on {found["machine"]},
+with the broker on the same cores; medians of {found["runs"]} runs:
+
+{table(heads, rows)}"""
 
 
 def workloads() -> str:

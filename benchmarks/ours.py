@@ -28,7 +28,7 @@ from slidestat.faust.worker.run import run_worker
 from slidestat.faust.worker.settings import WorkerSettings
 from slidestat.options import LOOPBACK
 from slidestat.web.address import listen
-from slidestat.web.history import OutputHistory
+from slidestat.web.answers.history import OutputHistory
 from slidestat.web.server import QueryServer
 
 

@@ -42,7 +42,7 @@ _WARM_UP_S = 8
 _PATIENCE_S = 180.0
 _STAMPED = {"retention.ms": "-1", "message.timestamp.type": "LogAppendTime"}
 _LIGHT = "window=1m"
-# As many pairs as web/parameters.py allows in one question.
+# As many pairs as web/answers/parameters.py allows in one question.
 _HEAVY = "&".join(
     [
         *(f"window={10 + seconds}s" for seconds in range(50)),

@@ -67,7 +67,7 @@ def _peer(environment: str, module: str) -> list[str]:
     return [str(environment_python(environment)), "-m", f"benchmarks.peers.{module}"]
 
 
-def _kafka_streams() -> list[str]:
+def kafka_streams() -> list[str]:
     java = find_java().executable
     compiler = java.with_name("javac")
     if not compiler.is_file():
@@ -142,7 +142,7 @@ def _streams(window: str, most_events: int | None) -> System:
     return System(
         f"kafka_streams_{window}",
         _QUESTIONS[window],
-        _kafka_streams,
+        kafka_streams,
         window,
         most_events,
         Answers.updated(window),

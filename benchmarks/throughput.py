@@ -59,12 +59,12 @@ def compare(
             except UnavailableError as why:
                 outcome.cannot[system.name] = str(why)
                 continue
-            except SlidestatError as fault:
+            except SlidestatError as error:
                 if system.name == OURS:
                     raise
                 # One that fails says so in the results, and the others go on.
-                outcome.fail(system.name, f"run {number} failed: {fault.message} {fault.advice}")
-                console.print(f"run {number}: {system.name}: {fault.message}", highlight=False)
+                outcome.fail(system.name, f"run {number} failed: {error.message} {error.advice}")
+                console.print(f"run {number}: {system.name}: {error.message}", highlight=False)
                 continue
             line = f"run {number}: {system.name}: {_said(run)}"
             console.print(line, highlight=False, soft_wrap=True)
@@ -168,7 +168,7 @@ def throughput(
 
 
 def run_command(command: Callable[..., None]) -> None:
-    """Run a command; a fault that a user can correct is two lines, and exit code 2."""
+    """Run a command; an error that a user can correct is two lines, and exit code 2."""
     try:
         typer.run(command)
     except SlidestatError as error:

@@ -135,8 +135,10 @@ def flights(partitions: int) -> Workload:
     return Workload(len(names), partitions, keys, times, cents, names)
 
 
-def send(workload: Workload, bootstrap: str, topic: str) -> int:
+def send(workload: Workload, bootstrap: str, topic: str, *, keyed: bool = True) -> int:
     """Produce the events, with their times as timestamps; the mean size of a record in bytes.
+
+    Not keyed, records have no key, and the partitions take turns.
 
     Raises SlidestatError if the broker did not take all of them.
     """
@@ -160,11 +162,12 @@ def send(workload: Workload, bootstrap: str, topic: str) -> int:
         }
     )
     size = 0
-    for key, value, time_ms, partition in workload.records():
+    for number, (key, value, time_ms, partition) in enumerate(workload.records()):
         size += len(value)
+        to = partition if keyed else number % workload.partitions
         while True:
             try:
-                producer.produce(topic, value, key, partition, timestamp=time_ms)
+                producer.produce(topic, value, key if keyed else None, to, timestamp=time_ms)
                 break
             except BufferError:
                 producer.poll(0.05)

@@ -154,6 +154,6 @@ def browser(one_browser: "Browser") -> "Iterator[Browser]":
     one_browser.close()
     one_browser.size(1280)
     one_browser.media(prefers_color_scheme="light")
-    one_browser.faults()
+    one_browser.errors()
     yield one_browser
-    assert one_browser.faults() == []
+    assert one_browser.errors() == []

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 
 
 class SlidestatError(Exception):
-    """A fault that a user can correct.
+    """An error that a user can correct.
 
     `message` says in one sentence what is wrong, `advice` in one sentence what to do next.
     The command line prints both and no stack trace.
@@ -31,9 +31,9 @@ def near_name(name: str, known: Iterable[str]) -> str | None:
     return next((plain[other] for other in (*near, *longer)), None)
 
 
-def unknown(fault: str, name: str, known: Iterable[str]) -> SlidestatError:
+def unknown(error: str, name: str, known: Iterable[str]) -> SlidestatError:
     """The error for a name that is none of `known`, with the nearest of them as advice."""
     known = list(known)
     near = get_close_matches(name, known, n=1)
     guess = f"Did you mean {near[0]}? " if near else ""
-    return SlidestatError(fault, f"{guess}There are {', '.join(known)}.")
+    return SlidestatError(error, f"{guess}There are {', '.join(known)}.")

@@ -2,6 +2,7 @@ import java.io.RandomAccessFile;
 import java.nio.ByteOrder;
 import java.nio.MappedByteBuffer;
 import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
@@ -15,9 +16,11 @@ import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.EmitStrategy;
 import org.apache.kafka.streams.kstream.KGroupedStream;
+import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.Repartitioned;
 import org.apache.kafka.streams.kstream.SlidingWindows;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.Windowed;
@@ -29,10 +32,12 @@ import org.apache.kafka.streams.state.WindowStore;
  *
  * <p>Arguments: BOOTSTRAP TOPIC GROUP PROGRESS_FILE DATA_DIR PARTITIONS WINDOW. WINDOW is tumbling,
  * hopping (every 10 seconds) or sliding; tumbling_second, for latencies, gives each window once,
- * when it closes. A count needs no field of the event, so nothing is decoded:
- * that is in its favour. Counts go to the topic GROUP-answers whenever the cache lets them go.
+ * when it closes; repartitioned and repartitioned_once, exactly once, take keys from the field "key" of
+ * events that have none. Else a count needs no field of the event, so nothing is decoded: that
+ * is in its favour. Counts go to the topic GROUP-answers whenever the cache lets them go.
  */
 public final class KafkaStreamsCount {
+    private static final Duration DAY = Duration.ofDays(1);
     private static final Duration MINUTE = Duration.ofMinutes(1);
     private static final Duration SECOND = Duration.ofSeconds(1);
     private static final Duration STEP = Duration.ofSeconds(10);
@@ -63,14 +68,29 @@ public final class KafkaStreamsCount {
 
         StreamsBuilder builder = new StreamsBuilder();
         long[] done = new long[1];
+        KStream<String, byte[]> read =
+                builder.stream(topic, Consumed.with(Serdes.String(), Serdes.ByteArray()));
+        if (window.startsWith("repartitioned")) {
+            settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 1_000);
+            read =
+                    read.selectKey((none, value) -> keyOf(value))
+                            .repartition(
+                                    Repartitioned.with(Serdes.String(), Serdes.ByteArray())
+                                            .withName("keyed"));
+        }
+        if (window.equals("repartitioned_once")) {
+            settings.put(
+                    StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
+        }
         KGroupedStream<String, byte[]> events =
-                builder.stream(topic, Consumed.with(Serdes.String(), Serdes.ByteArray()))
-                        .peek((key, value) -> progress.putLong(0, ++done[0]))
-                        .groupByKey();
+                read.peek((key, value) -> progress.putLong(0, ++done[0])).groupByKey();
         KTable<Windowed<String>, Long> counts =
                 switch (window) {
                     case "tumbling" ->
                             events.windowedBy(TimeWindows.ofSizeWithNoGrace(MINUTE)).count();
+                    // Partitions are not read in the order of their events.
+                    case "repartitioned", "repartitioned_once" ->
+                            events.windowedBy(TimeWindows.ofSizeAndGrace(MINUTE, DAY)).count();
                     case "hopping" ->
                             events.windowedBy(
                                             TimeWindows.ofSizeWithNoGrace(MINUTE).advanceBy(STEP))
@@ -107,6 +127,16 @@ public final class KafkaStreamsCount {
         Runtime.getRuntime().addShutdownHook(stop);
         streams.start();
         stopped.await();
+    }
+
+    /** The text between {"key":" and the next quote, with which each event of the workload begins. */
+    private static String keyOf(byte[] value) {
+        int start = "{\"key\":\"".length();
+        int end = start;
+        while (value[end] != '"') {
+            end++;
+        }
+        return new String(value, start, end - start, StandardCharsets.UTF_8);
     }
 
     private static String answer(Windowed<String> windowed, Long count) {

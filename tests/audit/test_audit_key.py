@@ -87,8 +87,10 @@ class Partition:
             )
         )
 
-    def faults(self, key: str, complete_from_ms: int = NEVER_MS) -> list[str]:
-        return [finding.fault for finding in self.audit(key, complete_from_ms) if finding.fault]
+    def violations(self, key: str, complete_from_ms: int = NEVER_MS) -> list[str]:
+        return [
+            finding.violation for finding in self.audit(key, complete_from_ms) if finding.violation
+        ]
 
 
 @laws
@@ -101,7 +103,7 @@ def test_what_a_partition_puts_out_is_found_right(case: Case) -> None:
     partition = Partition(case.topology, case.records)
     for key in partition.keys:
         for finding in partition.audit(key):
-            assert not finding.fault, finding
+            assert not finding.violation, finding
             assert finding.verdict is not None
             assert finding.verdict.observed is not None
             assert 0 <= finding.verdict.observed <= finding.verdict.promised
@@ -122,13 +124,13 @@ def partition() -> Partition:
 
 
 def altered(partition: Partition, number: int, **changes: object) -> list[str]:
-    """The faults when a figure of the last emission is another."""
+    """The violations when a figure of the last emission is another."""
     (tick,) = list(partition.emissions["a"])[-1:]
     emission = partition.emissions["a"][tick]
     figures = list(emission.figures)
     figures[number] = msgspec.structs.replace(figures[number], **changes)
     partition.emissions["a"][tick] = msgspec.structs.replace(emission, figures=figures)
-    return partition.faults("a")
+    return partition.violations("a")
 
 
 def place(partition: Partition, name: str) -> tuple[int, Figure]:
@@ -140,7 +142,7 @@ def place(partition: Partition, name: str) -> tuple[int, Figure]:
 @pytest.mark.parametrize("name", ["count", "mean", "quantile", "top", "distinct", "norm"])
 def test_bounds_that_do_not_hold_the_figure(partition: Partition, name: str) -> None:
     """Both of them above the exact figure, or both below, by the smallest step there is."""
-    assert partition.faults("a") == []
+    assert partition.violations("a") == []
     number, figure = place(partition, name)
     exact = next(
         f.verdict.exact
@@ -188,13 +190,13 @@ def test_emissions_that_lack_what_is_declared(partition: Partition) -> None:
     kept = [figure for figure in emission.figures if figure not in gone]
     partition.emissions["a"][tick] = msgspec.structs.replace(emission, figures=kept)
     expected = ["emitted without mean", "emitted without 1 of 3 figures of quantile"]
-    assert partition.faults("a") == expected
+    assert partition.violations("a") == expected
     asked = (partition.declaration, partition.keys["a"], "a", partition.emissions["a"])
     unmarked = audit_key(*asked, partition.watermark, NEVER_MS, is_marked=False)
-    assert [finding.fault for finding in unmarked if finding.fault] == []
+    assert [finding.violation for finding in unmarked if finding.violation] == []
     other = msgspec.structs.replace(quantiles[0], quantile=0.123)
     partition.emissions["a"][tick] = msgspec.structs.replace(emission, figures=[*kept, other])
-    assert partition.faults("a") == [*expected, "not declared"]
+    assert partition.violations("a") == [*expected, "not declared"]
 
 
 def test_what_a_declaration_was_not_in_charge_of_it_need_not_emit(partition: Partition) -> None:
@@ -205,13 +207,16 @@ def test_what_a_declaration_was_not_in_charge_of_it_need_not_emit(partition: Par
         del partition.emissions["a"][tick]
     asked = (partition.declaration, partition.keys["a"], "a", partition.emissions["a"])
 
-    def faults(charges: tuple[Charge, ...], by_others: Sequence[int] = ()) -> list[int]:
+    def violations(charges: tuple[Charge, ...], by_others: Sequence[int] = ()) -> list[int]:
         found = audit_key(*asked, partition.watermark, NEVER_MS, charges, by_others)
-        return [finding.window_end_ms for finding in found if finding.fault == "not emitted"]
+        return [finding.window_end_ms for finding in found if finding.violation == "not emitted"]
 
-    assert faults(ALWAYS) == missing
-    assert faults(ALWAYS, missing[:1]) == missing[1:]
-    assert faults((Charge(-NEVER_MS, missing[1]), Charge(missing[1] + 1, -NEVER_MS))) == missing[2:]
+    assert violations(ALWAYS) == missing
+    assert violations(ALWAYS, missing[:1]) == missing[1:]
+    assert (
+        violations((Charge(-NEVER_MS, missing[1]), Charge(missing[1] + 1, -NEVER_MS)))
+        == missing[2:]
+    )
 
 
 def test_charges_go_from_turn_to_turn() -> None:
@@ -244,14 +249,14 @@ def test_emissions_that_are_missing_or_differ(partition: Partition) -> None:
     assert newest([(1, final), (2, final)]) == ({tick: emission}, [])
     assert newest([(2, final), (1, early), (3, early)]) == ({tick: emission}, [])
     other = msgspec.json.encode(msgspec.structs.replace(emission, source_offset=5))
-    found, faults = newest([(1, final), (2, other)])
+    found, violations = newest([(1, final), (2, other)])
     assert found == {tick: emission}
-    assert [fault.fault for fault in faults] == ["emitted twice, differently"]
+    assert [violation.violation for violation in violations] == ["emitted twice, differently"]
 
     del partition.emissions["a"][tick]
-    assert partition.faults("a") == ["not emitted"]
+    assert partition.violations("a") == ["not emitted"]
     # Its window has lost events to the broker's retention: nothing can be said of it.
-    assert partition.faults("a", tick) == []
+    assert partition.violations("a", tick) == []
 
 
 def test_a_provisional_figure_is_of_the_events_before_it(partition: Partition) -> None:
@@ -263,11 +268,11 @@ def test_a_provisional_figure_is_of_the_events_before_it(partition: Partition) -
     )
     # All else was not told.
     without = {f"emitted without {name}" for name in ("mean", "quantile", "distinct", "norm")}
-    assert set(partition.faults("a")) == {"a top item not listed", *without}
+    assert set(partition.violations("a")) == {"a top item not listed", *without}
     partition.emissions["a"][tick] = msgspec.structs.replace(
         emission, figures=early, source_offset=6, provisional=True
     )
-    assert "more off than promised" in partition.faults("a")
+    assert "more off than promised" in partition.violations("a")
 
 
 @pytest.mark.parametrize(
@@ -393,11 +398,11 @@ def test_pairs_of_two_fields_are_counted() -> None:
     whole = next(f for f in partition.audit("a") if f.figure and f.figure.window_ms == 1_000)
     assert whole.verdict is not None
     assert whole.verdict.exact == 4
-    assert partition.faults("a") == []
+    assert partition.violations("a") == []
     tick = next(iter(partition.emissions["a"]))
     first = partition.emissions["a"][tick]
     wrong = msgspec.structs.replace(first.figures[-1], estimate=5.0, lower=5.0, upper=5.0)
     partition.emissions["a"][tick] = msgspec.structs.replace(
         first, figures=[*first.figures[:-1], wrong]
     )
-    assert partition.faults("a") == ["more off than promised"]
+    assert partition.violations("a") == ["more off than promised"]

@@ -44,14 +44,14 @@ def test_a_topology_of_quantiles_alone_is_checked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("figure", "fault"),
+    ("figure", "violation"),
     [
         (Figure("count", 1_000, 3, 3.5, 4, relative_error=0.1), "bounds do not hold"),
         (Figure("count", 1_000, 3.5, 3, 4, relative_error=0.1), "largest relative error"),
         (Figure("mean", 1_000, 2, 1, 2, relative_error=0.1), "bounds do not hold"),
     ],
 )
-def test_a_wrong_figure_is_no_answer(figure: Figure, fault: str) -> None:
+def test_a_wrong_figure_is_no_answer(figure: Figure, violation: str) -> None:
     """Bounds that do not hold, and errors beyond the promise."""
-    with pytest.raises(SlidestatError, match=fault):
+    with pytest.raises(SlidestatError, match=violation):
         check(figure)

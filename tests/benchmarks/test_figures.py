@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.exact import Exact, variance
-from benchmarks.figures import Figure, fault_of
+from benchmarks.figures import Figure, violation_of
 from benchmarks.workload import KeyDistribution, draw
 
 CENTS = np.array([100, 250, 250, 400, 1_000], np.int64)
@@ -47,32 +47,32 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.statistic}-{c.quantile}")
 def test_right_figures_pass(case: _Case) -> None:
-    """A figure whose bounds hold and whose error is within the promise has no fault."""
+    """A figure whose bounds hold and whose error is within the promise has no violation."""
     near = (np.nextafter(case.exact, 0), np.nextafter(case.exact, 100))
-    assert fault_of(case.figure(case.exact, *near), CENTS) == ""
+    assert violation_of(case.figure(case.exact, *near), CENTS) == ""
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.statistic}-{c.quantile}")
-def test_bounds_that_do_not_hold_are_faults(case: _Case) -> None:
-    """A lower bound above the exact figure is a fault, and so is an upper one below it."""
+def test_bounds_that_do_not_hold_are_violations(case: _Case) -> None:
+    """A lower bound above the exact figure is a violation, and so is an upper one below it."""
     above, below = case.exact * (1 + 1e-9), case.exact * (1 - 1e-9)
-    assert "bounds" in fault_of(case.figure(case.exact, above, 100.0), CENTS)
-    assert "bounds" in fault_of(case.figure(case.exact, 0.0, below), CENTS)
+    assert "bounds" in violation_of(case.figure(case.exact, above, 100.0), CENTS)
+    assert "bounds" in violation_of(case.figure(case.exact, 0.0, below), CENTS)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.statistic}-{c.quantile}")
-def test_estimates_beyond_the_promise_are_faults(case: _Case) -> None:
-    """An estimate that is further off than promised is a fault, though the bounds be wide."""
-    assert fault_of(case.figure(case.exact * 0.3, 0.0, 100.0), CENTS) != ""
+def test_estimates_beyond_the_promise_are_violations(case: _Case) -> None:
+    """An estimate that is further off than promised is a violation, though the bounds be wide."""
+    assert violation_of(case.figure(case.exact * 0.3, 0.0, 100.0), CENTS) != ""
 
 
 @pytest.mark.parametrize("statistic", ["deviation", "minimum", "maximum"])
 def test_only_an_empty_window_has_no_figure(statistic: str) -> None:
     """Figures of no events are null, and only those."""
     nothing = Figure(statistic, 1_000, None, None, None)
-    assert fault_of(nothing, CENTS[:0]) == ""
-    assert fault_of(nothing, CENTS) != ""
-    assert fault_of(_Case(statistic, 1.0).figure(1.0, 1.0, 1.0), CENTS[:0]) != ""
+    assert violation_of(nothing, CENTS[:0]) == ""
+    assert violation_of(nothing, CENTS) != ""
+    assert violation_of(_Case(statistic, 1.0).figure(1.0, 1.0, 1.0), CENTS[:0]) != ""
 
 
 def test_variance_is_exact() -> None:

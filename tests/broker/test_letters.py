@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from confluent_kafka import Producer
+
 from tests.broker.conftest import BODY, MakeStage
 from tests.broker.workers import Stage, events, produce, undisturbed
 
@@ -17,6 +19,17 @@ BAD = [
     (b"k5", None),
     (b"k6", b'{"key":"k6\x1b[2J","time":1700000001000,"value":"\\u0007"}'),
 ]
+
+
+HEADERS = [("trace", b"7f"), ("topic", b"mine"), ("nothing", None), ("trace", b"80")]
+
+
+def produce_with_headers(
+    stage: Stage, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]
+) -> None:
+    producer = Producer({"bootstrap.servers": stage.bootstrap})
+    producer.produce(stage.topology.source, value, key, 0, headers=list(headers))
+    assert producer.flush(60) == 0
 
 
 def dlq(stage: Stage, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
@@ -42,10 +55,12 @@ def said(stage: Stage, *arguments: str, stdin: str = "") -> str:
 
 
 def test_letters_from_end_to_end(make_stage: MakeStage) -> None:
-    """What was set aside is told by reason, corrected as lines of JSON, sent once, and counted."""
+    """Letters are told by reason, with headers; corrected ones are sent once, and counted."""
     stage = make_stage(partitions=1, body=BODY + '    tombstones="dead-letter",\n')
-    produce(stage.bootstrap, stage.topology.source, events(500))
-    produce(stage.bootstrap, stage.topology.source, BAD, partition=0)
+    source = stage.topology.source
+    produce(stage.bootstrap, source, events(500))
+    produce_with_headers(stage, *BAD[0], HEADERS)
+    produce(stage.bootstrap, stage.topology.source, BAD[1:], partition=0)
     stage.drain()
     read_before = stage.counters()
     assert read_before.dead == len(BAD)
@@ -67,6 +82,9 @@ def test_letters_from_end_to_end(make_stage: MakeStage) -> None:
 
     letters = [json.loads(line) for line in said(stage, "show", "--json").splitlines()]
     assert [letter["offset"] for letter in letters] == list(range(500, 500 + len(BAD)))
+    named = [(header["name"], header.get("value")) for header in letters[0]["headers"]]
+    assert named == [("trace", "7f"), ("topic", "mine"), ("nothing", None), ("trace", "80")]
+    assert "\n    header trace = 7f\n" in shown
     corrected = []
     for letter in letters[:4]:
         letter.pop("value_base64", None)
@@ -76,6 +94,9 @@ def test_letters_from_end_to_end(make_stage: MakeStage) -> None:
     assert "4 records sent" in said(stage, "send", "-", stdin=lines)
     assert f"{len(BAD) - 4} open letters" in said(stage, "count")
     assert "0 records sent" in said(stage, "send", "-", stdin=lines)
+
+    again = stage.read(stage.topology.source)[0][-4]
+    assert again.headers == {**dict(HEADERS), "sent_again_from": f"{source}/0/500".encode()}
 
     stage.drain()
     counters = stage.counters()

@@ -13,7 +13,8 @@ from slidestat.admin.worker_topics import prepare_topics
 from slidestat.declare.one_worker import require_one_worker
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
-from slidestat.repartition.mover import Move, Mover
+from slidestat.repartition.mover import Mover
+from slidestat.repartition.starts import Move
 from tests.broker.workers import Record, read_topic, wait_until
 from tests.conftest import MakeTopic
 
@@ -60,13 +61,13 @@ def send(bootstrap: str, topology: Topology, values: Sequence[bytes], partition:
 def moving(move: Move) -> Iterator[None]:
     """A mover at work in a thread; what ended it is raised."""
     stop = threading.Event()
-    faults: list[Exception] = []
+    errors: list[Exception] = []
 
     def run() -> None:
         try:
             Mover(move, lambda: not stop.is_set()).run()
         except (SlidestatError, KafkaException) as error:
-            faults.append(error)
+            errors.append(error)
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -75,8 +76,8 @@ def moving(move: Move) -> Iterator[None]:
     finally:
         stop.set()
         thread.join(30)
-    if faults:
-        raise faults[0]
+    if errors:
+        raise errors[0]
 
 
 def moved(bootstrap: str, topology: Topology) -> list[tuple[int, Record]]:

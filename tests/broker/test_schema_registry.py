@@ -62,7 +62,7 @@ def test_references_are_had_each_before_what_takes_it() -> None:
 
 
 @pytest.mark.parametrize("status", [404, 401, 500, 503])
-def test_a_fault_of_the_registry_is_none_of_the_schema(status: int) -> None:
+def test_an_error_of_the_registry_is_none_of_the_schema(status: int) -> None:
     """Also a 404 that does not say that there is no such schema: what answers may be no registry,
     or one that is starting.
     """

@@ -38,7 +38,7 @@ def load() -> None:
     import slidestat.cli.start_worker
     import slidestat.declare.forms.files
     import slidestat.faust.worker.run
-    import slidestat.web.history
+    import slidestat.web.answers.history
     import slidestat.web.server  # noqa: F401
     from slidestat import Count, Sum, Topology
     from slidestat.engine.footprint import measure

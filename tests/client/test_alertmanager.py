@@ -77,7 +77,7 @@ def tell(relayed: RelayedAlerts, manager: Alerts, now: int) -> int:
 @given(st.integers(0, 2**32), st.integers(1, 60))
 def test_what_it_takes_for_firing_is_what_the_changes_say(seed: int, steps: int) -> None:
     """Whatever comes in one go, is sent twice or is read again from the first record, however often
-    it answers with a fault: once it has taken what is due, it knows each alert that fires, and no
+    it answers with an error: once it has taken what is due, it knows each alert that fires, and no
     other. It is told of none that fired and was over while nobody told it.
     """
     random = Random(seed)

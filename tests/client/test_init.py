@@ -220,9 +220,9 @@ def test_one_record_in_twenty_may_be_wrong(tmp_path: Path) -> None:
     """Times, numbers and clocks that are wrong in a few records hide no field and set no lateness:
     the topology is that of the others, each sort of them is told, and none of them is counted.
     """
-    faults = [{"at": "yesterday"}, {"at": START_MS + 400 * DAY_MS}, {"took": {"ms": "n/a"}}]
+    errors = [{"at": "yesterday"}, {"at": START_MS + 400 * DAY_MS}, {"took": {"ms": "n/a"}}]
     records: list[Record] = [
-        (key, {**value, **(faults[i % 3] if i < 99 else {})})
+        (key, {**value, **(errors[i % 3] if i < 99 else {})})
         for i, (key, value) in enumerate(requests())
     ]
     proposal, topology = proposed(sample(records), tmp_path)

@@ -1,4 +1,4 @@
-"""Topologies are found by name or by path, and a faulty file is told by file and line."""
+"""Topologies are found by name or by path, and an invalid file is told by file and line."""
 
 import ast
 import json
@@ -83,10 +83,10 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
         (f"{IMPORT}{TOPOLOGY.replace('mine', 'a b')}\n", r"mine\.py: name is 'a b'", "letters"),
     ],
 )
-def test_faulty_files(
+def test_invalid_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, message: str, advice: str
 ) -> None:
-    """Each fault says the file, the line where it has one, and what to do."""
+    """Each error says the file, the line where it has one, and what to do."""
     (tmp_path / "mine.py").write_text(content)
     monkeypatch.chdir(tmp_path)
     for path in (str(tmp_path / "mine.py"), "mine.py"):

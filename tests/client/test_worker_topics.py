@@ -191,13 +191,13 @@ def test_the_same_topology_in_another_group(
         prepare_topics(bootstrap_servers, replace(topology, output=f"{topology.name}-2"))
         # Of two that looked for each other too early, the one whose name comes later gives way.
         before, after = (of_group(topology, f"{n}-{other.group}") for n in ("a", "z"))
-        assert OtherGroups(bootstrap_servers, [before]).fault() is None
-        fault = OtherGroups(bootstrap_servers, [other, after]).fault()
-        assert fault is not None
-        assert f"'{other.group}' computes" in fault.message
-        assert OtherGroups("127.0.0.1:1", [after]).fault() is None
+        assert OtherGroups(bootstrap_servers, [before]).error() is None
+        error = OtherGroups(bootstrap_servers, [other, after]).error()
+        assert error is not None
+        assert f"'{other.group}' computes" in error.message
+        assert OtherGroups("127.0.0.1:1", [after]).error() is None
     prepare_topics(bootstrap_servers, topology)
-    assert OtherGroups(bootstrap_servers, [after]).fault() is None
+    assert OtherGroups(bootstrap_servers, [after]).error() is None
 
 
 def test_a_changelog_that_only_might_be_another_group_s(

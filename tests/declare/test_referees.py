@@ -84,7 +84,7 @@ def test_a_referee_in_python_may_load_its_topology(tmp_path: Path) -> None:
         ('of = "requests.toml"\npatience = "long"\n', "patience is 'long'"),
     ],
 )
-def test_faults_are_told(tmp_path: Path, text: str, said: str) -> None:
+def test_errors_are_told(tmp_path: Path, text: str, said: str) -> None:
     """With the file and the field."""
     write(tmp_path, PARTIES, "requests.toml")
     with pytest.raises(SlidestatError, match=re.escape(said)) as raised:

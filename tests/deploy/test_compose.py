@@ -42,10 +42,10 @@ def dockerfile(instruction: str) -> list[str]:
 
 
 def test_compose_file_follows_the_specification() -> None:
-    """The compose file is valid, and the same check refuses a faulty one."""
+    """The compose file is valid, and the same check refuses an invalid one."""
     assert [error.message for error in validator().iter_errors(COMPOSE)] == []
-    faulty = {"services": {"worker": {"imgae": "slidestat"}}}
-    assert list(validator().iter_errors(faulty)) != []
+    invalid = {"services": {"worker": {"imgae": "slidestat"}}}
+    assert list(validator().iter_errors(invalid)) != []
 
 
 def in_containers() -> list[list[str]]:

@@ -45,7 +45,7 @@ def test_every_hook_is_a_program_of_the_locked_environment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "fault"),
+    ("name", "error"),
     [
         ("ruff-check", "import os\n"),
         ("ruff-format", "x = {  }\n"),
@@ -54,16 +54,16 @@ def test_every_hook_is_a_program_of_the_locked_environment() -> None:
         ("merge-conflict", "<<<<<<< HEAD\nx = 1\n=======\nx = 2\n>>>>>>> other\n"),
     ],
 )
-def test_hook_refuses_its_fault_and_lets_clean_code_pass(
-    repository: Path, name: str, fault: str
+def test_hook_refuses_its_error_and_lets_clean_code_pass(
+    repository: Path, name: str, error: str
 ) -> None:
-    """The hook passes a clean module and fails once the fault is in it."""
+    """The hook passes a clean module and fails once the error is in it."""
     if name == "merge-conflict":  # it looks only while a merge is under way
         (repository / ".git" / "MERGE_MSG").write_text("merge\n", encoding="utf-8")
         (repository / ".git" / "MERGE_HEAD").write_text("0" * 40 + "\n", encoding="utf-8")
     clean = run_hook(repository, name)
     assert clean.returncode == 0, clean.stdout + clean.stderr
-    (repository / "module.py").write_text(CLEAN + fault, encoding="utf-8")
+    (repository / "module.py").write_text(CLEAN + error, encoding="utf-8")
     refused = run_hook(repository, name)
     assert refused.returncode == 1, refused.stdout + refused.stderr
     assert "Failed" in refused.stdout

@@ -97,11 +97,11 @@ async def test_every_metric_that_is_asked_for_exists() -> None:
             assert {label.strip() for label in grouping.split(",")} <= labels, expression
 
 
-def test_a_faulty_expression_is_no_promql() -> None:
+def test_an_invalid_expression_is_no_promql() -> None:
     """The parser is one that refuses."""
-    for faulty in ("sum(rate(x[5m])", "rate(x)", "x ==", "sum by (a (x)"):
+    for invalid in ("sum(rate(x[5m])", "rate(x)", "x ==", "sum by (a (x)"):
         with pytest.raises(ValueError, match=r"."):
-            promql_parser.parse(faulty)
+            promql_parser.parse(invalid)
 
 
 def test_alerts_say_what_is_wrong_and_what_to_do() -> None:

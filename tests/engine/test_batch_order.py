@@ -1,6 +1,6 @@
 """Batches that do not follow on from one another: events that Faust dropped are never passed over.
 
-A broker cannot be made to show this fault at will, so batches and offsets are made here.
+A broker cannot be made to show this failure at will, so batches and offsets are made here.
 """
 
 import asyncio

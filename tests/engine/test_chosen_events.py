@@ -159,7 +159,7 @@ def test_what_cannot_be_computed_is_a_dead_letter(name: str) -> None:
     assert refusal.detail.startswith(detail)
 
 
-def test_a_fault_that_decides_nothing_is_none() -> None:
+def test_an_error_that_decides_nothing_is_none() -> None:
     """A field may be of one sort in some events and of another in others."""
     where = "kind = 'ratio' and value > 0.5 or kind = 'word' and word = 'x'"
     columns = decoded(

@@ -139,7 +139,7 @@ def test_limits_hold_for_what_is_computed() -> None:
     assert refusals(topology, payment(took_ms=-1e300))[0][0] is Reason.VALUE_TOO_LARGE
 
 
-def test_what_no_statistic_takes_is_no_fault() -> None:
+def test_what_no_statistic_takes_is_no_error() -> None:
     """A share of nothing is asked for by nobody, and a payment that is passed over is not read."""
     topology = payments(
         WHO,

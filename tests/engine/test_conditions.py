@@ -42,10 +42,10 @@ def columns(rows: Rows) -> dict[tuple[str, ...], Computed]:
 
 def computed(node: Node, rows: Rows) -> list[bool | str]:
     """Of each row whether the condition is true, or that it cannot be told."""
-    found, faults = Evaluation(len(rows), columns(rows)).holds(node)
-    wrong = np.zeros(len(rows), bool) if faults is None else faults
+    found, errors = Evaluation(len(rows), columns(rows)).holds(node)
+    wrong = np.zeros(len(rows), bool) if errors is None else errors
     assert not (found & wrong).any()
-    return ["fault" if w else bool(f) for f, w in zip(found, wrong, strict=True)]
+    return ["error" if w else bool(f) for f, w in zip(found, wrong, strict=True)]
 
 
 def row_by_row(text: str, rows: Rows) -> list[bool | str]:
@@ -55,7 +55,7 @@ def row_by_row(text: str, rows: Rows) -> list[bool | str]:
         try:
             found.append(holds(text, row))
         except NotComputableError:
-            found.append("fault")
+            found.append("error")
     return found
 
 
@@ -70,24 +70,24 @@ def test_conditions_are_those_of_sql(
     text = text_of(node)
     found = computed(node, rows)
     assert found == row_by_row(text, rows), text
-    if "fault" not in found:
+    if "error" not in found:
         assert found == [truth is True for truth in by_duckdb(connection, text, rows)], text
 
 
 @laws
 @given(values(3), ROWS)
 def test_values_are_those_that_an_audit_finds(node: Node, rows: Rows) -> None:
-    """Numbers and texts, row by row in plain Python, to the last bit; faults in the same rows."""
-    column, faults = Evaluation(len(rows), columns(rows)).column(node)
+    """Numbers and texts, row by row in plain Python, to the last bit; errors in the same rows."""
+    column, errors = Evaluation(len(rows), columns(rows)).column(node)
     found = column.to_pylist()
-    wrong = [False] * len(rows) if faults is None else faults.tolist()
+    wrong = [False] * len(rows) if errors is None else errors.tolist()
     by_row: list[object] = []
     for row in rows:
         try:
             by_row.append(audited(text_of(node), row))
         except NotComputableError:
-            by_row.append("fault")
-    assert ["fault" if w else x for x, w in zip(found, wrong, strict=True)] == by_row
+            by_row.append("error")
+    assert ["error" if w else x for x, w in zip(found, wrong, strict=True)] == by_row
 
 
 @laws
@@ -107,25 +107,25 @@ def test_an_expression_is_read_as_it_is_written(node: Node) -> None:
 @pytest.mark.parametrize(
     ("text", "row", "outcome"),
     [
-        ("a / b > 1", {"a": 1, "b": 0}, "fault"),
-        ("a % b > 1", {"a": 1, "b": 0}, "fault"),
-        ("a / b > 1", {"a": 0, "b": 0}, "fault"),
-        ("a * b > 1", {"a": 1e300, "b": 1e300}, "fault"),
-        ("-(a - b) < 0", {"a": -1.7e308, "b": 1.7e308}, "fault"),
-        ("not (a / b > 1)", {"a": 1, "b": 0}, "fault"),
-        ("a / b is null", {"a": 1, "b": 0}, "fault"),
+        ("a / b > 1", {"a": 1, "b": 0}, "error"),
+        ("a % b > 1", {"a": 1, "b": 0}, "error"),
+        ("a / b > 1", {"a": 0, "b": 0}, "error"),
+        ("a * b > 1", {"a": 1e300, "b": 1e300}, "error"),
+        ("-(a - b) < 0", {"a": -1.7e308, "b": 1.7e308}, "error"),
+        ("not (a / b > 1)", {"a": 1, "b": 0}, "error"),
+        ("a / b is null", {"a": 1, "b": 0}, "error"),
         ("b <> 0 and a / b > 1", {"a": 1, "b": 0}, False),
         ("a / b > 1 and b <> 0", {"a": 1, "b": 0}, False),
         ("b = 0 or a / b > 1", {"a": 1, "b": 0}, True),
         ("a / b > 1 or b = 0", {"a": 1, "b": 0}, True),
-        ("p and a / b > 1", {"a": 1, "b": 0, "p": None}, "fault"),
+        ("p and a / b > 1", {"a": 1, "b": 0, "p": None}, "error"),
         ("case when b = 0 then true else a / b > 1 end", {"a": 1, "b": 0}, True),
-        ("case when a / b > 1 then true else true end", {"a": 1, "b": 0}, "fault"),
+        ("case when a / b > 1 then true else true end", {"a": 1, "b": 0}, "error"),
         ("coalesce(a, a / b) = 1", {"a": 1, "b": 0}, True),
-        ("coalesce(a / b, a) = 1", {"a": 1, "b": 0}, "fault"),
+        ("coalesce(a / b, a) = 1", {"a": 1, "b": 0}, "error"),
         ("a / b > 1", {"a": None, "b": 0}, False),
         ("a in (1, a / b)", {"a": 1, "b": 0}, True),
-        ("a in (2, a / b)", {"a": 1, "b": 0}, "fault"),
+        ("a in (2, a / b)", {"a": 1, "b": 0}, "error"),
         ("upper(s) = 'STRASSE'", {"s": "straße"}, True),
         ("a between 1 and 2 and a not between 2 and 1", {"a": 1.5}, True),
         ("s not like 'a!_%' escape '!'", {"s": "a_b"}, False),
@@ -133,10 +133,10 @@ def test_an_expression_is_read_as_it_is_written(node: Node) -> None:
         ("substring(s, 2, 2) = '\U0001f600b'", {"s": "a\U0001f600bc"}, True),
     ],
 )
-def test_what_cannot_be_computed_is_a_fault_where_it_decides(
+def test_what_cannot_be_computed_is_an_error_where_it_decides(
     text: str, row: dict[str, Any], outcome: bool | str
 ) -> None:
-    """Whatever else would have been the same without it is no fault."""
+    """Whatever else would have been the same without it is no error."""
     rows = [{**dict.fromkeys(("a", "b", "s", "t", "p", "q")), **row}] * 2
     assert computed(condition(text, "where").node, rows) == [outcome] * 2
     assert row_by_row(condition(text, "where").text, rows) == [outcome] * 2

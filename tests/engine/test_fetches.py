@@ -16,6 +16,7 @@ from aiokafka.consumer.subscription_state import Assignment
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.memory_records import MemoryRecords
 
+from slidestat.engine.records import Headers
 from slidestat.faust.fetches.columns import FetchedColumns
 from slidestat.faust.fetches.fetched_bytes import FetchedBytes
 from slidestat.faust.fetches.fetches import Fetches
@@ -36,7 +37,7 @@ from tests.engine.fetched import (
 FETCHES = int(os.environ.get("RECORDS", "5000")) // 10
 TP = TopicPartition("events", 0)
 
-Row = tuple[int, int, bytes | None, bytes | None]
+Row = tuple[int, int, bytes | None, bytes | None, Headers]
 
 
 class Read(NamedTuple):
@@ -47,7 +48,7 @@ class Read(NamedTuple):
     rows: list[Row]
     position: int
     most: int
-    fault: Exception | None
+    error: Exception | None
 
 
 def read(fetch: Fetch, max_records: int, *, as_columns: bool) -> Read:
@@ -66,29 +67,30 @@ def read(fetch: Fetch, max_records: int, *, as_columns: bool) -> Read:
         )
         fetches[TP] = result
         rows: list[Row] = []
-        most, fault = 0, None
+        most, caught = 0, None
         while fetches[TP].has_more():
             try:
                 some = fetches[TP].getall(max_records)
             except Exception as error:  # noqa: BLE001 - whatever it is, both must say the same
-                fault = error
+                caught = error
                 break
             assert len(some) or not fetches[TP].has_more()
             most = max(most, len(some))
             rows += rows_of(some)
-        return Read(rows, assignment.state_value(TP).position, most, fault)
+        return Read(rows, assignment.state_value(TP).position, most, caught)
 
     return asyncio.run(taken())
 
 
 def rows_of(some: Any) -> Iterator[Row]:
     if isinstance(some, FetchedColumns):
-        yield from zip(
-            some.offsets.tolist(), some.timestamps.tolist(), some.keys, some.values, strict=True
-        )
+        columns = some.offsets.tolist(), some.timestamps.tolist(), some.keys, some.values
+        headers = (tuple(some.headers[row]) for row in range(len(some)))
+        yield from zip(*columns, headers, strict=True)
     else:
         for one in some:
-            yield one.offset, -1 if one.timestamp is None else one.timestamp, one.key, one.value
+            time = -1 if one.timestamp is None else one.timestamp
+            yield one.offset, time, one.key, one.value, tuple(one.headers)
 
 
 def test_they_are_the_records_that_aiokafka_reads() -> None:
@@ -100,7 +102,7 @@ def test_they_are_the_records_that_aiokafka_reads() -> None:
         rng = Random(seed)
         fetch, max_records = some_fetch(rng), rng.choice((1, 5, 50_000))
         ours, theirs = (read(fetch, max_records, as_columns=which) for which in (True, False))
-        assert (ours.fault, theirs.fault) == (None, None), seed
+        assert (ours.error, theirs.error) == (None, None), seed
         assert ours.rows == theirs.rows, seed
         assert ours.position == theirs.position, seed
         assert ours.most <= max_records, seed
@@ -110,21 +112,21 @@ def test_they_are_the_records_that_aiokafka_reads() -> None:
 
 def test_a_corrupt_batch_is_refused_as_aiokafka_refuses_it() -> None:
     """By the same error, with no record that aiokafka would not have read before it."""
-    faults = 0
+    errors = 0
     for seed in range(FETCHES):
         rng = Random(seed)
         fetch, max_records = corrupted(rng, some_fetch(rng)), rng.choice((1, 5, 50_000))
         ours, theirs = (read(fetch, max_records, as_columns=which) for which in (True, False))
-        if isinstance(theirs.fault, UnicodeDecodeError):  # Of the name of a header.
+        if isinstance(theirs.error, UnicodeDecodeError):  # Of the name of a header.
             continue
-        assert type(ours.fault) is type(theirs.fault), seed
-        assert str(ours.fault) == str(theirs.fault), seed
-        if theirs.fault is None:
+        assert type(ours.error) is type(theirs.error), seed
+        assert str(ours.error) == str(theirs.error), seed
+        if theirs.error is None:
             assert (ours.rows, ours.position) == (theirs.rows, theirs.position), seed
         else:
-            faults += 1
+            errors += 1
             assert ours.rows == theirs.rows[: len(ours.rows)], seed
-    assert faults > FETCHES // 4
+    assert errors > FETCHES // 4
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -138,20 +140,21 @@ def test_a_batch_of_many_records_comes_in_parts(codec: int) -> None:
     assert ours.position == 2_510
 
 
-def test_headers_are_passed_over_unread() -> None:
-    """One whose name is no UTF-8 would end a worker at the same record again and again."""
+def test_the_name_of_a_header_may_be_anything() -> None:
+    """One that is no UTF-8 would end a worker at the same record again and again."""
     data = batch(0, [Record(0, 5, b"k", b"v", [("name", b"x")])])
     fetch = Fetch(with_checksum(data.replace(b"name", b"\xff\xfe\xfd\xfc")), [], 0)
-    assert isinstance(read(fetch, 10, as_columns=False).fault, UnicodeDecodeError)
-    assert read(fetch, 10, as_columns=True).rows == [(0, 5, b"k", b"v")]
+    assert isinstance(read(fetch, 10, as_columns=False).error, UnicodeDecodeError)
+    headers = (("\ufffd" * 4, b"x"),)
+    assert read(fetch, 10, as_columns=True).rows == [(0, 5, b"k", b"v", headers)]
 
 
 def test_a_wrong_count_of_records_takes_no_memory() -> None:
     """Room is made for as many as there may be in the bytes."""
     data = bytearray(batch(0, [Record(0, 5, b"k", b"v")]))
     data[BATCH_HEADER - 4 : BATCH_HEADER] = b"\x7f\xff\xff\xff"
-    fault = read(Fetch(with_checksum(data), [], 0), 50_000, as_columns=True).fault
-    assert isinstance(fault, CorruptRecordException)
+    error = read(Fetch(with_checksum(data), [], 0), 50_000, as_columns=True).error
+    assert isinstance(error, CorruptRecordException)
 
 
 def test_a_fetch_that_was_taken_is_gone_at_once() -> None:

@@ -83,7 +83,7 @@ def test_states_on_their_way_are_waited_for() -> None:
     asyncio.run(run())
 
 
-def test_a_fault_of_a_flush_is_its_own() -> None:
+def test_an_error_of_a_flush_is_its_own() -> None:
     async def fail() -> None:
         raise OSError("no room")
 

@@ -15,7 +15,7 @@ def logged(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
 
 
 def work(form: LogForm) -> None:
-    """A worker that ends with a fault of its user's."""
+    """A worker that ends with an error of its user's."""
     with logging_to_stderr(form):
         log_event("ready", "orders: ready, partitions: 0", partitions=[0])
         log_event("partition opened", topic="e\nv\u2028", partition=0, offset=7)
@@ -23,7 +23,7 @@ def work(form: LogForm) -> None:
 
 
 def test_text_is_for_a_person(capsys: pytest.CaptureFixture[str]) -> None:
-    """The text alone, and nothing of an event that has none; a fault is left to the command."""
+    """The text alone, and nothing of an event that has none; an error is left to the command."""
     with pytest.raises(SlidestatError, match="No topic"):
         work(LogForm.TEXT)
     assert capsys.readouterr().err == "orders: ready, partitions: 0\n"

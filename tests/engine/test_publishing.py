@@ -17,11 +17,11 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.publishing import SynopsisRecord, SynopsisTopic, published_statistics
 from slidestat.errors import SlidestatError
+from slidestat.schemas.sequence import decode_clock
 from slidestat.schemas.synopsis import (
     ClockKey,
     SynopsisHeaders,
     SynopsisKey,
-    decode_clock,
     decode_key,
 )
 from tests.engine.cases import EVERY_STATISTIC, Case, laws, topology

@@ -139,7 +139,7 @@ def test_the_driver_has_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "fault"),
+    ("changes", "error"),
     [
         ({"statistics": EVERY_STATISTIC}, "top has a figure for each item"),
         ({"statistics": (Count(), Count(name="a.b"), Count(name="a_b"))}, "'a_b'"),
@@ -149,8 +149,8 @@ def test_the_driver_has_rows() -> None:
         ({"output_shape": "emissions", "output_format": "connect-json"}, "is no rows"),
     ],
 )
-def test_what_has_no_columns_is_refused(changes: dict[str, Any], fault: str) -> None:
+def test_what_has_no_columns_is_refused(changes: dict[str, Any], error: str) -> None:
     """With what to do instead."""
-    with pytest.raises(SlidestatError, match=fault) as refused:
+    with pytest.raises(SlidestatError, match=error) as refused:
         replace(topology(), **{"output_shape": "rows", **changes})
     assert refused.value.advice

@@ -84,7 +84,7 @@ def test_sums_of_both_signs_hold(kind: str) -> None:
             told += 1
     assert told > 500
     for finding in partition.audit("a"):
-        assert not finding.fault, finding
+        assert not finding.violation, finding
         assert finding.verdict is not None
         assert finding.verdict.observed is not None
         assert finding.verdict.observed <= finding.verdict.promised

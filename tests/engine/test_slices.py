@@ -80,7 +80,9 @@ async def nothing() -> None:
 
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slidestat.faust.pipeline.PartitionProcessor", SmallMemoryProcessor)
+    monkeypatch.setattr(
+        "slidestat.faust.partitions.held_partitions.PartitionProcessor", SmallMemoryProcessor
+    )
 
 
 def pipeline(outputs: Outputs, table: Table | None = None) -> Pipeline:
@@ -139,17 +141,17 @@ def test_a_partition_given_up_between_slices_sends_no_more() -> None:
     assert len(outputs.sent) <= SmallMemoryProcessor.LIMITS.slices.keys
 
 
-@pytest.mark.parametrize("fault", [asyncio.CancelledError, RuntimeError])
-def test_half_of_a_batch_is_never_written(fault: type[BaseException]) -> None:
+@pytest.mark.parametrize("error", [asyncio.CancelledError, RuntimeError])
+def test_half_of_a_batch_is_never_written(error: type[BaseException]) -> None:
     """A worker that is stopped, or fails, between two slices makes no checkpoint behind the tick:
     its emissions that are missing would be missing for ever.
     """
 
     async def fail() -> None:
-        processor = one._processors[0]
+        processor = one._held.processors[0]
         with pytest.raises(RuntimeError, match="half done"):
             processor.snapshot()
-        raise fault
+        raise error
 
     outputs = Outputs(nothing)
     one = pipeline(outputs)
@@ -157,7 +159,7 @@ def test_half_of_a_batch_is_never_written(fault: type[BaseException]) -> None:
     async def run() -> None:
         assert await one.process(EVERYONE)
         outputs._between = fail
-        with pytest.raises(fault):
+        with pytest.raises(error):
             await one.process(LATER)
         assert one.snapshots() == {}
         assert one.durable() == {}
@@ -216,6 +218,6 @@ def test_keys_that_were_silent_before_a_restart_are_deleted_without_new_events()
         (snapshot,) = one.snapshots().values()
         assert len(snapshot.states) == SmallMemoryProcessor.LIMITS.deleted_keys
         table.store.write([*snapshot.states.items(), (None, snapshot.checkpoint)])
-        one._processors[0].written()
+        one._held.processors[0].written()
     assert one.snapshots() == {}
     assert table.store.keys() == {"busy"}

@@ -53,7 +53,7 @@ def test_norms_of_weights_hold_and_are_audited() -> None:
             assert figure.lower - 1e-9 * right <= right <= figure.upper + 1e-9 * right
             assert abs(figure.estimate - right) <= figure.relative_error * right + 1e-9 * right
     for finding in partition.audit("a"):
-        assert not finding.fault, finding
+        assert not finding.violation, finding
 
 
 @pytest.mark.parametrize("weight", ["0.99", "2048.5", "-1", '"1"'])

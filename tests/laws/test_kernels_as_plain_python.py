@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def digest() -> str:
-    """Everything that kernels return for all named streams, all kinds and some faults, as one."""
+    """Everything that kernels return for all named streams, all kinds and some errors, as one."""
     seen = hashlib.sha256()
     rng = np.random.default_rng(9)
     for time_name in TIMES:
@@ -55,11 +55,11 @@ def digest() -> str:
     for value in (0.1, 1 / 3, 2.5, 1e-300, 9e12, -1.0, float("nan"), float("inf"), 1e308):
         whole, part, exact = to_units(value, 1_000)
         seen.update(repr((int(whole), int(part), bool(exact))).encode())
-    faulty: list[tuple[Parameters, list[float] | None]] = [
+    refused: list[tuple[Parameters, list[float] | None]] = [
         (CountParameters(0.1, 9), None),
         (SumParameters(0.1, 9), [1.0, 2.0]),
     ]
-    for parameters, what in faulty:
+    for parameters, what in refused:
         for state in (None, b"", b"\xa7S\1\1", b"\xa7S\2\1aaaa", b"x" * 30):
             for column in ([2, 1], [2**62, 2**62], [1, 2]):
                 try:

@@ -27,7 +27,7 @@ broker.start()
 print(json.dumps({"jvm": broker.pid, "supervisor": broker.supervisor_pid,
                   "folder": str(broker._folder)}), flush=True)
 if sys.argv[1] == "raise":
-    raise KeyError("a fault of the caller's")
+    raise KeyError("an error of the caller's")
 if sys.argv[1] == "wait":
     sys.stdin.read()
 if sys.argv[1] != "exit without stopping":

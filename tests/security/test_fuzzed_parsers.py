@@ -23,7 +23,7 @@ from slidestat.engine.emissions.output_codec import AnyFormat
 from slidestat.engine.keys.key_state import decode_key_state, encode_key_state
 from slidestat.errors import SlidestatError
 from slidestat.schemas.dead_letter import DeadLetterHeaders
-from slidestat.web.parameters import key_of, key_query, page_query
+from slidestat.web.answers.parameters import key_of, key_query, page_query
 
 CASES = 10_000
 TOPOLOGY = Topology(

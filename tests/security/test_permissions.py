@@ -238,11 +238,11 @@ def test_each_permission_that_is_lacking_is_found(
         assert not bad(examined(declared))
 
 
-def test_what_may_not_be_created_is_a_fault_where_it_is_missing(
+def test_what_may_not_be_created_is_an_error_where_it_is_missing(
     guarded: Guarded, topology: Path, topic_name: str, examined: Examined
 ) -> None:
     """Each missing topic that a worker writes is bad without Create, and good with it, or once
-    somebody has made it; that no other topic can be created is no fault. A source that is missing
+    somebody has made it; that no other topic can be created is no error. A source that is missing
     is one in any case.
     """
     declared = load_topology(str(topology))

@@ -255,6 +255,6 @@ def test_items_of_every_kind_have_their_names_with_nulls_among_them(sql: SparkSe
     ],
 )
 def test_what_is_not_taken_is_told_with_what_to_do(sql: SparkSession, call: str, told: str) -> None:
-    """One line of ours, not a fault from inside a library."""
+    """One line of ours, not an error from inside a library."""
     with pytest.raises(PythonException, match=f"slidestat.errors.SlidestatError: .*{told}"):
         sql.table("s").selectExpr(call).collect()

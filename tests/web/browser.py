@@ -100,7 +100,7 @@ class Browser:
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
-    def faults(self) -> list[str]:
+    def errors(self) -> list[str]:
         """What the browser complained of since it was last asked: errors, refused by policy."""
         return [entry["message"] for entry in self.driver.get_log("browser")]  # type: ignore[no-untyped-call]
 

@@ -102,10 +102,10 @@ def test_few_open_files_leave_few_to_connections(tmp_path: Path) -> None:
         assert open_files() == min(before[1], 65_536)
         taken = sum(1 for _ in Path("/proc/self/fd").iterdir())
         resource.setrlimit(resource.RLIMIT_NOFILE, (taken + 3, before[1]))
-        with pytest.raises(Exception, match="Too many open files") as fault:
+        with pytest.raises(Exception, match="Too many open files") as refused:
             rocksdict.Rdict(str(tmp_path / "table"))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
     with pytest.raises(SlidestatError, match="no file left to open") as told:
-        raise_for_the_user(fault.value, tmp_path)
+        raise_for_the_user(refused.value, tmp_path)
     assert "elete" not in told.value.advice

@@ -82,7 +82,7 @@ class Document:
         } | {"404", "405"}
 
     def check(self, target: str, status: int, body: Any) -> None:
-        """Assert that the body is one that a path may give, or a fault with its status."""
+        """Assert that the body is one that a path may give, or an error with its status."""
         assert str(status) in self._statuses, (target, status)
         names = ["Fault"]
         if status == 200:

@@ -52,7 +52,7 @@ def test_keys_are_found_and_turned_over(browser: Browser, worker: Shop) -> None:
     expected = [f"item-06{i}" for i in range(10)]
     browser.until(lambda: browser.texts("#keys button") == expected, "the keys of a prefix")
     browser.find("#prefix").send_keys("9x")
-    browser.until(lambda: browser.text("#keys-fault") == "No key begins so.", "no such key")
+    browser.until(lambda: browser.text("#keys-error") == "No key begins so.", "no such key")
     worker.sell(["item-069x"])
     browser.until(lambda: browser.texts("#keys button") == ["item-069x"], "the new key")
 
@@ -175,7 +175,7 @@ def test_any_window_can_be_asked_for(browser: Browser, worker: Shop) -> None:
     assert "window=7s" in browser.driver.current_url
     text.clear()
     text.send_keys("2h", Keys.ENTER)
-    assert browser.text("#window-fault") == "Write a length up to 1h, such as 36h."
+    assert browser.text("#window-error") == "Write a length up to 1h, such as 36h."
     assert text.get_attribute("aria-invalid") == "true"
     (button,) = [b for b in browser.all("#window-presets button") if b.text == "1m"]
     button.click()
@@ -249,9 +249,9 @@ def test_an_address_that_leads_nowhere(browser: Browser, worker: Shop) -> None:
     """
     worker.sell(["a"])
     browser.open(page(worker, "nobody"))
-    browser.until(lambda: "has no key 'nobody'" in browser.text("#key-fault"), "the fault")
+    browser.until(lambda: "has no key 'nobody'" in browser.text("#key-error"), "the error")
     assert not browser.find("#key-body").is_displayed()
-    (told,) = browser.faults()
+    (told,) = browser.errors()
     assert "404" in told
     for address in ("/#/other/a", "/#/%E0%A4%A", "/#nonsense"):
         browser.open(worker.url + address)
@@ -271,14 +271,14 @@ def test_a_token_is_asked_for(browser: Browser, monkeypatch: pytest.MonkeyPatch)
         assert "private" not in browser.driver.page_source
         token = browser.find("#token")
         token.send_keys("another", Keys.ENTER)
-        browser.until(lambda: browser.text("#token-fault") == "This is not its token.", "refused")
+        browser.until(lambda: browser.text("#token-error") == "This is not its token.", "refused")
         token.send_keys("s3cret-Token==", Keys.ENTER)
         browser.until(lambda: browser.texts("#keys button") == ["private"], "the keys")
         assert not browser.find("#token-dialog").is_displayed()
         browser.driver.refresh()
         browser.until(lambda: browser.texts("#keys button") == ["private"], "the keys, again")
         browser.close()
-        assert all("401" in told for told in browser.faults())
+        assert all("401" in told for told in browser.errors())
 
 
 def test_everything_is_reached_by_keyboard(browser: Browser, worker: Shop) -> None:
@@ -379,7 +379,7 @@ def test_a_worker_that_goes_and_comes_back(browser: Browser, worker: Shop) -> No
     browser.script("return new Promise((done) => setTimeout(done, 2500))")
     assert browser.script(asked) <= before + 1  # one may have been under way
     assert browser.texts("#keys button") == ["a"]
-    browser.faults()  # 503 for keys while they were being restored
+    browser.errors()  # 503 for keys while they were being restored
 
 
 def test_nothing_is_fetched_from_elsewhere(browser: Browser, worker: Shop) -> None:
@@ -397,5 +397,5 @@ def test_nothing_is_fetched_from_elsewhere(browser: Browser, worker: Shop) -> No
         "script.textContent = \"document.title = 'owned'\"; document.body.append(script)"
     )
     assert browser.driver.title == "a · shop · slidestat"
-    (told,) = browser.faults()
+    (told,) = browser.errors()
     assert "Content Security Policy" in told

@@ -12,7 +12,7 @@ import pytest
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.live.live_query import LiveQuery
 from slidestat.live.looks import SAVED_S, SHARE, Looks
-from slidestat.web.faults import HttpError
+from slidestat.web.errors import HttpError
 from slidestat.web.turns import Turns
 from tests.engine.cases import EVERY_STATISTIC, topology
 from tests.engine.memory import MemoryStore, batch_of
@@ -62,17 +62,17 @@ async def test_looks_take_a_share_of_the_time_of_the_work() -> None:
     assert took <= SAVED_S + SHARE * elapsed + 0.01
 
 
-async def test_a_fault_of_a_look_is_the_askers() -> None:
+async def test_an_error_of_a_look_is_the_askers() -> None:
     """It is raised where it was asked for; looks go on."""
 
-    def fault() -> None:
+    def error() -> None:
         raise KeyError("gone")
 
     with work() as loop:
         looks = Looks()
         looks.open(loop)
         with pytest.raises(KeyError, match="gone"):
-            await looks.take(fault)
+            await looks.take(error)
         given_up = asyncio.create_task(looks.take(lambda: 1))
         await asyncio.sleep(0)
         given_up.cancel()
@@ -83,11 +83,11 @@ async def test_who_waits_too_long_for_a_turn_is_sent_away() -> None:
     """With 429 and when to come again; whoever is served is not disturbed."""
     turns = Turns(2, 0.05)
     async with turns.one(), turns.one():
-        with pytest.raises(HttpError) as fault:
+        with pytest.raises(HttpError) as refused:
             async with turns.one():
                 pass
-    assert fault.value.status == 429
-    assert fault.value.headers["Retry-After"] == "1"
+    assert refused.value.status == 429
+    assert refused.value.headers["Retry-After"] == "1"
     async with turns.one():
         pass
 

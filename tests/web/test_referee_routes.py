@@ -173,7 +173,7 @@ async def test_the_history_of_a_stream() -> None:
     ],
 )
 async def test_what_cannot_be_answered(path: str, status: int, says: str) -> None:
-    """The same faults as of a topology: what is wrong, and what to do."""
+    """The same errors as of a topology: what is wrong, and what to do."""
     async with serving_of(REFEREE, sold(BOTH, 2)) as [worker]:
         answer = await get(worker.url, path)
         assert answer.status == status

@@ -9,7 +9,7 @@ from slidestat.engine.view import PartitionView
 from slidestat.errors import SlidestatError
 from slidestat.options import LOOPBACK
 from slidestat.web.address import listen
-from slidestat.web.parameters import MOST_PAIRS, MOST_VALUES
+from slidestat.web.answers.parameters import MOST_PAIRS, MOST_VALUES
 from slidestat.web.peers import WORKER_HEADER, Peers
 from tests.engine.model import Record
 from tests.engine.streams import START_MS, encode
@@ -22,12 +22,12 @@ AWKWARD += ["{name}", '"', "\\", "\ufffd", "\n", "a" * 256]
 pytestmark = pytest.mark.asyncio
 
 
-def is_fault(answer: Answer, status: int) -> bool:
-    """Whether it is a fault of this status, with what is wrong and what to do."""
+def is_error(answer: Answer, status: int) -> bool:
+    """Whether it is an error of this status, with what is wrong and what to do."""
     assert answer.status == status, answer
-    fault = answer.json
+    error = answer.json
     assert answer.headers["Content-Type"] == "application/json"
-    return set(fault) == {"error", "advice"} and all(fault.values())
+    return set(error) == {"error", "advice"} and all(error.values())
 
 
 async def pages(url: str, query: str = "", limit: int = 2) -> list[str]:
@@ -104,7 +104,7 @@ async def test_any_worker_answers_for_all() -> None:
                 answer = await get(worker.url, f"{KEYS}/{key}")
                 assert answer.status == 200
                 assert answer.json["key"] == key
-            assert is_fault(await get(worker.url, f"{KEYS}/h"), 404)
+            assert is_error(await get(worker.url, f"{KEYS}/h"), 404)
             for limit in (1, 2, 3, 7, 8):
                 assert await pages(worker.url, limit=limit) == list("abcdefg")
             assert await pages(worker.url, "prefix=e") == ["e"]
@@ -142,7 +142,7 @@ async def test_a_key_may_be_in_the_query() -> None:
         plus = await get(workers[0].url, f"{KEYS.removesuffix('s')}?key=not+there")
         assert "'not there'" in plus.json["error"]
         for query in ("", "?key=", "?key", "?key=a&key=b", "?key=%ff", "?key=%", "?key=a&k=b"):
-            assert is_fault(await get(workers[0].url, f"{KEYS.removesuffix('s')}{query}"), 400)
+            assert is_error(await get(workers[0].url, f"{KEYS.removesuffix('s')}{query}"), 400)
 
 
 async def test_one_worker_asks_another_only_once() -> None:
@@ -152,10 +152,10 @@ async def test_one_worker_asks_another_only_once() -> None:
     async with serving({0: ["a"]}, {1: ["b"]}) as [one, other]:
         here = {WORKER_HEADER: one.address.worker}
         assert (await get(one.url, f"{KEYS}/a", headers=here)).status == 200
-        assert is_fault(await get(one.url, f"{KEYS}/b", headers=here), 404)
+        assert is_error(await get(one.url, f"{KEYS}/b", headers=here), 404)
         assert (await get(one.url, KEYS, headers=here)).json["keys"] == ["a"]
         there = {WORKER_HEADER: other.address.worker}
-        assert is_fault(await get(one.url, f"{KEYS}/a", headers=there), 421)
+        assert is_error(await get(one.url, f"{KEYS}/a", headers=there), 421)
         answer = await get(one.url, f"{KEYS}/b")
         assert answer.headers[WORKER_HEADER] == one.address.worker
 
@@ -175,9 +175,9 @@ async def test_the_history_of_a_key() -> None:
             assert ends == sorted(ends)
             assert {emission["key"] for emission in body["emissions"]} == {"b"}
             assert (await get(worker.url, f"{KEYS}/a/history")).json["emissions"] == []
-            assert is_fault(await get(worker.url, f"{KEYS}/c/history"), 404)
-        assert is_fault(await get(one.url, f"{KEYS}/a/history?limit=1"), 400)
-        assert is_fault(await get(one.url, f"{KEYS}/%FF/history"), 400)
+            assert is_error(await get(worker.url, f"{KEYS}/c/history"), 404)
+        assert is_error(await get(one.url, f"{KEYS}/a/history?limit=1"), 400)
+        assert is_error(await get(one.url, f"{KEYS}/%FF/history"), 400)
 
 
 async def test_partitions_that_are_being_restored() -> None:
@@ -186,12 +186,12 @@ async def test_partitions_that_are_being_restored() -> None:
         other.live.not_ready()
         for path in (f"{KEYS}/a", KEYS, "/readyz"):
             answer = await get(other.url, path)
-            assert is_fault(answer, 503)
+            assert is_error(answer, 503)
             assert answer.headers["Retry-After"] == "1"
         assert (await get(other.url, "/healthz")).status == 200
         assert (await get(one.url, f"{KEYS}/a")).status == 200
-        assert is_fault(await get(one.url, f"{KEYS}/b"), 503)
-        assert is_fault(await get(one.url, KEYS), 503)
+        assert is_error(await get(one.url, f"{KEYS}/b"), 503)
+        assert is_error(await get(one.url, KEYS), 503)
         other.live.ready([1])
         assert (await get(one.url, f"{KEYS}/b")).status == 200
 
@@ -207,8 +207,8 @@ async def test_a_rebalance_during_the_search_is_told() -> None:
             return views()[:0]
 
         other.live.views = moving  # type: ignore[method-assign]
-        assert is_fault(await get(one.url, f"{KEYS}/b"), 503)
-        assert is_fault(await get(one.url, KEYS), 503)
+        assert is_error(await get(one.url, f"{KEYS}/b"), 503)
+        assert is_error(await get(one.url, KEYS), 503)
 
 
 async def test_a_worker_that_is_gone() -> None:
@@ -224,8 +224,8 @@ async def test_a_worker_that_is_gone() -> None:
                 peers = Peers(address, dict)
                 other = await start(address, gone.live, peers)
             assert (await get(one.url, f"{KEYS}/c")).status == 200
-            assert is_fault(await get(one.url, f"{KEYS}/b"), 503)
-            assert is_fault(await get(one.url, KEYS), 503)
+            assert is_error(await get(one.url, f"{KEYS}/b"), 503)
+            assert is_error(await get(one.url, KEYS), 503)
         await other.runner.cleanup()
 
 
@@ -234,12 +234,12 @@ async def test_a_key_in_two_partitions() -> None:
     async with serving({0: ["a"], 1: ["a"]}, {2: ["b"]}, {3: ["b"]}) as [one, *_]:
         for key in "ab":
             answer = await get(one.url, f"{KEYS}/{key}")
-            assert is_fault(answer, 409)
+            assert is_error(answer, 409)
             assert "several places" in answer.json["error"]
 
 
 async def test_a_damaged_state_is_told_without_a_trace() -> None:
-    """A fault of the store is 500 with its advice; one that nobody foresaw says nothing inside."""
+    """An error of the store is 500 with its advice; one that nobody foresaw says nothing inside."""
     async with serving({0: ["a"]}) as [worker]:
 
         def damaged() -> list[PartitionView]:
@@ -247,7 +247,7 @@ async def test_a_damaged_state_is_told_without_a_trace() -> None:
 
         worker.live.views = damaged  # type: ignore[method-assign]
         answer = await get(worker.url, f"{KEYS}/a")
-        assert is_fault(answer, 500)
+        assert is_error(answer, 500)
         assert answer.json["advice"] == "Delete the folder."
 
         def broken() -> Iterable[PartitionView]:
@@ -255,7 +255,7 @@ async def test_a_damaged_state_is_told_without_a_trace() -> None:
 
         worker.live.views = broken  # type: ignore[method-assign,assignment]
         answer = await get(worker.url, f"{KEYS}/a")
-        assert is_fault(answer, 500)
+        assert is_error(answer, 500)
         assert b"secret" not in answer.body
 
 
@@ -306,7 +306,7 @@ async def test_bad_parameters(path: str, says: str) -> None:
     """400, with what is wrong by its name, whether or not there is such a key."""
     async with serving({0: ["a"]}) as [worker]:
         answer = await get(worker.url, path)
-        assert is_fault(answer, 400)
+        assert is_error(answer, 400)
         assert says in answer.json["error"] + answer.json["advice"]
         assert len(answer.body) < 500
         assert "\n" not in answer.json["error"] + answer.json["advice"]
@@ -328,7 +328,7 @@ async def test_nothing_is_written() -> None:
         for path in ("/healthz", "/topologies", KEYS, f"{KEYS}/a"):
             for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
                 answer = await get(worker.url, path, method=method)
-                assert is_fault(answer, 405)
+                assert is_error(answer, 405)
                 assert answer.headers["Allow"] == "GET,HEAD"
         assert (await get(worker.url, f"{KEYS}/a", method="HEAD")).body == b""
 
@@ -337,7 +337,7 @@ async def test_unknown_places() -> None:
     """404 for topologies and paths that are not there; Faust's own pages are not either."""
     async with serving({0: ["a"]}) as [worker]:
         for path in ("/table/", "/router/", "/stats/", f"{KEYS}/", "/topologies/other/keys"):
-            assert is_fault(await get(worker.url, path), 404)
+            assert is_error(await get(worker.url, path), 404)
 
 
 async def test_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,7 +349,7 @@ async def test_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
         for host in (f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}"):
             assert (await get(worker.url, KEYS, headers={"Host": host})).status == 200
         for host in ("evil.example", f"evil.example:{port}", "10.0.0.1", "a b", ""):
-            assert is_fault(await get(worker.url, KEYS, headers={"Host": host}), 403)
+            assert is_error(await get(worker.url, KEYS, headers={"Host": host}), 403)
 
     monkeypatch.setenv("SLIDESTAT_WEB_TOKEN", "s3cret-Token==")
     async with serving({0: ["a"]}, {1: ["b"]}) as [worker, _]:
@@ -361,10 +361,10 @@ async def test_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
             "Basic s3cret-Token==",
         ):
             answer = await get(worker.url, KEYS, headers={"Authorization": shown} if shown else {})
-            assert is_fault(answer, 401)
+            assert is_error(answer, 401)
             assert answer.headers["WWW-Authenticate"].startswith("Bearer")
         assert (await get(worker.url, "/readyz")).status == 200
-        assert is_fault(await get(worker.url, "/nowhere"), 401)
+        assert is_error(await get(worker.url, "/nowhere"), 401)
         for shown in ("Bearer s3cret-Token==", "bearer  s3cret-Token=="):
             for key in "ab":
                 answer = await get(worker.url, f"{KEYS}/{key}", headers={"Authorization": shown})

@@ -22,24 +22,36 @@ from slidestat.kafka.connection import require_topic
 from slidestat.kafka.read.reading import reading
 from slidestat.kafka.read.scan import scan
 from slidestat.schemas.dead_letter import (
+    HEADER_COUNT,
     KEY_BYTES,
     ORIGINAL_KEY,
     VALUE_BYTES,
     DeadLetterHeaders,
+    Header,
     dead_letter_key,
+    original_headers,
 )
 
 _MARK = "sent_again"
+_SENT_FROM = "sent_again_from"
 _TRANSACTION_S = 60.0
 _IN_ONE_TRANSACTION = 10_000
+
+
+class LetterHeader(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A header of the record; without a value it is null."""
+
+    name: str
+    value: str | None = None
+    value_base64: str | None = None
 
 
 class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A letter as a line of JSON, for a person or a program to correct.
 
     `value` and `key` are text; bytes that are no UTF-8 are in `value_base64` and `key_base64`. Of a
-    record too large for a letter they are the beginning, and `original_value_bytes` and
-    `original_key_bytes` say how many there were.
+    record too large for a letter they are the beginning, and `original_value_bytes`,
+    `original_key_bytes` and `original_header_count` say how much there was.
     """
 
     topic: str
@@ -52,9 +64,14 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     key_base64: str | None = None
     value: str | None = None
     value_base64: str | None = None
+    headers: tuple[LetterHeader, ...] = ()
     original_key_bytes: int | None = None
     original_value_bytes: int | None = None
+    original_header_count: int | None = None
 
+
+# As confluent-kafka wants them.
+_Header = tuple[str, str | bytes | None]
 
 _decode = msgspec.json.Decoder(Letter).decode
 
@@ -120,15 +137,18 @@ def send_again(
                 f" {topology.events_topic!r}.",
                 "Nothing was sent. Give the letters of this topology.",
             )
-        if letter.original_value_bytes is not None or letter.original_key_bytes is not None:
+        cut = (letter.original_value_bytes, letter.original_key_bytes, letter.original_header_count)
+        if any(size is not None for size in cut):
             raise SlidestatError(
                 f"The letter about {letter.topic}/{letter.partition}/{letter.offset} has but the"
                 " beginning of the record.",
                 "Nothing was sent. Put in what the source has there, and take out"
-                " original_value_bytes and original_key_bytes; or leave this letter out.",
+                " original_value_bytes, original_key_bytes and original_header_count; or leave this"
+                " letter out.",
             )
         _bytes(letter.key, letter.key_base64)
         _bytes(letter.value, letter.value_base64)
+        _record_headers(letter)
     starts = _beginnings(bootstrap, letter_topic)
     with reading(bootstrap, letter_topic) as consumer:
         closed = _closed(consumer, letter_topic, starts)
@@ -174,9 +194,11 @@ def _send(producer: Producer, topology: Topology, letter_topic: str, letters: li
         partition = -1 if key is not None else letter.partition
         place = f"{letter.topic}/{letter.partition}/{letter.offset}"
         value = _bytes(letter.value, letter.value_base64)
-        for topic, value_, key_, to, header in (
-            (topology.source, value, key, partition, "sent_again_from"),
-            (letter_topic, None, _key(letter), letter.partition, _MARK),
+        sent_again = [*_record_headers(letter), (_SENT_FROM, place.encode())]
+        mark: list[_Header] = [(_MARK, place.encode())]
+        for topic, value_, key_, to, headers in (
+            (topology.source, value, key, partition, sent_again),
+            (letter_topic, None, _key(letter), letter.partition, mark),
         ):
             while True:
                 try:
@@ -186,7 +208,7 @@ def _send(producer: Producer, topology: Topology, letter_topic: str, letters: li
                         key_,
                         to,
                         timestamp=max(letter.timestamp_ms, 0),
-                        headers=[(header, place.encode())],
+                        headers=headers,
                     )
                 except BufferError:
                     producer.poll(0.1)
@@ -212,8 +234,12 @@ def _closed(consumer: Consumer, topic: str, starts: dict[int, int]) -> set[bytes
 
 
 def _headers(message: Message) -> dict[str, bytes]:
-    headers = cast(list[tuple[str, bytes | None]], message.headers() or [])
-    return {name: value for name, value in headers if value is not None}
+    """The newest value of each name: a letter's own headers follow those of its record."""
+    return {name: value for name, value in _all_headers(message) if value is not None}
+
+
+def _all_headers(message: Message) -> list[Header]:
+    return cast(list[Header], message.headers() or [])
 
 
 def _letter(message: Message) -> Letter | None:
@@ -237,9 +263,23 @@ def _letter(message: Message) -> Letter | None:
         key_base64=key_base64,
         value=text,
         value_base64=value_base64,
+        headers=tuple(
+            LetterHeader(name, *_text(value))
+            for name, value in original_headers(_all_headers(message))
+        ),
         original_key_bytes=_count(headers.get(KEY_BYTES)),
         original_value_bytes=_count(headers.get(VALUE_BYTES)),
+        original_header_count=_count(headers.get(HEADER_COUNT)),
     )
+
+
+def _record_headers(letter: Letter) -> list[_Header]:
+    """The record's own, but for where it was sent again from before."""
+    return [
+        (header.name, _bytes(header.value, header.value_base64))
+        for header in letter.headers
+        if header.name != _SENT_FROM
+    ]
 
 
 def _count(raw: bytes | None) -> int | None:

@@ -32,7 +32,7 @@ class OtherGroups:
         self._bootstrap = bootstrap
         self._topologies = topologies
 
-    def fault(self) -> SlidestatError | None:
+    def error(self) -> SlidestatError | None:
         """Return the error for a group whose name comes before this one's: of two, one gives way.
         None for no such group, and if no broker answers.
         """

@@ -15,6 +15,7 @@ from slidestat.errors import SlidestatError
 from slidestat.faust.data_folder import user_folders
 from slidestat.options import TOKEN_VARIABLE
 from slidestat.schemas.query import Fault, KeyAnswer
+from slidestat.schemas.sequence import decode_key_answer
 from slidestat.web.address import read_token
 from slidestat.web.announcement import announcements
 from slidestat.web.peers import WORKER_HEADER
@@ -23,8 +24,7 @@ from slidestat.web.peers import WORKER_HEADER
 _TIMEOUT_S = 30.0
 _PROBE_S = 5.0
 
-_answer_decoder = msgspec.json.Decoder(KeyAnswer)
-_fault_decoder = msgspec.json.Decoder(Fault)
+_error_decoder = msgspec.json.Decoder(Fault)
 
 # No proxy: workers are near, and a token is for nobody else.
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -67,7 +67,7 @@ def ask(
 ) -> tuple[KeyAnswer, bytes]:
     """A key's answer, and as the JSON that it came in.
 
-    Raises SlidestatError for a fault that the worker tells, and where none answers.
+    Raises SlidestatError for an error that the worker tells, and where none answers.
     """
     if urlsplit(url).scheme not in ("http", "https"):
         raise SlidestatError(f"{url!r} is no URL.", "Write it as http://127.0.0.1:6066.")
@@ -87,7 +87,7 @@ def ask(
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     body = _get(f"{url.rstrip('/')}{path}?{parameters}", headers, url)
     try:
-        return _answer_decoder.decode(body), body
+        return decode_key_answer(body), body
     except msgspec.DecodeError as error:
         raise _no_worker(url) from error
 
@@ -100,13 +100,13 @@ def _get(address: str, headers: dict[str, str], url: str) -> bytes:
             return body
     except urllib.error.HTTPError as error:
         try:
-            fault = _fault_decoder.decode(error.read())
+            told = _error_decoder.decode(error.read())
         except msgspec.DecodeError:
             raise _no_worker(url) from error
-        advice = fault.advice
+        advice = told.advice
         if error.code == 401:
             advice = f"Set {TOKEN_VARIABLE} to the token that the worker was started with."
-        raise SlidestatError(fault.error, advice) from error
+        raise SlidestatError(told.error, advice) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise SlidestatError(
             f"No worker answers at {url}: {error}.",

@@ -10,7 +10,7 @@ from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import admin_client, require_broker
 from slidestat.kafka.producer import MAX_MESSAGE_BYTES
 from slidestat.repartition.moved_from import check_note, is_unwritten, topics_now
-from slidestat.repartition.mover import Move, committed_offsets
+from slidestat.repartition.starts import Move, committed_offsets
 
 # How long records stay, and which timestamps they may have: as they were taken by the source.
 _LIKE_THE_SOURCE = (

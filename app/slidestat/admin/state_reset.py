@@ -107,11 +107,11 @@ def _live_keys(bootstrap: str, topic: str, partition: int) -> tuple[set[bytes], 
 
 
 class ChangelogWriter:
-    """A producer whose faults are raised by `flush`."""
+    """A producer whose errors are raised by `flush`."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._topic = topic
-        self._fault: KafkaError | None = None
+        self._failure: KafkaError | None = None
         self._producer = Producer(
             {
                 **client_config(bootstrap),
@@ -133,8 +133,8 @@ class ChangelogWriter:
 
     def flush(self) -> None:
         missing = self._producer.flush(_TIMEOUT_S)
-        if self._fault is not None:
-            raise _refused(KafkaException(self._fault))
+        if self._failure is not None:
+            raise _refused(KafkaException(self._failure))
         if missing:
             raise SlidestatError(
                 f"{missing} records of the changelog were not acknowledged.",
@@ -142,8 +142,8 @@ class ChangelogWriter:
                 " off.",
             )
 
-    def _delivered(self, fault: KafkaError | None, _message: object) -> None:
-        self._fault = self._fault or fault
+    def _delivered(self, kafka_error: KafkaError | None, _message: object) -> None:
+        self._failure = self._failure or kafka_error
 
 
 def _refused(error: KafkaException) -> SlidestatError:

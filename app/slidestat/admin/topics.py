@@ -202,11 +202,11 @@ def _create(admin: AdminClient, name: str, partitions: int, config: Mapping[str,
     try:
         admin.create_topics([topic], request_timeout=_TIMEOUT_S)[name].result()
     except KafkaException as error:
-        fault: KafkaError = error.args[0]
-        if fault.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+        kafka_error: KafkaError = error.args[0]
+        if kafka_error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
             return False
         raise SlidestatError(
-            f"The broker refuses the topic {name!r}: {fault.str().rstrip('.')}.",
+            f"The broker refuses the topic {name!r}: {kafka_error.str().rstrip('.')}.",
             "Change its name or its settings; a name has 1 to 249 of letters, digits, "
             "'.', '_' and '-'.",
         ) from error

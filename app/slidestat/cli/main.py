@@ -116,6 +116,8 @@ def schema(
     Example: slidestat schema emission
 
     Example: slidestat schema emission --format avro
+
+    Example: slidestat schema emission.v2
     """
     from slidestat.cli.display.schema_text import schema_lines
 

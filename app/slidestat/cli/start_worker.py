@@ -25,7 +25,7 @@ from slidestat.log import LogForm, log_event
 from slidestat.options import LOOPBACK
 from slidestat.referee.referee_answers import RefereeAnswers
 from slidestat.repartition.elected_mover import ElectedMover
-from slidestat.repartition.mover import Move
+from slidestat.repartition.starts import Move
 from slidestat.text.footprint_text import footprint_line
 from slidestat.web.address import listen
 from slidestat.web.announcement import announced
@@ -94,7 +94,7 @@ def start_worker(
         # Faust takes a second to import.
         from slidestat.faust.worker.run import run_worker
         from slidestat.faust.worker.settings import WorkerSettings
-        from slidestat.web.history import OutputHistory
+        from slidestat.web.answers.history import OutputHistory
         from slidestat.web.server import QueryServer
 
         group = topologies[0].group_name
@@ -114,7 +114,7 @@ def start_worker(
                 letter_bytes=letter_bytes,
                 key_watch=key_watch,
                 checkpoint_interval_s=checkpoint_interval_s,
-                rival=OtherGroups(bootstrap, topologies).fault,
+                rival=OtherGroups(bootstrap, topologies).error,
                 allow_loss=allow_loss,
                 registry=schemas,
                 mover=mover,

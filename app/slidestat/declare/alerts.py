@@ -122,13 +122,13 @@ def check_alerts(alerts: object, figures: Iterable[NamedFigure]) -> None:
                 )
 
 
-def _unknown_figure(fault: str, name: str, known: Iterable[str]) -> SlidestatError:
+def _unknown_figure(error: str, name: str, known: Iterable[str]) -> SlidestatError:
     name = "p50" if name == "median" else name
     asked = asked_quantile(name)
     if asked is None or asked.name in known:
-        return unknown(fault, name, known)
+        return unknown(error, name, known)
     return SlidestatError(
-        fault,
+        error,
         f"Any quantile can be had: for {asked.name} put {asked.share:f} into the list `quantiles`"
         f" of a statistic of the kind quantile. There are {', '.join(known)}.",
     )

@@ -27,19 +27,27 @@ class RowColumn:
     name: str
     type: ColumnType
     is_figure: bool = False
+    older_name: str = ""
+    """What it was called in rows that were written before."""
 
 
 BOUNDS = ("", "_lower", "_upper")
 """Behind the name of a figure: its estimate, its lower and its upper bound."""
 
 
-def row_columns(figures: Sequence[NamedFigure], window: str) -> list[RowColumn]:
-    """The columns, in order; `window` is the name of that of the windows' lengths."""
+def row_columns(
+    figures: Sequence[NamedFigure], window: str, *, is_sequence: bool
+) -> list[RowColumn]:
+    """The columns, in order; `window` is the name of that of the windows' lengths, which end at
+    times or at numbers of a sequence.
+    """
     names = dict.fromkeys(figure.name for figure in figures)
     return [
         RowColumn("key", ColumnType.TEXT),
         RowColumn(window, ColumnType.WHOLE),
-        RowColumn("window_end_ms", ColumnType.WHOLE),
+        RowColumn("window_end_seq", ColumnType.WHOLE, older_name="window_end_ms")
+        if is_sequence
+        else RowColumn("window_end_ms", ColumnType.WHOLE),
         *(
             RowColumn(name + bound, ColumnType.NUMBER, is_figure=True)
             for name in names

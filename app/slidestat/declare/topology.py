@@ -52,7 +52,8 @@ class Topology(KeptFigures):
     time_format: how times are written: "ms", "s", "us" or "ns" since 1970, "iso8601" with a time
     zone, or "iso8601-utc", which is UTC where it has none; or that they are numbers of a global
     "sequence". Then all lengths are numbers of events ("1000 events"),
-    what is called `..._ms` too, and there is no `ahead` and no `idle`.
+    attributes called `..._ms` too; emissions have `window_end_seq`, and there is no `ahead` and no
+    `idle`.
     value_field: the path of what statistics read that name no field of their own.
     where: the condition on an event to be counted, as SQL: "status >= 500 and path like '/api/%'".
     Others move event time, and leave no letter.

@@ -83,7 +83,9 @@ class ExactFlights:
         Raises SlidestatError for a statistic or a window that the demo does not recompute.
         """
         if figure.window_ms is None:
-            raise SlidestatError(f"{figure} is of no window of time.", "This is a fault.")
+            raise SlidestatError(
+                f"{figure} is of no window of time.", "This is a bug in slidestat."
+            )
         key = self._keys[emission.key]
         end_ms = emission.window_end_ms
         first, end = np.searchsorted(key.times, (end_ms - figure.window_ms, end_ms))
@@ -92,7 +94,7 @@ class ExactFlights:
                 return float(end - first)
             case "sum":
                 return float(key.totals[end] - key.totals[first])
-        raise SlidestatError(f"{figure} is neither count nor sum.", "This is a fault.")
+        raise SlidestatError(f"{figure} is neither count nor sum.", "This is a bug in slidestat.")
 
     def expected(self, topology: Topology, partition_of: dict[str, int]) -> set[tuple[str, int]]:
         """The (key, window end) that must be emitted: for each key the ticks after its events, and

@@ -44,5 +44,5 @@ def show_lake(topology: Topology, bootstrap: str, folder: Path, console: Console
         write_page(report_data(spark, lake, []), PAGE)
     show(report)
     if not report.is_clean:
-        raise SlidestatError("The audit found broken promises.", "This is a fault.")
+        raise SlidestatError("The audit found broken promises.", "This is a bug in slidestat.")
     console.print(f"{PAGE}: open it in a browser", highlight=False)

@@ -191,7 +191,9 @@ def _report(
     for record in records:
         place = (record.emission.key, record.emission.window_end_ms)
         if distinct.setdefault(place, record).json != record.json:
-            raise SlidestatError(f"{place} was written twice, differently.", "This is a fault.")
+            raise SlidestatError(
+                f"{place} was written twice, differently.", "This is a bug in slidestat."
+            )
     emissions = [record.emission for record in distinct.values()]
     checked = check(exact, emissions)
     partition_of = {emission.key: emission.source_partition for emission in emissions}
@@ -203,13 +205,14 @@ def _report(
     if broken:
         console.print(_table(broken[:_ROWS_SHOWN]))
         raise SlidestatError(
-            f"{len(broken)} of {len(checked):,} figures break their promise.", "This is a fault."
+            f"{len(broken)} of {len(checked):,} figures break their promise.",
+            "This is a bug in slidestat.",
         )
     if distinct.keys() != wanted or not whole or set(partition_of) != exact.keys:
         raise SlidestatError(
             f"{len(checked):,} figures came in {len(emissions):,} emissions, "
             f"{len(series) * len(wanted):,} were due in {len(wanted):,}.",
-            "This is a fault.",
+            "This is a bug in slidestat.",
         )
     worst = max(c.relative_error for c in checked)
     promised = max(c.figure.relative_error for c in checked)

@@ -59,5 +59,5 @@ class Workers:
                 words = folder.with_suffix(".log").read_text(errors="replace").strip()[-2000:]
                 raise SlidestatError(
                     f"A worker of the demo ended with exit code {process.returncode}:\n{words}",
-                    "Run `make demo` again; if it ends so again, this is a fault of slidestat.",
+                    "Run `make demo` again; if it ends so again, this is a bug in slidestat.",
                 )

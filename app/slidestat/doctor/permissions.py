@@ -138,15 +138,17 @@ def _idempotent_writes(admin: AdminClient) -> Finding:
     return Finding("cluster", Verdict.MISSING, found, older)
 
 
-def _unseen_topic(admin: AdminClient, bootstrap: str, use: _Use, fault: KafkaError) -> Finding:
+def _unseen_topic(
+    admin: AdminClient, bootstrap: str, use: _Use, kafka_error: KafkaError
+) -> Finding:
     """A topic that is missing, or that this user may not even see: the brokers tell the two apart
     only to who may see it, or make it.
     """
     name = use.topic
-    if fault.code() not in (_MISSING, *_REFUSED):
-        found = f"{name}: the brokers do not say: {fault.str().rstrip('.')}"
+    if kafka_error.code() not in (_MISSING, *_REFUSED):
+        found = f"{name}: the brokers do not say: {kafka_error.str().rstrip('.')}"
         return Finding(use.check, Verdict.BAD, found, "Try again; look at the brokers' log.")
-    if fault.code() != _MISSING:
+    if kafka_error.code() != _MISSING:
         found = f"{name}: this user may not see it, if it exists"
         return Finding(
             use.check, Verdict.BAD, found, _grant(bootstrap, use.operations, "topic", name)
@@ -182,12 +184,12 @@ def _group(admin: AdminClient, bootstrap: str, group: str, check: str = "group")
         try:
             allowed = asked[group].result().authorized_operations
         except KafkaException as error:
-            fault: KafkaError = error.args[0]
-            if fault.code() in _NOT_YET and time.monotonic() < deadline:
+            kafka_error: KafkaError = error.args[0]
+            if kafka_error.code() in _NOT_YET and time.monotonic() < deadline:
                 time.sleep(_RETRY_S)
                 continue
-            if fault.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
-                found = f"{group}: the brokers do not say: {fault.str().rstrip('.')}"
+            if kafka_error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
+                found = f"{group}: the brokers do not say: {kafka_error.str().rstrip('.')}"
                 return Finding(check, Verdict.BAD, found, "Try again; look at the brokers' log.")
             allowed = []
         return _allowed(bootstrap, check, "group", group, (_READ,), allowed)

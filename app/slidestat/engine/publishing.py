@@ -25,9 +25,9 @@ from slidestat.engine.clock.event_time import tick_after
 from slidestat.engine.events import Events, texts
 from slidestat.engine.keys.key_cache import KeyCache
 from slidestat.engine.keys.key_state import KeyState, decode_key_state
+from slidestat.schemas.sequence import kinds
 from slidestat.schemas.synopsis import (
     ClockKey,
-    PartyClock,
     ProvisionalKey,
     SynopsisHeaders,
     SynopsisKey,
@@ -183,6 +183,7 @@ class SynopsisTopic:
         self.name = topology.synopsis_topic
         self._topology = topology.name
         self._source = topology.source
+        self._party_clock = kinds(is_sequence=topology.is_sequence).party_clock
         self._parties = partitions
         self._partitions = synopsis_partitions(topology, partitions)
 
@@ -210,5 +211,7 @@ class SynopsisTopic:
                 continue
             key = key_of(ClockKey(self._topology, party))
             for to in range(self._partitions):
-                clock = PartyClock(item.tick, self._parties, item.source_offset, announced[to])
+                clock = self._party_clock(
+                    item.tick, self._parties, item.source_offset, announced[to]
+                )
                 yield SynopsisRecord(to, key, msgspec.json.encode(clock), item.tick, [])

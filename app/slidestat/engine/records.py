@@ -6,6 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+Headers = Sequence[tuple[str, bytes | None]]
+"""The headers of a record, name and value, in their order; a name may come more than once."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
@@ -13,8 +16,8 @@ class RecordBatch:
 
     `offsets` int64[n], strictly increasing, not always consecutive (compaction and transactions
     leave holes); `keys` and `values` n byte strings or None, a BinaryColumn where there are many;
-    `timestamps` n milliseconds. The topic has no other records from `start_offset` to the last of
-    `offsets`.
+    `timestamps` n milliseconds; `headers` those of each record, None where no record has any. The
+    topic has no other records from `start_offset` to the last of `offsets`.
     """
 
     topic: str
@@ -24,6 +27,7 @@ class RecordBatch:
     values: Sequence[bytes | None]
     timestamps: Sequence[int] | npt.NDArray[np.int64]
     start_offset: int
+    headers: Sequence[Headers] | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -43,6 +47,7 @@ class RecordBatch:
             self.values[:end],
             self.timestamps[:end],
             self.start_offset,
+            None if self.headers is None else self.headers[:end],
         )
 
     def since(self, offset: int) -> "RecordBatch":
@@ -58,4 +63,5 @@ class RecordBatch:
             self.values[start:],
             self.timestamps[start:],
             offset,
+            None if self.headers is None else self.headers[start:],
         )

@@ -25,7 +25,7 @@ _TELL_EVERY_S = 25.0
 
 
 def went_away_at_start() -> SlidestatError:
-    """The fault of a worker whose brokers have answered once, and do not any more before it has
+    """The error of a worker whose brokers have answered once, and do not any more before it has
     joined its group.
     """
     return SlidestatError(

@@ -354,7 +354,7 @@ class BatchApp(faust.App):
     returns, for each partition of the batch topics, the offset from which reading may start again.
     `commit_notes` gives a text to be kept beside the offset of each partition.
     `needed_offset` tells from where a partition must be read at the latest, whatever is committed.
-    `make_web` makes its web server. `topics_fault` tells what has happened to its topics, if
+    `make_web` makes its web server. `topics_error` tells what has happened to its topics, if
     anything.
     """
 
@@ -363,7 +363,7 @@ class BatchApp(faust.App):
     commit_notes: Callable[[], Mapping[TP, str]] = staticmethod(_no_notes)
     needed_offset: Callable[[TP], int] = staticmethod(_nothing_needed)
     make_web: Callable[[], Web]
-    topics_fault: Callable[[], Exception | None]
+    topics_error: Callable[[], Exception | None]
 
     def _new_web(self) -> Web:
         return self.make_web()
@@ -385,4 +385,5 @@ def _as_batch(tp: TP, records: FetchedColumns, start_offset: int) -> RecordBatch
         timestamps=records.timestamps,
         # A seek may have gone further back.
         start_offset=min(start_offset, int(records.offsets[0])),
+        headers=records.headers,
     )

@@ -187,7 +187,7 @@ def _lost(topic: str, what: str) -> SlidestatError:
 
 
 def raise_unless_passing(topic: str, error: KafkaException) -> None:
-    """Raise SlidestatError for a fault of a changelog's reader that trying again does not solve."""
+    """Raise SlidestatError for what a changelog's reader meets and trying again does not solve."""
     if error.args[0].code() == KafkaError._AUTO_OFFSET_RESET:
         raise _lost(topic, "records while they were read") from error
     if error.args[0].code() not in _PASSING:

@@ -48,16 +48,16 @@ def _read_as_avro(sample: Sample, framed: list[bytes], registry: Registry) -> Sa
             raise SlidestatError(
                 f"Schema {number} cannot be had: {why}.", "Try again when the registry answers."
             )
-    read, fault = FramedAvro(registry.schemas), ""
+    read, reason = FramedAvro(registry.schemas), ""
     texts = {}
     for value in framed:
         try:
             texts[value] = read(value)
         except (NotReadableError, UnusableSchemaError) as error:
-            fault = fault or str(error)
+            reason = reason or str(error)
     if not texts:
         raise SlidestatError(
-            f"No record of {sample.topic!r} that was looked at can be read as Avro: {fault}.",
+            f"No record of {sample.topic!r} that was looked at can be read as Avro: {reason}.",
             "Events are JSON, or Avro or JSON with a schema of the registry.",
         )
     return _translated(sample, "avro", texts)

@@ -27,18 +27,18 @@ from slidestat.options import BOOTSTRAP_VARIABLE
 # One request's wait. Short, so that Ctrl-C, which Python sees between requests only, acts soon.
 _ATTEMPT_S = 1.0
 
-# librdkafka begins a fault with the connection it was on, and ends it with the time that it took.
+# librdkafka begins an error with the connection it was on, and ends it with the time that it took.
 _REPORTED_BY = re.compile(r"^\w+://[^ ]+: | \(after \d+ms in state [^)]*\)|^[^ ]+/bootstrap: ")
 
 _ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:[^\s:\[\]]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
 
 
 def admin_client(
-    bootstrap: str, on_fault: Callable[[KafkaError], None] | None = None
+    bootstrap: str, on_error: Callable[[KafkaError], None] | None = None
 ) -> AdminClient:
     """An administration client; raises SlidestatError for an address that cannot be one.
 
-    `on_fault` is called, while requests wait, with the reason why a connection failed.
+    `on_error` is called, while requests wait, with the reason why a connection failed.
     """
     # librdkafka itself takes anything, and then waits for a broker that cannot be.
     if not all(_ADDRESS.fullmatch(address.strip()) for address in bootstrap.split(",")):
@@ -47,15 +47,15 @@ def admin_client(
             'Write it as "host:port", several with commas between them.',
         )
     config: dict[str, Any] = dict(client_config(bootstrap))
-    if on_fault is not None:
-        config["error_cb"] = on_fault
+    if on_error is not None:
+        config["error_cb"] = on_error
     return AdminClient(config)
 
 
 def require_broker(bootstrap: str, timeout_s: float = 10) -> ClusterMetadata:
     """The cluster's brokers and topics; raises SlidestatError if none answers in `timeout_s`."""
-    faults: list[KafkaError] = []
-    admin = admin_client(bootstrap, faults.append)
+    kafka_errors: list[KafkaError] = []
+    admin = admin_client(bootstrap, kafka_errors.append)
     deadline = time.monotonic() + timeout_s
     while True:
         remaining_s = deadline - time.monotonic()
@@ -64,9 +64,9 @@ def require_broker(bootstrap: str, timeout_s: float = 10) -> ClusterMetadata:
             return admin.list_topics(timeout=max(0.1, min(_ATTEMPT_S, remaining_s)))
         except KafkaException as error:
             admin.poll(0)
-            _raise_refusal(bootstrap, faults)
+            _raise_refusal(bootstrap, kafka_errors)
             if remaining_s <= _ATTEMPT_S:
-                hint = _hint(faults)
+                hint = _hint(kafka_errors)
                 raise SlidestatError(
                     f"No Kafka broker answers at {bootstrap}{hint}.",
                     f"Check the port, {PROTOCOL}, {CA_FILE} and {CERTIFICATE_FILE}."
@@ -76,26 +76,30 @@ def require_broker(bootstrap: str, timeout_s: float = 10) -> ClusterMetadata:
                 ) from error
 
 
-def _raise_refusal(bootstrap: str, faults: list[KafkaError]) -> None:
+def _raise_refusal(bootstrap: str, kafka_errors: list[KafkaError]) -> None:
     """Raise for a broker that is there and does not let us in: waiting would not help."""
-    for fault in faults:
-        reason = _REPORTED_BY.sub("", fault.str()).rstrip(".")
-        if fault.code() == KafkaError._AUTHENTICATION:
+    for kafka_error in kafka_errors:
+        reason = _REPORTED_BY.sub("", kafka_error.str()).rstrip(".")
+        if kafka_error.code() == KafkaError._AUTHENTICATION:
             raise SlidestatError(
                 f"The broker at {bootstrap} refuses the user {broker_security().username!r}:"
                 f" {reason}.",
                 f"Check {USERNAME}, {PASSWORD} and {MECHANISM} against the broker's users.",
             )
-        if fault.code() == KafkaError._SSL:
+        if kafka_error.code() == KafkaError._SSL:
             raise SlidestatError(
                 f"There is no TLS connection with the broker at {bootstrap}: {reason}.",
                 f"Check {CA_FILE} and {CERTIFICATE_FILE}, and the port: each has one protocol.",
             )
 
 
-def _hint(faults: list[KafkaError]) -> str:
+def _hint(kafka_errors: list[KafkaError]) -> str:
     """Return the client's guess about a broker that hangs up, where it has one."""
-    reasons = [fault.str() for fault in faults if "SSL" in fault.str() or "SASL" in fault.str()]
+    reasons = [
+        kafka_error.str()
+        for kafka_error in kafka_errors
+        if "SSL" in kafka_error.str() or "SASL" in kafka_error.str()
+    ]
     return f" ({_REPORTED_BY.sub('', reasons[-1]).rstrip('.')})" if reasons else ""
 
 

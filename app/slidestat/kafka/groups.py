@@ -15,11 +15,11 @@ def count_workers(bootstrap: str, group: str) -> int:
     try:
         found = admin.describe_consumer_groups([group])[group].result(_TIMEOUT_S)
     except KafkaException as error:
-        fault: KafkaError = error.args[0]
-        if fault.code() == KafkaError.GROUP_ID_NOT_FOUND:
+        kafka_error: KafkaError = error.args[0]
+        if kafka_error.code() == KafkaError.GROUP_ID_NOT_FOUND:
             return 0
         raise SlidestatError(
-            f"The broker does not describe the group {group}: {fault.str().rstrip('.')}.",
+            f"The broker does not describe the group {group}: {kafka_error.str().rstrip('.')}.",
             "Check that it is up and what this user may do, and try again.",
         ) from error
     return 0 if found.state in _ENDED else max(1, len(found.members))

@@ -6,25 +6,32 @@ worker after it. So such a letter keeps the beginning, and says how many bytes t
 stands at the letter's position in the source.
 """
 
+from bisect import bisect_right
+from itertools import accumulate
 from typing import NamedTuple
 
 from slidestat.engine.intake.letters import Letter
 from slidestat.kafka.producer import MAX_MESSAGE_BYTES
 from slidestat.schemas.dead_letter import (
+    HEADER_COUNT,
     KEY_BYTES,
     ORIGINAL_KEY,
     VALUE_BYTES,
     DeadLetterHeaders,
+    Header,
     dead_letter_key,
+    kept_headers,
 )
 
 # Key, headers and what Kafka puts around a record.
 AROUND_BYTES = 8 * 2**10
 
 LETTER_BYTES = MAX_MESSAGE_BYTES - AROUND_BYTES
-"""Of the original's key and value together, in a letter topic that takes the largest records."""
+"""Of the original's key, value and headers together, where a letter may be as large as can be."""
 
 _KEPT_BYTES = 64 * 2**10
+# Of a header's name and value, at the most.
+_LENGTHS_BYTES = 10
 
 
 class LetterRecord(NamedTuple):
@@ -33,21 +40,29 @@ class LetterRecord(NamedTuple):
     key: bytes
     value: bytes | None
     timestamp: int
-    headers: list[tuple[str, bytes]]
+    headers: list[Header]
 
 
 def letter_record(
     letter: Letter, topology: str, topic: str, partition: int, room: int = LETTER_BYTES
 ) -> LetterRecord:
-    """The letter of `topology` about a record of `topic`; key and value are cut to their first 64
-    KiB where they have more than `room` bytes together.
+    """The letter of `topology` about a record of `topic`; where key, value and headers have more
+    than `room` bytes together, each is cut to its first 64 KiB, headers to whole ones.
     """
-    headers = DeadLetterHeaders(
-        letter.reason, letter.detail, topic, partition, letter.offset, topology
-    ).encode()
+    originals = kept_headers(letter.headers)
+    headers: list[Header] = list(
+        DeadLetterHeaders(
+            letter.reason, letter.detail, topic, partition, letter.offset, topology
+        ).encode()
+    )
     key, value = letter.key, letter.value
-    if len(key or b"") + len(value or b"") > room:
-        kept = min(_KEPT_BYTES, room // 2)
+    sizes = list(accumulate(map(_header_bytes, originals)))
+    header_bytes = sizes[-1] if sizes else 0
+    if len(key or b"") + len(value or b"") + header_bytes > room:
+        kept = min(_KEPT_BYTES, room // (3 if originals else 2))
+        if header_bytes > kept:
+            headers.append((HEADER_COUNT, b"%d" % len(originals)))
+            originals = originals[: bisect_right(sizes, kept)]
         if key is not None and len(key) > kept:
             headers.append((KEY_BYTES, b"%d" % len(key)))
             key = key[:kept]
@@ -57,5 +72,13 @@ def letter_record(
     if key is not None:
         headers.append((ORIGINAL_KEY, key))
     return LetterRecord(
-        dead_letter_key(topic, partition, letter.offset), value, max(letter.timestamp, 0), headers
+        dead_letter_key(topic, partition, letter.offset),
+        value,
+        max(letter.timestamp, 0),
+        [*originals, *headers],
     )
+
+
+def _header_bytes(header: Header) -> int:
+    name, value = header
+    return len(name.encode()) + len(value or b"") + _LENGTHS_BYTES

@@ -62,7 +62,7 @@ class BulkProducer:
         key: bytes,
         value: bytes | None,
         timestamp: int = 0,
-        headers: Sequence[tuple[str, bytes]] = (),
+        headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> None:
         """Queue a record; waits only while the queue is full. `timestamp` 0 means now."""
         while True:
@@ -143,15 +143,15 @@ class BulkProducer:
             raise self._error
 
 
-def _not_sent(topic: str, partition: int, fault: KafkaError) -> SlidestatError:
+def _not_sent(topic: str, partition: int, kafka_error: KafkaError) -> SlidestatError:
     """Why a record was not taken, and what to do."""
-    reason = fault.str().rstrip(".")
-    if fault.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+    reason = kafka_error.str().rstrip(".")
+    if kafka_error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
         return SlidestatError(
             f"A record for {topic!r} cannot be sent: {reason}.",
             f"It has at most {MAX_MESSAGE_BYTES // 2**20} MiB: give the statistics larger errors.",
         )
-    if fault.code() in _NO_SUCH_PLACE:
+    if kafka_error.code() in _NO_SUCH_PLACE:
         return SlidestatError(
             f"There is no partition {partition} of {topic!r} any more: {reason}.",
             "It was deleted, or made anew with fewer: look with `slidestat topics list`. A worker"

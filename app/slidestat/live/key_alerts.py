@@ -8,14 +8,17 @@ from slidestat.schemas.alert import Certainty
 from slidestat.schemas.query import KeyAlert
 
 
-def key_alerts(alerts: Iterable[Alert], standings: bytes) -> list[KeyAlert]:
-    """Return those of the declared alerts that fire or are pending, in their order.
+def key_alerts(
+    alerts: Iterable[Alert], standings: bytes, key_alert: type[KeyAlert] = KeyAlert
+) -> list[KeyAlert]:
+    """Return those of the declared alerts that fire or are pending, in their order, as `key_alert`
+    of the version that is answered in.
 
     `standings` are of the key's state; raises SlidestatError for bytes that are none.
     """
     stored = decode_standings(standings)
     return [
-        KeyAlert(
+        key_alert(
             alert.name,
             "firing" if standing.is_firing else "pending",
             Certainty.CERTAIN if standing.is_certain else Certainty.LIKELY,

@@ -31,6 +31,7 @@ from slidestat.live.key_alerts import key_alerts
 from slidestat.live.rank_table import RankTable
 from slidestat.schemas.emission import LostRecords
 from slidestat.schemas.query import KeyAnswer
+from slidestat.schemas.sequence import kinds
 from slidestat.synopses.core.errors import SynopsisError
 
 Float64s = npt.NDArray[np.float64]
@@ -148,6 +149,7 @@ class LiveQuery:
         asked = asked_of(topology, windows, statistics, quantiles, where, ranks, items)
         self._topology, self._places = asked
         self._alerts = topology.alerts
+        self._kinds = kinds(is_sequence=topology.is_sequence)
         self._where = where
         self._ranks = RankTable(self._topology) if ranks else None
         lengths = self._topology.window_lengths
@@ -187,13 +189,13 @@ class LiveQuery:
                 "Delete the worker's data folder; it is restored from the changelog.",
             ) from error
         figures = [] if self._ranks else self._figures.rows(answered)[0]
-        return KeyAnswer(
+        return self._kinds.key_answer(
             *(topology.name, key, end, figures),
             *(topology.events_topic, view.partition, view.next_offset),
             where=self._where,
             lost=self._lost(view, end),
             ranks=self._ranks.rows(answered) if self._ranks else None,
-            alerts=key_alerts(self._alerts, state.alerts) or None,
+            alerts=key_alerts(self._alerts, state.alerts, self._kinds.key_alert) or None,
         )
 
     def _lost(self, view: PartitionView | KeyView, end: int) -> LostRecords | None:
@@ -201,7 +203,7 @@ class LiveQuery:
             return None
         longest = int(max(self._windows)) if self._topology.forgets_keys else None
         concerned = view.loss.concerns(np.array([end]), longest)
-        return view.loss.as_record() if concerned[0] else None
+        return view.loss.as_record(self._kinds.lost_records) if concerned[0] else None
 
 
 def _that_can_be_asked(

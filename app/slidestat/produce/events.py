@@ -88,11 +88,11 @@ def encode(rows: Rows, columns: Columns) -> Records:
     first_bad = rows.malformed[0] if rows.malformed else None
     if not good.all():
         at = int(np.argmin(good))
-        reason = _key_fault(columns.key, raw_keys[at], keys[at]) or _time_fault(
+        reason = _key_error(columns.key, raw_keys[at], keys[at]) or _time_error(
             columns.time, raw_times[at], times[at]
         )
         if reason is None and columns.value:
-            reason = _value_fault(columns.value, raw[columns.value][at])
+            reason = _value_error(columns.value, raw[columns.value][at])
         if first_bad is None or rows.numbers[at] < first_bad.row:
             first_bad = BadRow(rows.numbers[at], reason or "")
         mask = pa.array(good)
@@ -170,7 +170,7 @@ def _valid(column: pa.Array) -> npt.NDArray[np.bool_]:
     return valid
 
 
-def _key_fault(column: str, raw: pa.Scalar, key: pa.Scalar) -> str | None:
+def _key_error(column: str, raw: pa.Scalar, key: pa.Scalar) -> str | None:
     if key.is_valid:
         return None
     if not raw.is_valid:
@@ -182,7 +182,7 @@ def _key_fault(column: str, raw: pa.Scalar, key: pa.Scalar) -> str | None:
     return f"{column} (the key) is longer than {MAX_KEY_LENGTH} characters"
 
 
-def _time_fault(column: str, raw: pa.Scalar, time_ms: pa.Scalar) -> str | None:
+def _time_error(column: str, raw: pa.Scalar, time_ms: pa.Scalar) -> str | None:
     if not raw.is_valid:
         return f"{column} (the time) is missing"
     if not time_ms.is_valid:
@@ -196,7 +196,7 @@ def _time_fault(column: str, raw: pa.Scalar, time_ms: pa.Scalar) -> str | None:
     )
 
 
-def _value_fault(column: str, raw: pa.Scalar) -> str:
+def _value_error(column: str, raw: pa.Scalar) -> str:
     if not raw.is_valid:
         return f"{column} (the value) is missing"
     return f"{column} (the value) is {_shown(raw)}, which is not a finite number"

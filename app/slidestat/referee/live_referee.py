@@ -17,6 +17,7 @@ from slidestat.live.rank_table import RankTable
 from slidestat.referee.party_synopses import PartySynopses
 from slidestat.referee.referee_answers import Present, UnionFigures
 from slidestat.schemas.query import KeyAnswer
+from slidestat.schemas.sequence import kinds
 from slidestat.synopses.core.errors import SynopsisError
 
 
@@ -79,6 +80,7 @@ class RefereeQuery:
         self._ranks = RankTable(asked) if ranks else None
         published = dict(zip(referee.of.labels, published_by(referee.of), strict=True))
         self._referee = referee
+        self._key_answer = kinds(is_sequence=referee.is_sequence).key_answer
         self._figures = UnionFigures(asked, [published[label] for label in asked.labels])
 
     def answer(self, view: RefereeView, key: str) -> KeyAnswer | None:
@@ -100,7 +102,7 @@ class RefereeQuery:
                 "Delete the worker's data folder; it is restored from the changelog.",
             ) from error
         referee = self._referee
-        return KeyAnswer(
+        return self._key_answer(
             referee.name,
             key,
             view.watermark,

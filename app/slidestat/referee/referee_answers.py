@@ -15,7 +15,8 @@ from slidestat.engine.emissions.emission_codec import EmissionWriter
 from slidestat.engine.publishing import published_by
 from slidestat.referee.party_synopses import PartySynopses
 from slidestat.referee.unions import empty_synopsis, unite
-from slidestat.schemas.emission import AbsentParty, Emission, Figure
+from slidestat.schemas.emission import AbsentParty, Figure
+from slidestat.schemas.sequence import kinds
 from slidestat.synopses.merge.bundle import Bundle
 
 # A bundle has at least one part: of parties that know nothing, the synopsis of nobody.
@@ -82,6 +83,7 @@ class RefereeAnswers:
     def __init__(self, referee: Referee, partition: int, codec: EmissionWriter) -> None:
         topology = referee.answering
         self._referee = referee
+        self._emission = kinds(is_sequence=referee.is_sequence).emission
         self._partition = partition
         self._codec = codec
         self._figures = UnionFigures(topology, published_by(topology))
@@ -121,7 +123,7 @@ class RefereeAnswers:
         referee = self._referee
         records: list[OutputRecord] = []
         for name, figures in zip(names, rows, strict=True):
-            emission = Emission(
+            emission = self._emission(
                 referee.name,
                 name,
                 tick,

@@ -13,7 +13,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from slidestat.errors import SlidestatError
 from slidestat.log import log_event
-from slidestat.repartition.mover import Move, Mover
+from slidestat.repartition.mover import Mover
+from slidestat.repartition.starts import Move
 
 ELECTING_PARTITION = 0
 
@@ -45,13 +46,13 @@ _LEAVE_S = 10.0
 
 
 class ElectedMover:
-    """Moves records while this worker is elected. `fault` is what a person must correct."""
+    """Moves records while this worker is elected. `failure` is what a person must correct."""
 
     def __init__(self, move: Move) -> None:
         self._move = move
         self._is_elected = threading.Event()
         self._is_stopping = threading.Event()
-        self.fault: Exception | None = None
+        self.failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="repartition", daemon=True)
         self._thread.start()
 
@@ -83,25 +84,25 @@ class ElectedMover:
                 Mover(self._move, self._goes_on).run()
                 pause_s = _FIRST_PAUSE_S
             except SlidestatError as error:
-                self.fault = error
+                self.failure = error
                 return
             except KafkaException as error:
-                fault: KafkaError = error.args[0]
-                if fault.code() in _LASTING:
-                    self.fault = _refused(self._move, fault)
+                kafka_error: KafkaError = error.args[0]
+                if kafka_error.code() in _LASTING:
+                    self.failure = _refused(self._move, kafka_error)
                     return
-                if fault.code() in _FENCED:
+                if kafka_error.code() in _FENCED:
                     self._is_stopping.wait(_FENCED_PAUSE_S)
                     continue
                 if time.monotonic() - began > _LONGEST_PAUSE_S:
                     pause_s = _FIRST_PAUSE_S
                 if self._goes_on():
-                    reason = fault.str().rstrip(".")
+                    reason = kafka_error.str().rstrip(".")
                     self._tell("waits", f"again in {pause_s:.0f} s: {reason}")
                     self._is_stopping.wait(pause_s)
                     pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             except Exception as error:  # noqa: BLE001  The worker ends of it.
-                self.fault = error
+                self.failure = error
                 return
 
     def _tell(self, what: str, how: str) -> None:
@@ -115,9 +116,9 @@ class ElectedMover:
         )
 
 
-def _refused(move: Move, fault: KafkaError) -> SlidestatError:
+def _refused(move: Move, kafka_error: KafkaError) -> SlidestatError:
     topology = move.topology
-    reason = fault.str().rstrip(".")
+    reason = kafka_error.str().rstrip(".")
     return SlidestatError(
         f"{topology.name}: records of {topology.source!r} cannot be moved to"
         f" {topology.events_topic!r}: {reason}.",

@@ -13,8 +13,7 @@ topology to make a dead letter of it. Values, headers and timestamps stay in any
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import cast
 
 import numpy as np
 from confluent_kafka import (
@@ -22,31 +21,19 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Message,
-    Producer,
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
 
-from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.kafka.clients import client_config
-from slidestat.kafka.group_offsets import Committed, group_offsets
 from slidestat.log import log_event
 from slidestat.repartition.keyed_records import KeyReader
 from slidestat.repartition.merge_order import MergeOrder
-from slidestat.repartition.moved_from import (
-    TopicsNow,
-    check_note,
-    first_offsets,
-    is_unwritten,
-    mover_id,
-    offsets_of,
-    topics_now,
-)
+from slidestat.repartition.moved_from import mover_id, offsets_of, topics_now
+from slidestat.repartition.starts import Move, starts_of
+from slidestat.repartition.transactions import KeyedRecord, Transactions
 
-_Result = TypeVar("_Result")
-
-_TIMEOUT_S = 10.0
 _FETCH_RECORDS = 10_000
 # So long records are gathered, and put in order, before they are moved.
 _GATHER_S = 0.05
@@ -62,31 +49,14 @@ _TELL_S = 30.0
 # What waits for its turn, of all partitions together.
 _HELD_RECORDS, _HELD_BYTES = 100_000, 64 * 2**20
 _LEAST_RECORDS, _LEAST_BYTES = 1_000, 2**18
-_MAX_MESSAGE_BYTES = 1_000_000_000
-# Faults that librdkafka itself goes on from.
+# Errors that librdkafka itself goes on from.
 _PASSING = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT})
-
-
-@dataclass(frozen=True)
-class Move:
-    """Which records are moved: those of the topology's source. With `allow_loss`, records that are
-    gone before they were moved are told of; else they end it.
-    """
-
-    bootstrap: str
-    topology: Topology
-    allow_loss: bool = False
-
-
-# A record, the key by which it goes, None without one, and its timestamp. A plain tuple, as making
-# a named one takes as long as producing the record.
-_Keyed = tuple[Message, str | None, int]
 
 
 class Mover:
     """Moves records while `goes_on()`.
 
-    `run` raises SlidestatError for what a person must correct, KafkaException for any other fault:
+    `run` raises SlidestatError for what a person must correct, KafkaException for any other error:
     another mover may then begin where this one committed last.
     """
 
@@ -96,23 +66,9 @@ class Mover:
         self._topology = move.topology
         self._topic = move.topology.events_topic
         self._reader = KeyReader(move.topology)
-        self._refused: KafkaError | None = None
         config = client_config(move.bootstrap)
         self._admin = AdminClient(config)
-        self._producer = Producer(
-            {
-                **config,
-                "transactional.id": mover_id(move.topology),
-                "partitioner": "murmur2_random",
-                "compression.type": "lz4",
-                "linger.ms": 5,
-                "message.max.bytes": _MAX_MESSAGE_BYTES,
-                "queue.buffering.max.messages": 500_000,
-                "queue.buffering.max.kbytes": 256 * 1024,
-                "delivery.report.only.error": True,
-                "on_delivery": self._delivered,
-            }
-        )
+        self._transactions = Transactions(move.bootstrap, move.topology, goes_on)
         self._consumer = Consumer(
             {
                 **config,
@@ -130,11 +86,11 @@ class Mover:
     def run(self) -> None:
         """Take over from the mover before, and move until told to stop."""
         try:
-            self._until_done(lambda: self._producer.init_transactions(_TIMEOUT_S))
+            self._transactions.take_over()
             self._begin()
             while self._goes_on():
                 self._fetch()
-                self._send(self._order.take())
+                self._transactions.send(self._order.take(), self._now.note.partitions)
                 self._pace()
                 if time.monotonic() >= self._due:
                     self._commit()
@@ -148,11 +104,10 @@ class Mover:
 
     def _begin(self) -> None:
         self._now = topics_now(self._admin, self._topology)
-        starts = self._starts(self._now)
-        self._order = MergeOrder[_Keyed](starts, self._topology.lateness_ms)
+        starts = starts_of(self._move, self._admin, self._now)
+        self._order = MergeOrder[KeyedRecord](starts, self._topology.lateness_ms)
         self._paused: set[int] = set()
         self._committed: dict[int, int] = {}
-        self._is_open = False
         self._due = self._again_due = 0.0
         now = time.monotonic()
         self._look_due, self._waiting_since = now + _LOOK_S, now
@@ -161,33 +116,6 @@ class Mover:
         )
         # A topic has its note before it has a record, of an aborted transaction even.
         self._commit()
-
-    def _starts(self, now: TopicsNow) -> dict[int, int]:
-        """From where each partition of the source is moved on."""
-        # Before notes are read: who moves notes it before there is a record.
-        is_empty = is_unwritten(self._admin, self._topic, now.note.partitions)
-        committed = committed_offsets(self._move, now)
-        if not check_note(self._topology, now.note, committed, is_empty=is_empty):
-            committed = {}
-        starts = {}
-        oldest = first_offsets(self._admin, self._topology.source, now.source_partitions)
-        for number, first in oldest.items():
-            start = committed[number].offset if number in committed else first
-            if start < first:
-                self._tell_lost(number, start, first)
-            starts[number] = max(start, first)
-        return starts
-
-    def _tell_lost(self, number: int, start: int, first: int) -> None:
-        name = self._topology.name
-        lost = f"{first - start:,} records of {self._topology.source}/{number}, from {start} on,"
-        if not self._move.allow_loss:
-            raise SlidestatError(
-                f"{name}: {lost} were deleted before they were moved to {self._topic!r}.",
-                "Keep a source's records for longer than workers may be down. To go on without"
-                " these: `--allow-loss`.",
-            )
-        log_event("records lost", f"{name}: {lost} are gone, and are not moved", topology=name)
 
     # Records.
 
@@ -241,69 +169,16 @@ class Mover:
                 self._consumer.resume([place])
                 self._paused.discard(number)
 
-    def _send(self, records: Sequence[_Keyed]) -> None:
-        """Queue records; a timestamp of 0, which is no event time, would be that of now."""
-        if not records:
-            return
-        self._open()
-        produce, topic, count = self._producer.produce, self._topic, self._now.note.partitions
-        for message, key, timestamp in records:
-            value, headers = message.value(), cast(Any, message.headers())
-            own: str | bytes | None = key
-            partition = -1
-            if key is None:
-                own, partition = message.key(), (message.offset() or 0) % count
-            while True:
-                try:
-                    produce(topic, value, own, partition, timestamp=timestamp or 1, headers=headers)
-                except BufferError:
-                    self._producer.poll(0.05)
-                    self._raise_refusal()
-                else:
-                    break
-        self._producer.poll(0)
-
-    # Transactions.
-
-    def _open(self) -> None:
-        if not self._is_open:
-            self._producer.begin_transaction()
-            self._is_open = True
-
     def _commit(self) -> None:
         now = time.monotonic()
         positions = {
             number: self._order.position(number) for number in range(self._now.source_partitions)
         }
         if positions != self._committed or now >= self._again_due:
-            self._open()
             offsets = offsets_of(self._topology, positions, self._now.note)
-            group = self._consumer.consumer_group_metadata()
-            self._until_done(
-                lambda: self._producer.send_offsets_to_transaction(offsets, group, _TIMEOUT_S)
-            )
-            self._until_done(lambda: self._producer.commit_transaction(_TIMEOUT_S))
-            self._is_open = False
+            self._transactions.commit(offsets, self._consumer.consumer_group_metadata())
             self._committed, self._again_due = positions, now + _COMMIT_AGAIN_S
         self._due = time.monotonic() + (_BACKLOG_COMMIT_S if self._paused else _COMMIT_S)
-
-    def _until_done(self, call: Callable[[], _Result]) -> _Result:
-        """The result of a call that may be made again where it took too long."""
-        while True:
-            try:
-                return call()
-            except KafkaException as error:
-                self._raise_refusal()
-                if not (error.args[0].retriable() and self._goes_on()):
-                    raise
-
-    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
-        if error is not None and self._refused is None:
-            self._refused = error
-
-    def _raise_refusal(self) -> None:
-        if self._refused is not None:
-            raise KafkaException(self._refused)
 
     # Looks.
 
@@ -334,11 +209,3 @@ class Mover:
                 topology=self._topology.name,
                 partitions=awaited,
             )
-
-
-def committed_offsets(move: Move, now: TopicsNow, *, waits: bool = True) -> dict[int, Committed]:
-    """Up to where each partition of the source was moved, with the note beside that; `waits` as of
-    `group_offsets`.
-    """
-    group, source = mover_id(move.topology), move.topology.source
-    return group_offsets(move.bootstrap, group, source, now.source_partitions, waits=waits)

@@ -1,7 +1,9 @@
 """Avro schemas of what is on the wire, made from the structs as the JSON Schemas are.
 
 A field that a struct may leave out has the struct's default in Avro too: so a reader of either
-version can read records of the other, as long as new fields come with a default.
+version can read records of the other, as long as new fields come with a default. A struct that
+derives from another is a later version of it: it has the same name, and a field of another name has
+the older one as its alias, so that a reader of the later version can read records of the older one.
 """
 
 import inspect
@@ -36,15 +38,24 @@ def avro_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
     return {name: schema[name] for name in ("type", "name", "namespace", "doc", "fields")}
 
 
-def emission_schema() -> str:
-    """The schema of an emission, as JSON text."""
-    return json.dumps(avro_schema(Emission), indent=2, ensure_ascii=False)
+def emission_schema(emission: type[Emission] = Emission) -> str:
+    """The schema of an emission of a version, as JSON text."""
+    return json.dumps(avro_schema(emission), indent=2, ensure_ascii=False)
 
 
-def row_schema(topic: str, columns: Mapping[str, str | list[str]]) -> str:
-    """The schema of the rows of a topic, as JSON text; `columns` are their types by their names."""
+def row_schema(
+    topic: str, columns: Mapping[str, str | list[str]], aliases: Mapping[str, str]
+) -> str:
+    """The schema of the rows of a topic, as JSON text; `columns` are their types by their names,
+    `aliases` what some of them were called before.
+    """
     fields = [
-        {"name": name, "type": kind, **({"default": None} if isinstance(kind, list) else {})}
+        {
+            "name": name,
+            **({"aliases": [aliases[name]]} if name in aliases else {}),
+            "type": kind,
+            **({"default": None} if isinstance(kind, list) else {}),
+        }
         for name, kind in columns.items()
     ]
     name = re.sub(r"[^A-Za-z0-9_]", "_", topic)
@@ -53,13 +64,19 @@ def row_schema(topic: str, columns: Mapping[str, str | list[str]]) -> str:
 
 
 def _record(struct: type[msgspec.Struct], known: set[str]) -> dict[str, Any]:
-    known.add(struct.__name__)
+    name = _first_version(struct).__name__
+    known.add(name)
     return {
         "type": "record",
-        "name": struct.__name__,
+        "name": name,
         "doc": inspect.getdoc(struct) or "",
         "fields": [_field(struct, field, known) for field in msgspec.structs.fields(struct)],
     }
+
+
+def _first_version(struct: type[msgspec.Struct]) -> type[msgspec.Struct]:
+    base: type[msgspec.Struct] = struct.__bases__[0]
+    return struct if base is msgspec.Struct else _first_version(base)
 
 
 def _field(
@@ -67,6 +84,10 @@ def _field(
 ) -> dict[str, Any]:
     kind = types.type_info(field.type)
     described: dict[str, Any] = {"name": field.encode_name}
+    older = _first_version(struct)
+    older_name = older.__struct_encode_fields__[older.__struct_fields__.index(field.name)]
+    if older_name != field.encode_name:
+        described["aliases"] = [older_name]
     if isinstance(kind, types.Metadata):
         described["doc"] = (kind.extra_json_schema or {}).get("description", "")
         kind = kind.type
@@ -88,6 +109,6 @@ def _type(kind: types.Type, known: set[str], where: str) -> Any:
         parts = sorted(kind.types, key=lambda part: not isinstance(part, types.NoneType))
         return [_type(part, known, where) for part in parts]
     if isinstance(kind, types.StructType):
-        name = kind.cls.__name__
+        name = _first_version(kind.cls).__name__
         return name if name in known else _record(kind.cls, known)
     raise TypeError(f"{where} is of a type that has no Avro schema here: {kind!r}")

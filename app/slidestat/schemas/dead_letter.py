@@ -1,12 +1,13 @@
 """A dead letter: a record that could not be counted, kept whole with the reason.
 
 The Kafka value is the original record's bytes, untouched; what is known about it stands in the
-headers, so that a record as large as the broker takes still fits. The header `original_key` has the
-original's key, if there is one. Of a record that is larger than what the topic of letters takes,
-value and key are the first bytes, and `original_value_bytes` and `original_key_bytes` say how many
-there were. The Kafka key is `topic/partition/offset`: a letter sent twice is one letter. The Kafka
-timestamp is the original's. Late records travel in the same form on a topic of their own, with the
-reason `late`.
+headers, so that a record as large as the broker takes still fits. The original's own headers come
+first, as they were; but one whose name a letter has a use for is `original_header_NAME`. The header
+`original_key` has the original's key, if there is one. Of a record that is larger than what the
+topic of letters takes, value, key and headers are the beginning, and `original_value_bytes`,
+`original_key_bytes` and `original_header_count` say how much there was. The Kafka key is
+`topic/partition/offset`: a letter sent twice is one letter. The Kafka timestamp is the original's.
+Late records travel in the same form on a topic of their own, with the reason `late`.
 """
 
 from collections.abc import Iterable
@@ -20,6 +21,10 @@ from msgspec import Meta
 ORIGINAL_KEY = "original_key"
 KEY_BYTES = "original_key_bytes"
 VALUE_BYTES = "original_value_bytes"
+HEADER_COUNT = "original_header_count"
+_RENAMED = "original_header_"
+
+Header = tuple[str, bytes | None]
 
 
 class Reason(StrEnum):
@@ -62,6 +67,26 @@ class DeadLetterHeaders(msgspec.Struct, frozen=True):
         """Read the headers of a dead letter; raises msgspec.ValidationError for other records."""
         texts = {name: value.decode() for name, value in headers if name in cls.__struct_fields__}
         return msgspec.convert(texts, cls, strict=False)
+
+
+_OWN_NAMES = frozenset(
+    {*DeadLetterHeaders.__struct_fields__, ORIGINAL_KEY, KEY_BYTES, VALUE_BYTES, HEADER_COUNT}
+)
+
+
+def kept_headers(headers: Iterable[Header]) -> list[Header]:
+    """The headers of a record as its letter has them, beside the letter's own."""
+    return [
+        (f"{_RENAMED}{name}" if name in _OWN_NAMES or name.startswith(_RENAMED) else name, value)
+        for name, value in headers
+    ]
+
+
+def original_headers(headers: Iterable[Header]) -> list[Header]:
+    """The headers that a letter's record had."""
+    return [
+        (name.removeprefix(_RENAMED), value) for name, value in headers if name not in _OWN_NAMES
+    ]
 
 
 def dead_letter_key(topic: str, partition: int, offset: int) -> bytes:

@@ -15,6 +15,11 @@ from slidestat.schemas.alert import AlertChange
 from slidestat.schemas.dead_letter import DeadLetterHeaders
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.event import Event
+from slidestat.schemas.sequence import (
+    SequenceAlertChange,
+    SequenceEmission,
+    SequencePartyClock,
+)
 from slidestat.schemas.synopsis import PartyClock, SynopsisHeaders
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -22,13 +27,14 @@ FOLDER = Path(__file__).parents[3] / "schemas" / "json"
 
 # A version changes when a reader of the old schema could no longer read the new records. It is in
 # the file's name too, so that the schema of an older version stays beside the newer one.
-PUBLISHED: dict[str, tuple[type[msgspec.Struct], int]] = {
-    "event": (Event, 1),
-    "emission": (Emission, 1),
-    "alert": (AlertChange, 1),
-    "dead-letter-headers": (DeadLetterHeaders, 1),
-    "synopsis-headers": (SynopsisHeaders, 1),
-    "party-clock": (PartyClock, 1),
+# Version 2 is of sequences; topologies whose event times are times go on with version 1.
+PUBLISHED: dict[str, dict[int, type[msgspec.Struct]]] = {
+    "event": {1: Event},
+    "emission": {1: Emission, 2: SequenceEmission},
+    "alert": {1: AlertChange, 2: SequenceAlertChange},
+    "dead-letter-headers": {1: DeadLetterHeaders},
+    "synopsis-headers": {1: SynopsisHeaders},
+    "party-clock": {1: PartyClock, 2: SequencePartyClock},
 }
 
 
@@ -49,7 +55,8 @@ def render() -> dict[str, str]:
     """The text of each published file, by its name."""
     return {
         f"{name}.v{version}.schema.json": json.dumps(json_schema(struct, version), indent=2) + "\n"
-        for name, (struct, version) in PUBLISHED.items()
+        for name, versions in PUBLISHED.items()
+        for version, struct in versions.items()
     }
 
 

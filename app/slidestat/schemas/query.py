@@ -177,7 +177,10 @@ class PartitionStatus(msgspec.Struct, frozen=True):
         int | None, Meta(description="offset after its last record; null until one was fetched")
     ]
     watermark_ms: Annotated[
-        int | None, Meta(description="event time that it has reached; null before any event")
+        int | None,
+        Meta(
+            description="event time that it has reached; null before any event, and for a sequence"
+        ),
     ]
     read: Annotated[int, Meta(description="records of which it is known what they are")]
     counted: Annotated[int, Meta(description="in the state of their key, or waiting to be")]
@@ -196,6 +199,12 @@ class PartitionStatus(msgspec.Struct, frozen=True):
         int | None, Meta(description="keys with a state; null until a record has come here")
     ]
     state_bytes: Annotated[int, Meta(description="what the states take in RocksDB")]
+    watermark_seq: Annotated[
+        int | msgspec.UnsetType | None,
+        Meta(
+            description="of a sequence alone: the number that it has reached; null before any event"
+        ),
+    ] = msgspec.UNSET
 
 
 class WorkerStatus(msgspec.Struct, frozen=True):

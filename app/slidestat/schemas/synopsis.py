@@ -82,7 +82,6 @@ class ProvisionalKey(NamedTuple):
 
 _PROVISIONAL = "provisional"
 _keys = msgspec.json.Decoder(list[str])
-_clocks = msgspec.json.Decoder(PartyClock)
 
 
 def party_name(topic: str, partition: int) -> str:
@@ -105,8 +104,3 @@ def decode_key(data: bytes) -> SynopsisKey | ClockKey | ProvisionalKey:
         if len(parts) == len(kind._fields) + 1 and parts[-1] == _PROVISIONAL:
             return ProvisionalKey(kind(*parts[:-1]))
     raise msgspec.ValidationError(f"a key of {len(parts)} parts")
-
-
-def decode_clock(data: bytes) -> PartyClock:
-    """Read a party's clock; raises msgspec.DecodeError for other bytes."""
-    return _clocks.decode(data)

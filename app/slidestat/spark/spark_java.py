@@ -23,7 +23,7 @@ def find_spark_java() -> Java:
 
     Raises SlidestatError, which lists what was tried, when there is none.
     """
-    found = first_java(_installed(), _fault, _MODULES)
+    found = first_java(_installed(), _error, _MODULES)
     if isinstance(found, Java):
         return found
     raise SlidestatError(
@@ -42,5 +42,5 @@ def _installed() -> Iterator[tuple[str, Path]]:
                 yield "installed", launcher
 
 
-def _fault(release: int) -> str:
+def _error(release: int) -> str:
     return "" if release in RELEASES else f"is Java {release}"

@@ -33,6 +33,7 @@ from slidestat.errors import SlidestatError
 from slidestat.repartition.keyed_records import KeyReader
 from slidestat.schemas.alert import AlertChange
 from slidestat.schemas.emission import Emission, Figure
+from slidestat.schemas.sequence import decode_alert_change
 from slidestat.testing.event_writer import EventWriter
 from slidestat.testing.memory_store import MemoryStore
 
@@ -46,7 +47,6 @@ _FETCH_RECORDS = 10_000
 _REGISTRY = "mock://slidestat-testing"
 
 _encode = msgspec.json.Encoder().encode
-_read_change = msgspec.json.Decoder(AlertChange).decode
 
 
 class _Record(NamedTuple):
@@ -347,7 +347,7 @@ class TopologyDriver:
 
     def _take_alerts(self, records: Iterable[AlertRecord]) -> None:
         for record in records:
-            change = _read_change(record.value)
+            change = decode_alert_change(record.value)
             if record not in self._sent and change.key != _CLOCK_KEY:
                 self._sent.add(record)
                 self.alerts.append(change)

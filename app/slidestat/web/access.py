@@ -7,7 +7,7 @@ from aiohttp.typedefs import Handler, Middleware
 from yarl import URL
 
 from slidestat.web.address import ip_of
-from slidestat.web.faults import HttpError
+from slidestat.web.errors import HttpError
 from slidestat.web.page import is_page
 
 # For probes, which carry no token; they say nothing of the data.

@@ -100,21 +100,21 @@ def listen(host: str, port: int | None) -> WebAddress:
             f"Set {TOKEN_VARIABLE} or {TOKEN_FILE_VARIABLE}, or keep to --web-host {LOOPBACK}.",
         )
     ports = range(FIRST_PORT, FIRST_PORT + _PORTS) if port is None else (port,)
-    fault: OSError | UnicodeError | None = None
+    refusal: OSError | UnicodeError | None = None
     for candidate in ports:
         try:
             return WebAddress(_listener(host, candidate), host, token)
         except (socket.gaierror, UnicodeError) as error:  # No host: no port of it will do.
-            fault = error
+            refusal = error
             break
         except OSError as error:
-            fault = error
+            refusal = error
     at = f"{host}:{ports[0]}" if len(ports) == 1 else f"{host}, ports {ports[0]} to {ports[-1]}"
-    why = fault.strerror if isinstance(fault, OSError) else "this is no host's name"
+    why = refusal.strerror if isinstance(refusal, OSError) else "this is no host's name"
     raise SlidestatError(
         f"The web side cannot listen at {at}: {why}.",
         "Give an address of this machine with --web-host, and a free port with --web-port.",
-    ) from fault
+    ) from refusal
 
 
 def _listener(host: str, port: int) -> socket.socket:

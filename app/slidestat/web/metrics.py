@@ -202,7 +202,7 @@ class _Topologies:
         for labels, status in self._status.items():
             if status.end_offset is not None:
                 lag.add_metric(labels, max(0, status.end_offset - status.next_offset))
-            if status.watermark_ms is not None and not self._lives[labels[0]].topology.is_sequence:
+            if status.watermark_ms is not None:
                 watermark.add_metric(labels, status.watermark_ms / 1000)
                 delay.add_metric(labels, now_s - status.watermark_ms / 1000)
             if status.keys is not None:

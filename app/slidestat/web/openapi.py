@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from slidestat.schemas.emission import Emission
 from slidestat.schemas.event import MAX_KEY_LENGTH
 from slidestat.schemas.query import (
     Fault,
@@ -17,10 +18,13 @@ from slidestat.schemas.query import (
     TopologyList,
     TopologyStatus,
 )
-from slidestat.web.parameters import DEFAULT_LIMIT, MOST_KEYS, MOST_PAIRS, MOST_VALUES
+from slidestat.schemas.sequence import SequenceEmission, SequenceKeyAnswer
+from slidestat.web.answers.parameters import DEFAULT_LIMIT, MOST_KEYS, MOST_PAIRS, MOST_VALUES
 
 _STRUCTS = (
     KeyAnswer,
+    SequenceKeyAnswer,
+    SequenceEmission,
     KeyHistory,
     KeyPage,
     TopologyDescription,
@@ -30,7 +34,7 @@ _STRUCTS = (
     Fault,
 )
 
-_FAULTS = {
+_ERRORS = {
     400: "A parameter cannot be.",
     401: "A token is set, and the request does not carry it.",
     403: "No token is set, and the worker is called by a name that is not its machine's own.",
@@ -38,7 +42,7 @@ _FAULTS = {
     409: "Producers have spread the key over several partitions.",
     421: "The request is for another worker.",
     429: "More is asked than the worker answers beside its work.",
-    500: "A stored state cannot be read, or the worker has a fault.",
+    500: "A stored state cannot be read, or the worker has a bug.",
     502: "Another worker refused.",
     503: "Partitions are being restored, or another worker cannot be reached.",
 }
@@ -61,6 +65,8 @@ def openapi_document() -> dict[str, Any]:
         {"type": "string", "minLength": 1, "maxLength": MAX_KEY_LENGTH},
     )
     any_key = key | {"in": "query"}
+    history = schemas["KeyHistory"]["properties"]["emissions"]
+    history["items"] = _either(Emission, SequenceEmission)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -83,7 +89,7 @@ def openapi_document() -> dict[str, Any]:
                     "summary": "This document",
                     "responses": {
                         "200": _response("The document.", {"type": "object"}),
-                        **_faults((400, 401, 403)),
+                        **_errors((400, 401, 403)),
                     },
                 }
             },
@@ -93,7 +99,7 @@ def openapi_document() -> dict[str, Any]:
                     "summary": "Metrics of this worker, for Prometheus",
                     "responses": {
                         "200": _exposition(),
-                        **_faults((401, 403, 429)),
+                        **_errors((401, 403, 429)),
                     },
                 }
             },
@@ -132,7 +138,7 @@ def openapi_document() -> dict[str, Any]:
                     ],
                     "responses": {
                         "200": _exposition(),
-                        **_faults((*_OF_A_TOPOLOGY, 429, 500, 503)),
+                        **_errors((*_OF_A_TOPOLOGY, 429, 500, 503)),
                     },
                 }
             },
@@ -268,15 +274,15 @@ def _get(
     operation: str,
     summary: str,
     answer: type[msgspec.Struct],
-    faults: tuple[int, ...],
+    errors: tuple[int, ...],
     *parameters: dict[str, Any],
     is_open: bool = False,
 ) -> dict[str, Any]:
-    reference = {"$ref": f"#/components/schemas/{answer.__name__}"}
+    reference = _either(KeyAnswer, SequenceKeyAnswer) if answer is KeyAnswer else _reference(answer)
     get: dict[str, Any] = {
         "operationId": operation,
         "summary": summary,
-        "responses": {"200": _response("The answer.", reference), **_faults(faults)},
+        "responses": {"200": _response("The answer.", reference), **_errors(errors)},
     }
     if parameters:
         get["parameters"] = list(parameters)
@@ -285,9 +291,17 @@ def _get(
     return {"get": get}
 
 
-def _faults(statuses: tuple[int, ...]) -> dict[str, Any]:
-    reference = {"$ref": "#/components/schemas/Fault"}
-    return {str(status): _response(_FAULTS[status], reference) for status in sorted(statuses)}
+def _reference(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{struct.__name__}"}
+
+
+def _either(*versions: type[msgspec.Struct]) -> dict[str, Any]:
+    return {"oneOf": [_reference(version) for version in versions]}
+
+
+def _errors(statuses: tuple[int, ...]) -> dict[str, Any]:
+    reference = _reference(Fault)
+    return {str(status): _response(_ERRORS[status], reference) for status in sorted(statuses)}
 
 
 def _response(description: str, schema: dict[str, Any]) -> dict[str, Any]:

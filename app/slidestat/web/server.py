@@ -21,9 +21,9 @@ from slidestat.live.live_topology import LiveTopology
 from slidestat.live.looks import Looks
 from slidestat.web.access import guard
 from slidestat.web.address import WebAddress
+from slidestat.web.answers.history import History
 from slidestat.web.connections import LimitedSite
-from slidestat.web.faults import tell_faults
-from slidestat.web.history import History
+from slidestat.web.errors import answer_errors
 from slidestat.web.page import Page
 from slidestat.web.peers import WORKER_HEADER, Peers
 from slidestat.web.routes import Routes
@@ -108,7 +108,7 @@ def application(
     history: History,
     looks: Looks,
 ) -> web.Application:
-    """The routes, the page, who may ask, and how faults are told. `remaining` tells how many
+    """The routes, the page, who may ask, and how errors are told. `remaining` tells how many
     changelog records the worker still has to read, `history` what was emitted of a key; `looks`
     sees the states.
     """
@@ -116,7 +116,7 @@ def application(
     async def sign(_request: web.Request, response: web.StreamResponse) -> None:
         response.headers[WORKER_HEADER] = address.worker
 
-    made = web.Application(middlewares=[tell_faults, guard(address.token)])
+    made = web.Application(middlewares=[answer_errors, guard(address.token)])
     made.on_response_prepare.append(sign)
     made.cleanup_ctx.append(peers.open)
     Routes(topologies, peers, address, remaining, history, looks).add_to(made)

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from slidestat.web.faults import too_many
+from slidestat.web.errors import too_many
 
 _REFUSAL_S = 0.5
 

@@ -49,6 +49,10 @@ def letter_lines(letters: Iterable[Letter], limit: int, *, as_json: bool) -> Ite
         value = _shown(letter.value, letter.value_base64)
         yield f"    key    {key}{_cut(letter.original_key_bytes)}"
         yield f"    value  {value}{_cut(letter.original_value_bytes)}"
+        for header in letter.headers:
+            yield f"    header {header.name} = {_shown(header.value, header.value_base64)}"
+        if letter.original_header_count is not None:
+            yield f"    (the first of {letter.original_header_count:,} headers)"
     if not shown:
         yield "No open letters."
 

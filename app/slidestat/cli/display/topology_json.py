@@ -15,6 +15,7 @@ def topology_object(topology: Topology) -> dict[str, Any]:
     """
     footprints = measure(topology)
     span = topology.span_length
+    clock_unit = "events" if topology.is_sequence else "ms"
     labelled = zip(topology.labels, topology.statistics, topology.runners, strict=True)
     return {
         "topology": topology.name,
@@ -49,8 +50,8 @@ def topology_object(topology: Topology) -> dict[str, Any]:
         "windows_of": "events" if topology.windows_of_events else "ms",
         "span": span.length,
         "windows": topology.window_lengths,
-        "every_ms": topology.every_ms,
-        "lateness_ms": topology.lateness_ms,
+        f"every_{clock_unit}": topology.every_ms,
+        f"lateness_{clock_unit}": topology.lateness_ms,
         "statistics": [
             {
                 "name": label,

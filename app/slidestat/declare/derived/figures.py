@@ -33,7 +33,7 @@ class KeptFigures(WrittenTopics, ReadFields):
     def row_columns(self) -> list[RowColumn]:
         """The columns of its rows, if it writes such."""
         window = "window_events" if self.windows_of_events else "window_ms"
-        return row_columns(self.named_figures, window)
+        return row_columns(self.named_figures, window, is_sequence=self.is_sequence)
 
     @cached_property
     def alert_windows(self) -> tuple[int, ...]:

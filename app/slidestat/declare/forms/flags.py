@@ -81,8 +81,8 @@ def _alert(text: str) -> Alert:
         for part in parts[1:]:
             field, equals, value = part.partition("=")
             if not equals or field in table:
-                fault = "is given twice" if equals else "is no NAME=VALUE"
-                raise SlidestatError(f"{field!r} {fault}.", _ALERT_FORM)
+                error = "is given twice" if equals else "is no NAME=VALUE"
+                raise SlidestatError(f"{field!r} {error}.", _ALERT_FORM)
             table[field] = _literal(value) if field in ("for", "certain") else value
         return alert_of(table)
     except SlidestatError as error:

@@ -111,8 +111,8 @@ def _statistic(index: int, table: Mapping[str, object]) -> Statistic:
     place = f"{STATISTICS}[{index}]."
     kind = table.get(_KIND)
     if not isinstance(kind, str):
-        fault = "is missing" if kind is None else f"is {kind!r}, which is no text"
-        raise SlidestatError(f"{place}{_KIND} {fault}.", f"Write one of {', '.join(KINDS)}.")
+        error = "is missing" if kind is None else f"is {kind!r}, which is no text"
+        raise SlidestatError(f"{place}{_KIND} {error}.", f"Write one of {', '.join(KINDS)}.")
     parameters = {name: value for name, value in table.items() if name != _KIND}
     return statistic_of(kind, parameters, place)
 

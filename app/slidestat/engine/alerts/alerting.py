@@ -22,6 +22,7 @@ from slidestat.engine.checkpoints.loss import Loss
 from slidestat.engine.emissions.emission import FigureTable
 from slidestat.engine.keys.key_timers import Place
 from slidestat.schemas.alert import AlertChange, AlertState, Certainty, alert_key
+from slidestat.schemas.sequence import kinds
 
 Float64s = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
@@ -75,6 +76,7 @@ class Alerting:
         self._rules = rules_of(topology, self._figures.models())
         self._topology = topology.name
         self._source = (topic, partition)
+        self._kinds = kinds(is_sequence=topology.is_sequence)
         self._longest = int(max(topology.window_lengths)) if topology.forgets_keys else None
         # For how many keys each alert fires.
         self.firing = dict.fromkeys((rule.name for rule in self._rules), 0)
@@ -107,7 +109,9 @@ class Alerting:
             concerned[emitted.groups[one.holds]] = True
         now = {group: self._known(standings[group]) for group in np.flatnonzero(concerned).tolist()}
         concerned_by_loss = np.zeros(len(emitted.ticks), bool)
+        lost = None
         if loss is not None:
+            lost = loss.as_record(self._kinds.lost_records)
             concerned_by_loss = loss.concerns(emitted.ticks, self._longest)
         since: dict[int, int] = {}
         last_ticks: dict[int, int] = {}
@@ -122,7 +126,7 @@ class Alerting:
                 if change is None:
                     continue
                 self.firing[rule.name] += 1 if change.state is AlertState.FIRING else -1
-                record = AlertChange(
+                record = self._kinds.alert_change(
                     self._topology,
                     rule.name,
                     place[1],
@@ -136,7 +140,7 @@ class Alerting:
                     forgotten=place in forgotten,
                     # msgspec leaves out the default itself alone.
                     confidence=_SURE if rule.confidence == _SURE else rule.confidence,
-                    lost=loss.as_record() if loss is not None and concerned_by_loss[row] else None,
+                    lost=lost if concerned_by_loss[row] else None,
                 )
                 records.append((place, self._written(record)))
             last_ticks[group] = ticks[row]

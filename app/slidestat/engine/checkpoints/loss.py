@@ -50,9 +50,9 @@ class Loss(msgspec.Struct, frozen=True, array_like=True):
             found &= ends - longest <= self.last
         return found
 
-    def as_record(self) -> LostRecords:
-        """As an emission or an answer has it."""
-        return LostRecords(self.records, self.first, None if self.is_open else self.last)
+    def as_record(self, record: type[LostRecords] = LostRecords) -> LostRecords:
+        """As an emission or an answer has it, in that version."""
+        return record(self.records, self.first, None if self.is_open else self.last)
 
 
 def joined(

@@ -13,7 +13,7 @@ from slidestat.declare.expressions.computed_field import ComputedField
 from slidestat.declare.expressions.nodes import Sort
 from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.topology import Topology
-from slidestat.engine.decoding.evaluation import Computed, Evaluation, fault_of
+from slidestat.engine.decoding.evaluation import Computed, Evaluation, error_of
 from slidestat.engine.events import texts
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.event import MAX_KEY_LENGTH
@@ -24,7 +24,7 @@ Float64s = npt.NDArray[np.float64]
 _EXACT = 2**53
 
 
-Faults = dict[int, tuple[Reason, str]]
+Errors = dict[int, tuple[Reason, str]]
 
 
 class ComputedColumns(NamedTuple):
@@ -36,7 +36,7 @@ class ComputedColumns(NamedTuple):
     keys: pa.Array | None
     numbers: dict[FieldPath, Float64s]
     items: dict[FieldPath, pa.Array]
-    faults: dict[FieldPath, Faults]
+    errors: dict[FieldPath, Errors]
 
 
 class ComputedFields:
@@ -60,29 +60,29 @@ class ComputedFields:
     def of(self, rows: int, columns: Mapping[tuple[FieldPath, Sort], Computed]) -> ComputedColumns:
         """Compute them for n events, `rows`, from the `columns` of what is read of them."""
         values: dict[FieldPath, pa.Array] = {}
-        faults: dict[FieldPath, Faults] = {}
+        errors: dict[FieldPath, Errors] = {}
         for path, field in self._computed.items():
             known = field.expression
             of_it = {path: columns[path, sort] for path, sort in known.fields}
             values[path], wrong = Evaluation(rows, of_it).column(known.node)
             places = [] if wrong is None else np.flatnonzero(wrong).tolist()
-            faults[path] = {
-                place: (Reason.NOT_COMPUTABLE, _told(field, fault_of(place, known, of_it)))
+            errors[path] = {
+                place: (Reason.NOT_COMPUTABLE, _told(field, error_of(place, known, of_it)))
                 for place in places
             }
         keys = None
         if self._key in self._computed:
             field = self._computed[self._key]
-            keys = texts(_keys_of(field, values[self._key], faults[self._key]))
+            keys = texts(_keys_of(field, values[self._key], errors[self._key]))
             keys = keys.dictionary_encode()
         return ComputedColumns(
             keys,
             {path: _numbers_of(values[path]) for path in self._numbers},
             {
-                path: texts(_items_of(self._computed[path], values[path], faults[path]))
+                path: texts(_items_of(self._computed[path], values[path], errors[path]))
                 for path in self._items
             },
-            faults,
+            errors,
         )
 
 
@@ -91,27 +91,27 @@ def _numbers_of(values: pa.Array) -> Float64s:
     return found
 
 
-def _items_of(field: ComputedField, values: pa.Array, faults: Faults) -> list[str | None]:
-    """The items; one that is too long is a fault from then on."""
+def _items_of(field: ComputedField, values: pa.Array, errors: Errors) -> list[str | None]:
+    """The items; one that is too long is an error from then on."""
     found = _texts(values)
     for place, text in enumerate(found):
         if text is not None and len(text) > MAX_ITEM_LENGTH:
             detail = f"it has {len(text)} characters, more than {MAX_ITEM_LENGTH}"
-            faults[place] = Reason.BAD_ITEM, _told(field, detail)
+            errors[place] = Reason.BAD_ITEM, _told(field, detail)
     return found
 
 
-def _keys_of(field: ComputedField, values: pa.Array, faults: Faults) -> list[str]:
-    """The keys; what is none is a fault from then on."""
+def _keys_of(field: ComputedField, values: pa.Array, errors: Errors) -> list[str]:
+    """The keys; what is none is an error from then on."""
     found = _texts(values)
     for place, text in enumerate(found):
-        fault = _key_fault(text, field.sort)
-        if fault and place not in faults:
-            faults[place] = Reason.BAD_KEY, _told(field, fault)
+        error = _key_error(text, field.sort)
+        if error and place not in errors:
+            errors[place] = Reason.BAD_KEY, _told(field, error)
     return [text or "" for text in found]
 
 
-def _key_fault(text: str | None, sort: Sort) -> str:
+def _key_error(text: str | None, sort: Sort) -> str:
     if text is None:
         return "it is NULL"
     if sort is Sort.NUMBER and not text.removeprefix("-").isdigit():

@@ -10,7 +10,7 @@ from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.expressions.nodes import Sort
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.topology import Topology
-from slidestat.engine.decoding.evaluation import Computed, Evaluation, fault_of
+from slidestat.engine.decoding.evaluation import Computed, Evaluation, error_of
 
 Bools = npt.NDArray[np.bool_]
 
@@ -21,7 +21,7 @@ class Judged(NamedTuple):
     """
 
     counted: Bools
-    faults: dict[int, str]
+    errors: dict[int, str]
     conditions: tuple[Bools, ...]
 
 
@@ -49,16 +49,16 @@ class Conditions:
     def judged(self, rows: int, columns: Mapping[tuple[FieldPath, Sort], Computed]) -> Judged:
         """Judge n events, `rows`, by the `columns` of what is read of them."""
         found: list[Bools] = []
-        faults: dict[int, str] = {}
+        errors: dict[int, str] = {}
         counted = np.ones(rows, bool)
         for place, (what, known) in enumerate(self._all):
             of_it = {path: columns[path, sort] for path, sort in known.fields}
             holds, wrong = Evaluation(rows, of_it).holds(known.node)
             if wrong is not None:
                 for row in np.flatnonzero(wrong & counted).tolist():
-                    faults.setdefault(row, f"{what}: {fault_of(row, known, of_it)}")
+                    errors.setdefault(row, f"{what}: {error_of(row, known, of_it)}")
             if place == 0 and self._is_limited:
                 counted = holds
             else:
                 found.append(holds)
-        return Judged(counted, faults, tuple(found))
+        return Judged(counted, errors, tuple(found))

@@ -87,37 +87,37 @@ class EventDecoder:
             passed_over = [*passed_over, *tombstones]
         if times is None:
             times = np.asarray(timestamps, np.int64)[rows]
-        faults: dict[int, Refusal] = {}
+        errors: dict[int, Refusal] = {}
         outside = np.flatnonzero((times < self._times.earliest) | (times >= self._times.latest))
         for place in outside.tolist():
             detail = f"{self._time_name}: {times[place]} ms is not from 1980 to 2100"
-            faults[place] = Refusal(int(rows[place]), Reason.BAD_TIME, detail)
+            errors[place] = Refusal(int(rows[place]), Reason.BAD_TIME, detail)
         columns = EventColumns(
             rows=rows,
-            keys=self._keys(read, keys, faults),
+            keys=self._keys(read, keys, errors),
             times=times,
             numbers=read.numbers,
             items=read.items,
             refusals=refusals,
         )
-        for place, reason, detail in self._computed_faults(read, columns):
-            faults.setdefault(place, Refusal(int(rows[place]), reason, detail))
+        for place, reason, detail in self._computed_errors(read, columns):
+            errors.setdefault(place, Refusal(int(rows[place]), reason, detail))
         for place, detail in self._lacking.of_no_use(columns.numbers, columns.items):
-            faults.setdefault(place, Refusal(int(rows[place]), Reason.MISSING_FIELD, detail))
+            errors.setdefault(place, Refusal(int(rows[place]), Reason.MISSING_FIELD, detail))
         if read.judged is not None:
-            return self._chosen(columns, faults, read.judged, passed_over)
+            return self._chosen(columns, errors, read.judged, passed_over)
         if passed_over:
             columns = replace(
                 columns,
                 passed_over=np.array(passed_over, np.int64),
                 passed_over_times=np.full(len(passed_over), NO_TIME, np.int64),
             )
-        return without(columns, faults) if faults else columns
+        return without(columns, errors) if errors else columns
 
     def _keys(
-        self, read: FieldColumns, keys: Sequence[bytes | None], faults: dict[int, Refusal]
+        self, read: FieldColumns, keys: Sequence[bytes | None], errors: dict[int, Refusal]
     ) -> pa.Array:
-        """The events' keys; `faults` gets those of the records' own."""
+        """The events' keys; `errors` gets those of the records' own."""
         if read.keys is not None:
             return read.keys
         if not self._has_keys:
@@ -128,24 +128,24 @@ class EventDecoder:
             for key in own.dictionary.to_pylist()
         ]
         places = own.indices.to_numpy()
-        is_wrong = np.array([fault != "" for _, fault in checked], bool)[places]
+        is_wrong = np.array([error != "" for _, error in checked], bool)[places]
         for place in np.flatnonzero(is_wrong).tolist():
             detail = f"{self._key_name}: {checked[places[place]][1]}"
-            faults[place] = Refusal(int(read.rows[place]), Reason.BAD_KEY, detail)
+            errors[place] = Refusal(int(read.rows[place]), Reason.BAD_KEY, detail)
         return numbered_texts(places, texts([text for text, _ in checked]))
 
-    def _computed_faults(
+    def _computed_errors(
         self, read: FieldColumns, columns: EventColumns
     ) -> Iterator[tuple[int, Reason, str]]:
         """The places of events without a value in a computed field that somebody takes of them, and
         why.
         """
-        for path, faults in read.faults.items():
+        for path, errors in read.errors.items():
             taken = np.ones(len(read.rows), bool)
             if read.judged is not None and path in self._chosen_computed:
                 chosen_by = self._chosen_computed[path]
                 taken = np.logical_or.reduce([read.judged.conditions[c] for c in chosen_by])
-            for place, (reason, detail) in sorted(faults.items()):
+            for place, (reason, detail) in sorted(errors.items()):
                 if taken[place]:
                     yield place, reason, detail
         for number in self._computed_numbers:
@@ -154,24 +154,24 @@ class EventDecoder:
     def _chosen(
         self,
         columns: EventColumns,
-        faults: dict[int, Refusal],
+        errors: dict[int, Refusal],
         judged: Judged,
         passed_over: Sequence[int],
     ) -> EventColumns:
         """The events that are counted; numbers that nobody takes in are none."""
         rows = columns.rows
-        for place, detail in judged.faults.items():
-            faults[place] = Refusal(int(rows[place]), Reason.NOT_COMPUTABLE, detail)
+        for place, detail in judged.errors.items():
+            errors[place] = Refusal(int(rows[place]), Reason.NOT_COMPUTABLE, detail)
         numbers = list(columns.numbers)
         for number, conditions in self._chosen_columns.items():
             taken = np.logical_or.reduce([judged.conditions[place] for place in conditions])
             numbers[number] = np.where(taken, numbers[number], np.nan)
             for place, reason, detail in self._beyond(number, numbers[number]):
-                faults.setdefault(place, Refusal(int(rows[place]), reason, detail))
+                errors.setdefault(place, Refusal(int(rows[place]), reason, detail))
         is_other = ~judged.counted
-        is_other[[*judged.faults]] = False
+        is_other[[*judged.errors]] = False
         others = np.flatnonzero(is_other)
-        faults = {place: fault for place, fault in faults.items() if not is_other[place]}
+        errors = {place: error for place, error in errors.items() if not is_other[place]}
         times = columns.times[others]
         timed = (times >= self._times.earliest) & (times < self._times.latest)
         every = np.concatenate([rows[others], np.array(passed_over, np.int64)])
@@ -184,7 +184,7 @@ class EventDecoder:
             passed_over=every,
             passed_over_times=their_times,
         )
-        return without(chosen, faults, others)
+        return without(chosen, errors, others)
 
     def _beyond(
         self, number: int, values: npt.NDArray[np.float64]

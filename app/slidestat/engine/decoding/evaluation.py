@@ -1,8 +1,8 @@
 """Expressions, computed over columns of events by Arrow, with SQL's NULL.
 
-What cannot be computed is a fault: a division by zero, a number beyond those of doubles, a field of
-another sort than it is read as. Only a fault that decides the outcome is one: `false and FAULT` is
-false, as `true or FAULT` is true, and of a case the branch that is taken counts. NULL is nothing
+What cannot be computed is an error: a division by zero, a number beyond those of doubles, a field
+of another sort than it is read as. Only an error that decides the outcome is one: `false and ERROR`
+is false, as `true or ERROR` is true, and of a case the branch that is taken counts. NULL is nothing
 wrong.
 """
 
@@ -40,11 +40,11 @@ _COMPUTE = {"+": pc.add, "-": pc.subtract, "*": pc.multiply, "/": pc.divide}
 
 class Computed(NamedTuple):
     """A column of `values`, null where there are none, or one value for all rows; and the rows
-    without one because of a fault, None if there are no such.
+    without one because of an error, None if there are no such.
     """
 
     values: pa.Array | pa.Scalar
-    faults: Bools | None = None
+    errors: Bools | None = None
 
 
 class Evaluation:
@@ -56,18 +56,18 @@ class Evaluation:
 
     def holds(self, condition: Node) -> tuple[Bools, Bools | None]:
         """bool[rows]: where a condition is true, and where it cannot be told."""
-        values, faults = self.of(condition)
-        return self._is(values, True), faults
+        values, errors = self.of(condition)
+        return self._is(values, True), errors
 
     def column(self, node: Node) -> tuple[pa.Array, Bools | None]:
         """Return the value of an expression in each row, null where it has none, and where that
         is because it cannot be computed.
         """
-        values, faults = self.of(node)
+        values, errors = self.of(node)
         column = self._spread(values)
-        if faults is not None and faults.any():
-            column = _null_where(faults, column)
-        return column, faults
+        if errors is not None and errors.any():
+            column = _null_where(errors, column)
+        return column, errors
 
     def of(self, node: Node) -> Computed:
         """The values of a part."""
@@ -86,47 +86,47 @@ class Evaluation:
                 return self._in(value, listed)
             case Call("like", (value, Literal() as pattern, Literal() as escape)):
                 found = self.of(value)
-                return Computed(_like(found.values, pattern, escape), found.faults)
+                return Computed(_like(found.values, pattern, escape), found.errors)
             case Call("substring", (value, *places)):
                 found = self.of(value)
-                return Computed(_part(found.values, places), found.faults)
+                return Computed(_part(found.values, places), found.errors)
             case Call("is null", (value,)):
                 found = self.of(value)
-                return self._known(pc.is_null(found.values), found.faults)
+                return self._known(pc.is_null(found.values), found.errors)
             case Call("is true" | "is false" as operator, (value,)):
                 found = self.of(value)
                 is_so = self._is(found.values, operator == "is true")
-                return self._known(pa.array(is_so), found.faults)
+                return self._known(pa.array(is_so), found.errors)
             case Call(operator, operands):
                 return self._plain(operator, operands)
 
     def _plain(self, operator: str, operands: Sequence[Node]) -> Computed:
         """Of an operator that has a value where its operands have."""
-        values, faults = self._all(operands)
+        values, errors = self._all(operands)
         match operator:
             case "not":
-                return Computed(pc.invert(values[0].cast(pa.bool_())), faults)
+                return Computed(pc.invert(values[0].cast(pa.bool_())), errors)
             case "negate":
-                return Computed(pc.negate(values[0].cast(pa.float64())), faults)
+                return Computed(pc.negate(values[0].cast(pa.float64())), errors)
             case "lower" | "upper":
-                return Computed(_recased(values[0], operator), faults)
+                return Computed(_recased(values[0], operator), errors)
             case "||":
-                return Computed(pc.binary_join_element_wise(*map(_text, values), _text("")), faults)
+                return Computed(pc.binary_join_element_wise(*map(_text, values), _text("")), errors)
         if operator in COMPARISONS:
-            return Computed(_COMPARE[operator](*_alike(values)), faults)
+            return Computed(_COMPARE[operator](*_alike(values)), errors)
         left, right = _alike(values, pa.float64())
-        return self._arithmetic(operator, left, right, faults)
+        return self._arithmetic(operator, left, right, errors)
 
     def _all(self, operands: Sequence[Node]) -> tuple[list[pa.Array | pa.Scalar], Bools | None]:
         found = [self.of(operand) for operand in operands]
-        return [one.values for one in found], _either(*(one.faults for one in found))
+        return [one.values for one in found], _either(*(one.errors for one in found))
 
     def _arithmetic(
         self,
         operator: str,
         left: pa.Array | pa.Scalar,
         right: pa.Array | pa.Scalar,
-        faults: Bools | None,
+        errors: Bools | None,
     ) -> Computed:
         if operator == "%":
             with np.errstate(invalid="ignore"):
@@ -140,50 +140,50 @@ class Evaluation:
         # Null is neither: what is not a finite number here went wrong.
         wrong = self._is(pc.is_finite(result), False)
         if not wrong.any():
-            return Computed(result, faults)
-        return Computed(_null_where(wrong, result), _either(faults, wrong))
+            return Computed(result, errors)
+        return Computed(_null_where(wrong, result), _either(errors, wrong))
 
     def _connected(self, operator: str, operands: Sequence[Node]) -> Computed:
         connect = pc.and_kleene if operator == "and" else pc.or_kleene
-        values, faults = self._all(operands)
+        values, errors = self._all(operands)
         first, *others = (value.cast(pa.bool_()) for value in values)
         for other in others:
             first = connect(first, other)
-        if faults is not None:
+        if errors is not None:
             # One operand may decide whatever the others are.
-            faults = faults & ~self._is(first, operator == "or")
-        return Computed(first, faults)
+            errors = errors & ~self._is(first, operator == "or")
+        return Computed(first, errors)
 
     def _case(self, operands: Sequence[Node]) -> Computed:
         conditions = [self.of(operand) for operand in operands[:-1:2]]
         branches = [self.of(operand) for operand in (*operands[1::2], operands[-1])]
         values = _alike([branch.values for branch in branches])
         open_rows = np.ones(self._rows, bool)
-        faults = np.zeros(self._rows, bool)
+        errors = np.zeros(self._rows, bool)
         result = self._spread(values[-1])
         for condition, branch, value in zip(conditions, branches, values, strict=False):
-            if condition.faults is not None:
-                faults |= open_rows & condition.faults
-                open_rows &= ~condition.faults
+            if condition.errors is not None:
+                errors |= open_rows & condition.errors
+                open_rows &= ~condition.errors
             taken = open_rows & self._is(condition.values, True)
-            if branch.faults is not None:
-                faults |= taken & branch.faults
+            if branch.errors is not None:
+                errors |= taken & branch.errors
             result = pc.if_else(pa.array(taken), value, result)
             open_rows &= ~taken
-        if branches[-1].faults is not None:
-            faults |= open_rows & branches[-1].faults
-        return self._without(result, faults)
+        if branches[-1].errors is not None:
+            errors |= open_rows & branches[-1].errors
+        return self._without(result, errors)
 
     def _coalesce(self, operands: Sequence[Node]) -> Computed:
         found = [self.of(operand) for operand in operands]
         values = _alike([one.values for one in found])
-        open_rows, faults = np.ones(self._rows, bool), np.zeros(self._rows, bool)
+        open_rows, errors = np.ones(self._rows, bool), np.zeros(self._rows, bool)
         for one in found:
-            if one.faults is not None:
-                faults |= open_rows & one.faults
-                open_rows &= ~one.faults
+            if one.errors is not None:
+                errors |= open_rows & one.errors
+                open_rows &= ~one.errors
             open_rows &= self._nulls(one.values)
-        return self._without(self._spread(pc.coalesce(*values)), faults)
+        return self._without(self._spread(pc.coalesce(*values)), errors)
 
     def _in(self, value: Node, listed: Sequence[Node]) -> Computed:
         literals = [one.value for one in listed if isinstance(one, Literal)]
@@ -192,17 +192,17 @@ class Evaluation:
             (values,) = _alike([self._spread(found.values)])
             if not pa.types.is_null(found.values.type):
                 among = pc.is_in(values, pa.array(literals, values.type))
-                return Computed(_null_where(self._nulls(values), among), found.faults)
+                return Computed(_null_where(self._nulls(values), among), found.errors)
         return self._connected("or", [Call("=", (value, one)) for one in listed])
 
-    def _known(self, values: pa.Array | pa.Scalar, faults: Bools | None) -> Computed:
-        """Return values that are never null, but where there is a fault."""
-        return Computed(values) if faults is None else self._without(self._spread(values), faults)
+    def _known(self, values: pa.Array | pa.Scalar, errors: Bools | None) -> Computed:
+        """Return values that are never null, but where there is an error."""
+        return Computed(values) if errors is None else self._without(self._spread(values), errors)
 
-    def _without(self, values: pa.Array, faults: Bools) -> Computed:
-        if not faults.any():
+    def _without(self, values: pa.Array, errors: Bools) -> Computed:
+        if not errors.any():
             return Computed(values)
-        return Computed(_null_where(faults, values), faults)
+        return Computed(_null_where(errors, values), errors)
 
     def _spread(self, values: pa.Array | pa.Scalar) -> pa.Array:
         return pa.repeat(values, self._rows) if isinstance(values, pa.Scalar) else values
@@ -231,11 +231,11 @@ def doubles(values: npt.NDArray[np.float64]) -> pa.Array:
     return pa.array(values, mask=nothing) if nothing.any() else pa.array(values)
 
 
-def fault_of(row: int, known: Expression, columns: Mapping[FieldPath, Computed]) -> str:
+def error_of(row: int, known: Expression, columns: Mapping[FieldPath, Computed]) -> str:
     """Why an expression has no value in a row; `columns` has its fields."""
     for path, sort in known.fields:
-        faults = columns[path].faults
-        if faults is not None and faults[row]:
+        errors = columns[path].errors
+        if errors is not None and errors[row]:
             return f"{field_text(path)} is no {sort.value}"
     return "a division by zero, or a number beyond those of doubles"
 
@@ -244,8 +244,8 @@ def _null_where(rows: Bools, values: pa.Array | pa.Scalar) -> pa.Array:
     return pc.if_else(pa.array(rows), pa.scalar(None, values.type), values)
 
 
-def _either(*faults: Bools | None) -> Bools | None:
-    found = [some for some in faults if some is not None]
+def _either(*errors: Bools | None) -> Bools | None:
+    found = [some for some in errors if some is not None]
     return np.logical_or.reduce(found) if found else None
 
 

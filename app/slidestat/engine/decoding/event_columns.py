@@ -75,14 +75,14 @@ def _ahead(
 
 def without(
     columns: EventColumns,
-    faults: Mapping[int, Refusal],
+    errors: Mapping[int, Refusal],
     others: Sequence[int] | npt.NDArray[np.int64] = (),
 ) -> EventColumns:
-    """The columns without the events at the places of `faults`, which are refused, and at
+    """The columns without the events at the places of `errors`, which are refused, and at
     `others`.
     """
     kept = np.ones(len(columns.rows), bool)
-    kept[[*faults]] = False
+    kept[[*errors]] = False
     kept[np.asarray(others, np.int64)] = False
     if kept.all():
         return columns
@@ -95,6 +95,6 @@ def without(
         times=columns.times[places],
         numbers=tuple(column[places] for column in columns.numbers),
         items=tuple(column.take(taken) for column in columns.items),
-        refusals=sorted([*columns.refusals, *faults.values()], key=lambda refusal: refusal.row),
+        refusals=sorted([*columns.refusals, *errors.values()], key=lambda refusal: refusal.row),
         conditions=tuple(column[places] for column in columns.conditions),
     )

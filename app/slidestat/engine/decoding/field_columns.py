@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slidestat.declare.fields import FieldPath
-from slidestat.engine.decoding.computed_columns import Faults
+from slidestat.engine.decoding.computed_columns import Errors
 from slidestat.engine.decoding.conditions import Judged
 from slidestat.engine.decoding.event_columns import Refusal
 from slidestat.engine.events import joined_texts
@@ -24,7 +24,7 @@ class FieldColumns:
     numbered, and `times` int64[m] milliseconds, None where the records' own are asked for;
     `numbers` float64[m] and `items` m texts for each of the topology's columns, NaN and null where
     a record lacks the field; how the topology's conditions `judged` them, None if it has none; and
-    why some have nothing in a computed field, by its path and their places: `faults`. And of the
+    why some have nothing in a computed field, by its path and their places: `errors`. And of the
     other records the refusals, by rows, and the rows that the topology does not count,
     `passed_over`.
     """
@@ -35,7 +35,7 @@ class FieldColumns:
     numbers: tuple[npt.NDArray[np.float64], ...]
     items: tuple[pa.Array, ...]
     judged: Judged | None = None
-    faults: dict[FieldPath, Faults] = field(default_factory=dict)
+    errors: dict[FieldPath, Errors] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
     passed_over: list[int] = field(default_factory=list)
 
@@ -73,9 +73,9 @@ def interleaved(first: FieldColumns, second: FieldColumns) -> FieldColumns:
         ),
         items=tuple(map(texts, zip(first.items, second.items, strict=True))),
         judged=judged,
-        faults={
-            path: _placed(faults, second.faults[path], order, len(first.rows))
-            for path, faults in first.faults.items()
+        errors={
+            path: _placed(errors, second.errors[path], order, len(first.rows))
+            for path, errors in first.errors.items()
         },
         refusals=sorted([*first.refusals, *second.refusals], key=lambda refusal: refusal.row),
         passed_over=sorted([*first.passed_over, *second.passed_over]),
@@ -96,7 +96,7 @@ def _both(first: Judged, second: Judged, order: Int64s) -> Judged:
     """Put together what was judged of both, in another order than one after another."""
     return Judged(
         np.concatenate((first.counted, second.counted))[order],
-        _placed(first.faults, second.faults, order, len(first.counted)),
+        _placed(first.errors, second.errors, order, len(first.counted)),
         tuple(
             np.concatenate(pair)[order]
             for pair in zip(first.conditions, second.conditions, strict=True)

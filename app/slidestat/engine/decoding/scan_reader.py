@@ -91,7 +91,7 @@ class ScanReader:
                 for path in self._items
             ),
             judged=judged,
-            faults=computed.faults,
+            errors=computed.errors,
         )
 
 

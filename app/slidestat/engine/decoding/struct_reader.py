@@ -107,7 +107,7 @@ class StructReader:
                 for path, read in self._items.items()
             ),
             judged=judged_all,
-            faults=computed.faults,
+            errors=computed.errors,
             refusals=refusals,
             passed_over=passed_over,
         )
@@ -127,8 +127,8 @@ class StructReader:
             event = self._read_leniently(record) if is_counted else None
             if is_counted and event is None:
                 again.refusals.append(refusal)
-            elif judged.faults:
-                detail = judged.faults[0]
+            elif judged.errors:
+                detail = judged.errors[0]
                 again.refusals.append(Refusal(refusal.row, Reason.NOT_COMPUTABLE, detail))
             elif event is None:
                 again.passed_over.append(refusal.row)
@@ -212,8 +212,8 @@ def _with_known(judged: Judged, known: Mapping[int, Judged]) -> Judged:
         counted[place] = found.counted[0]
         for column, of_it in zip(conditions, found.conditions, strict=True):
             column[place] = of_it[0]
-    faults = {place: detail for place, detail in judged.faults.items() if place not in known}
-    return Judged(counted, faults, conditions)
+    errors = {place: detail for place, detail in judged.errors.items() if place not in known}
+    return Judged(counted, errors, conditions)
 
 
 def _decimal(keys: list[Any]) -> list[str]:

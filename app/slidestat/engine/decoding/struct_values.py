@@ -1,7 +1,7 @@
 """The fields of structs that expressions read, as columns of Arrow.
 
 Fields are read by the reader's own type while they are of the sorts that the expressions ask for;
-what is of another sort is a fault.
+what is of another sort is an error.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -65,7 +65,7 @@ class StructValues:
 
 
 def column_of(sort: Sort, values: list[Any]) -> Computed:
-    """Values of anything as a column of a sort; those of another are faults."""
+    """Values of anything as a column of a sort; those of another are errors."""
     if sort is Sort.ANY:
         return Computed(pa.array([None if value is None else True for value in values]))
     kinds = set(map(type, values)) - {type(None)}
@@ -76,10 +76,10 @@ def column_of(sort: Sort, values: list[Any]) -> Computed:
             pass
     good = [_is_of(value, sort) for value in values]
     taken = [value if is_good else None for value, is_good in zip(values, good, strict=True)]
-    faults = np.array(
+    errors = np.array(
         [value is not None and not is_good for value, is_good in zip(values, good, strict=True)]
     )
-    return Computed(_typed(taken, sort), faults)
+    return Computed(_typed(taken, sort), errors)
 
 
 def _certain(sort: Sort, read: Callable[[Any], Any], events: Sequence[Any]) -> pa.Array:

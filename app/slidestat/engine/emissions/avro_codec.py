@@ -21,6 +21,7 @@ from slidestat.engine.emissions.emission_codec import NotAnEmissionError, OneRec
 from slidestat.errors import SlidestatError
 from slidestat.schemas.avro import emission_schema
 from slidestat.schemas.emission import Emission
+from slidestat.schemas.sequence import SequenceEmission
 
 # Two retries of at most half a second each: whoever waits for a registry that is away is told soon.
 _PATIENCE = {"timeout": 5.0, "max.retries": 2, "retries.max.wait.ms": 500}
@@ -89,16 +90,20 @@ class AvroCodec(_Registry, OneRecord):
     some 100 microseconds, where JSON takes 6, and two thirds of its bytes.
     """
 
-    def __init__(self, topic: str, registry: str) -> None:
-        """As of a registry."""
+    def __init__(self, topic: str, registry: str, emission: type[Emission] = Emission) -> None:
+        """As of a registry; `emission` is the version that is written."""
         super().__init__(topic, registry)
-        schema = emission_schema()
-        self._serialize = AvroSerializer(self._client, schema, _fields, _NAMING)
-        self._deserialize = AvroDeserializer(self._client, schema, conf=_NAMING)
+        self._emission = emission
+        self._serialize = AvroSerializer(self._client, emission_schema(emission), _fields, _NAMING)
+        # The second one would take records of the first for its own: it has their names as aliases.
+        self._deserializers = [
+            (version, AvroDeserializer(self._client, emission_schema(version), conf=_NAMING))
+            for version in (Emission, SequenceEmission)
+        ]
 
     def register(self) -> None:
         """Have the registry know the schema, under the topic's subject."""
-        self.encode(Emission("", "", 0, [], "", 0, 0))
+        self.encode(self._emission("", "", 0, [], "", 0, 0))
 
     def encode(self, emission: Emission) -> bytes:
         """The framed bytes of an emission."""
@@ -111,8 +116,7 @@ class AvroCodec(_Registry, OneRecord):
         """
         try:
             with self._asking():
-                fields = self._deserialize(value)
-            return msgspec.convert(fields, Emission)
+                return self._read(value)
         except _GARBAGE as error:
             raise NotAnEmissionError from error
         except SlidestatError as error:
@@ -120,6 +124,13 @@ class AvroCodec(_Registry, OneRecord):
             if isinstance(cause, SchemaRegistryError) and cause.http_status_code == _NOT_FOUND:
                 raise NotAnEmissionError from error
             raise
+
+    def _read(self, value: bytes) -> Emission:
+        (of_times, read), (of_sequences, read_of_sequences) = self._deserializers
+        try:
+            return msgspec.convert(read(value), of_times)
+        except SchemaResolutionError:
+            return msgspec.convert(read_of_sequences(value), of_sequences)
 
 
 class RowWriter(_Registry):

@@ -16,7 +16,8 @@ from slidestat.engine.checkpoints.loss import Loss
 from slidestat.engine.emissions.agreement import Agreement
 from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
 from slidestat.engine.emissions.emission_text import EmissionText
-from slidestat.schemas.emission import Emission, Figure, LostRecords
+from slidestat.schemas.emission import Figure, LostRecords
+from slidestat.schemas.sequence import kinds
 
 Float64s = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
@@ -172,13 +173,14 @@ class EmissionEncoder:
         self._topology = topology.name
         self._source = (topic, partition)
         self._codec = codec
+        self._kinds = kinds(is_sequence=topology.is_sequence)
         # In the order of the queries, so many records for each.
         self.records_each = codec.records_each
         self._figures = FigureTable(topology, topology.window_lengths)
         numbers = self._figures.numbers
         # What is not JSON, or lists items, is written emission by emission.
         self._numbers = numbers if isinstance(codec, JsonCodec) else None
-        self._model = Emission(
+        self._model = self._kinds.emission(
             self._topology, "", 0, numbers.models() if numbers else [], *self._source, 0
         )
         self._texts: dict[tuple[bool, LostRecords | None], EmissionText] = {}
@@ -219,9 +221,10 @@ class EmissionEncoder:
             yield slice(0, len(ticks)), None
             return
         concerned = loss.concerns(ticks, self._longest)
+        lost = loss.as_record(self._kinds.lost_records)
         edges = [0, *(np.flatnonzero(np.diff(concerned)) + 1).tolist(), len(ticks)]
         for start, end in pairwise(edges):
-            yield slice(start, end), loss.as_record() if concerned[start] else None
+            yield slice(start, end), lost if concerned[start] else None
 
     def _text(self, provisional: bool, lost: LostRecords | None) -> EmissionText:
         text = self._texts.get((provisional, lost))
@@ -245,7 +248,7 @@ class EmissionEncoder:
         for figures, key, tick, offset in zip(
             rows, keys, ticks.tolist(), source_offsets.tolist(), strict=True
         ):
-            emission = Emission(
+            emission = self._kinds.emission(
                 topology, key, tick, figures, *self._source, offset, provisional, lost=lost
             )
             for record in self._codec.records(emission):

@@ -6,6 +6,7 @@ from typing import Protocol
 import msgspec
 
 from slidestat.schemas.emission import Emission, emission_key
+from slidestat.schemas.sequence import decode_emission
 
 
 class NotAnEmissionError(Exception):
@@ -46,15 +47,14 @@ class OneRecord:
 
 
 class JsonCodec(OneRecord):
-    """JSON as in schemas/json."""
+    """JSON as in schemas/json; reads both versions."""
 
     def __init__(self) -> None:
         self.encode = msgspec.json.Encoder().encode
-        self._decode = msgspec.json.Decoder(Emission).decode
 
     def decode(self, value: bytes) -> Emission:
         """The emission of its JSON; raises NotAnEmissionError for other bytes."""
         try:
-            return self._decode(value)
+            return decode_emission(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise NotAnEmissionError from error

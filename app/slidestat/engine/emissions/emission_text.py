@@ -33,9 +33,10 @@ class EmissionText:
     def __init__(self, model: Emission) -> None:
         # Quotation marks in a name are escaped: none of these texts can be part of one.
         empty = replace(model, key="", window_end_ms=0, figures=[], source_offset=0)
-        head, _, rest = _encode(empty).partition(b'"","window_end_ms":0,"figures":[]')
+        end_name = _encode(_name_on_the_wire(model, "window_end_ms"))
+        head, _, rest = _encode(empty).partition(b'"",' + end_name + b':0,"figures":[]')
         middle, _, end = rest.rpartition(b'"source_offset":0')
-        pieces = [head, b',"window_end_ms":', b',"figures":[']
+        pieces = [head, b"," + end_name + b":", b',"figures":[']
         for figure in model.figures:
             numbered = replace(figure, estimate=0.5, lower=0.5, upper=0.5)
             before, _, after = _encode(numbered).partition(
@@ -74,6 +75,11 @@ class EmissionText:
             self._key.between(text, starts[:, :2], stops[:, :2]),
             self._record.between(text, starts, stops),
         )
+
+
+def _name_on_the_wire(record: msgspec.Struct, attribute: str) -> str:
+    place = record.__struct_fields__.index(attribute)
+    return record.__struct_encode_fields__[place]
 
 
 class _Pieces:

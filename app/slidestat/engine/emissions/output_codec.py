@@ -15,6 +15,7 @@ from slidestat.engine.emissions.rows import RowCodec, avro_types, connect_row, j
 from slidestat.errors import SlidestatError
 from slidestat.schemas.avro import row_schema
 from slidestat.schemas.emission import Emission
+from slidestat.schemas.sequence import kinds
 
 if TYPE_CHECKING:
     from slidestat.engine.emissions.avro_codec import AvroCodec
@@ -50,7 +51,8 @@ def emission_writer(topology: Topology | Referee, registry: str) -> EmissionWrit
         return RowCodec(topology, json_row)
     if topology.output_format == "connect-json":
         return RowCodec(topology, connect_row(topology.output_topic, columns))
-    schema = row_schema(topology.output_topic, avro_types(columns))
+    older_names = {column.name: column.older_name for column in columns if column.older_name}
+    schema = row_schema(topology.output_topic, avro_types(columns), older_names)
     writer = _avro().RowWriter(topology.output_topic, registry, schema)
     return RowCodec(topology, writer.write)
 
@@ -62,16 +64,18 @@ def emission_codec(topology: Topology | Referee, registry: str) -> EmissionCodec
     """
     if topology.output_format == "json":
         return JsonCodec()
-    codec = avro_codec(topology.output_topic, registry)
+    written = kinds(is_sequence=topology.is_sequence).emission
+    codec = avro_codec(topology.output_topic, registry, written)
     codec.register()
     return codec
 
 
-def avro_codec(topic: str, registry: str) -> "AvroCodec":
-    """Avro for the records of a topic, by the registry at that address, which is not asked yet.
+def avro_codec(topic: str, registry: str, emission: type[Emission] = Emission) -> "AvroCodec":
+    """Avro for the records of a topic, by the registry at that address, which is not asked yet;
+    `emission` is the version that is written.
     Raises SlidestatError without one, and without the packages.
     """
-    codec: AvroCodec = _avro().AvroCodec(topic, registry)
+    codec: AvroCodec = _avro().AvroCodec(topic, registry, emission)
     return codec
 
 

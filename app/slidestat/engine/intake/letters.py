@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from slidestat.engine.decoding.event_columns import Refusal
-from slidestat.engine.records import RecordBatch
+from slidestat.engine.records import Headers, RecordBatch
 from slidestat.schemas.dead_letter import Reason
 
 
@@ -16,6 +16,7 @@ class Letter(NamedTuple):
     timestamp: int
     reason: Reason
     detail: str
+    headers: Headers = ()
 
 
 # A letter after the offset of the record at which it was clear that there would be one.
@@ -32,6 +33,7 @@ def letter_of(batch: RecordBatch, refusal: Refusal) -> Letter:
         int(batch.timestamps[row]),
         refusal.reason,
         refusal.detail,
+        () if batch.headers is None else batch.headers[row],
     )
 
 

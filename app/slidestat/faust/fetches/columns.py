@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
+from slidestat.engine.records import Headers
 from slidestat.faust.fetches.fetched_bytes import PlainRecords
+from slidestat.faust.fetches.header_column import HeaderColumn
 from slidestat.faust.fetches.record_kernel import BATCH_COLUMNS, read_batches
 
 Int64s = npt.NDArray[np.int64]
@@ -18,14 +20,15 @@ _NO_TIMESTAMP = -1
 
 @dataclass(frozen=True, slots=True)
 class FetchedColumns:
-    """n records in the order of their offsets: `offsets` and `timestamps` int64[n], and their keys
-    and values.
+    """n records in the order of their offsets: `offsets` and `timestamps` int64[n], and their keys,
+    values and headers.
     """
 
     offsets: Int64s
     timestamps: Int64s
     keys: BinaryColumn
     values: BinaryColumn
+    headers: Sequence[Headers]
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -59,16 +62,19 @@ def _by_kernel(parts: Sequence[PlainRecords]) -> FetchedColumns | None:
             part.least_offset,
         )
     room = sum(part.count for part in parts)
-    offsets, timestamps, *spans = (np.empty(room, np.int64) for _ in range(6))
+    offsets, timestamps, *spans = (np.empty(room, np.int64) for _ in range(8))
     count = read_batches(buffer, batches, offsets, timestamps, *spans)
     if count < 0:
         return None
-    key_starts, key_ends, value_starts, value_ends = (span[:count] for span in spans)
+    key_starts, key_ends, value_starts, value_ends, header_starts, header_ends = (
+        span[:count] for span in spans
+    )
     return FetchedColumns(
         offsets[:count],
         timestamps[:count],
         BinaryColumn(buffer, key_starts, key_ends),
         BinaryColumn(buffer, value_starts, value_ends),
+        HeaderColumn(BinaryColumn(buffer, header_starts, header_ends)),
     )
 
 
@@ -84,4 +90,5 @@ def _one_by_one(parts: Sequence[Any]) -> FetchedColumns:
         np.array(times, np.int64),
         BinaryColumn.of([record.key for record in records]),
         BinaryColumn.of([record.value for record in records]),
+        [record.headers for record in records],
     )

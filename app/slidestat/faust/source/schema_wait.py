@@ -1,6 +1,6 @@
 """Records of other formats than JSON wait until the schema registry has told of their schemas.
 
-A registry that does not answer is no fault of a record: it is asked again for as long as it takes,
+A registry that does not answer is no error of a record: it is asked again for as long as it takes,
 and the worker says each half minute that it waits.
 """
 

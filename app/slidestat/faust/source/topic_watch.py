@@ -83,25 +83,25 @@ class TopicWatch:
             except KafkaException:
                 await asyncio.sleep(_RETRY_S)
                 continue
-            fault = self._fault([self._source], found)
-            if fault is not None:
-                raise fault
+            error = self._error([self._source], found)
+            if error is not None:
+                raise error
             return
 
     async def confirm(self) -> None:
         """Raise SlidestatError if one of the topics is another one, or gone, or the source has
         other partitions; return also if no broker answers.
         """
-        fault = await asyncio.get_running_loop().run_in_executor(None, self.fault)
-        if fault is not None:
-            raise fault
+        error = await asyncio.get_running_loop().run_in_executor(None, self.error)
+        if error is not None:
+            raise error
 
-    def fault(self) -> SlidestatError | None:
+    def error(self) -> SlidestatError | None:
         """Return the error of a topic to which something has happened; None for nothing, and if no
         broker answers.
         """
         try:
-            return self._fault(self._names, self._ask(self._names))
+            return self._error(self._names, self._ask(self._names))
         except KafkaException:
             return None
 
@@ -114,7 +114,7 @@ class TopicWatch:
                 return found
             time.sleep(_RETRY_S)
 
-    def _fault(
+    def _error(
         self, names: Sequence[str], found: Mapping[str, TopicIdentity]
     ) -> SlidestatError | None:
         self.without_leader = [name for name, it in found.items() if it.without_leader]

@@ -13,14 +13,14 @@ from slidestat.faust.broker_contact import went_away_at_start
 from slidestat.faust.source.topic_watch import advice_without_changelog
 from slidestat.faust.worker.open_files import open_files
 
-# rocksdict raises plain exceptions; RocksDB begins their text with the kind of fault.
-_ROCKSDB_FAULTS = ("Corruption", "IO error")
+# rocksdict raises plain exceptions; RocksDB begins their text with the kind of error.
+_ROCKSDB_ERRORS = ("Corruption", "IO error")
 _NO_FILES = (os.strerror(errno.EMFILE), os.strerror(errno.ENFILE))
 _NO_ROOM = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT), os.strerror(errno.EFBIG))
 
 
 def raise_for_the_user(reason: BaseException, data_dir: Path) -> NoReturn:
-    """Raise the fault that ended a worker, as a SlidestatError if the user can correct it."""
+    """Raise the error that ended a worker, as a SlidestatError if the user can correct it."""
     if isinstance(reason, ConsistencyError):
         raise SlidestatError(
             f"The tables in {data_dir} are ahead of their changelog: it was made anew.",
@@ -28,7 +28,7 @@ def raise_for_the_user(reason: BaseException, data_dir: Path) -> NoReturn:
         ) from reason
     if isinstance(reason, KafkaConnectionError):
         raise went_away_at_start() from reason
-    if str(reason).startswith(_ROCKSDB_FAULTS):
+    if str(reason).startswith(_ROCKSDB_ERRORS):
         raise _table_error(str(reason), data_dir) from reason
     raise reason
 

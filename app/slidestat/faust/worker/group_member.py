@@ -121,7 +121,7 @@ class GroupMember:
             beacon=app.tables.beacon,
             loop=app.tables.loop,
         )
-        app.topics_fault = self._topics.fault
+        app.topics_error = self._topics.error
         app.make_web = lambda: settings.web.server(app, self._live)
         app.before_commit = self._before_commit
         app.needed_offset = self._needed_offset
@@ -322,8 +322,8 @@ class GroupMember:
             raise rival
 
     async def _look_at_mover(self) -> None:
-        if self._mover is not None and self._mover.fault is not None:
-            raise self._mover.fault
+        if self._mover is not None and self._mover.failure is not None:
+            raise self._mover.failure
 
     async def _compare_keys(self) -> None:
         rebalances = self.app.rebalancing_count

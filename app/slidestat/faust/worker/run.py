@@ -31,18 +31,18 @@ def run_worker(settings: WorkerSettings) -> None:
         redirect_stdouts=False,
     )
     worker.spinner = None
-    # A commit that takes longer than the interval is a busy worker, not a fault.
+    # A commit that takes longer than the interval is a busy worker, not an error.
     logging.getLogger("mode.timers").setLevel(logging.ERROR)
     try:
         with calm_garbage_collector():
             worker.execute_from_commandline()
     except SystemExit as stop:
         if stop.code:
-            # The exit only says that there was a fault; the fault is what Faust stopped for, or
+            # The exit only says that there was an error; the error is what Faust stopped for, or
             # what made it so.
             reason = app.crash_reason or stop.__context__ or stop
-            if (fault := app.topics_fault()) is not None:
-                raise fault from reason
+            if (error := app.topics_error()) is not None:
+                raise error from reason
             raise_for_the_user(reason, settings.data_dir)
     finally:
         member.close()

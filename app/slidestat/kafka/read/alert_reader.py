@@ -7,8 +7,7 @@ import msgspec
 
 from slidestat.kafka.read.topic_reader import TopicReader
 from slidestat.schemas.alert import AlertChange
-
-_decode = msgspec.json.Decoder(AlertChange).decode
+from slidestat.schemas.sequence import decode_alert_change
 
 
 class ChangeRecord(NamedTuple):
@@ -24,7 +23,7 @@ class AlertReader(TopicReader[ChangeRecord]):
 
     def _decoded(self, value: bytes, headers: list[tuple[str, bytes]]) -> ChangeRecord | None:
         try:
-            change = _decode(value)
+            change = decode_alert_change(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             self._set_aside(headers)
             return None

@@ -1,4 +1,4 @@
-"""A topic read by a command: opened, closed, and its faults said in words."""
+"""A topic read by a command: opened, closed, and its errors said in words."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -34,11 +34,11 @@ def open_scanner(bootstrap: str, *, must_be_whole: bool = False) -> Consumer:
     )
 
 
-def concerns_group(fault: KafkaError) -> bool:
-    """Whether a fault is of the group alone, which the client asks about though nothing is read by
+def concerns_group(kafka_error: KafkaError) -> bool:
+    """Whether an error is of the group alone, which the client asks about though nothing is read by
     it.
     """
-    return fault.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+    return kafka_error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
 
 
 def scan(consumer: Consumer, topic: str, starts: Mapping[int, int]) -> Iterator[Message]:

@@ -44,7 +44,7 @@ class SourceLook:
 
         Records that are no events are passed over, and those whose schema the registry does not
         tell now. Raises SlidestatError for a key that lies in two
-        partitions, KafkaException for a broker's fault.
+        partitions, KafkaException for a broker's error.
         """
         topology = self.topology
         if topology.publishes_partitions or self.partitions == 1:

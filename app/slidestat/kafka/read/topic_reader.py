@@ -80,7 +80,7 @@ class TopicReader(ABC, Generic[Read]):
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",
-                "error_cb": self._fault,
+                "error_cb": self._failed,
             }
         )
         try:
@@ -121,14 +121,14 @@ class TopicReader(ABC, Generic[Read]):
     def _read(self, message: Message, ends: dict[int, int]) -> Read | None:
         # None only for records not yet sent, as the types have it.
         partition, offset = message.partition() or 0, message.offset() or 0
-        fault = message.error()
-        if fault is not None:
+        kafka_error = message.error()
+        if kafka_error is not None:
             # The end may lie behind the last record: transactions leave marks that are none.
-            if fault.code() == KafkaError._PARTITION_EOF:
+            if kafka_error.code() == KafkaError._PARTITION_EOF:
                 ends.pop(partition, None)
                 self._behind.discard(partition)
             else:
-                self._fault(fault)
+                self._failed(kafka_error)
             return None
         if self.once:
             end = ends.get(partition, 0)
@@ -141,11 +141,11 @@ class TopicReader(ABC, Generic[Read]):
         texts = [(name, text) for name, text in headers if text is not None]
         return self._decoded(message.value() or b"", texts)
 
-    def _fault(self, fault: KafkaError) -> None:
-        if concerns_group(fault):
+    def _failed(self, kafka_error: KafkaError) -> None:
+        if concerns_group(kafka_error):
             return
-        if fault.code() == KafkaError._ALL_BROKERS_DOWN or not fault.retriable():
-            self._lost = fault.str()
+        if kafka_error.code() == KafkaError._ALL_BROKERS_DOWN or not kafka_error.retriable():
+            self._lost = kafka_error.str()
 
     @abstractmethod
     def _decoded(self, value: bytes, headers: list[tuple[str, bytes]]) -> Read | None:

@@ -26,7 +26,7 @@ from slidestat.spark.audit.audit_workers import (
 )
 from slidestat.spark.audit.declaration import UNMARKED, Declaration, declaration_of
 from slidestat.spark.audit.exact_key import KINDS
-from slidestat.spark.faults import in_words
+from slidestat.spark.errors import in_words
 from slidestat.spark.lake.declarations import KnownDeclarations, reading_groups
 from slidestat.spark.lake.kafka_options import kafka_options
 from slidestat.spark.lake.kafka_topic import TopicState, topic_state

@@ -199,16 +199,16 @@ def _not(truth: bool | None) -> bool | None:
 def _any(truths: Sequence[Any]) -> bool | None:
     """Whether one is true, whatever the others are."""
     found: set[bool | None] = set()
-    fault: NotComputableError | None = None
+    not_computable: NotComputableError | None = None
     for truth in truths:
         try:
             found.add(truth())
         except NotComputableError as error:
-            fault = error
+            not_computable = error
     if True in found:
         return True
-    if fault is not None:
-        raise fault
+    if not_computable is not None:
+        raise not_computable
     return None if None in found else False
 
 

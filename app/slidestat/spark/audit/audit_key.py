@@ -12,39 +12,39 @@ from slidestat.schemas.emission import Emission, Figure
 from slidestat.spark.audit.audit_charges import ALWAYS, Charge
 from slidestat.spark.audit.declaration import Declaration, DeclaredStatistic
 from slidestat.spark.audit.exact_key import ExactKey
-from slidestat.spark.audit.verdict import Verdict, fault_of_sample, judge
+from slidestat.spark.audit.verdict import Verdict, judge, violation_of_sample
 
 _decode = msgspec.json.Decoder(Emission).decode
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A figure with its verdict; of an emission that is missing or strange, the fault alone."""
+    """A figure with its verdict; of an emission that is missing or strange, the violation alone."""
 
     key: str
     window_end_ms: int
     provisional: bool = False
     figure: Figure | None = None
     verdict: Verdict | None = None
-    fault: str = ""
+    violation: str = ""
 
 
 def newest(records: Iterable[tuple[int, bytes]]) -> tuple[dict[int, Emission], list[Finding]]:
     """The emission of each tick from a key's records (place on the topic, value), however often
     they were repeated: a final one replaces provisional ones. Two final ones that differ are a
-    fault.
+    violation.
     """
     found: dict[int, Emission] = {}
-    faults = []
+    violations = []
     for _, value in sorted(records, key=lambda record: record[0]):
         emission = _decode(value)
         known = found.get(emission.window_end_ms)
         if known is None or known.provisional:
             found[emission.window_end_ms] = emission
         elif not emission.provisional and emission != known:
-            fault = "emitted twice, differently"
-            faults.append(Finding(emission.key, emission.window_end_ms, fault=fault))
-    return found, faults
+            violation = "emitted twice, differently"
+            violations.append(Finding(emission.key, emission.window_end_ms, violation=violation))
+    return found, violations
 
 
 def audit_key(
@@ -71,11 +71,11 @@ def audit_key(
     wanted = due(declaration, key, watermark_ms) - emissions.keys() - set(by_others)
     for tick in sorted(tick for tick in wanted if any(charge.has(tick) for charge in charges)):
         if tick - declaration.span >= complete_from_ms:
-            yield Finding(name, tick, fault="not emitted")
+            yield Finding(name, tick, violation="not emitted")
     for tick, emission in sorted(emissions.items()):
         if is_marked:
-            for fault in _without(expected, emission):
-                yield Finding(name, tick, emission.provisional, fault=fault)
+            for violation in _without(expected, emission):
+                yield Finding(name, tick, emission.provisional, violation=violation)
         seen = key.until(emission.source_offset) if emission.provisional else key
         listed: dict[tuple[str, int | None, int | None], list[Figure]] = {
             (s.label, *length): []
@@ -91,12 +91,12 @@ def audit_key(
             is_list = statistic is not None and statistic.series is None
             is_other = is_marked and not is_list and _place(figure) not in expected
             if statistic is None or is_other:
-                fault = "of no declared statistic" if statistic is None else "not declared"
-                yield Finding(name, tick, emission.provisional, figure, fault=fault)
+                violation = "of no declared statistic" if statistic is None else "not declared"
+                yield Finding(name, tick, emission.provisional, figure, violation=violation)
                 continue
             window = seen.window(tick, window_ms, figure.window_events)
             verdict = judge(seen, statistic, figure, window, tick)
-            yield Finding(name, tick, emission.provisional, figure, verdict, verdict.fault)
+            yield Finding(name, tick, emission.provisional, figure, verdict, verdict.violation)
             if statistic.series is None:
                 place = (statistic.label, figure.window_ms, figure.window_events)
                 listed[place].append(figure)
@@ -106,13 +106,13 @@ def audit_key(
                 statistic = statistics[label]
                 if statistic.kind == "sample":
                     whole = Figure(label, None, None, None, window_ms, window_events)
-                    if fault := fault_of_sample(seen, statistic, figures, window):
-                        yield Finding(name, tick, emission.provisional, whole, fault=fault)
+                    if violation := violation_of_sample(seen, statistic, figures, window):
+                        yield Finding(name, tick, emission.provisional, whole, violation=violation)
                     continue
                 for item in _missing(seen, statistic, figures, window):
                     missing = Figure(label, None, None, None, window_ms, window_events, item=item)
                     yield Finding(
-                        name, tick, emission.provisional, missing, fault="a top item not listed"
+                        name, tick, emission.provisional, missing, violation="a top item not listed"
                     )
 
 

@@ -28,7 +28,7 @@ class Records(msgspec.Struct, frozen=True):
 
 
 class StatisticSummary(msgspec.Struct, frozen=True):
-    """All figures of one statistic: how far off they were, in `unit`, and how many are at fault."""
+    """All figures of one statistic: how far off they were, in `unit`, how many violations."""
 
     statistic: str
     unit: str
@@ -57,7 +57,7 @@ class Judged(msgspec.Struct, frozen=True):
 
 
 class AuditReport(msgspec.Struct, frozen=True):
-    """The outcome of an audit. `broken` are samples of faults, one line each; `judged` tells by
+    """The outcome of an audit. `broken` are samples of violations, one line each; `judged` tells by
     which declarations emissions were judged, the newest last. `sample` is the share of keys whose
     figures were judged.
     """
@@ -123,9 +123,9 @@ def report_of(
     broken = [summary.statistic for summary in summaries if not summary.is_kept]
     sample: list[Row] = []
     if broken or others:
-        at_fault = f.col("statistic").isNull() | f.col("statistic").isin(broken)
-        faulty = rows.where("fault != ''").where(at_fault)
-        sample = faulty.orderBy("window_end_ms", "event_key").limit(_SAMPLES).collect()
+        is_broken = f.col("statistic").isNull() | f.col("statistic").isin(broken)
+        violating = rows.where("fault != ''").where(is_broken)
+        sample = violating.orderBy("window_end_ms", "event_key").limit(_SAMPLES).collect()
     return AuditReport(
         records,
         rows.where("statistic IS NOT NULL").select("event_key", "window_end_ms").distinct().count(),

@@ -126,7 +126,7 @@ def auditor(
         findings: list[Finding] = []
         for mark, declaration in declarations.items():
             is_own = marks == mark
-            emissions, faults = newest(_placed(emitted.filter(pa.array(is_own))))
+            emissions, violations = newest(_placed(emitted.filter(pa.array(is_own))))
             of_it = bounds.get((partition, mark), _UNBOUNDED)
             found = audit_key(
                 declaration,
@@ -137,7 +137,7 @@ def auditor(
                 ticks[~is_own].tolist(),
                 is_marked=mark != UNMARKED,
             )
-            findings += (*faults, *found)
+            findings += (*violations, *found)
         return _table(findings)
 
     return audit
@@ -161,7 +161,7 @@ def _key(declaration: Declaration, events: pa.Table) -> ExactKey:
 
 def _table(findings: list[Finding]) -> pa.Table:
     rows = [
-        FigureRow(finding.key, finding.window_end_ms, finding.provisional, finding.fault)
+        FigureRow(finding.key, finding.window_end_ms, finding.provisional, finding.violation)
         if finding.figure is None
         else _row(finding, finding.figure)
         for finding in findings
@@ -177,7 +177,7 @@ def _row(finding: Finding, figure: Figure) -> FigureRow:
         if name in Figure.__struct_fields__
     }
     row = FigureRow(
-        finding.key, finding.window_end_ms, finding.provisional, finding.fault, **of_figure
+        finding.key, finding.window_end_ms, finding.provisional, finding.violation, **of_figure
     )
     verdict = finding.verdict
     if verdict is None:

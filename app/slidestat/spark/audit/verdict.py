@@ -15,7 +15,7 @@ _ROUNDING = {"deviation": Fraction(1, 10**70), "norm": Fraction(1, 10**9)}
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`fault` is empty if the figure holds. `promised` is the figure's main error term, in `unit`;
+    """`violation` is empty if the figure holds. `promised` is its main error term, in `unit`;
     `observed` the error in the same unit: the share used of all that its terms allow, times
     `promised`. So observed <= promised says that the error is kept, whatever the terms; it is
     None where that share does not exist.
@@ -26,7 +26,7 @@ class Verdict:
     unit: str
     promised: float
     observed: float | None
-    fault: str
+    violation: str
 
 
 def judge(
@@ -45,8 +45,8 @@ def judge(
     unit, promised = _main_term(figure)
     if exact is None or figure.estimate is None or figure.lower is None or figure.upper is None:
         nothing = exact is None and (figure.estimate, figure.lower, figure.upper) == (None,) * 3
-        fault = "" if nothing else "a figure of nothing" if exact is None else "no figure"
-        return Verdict(exact, events, unit, promised, 0.0 if nothing else None, fault)
+        violation = "" if nothing else "a figure of nothing" if exact is None else "no figure"
+        return Verdict(exact, events, unit, promised, 0.0 if nothing else None, violation)
     right = Fraction(exact)
     slack = abs(right) * _ROUNDING.get(statistic.kind, 0)
     inside = figure.lower <= right + slack and right - slack <= figure.upper
@@ -74,14 +74,14 @@ def judge(
         if figure.magnitude_error:
             magnitudes = key.sum_between(statistic.column, figure, window, of_magnitudes=True)
             allowed += Fraction(figure.magnitude_error) * magnitudes
-    fault = "" if inside else "outside its bounds"
+    violation = "" if inside else "outside its bounds"
     if off > allowed:
-        fault = "more off than promised"
+        violation = "more off than promised"
     observed = float(off / allowed) * promised if allowed else None if off else 0.0
-    return Verdict(exact, events, unit, promised, observed, fault)
+    return Verdict(exact, events, unit, promised, observed, violation)
 
 
-def fault_of_sample(
+def violation_of_sample(
     key: ExactKey, statistic: DeclaredStatistic, figures: Sequence[Figure], window: slice
 ) -> str:
     """Tell what is wrong with a sample as a whole, "" if nothing is: it has as many of the window's

@@ -19,7 +19,7 @@ from slidestat.spark.backfill.by_key import spread_by_key, spreads_keys
 from slidestat.spark.backfill.engine_outputs import KEYS
 from slidestat.spark.backfill.refusals import Filled, nothing_counted, refusals_of
 from slidestat.spark.backfill.whole_partitions import by_partition
-from slidestat.spark.faults import in_words
+from slidestat.spark.errors import in_words
 from slidestat.spark.lake.declarations import keep_declaration
 from slidestat.spark.lake.lake import Dataset, Lake, records_of, rows_of
 from slidestat.spark.lake.lake_files import LakeFiles

@@ -30,7 +30,7 @@ from slidestat.errors import SlidestatError
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
 from slidestat.spark.backfill.plain_events import plain_columns, plain_place
 from slidestat.spark.backfill.spread import task_slots
-from slidestat.spark.faults import in_words
+from slidestat.spark.errors import in_words
 from slidestat.spark.lake.kafka_options import kafka_options
 from slidestat.spark.sql.column_functions import column_function
 
@@ -143,6 +143,7 @@ def read_topic(spark: SparkSession, topology: Topology, bootstrap: str) -> DataF
         .option("startingOffsets", "earliest")
         .option("endingOffsets", "latest")
         .option("failOnDataLoss", "true")
+        .option("includeHeaders", "true")
         .load()
     )
     with in_words(
@@ -161,6 +162,7 @@ def read_topic(spark: SparkSession, topology: Topology, bootstrap: str) -> DataF
         "key",
         "value",
         f.unix_millis("timestamp").alias("timestamp"),
+        "headers",
     )
 
 

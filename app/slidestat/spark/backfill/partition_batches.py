@@ -62,7 +62,18 @@ def record_batch(
         BinaryColumn.of(part["value"]),
         stamps,
         int(numbers[0]),
+        _headers(part),
     )
+
+
+def _headers(part: pa.RecordBatch) -> list[list[tuple[str, bytes | None]]] | None:
+    """The headers of each record; None where none has any, as in files."""
+    if "headers" not in part.schema.names or part["headers"].null_count == len(part):
+        return None
+    return [
+        [(header["key"], header["value"]) for header in headers or ()]
+        for headers in part["headers"].to_pylist()
+    ]
 
 
 def _by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -35,7 +35,7 @@ RECORD_ARROW = pa.schema(
 )
 """The same in Arrow."""
 
-Out = tuple[str, int, int, bytes | None, bytes | None, list[tuple[str, bytes]]]
+Out = tuple[str, int, int, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
 """topic, partition, timestamp in milliseconds, key, value, headers."""
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from slidestat.errors import SlidestatError
-from slidestat.spark.faults import in_words
+from slidestat.spark.errors import in_words
 from slidestat.spark.lake.folder_swap import put_back, swap
 from slidestat.spark.lake.lake import Dataset, Lake
 from slidestat.spark.lake.lake_files import LakeFiles

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession, functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from slidestat.errors import SlidestatError
-from slidestat.spark.faults import in_words
+from slidestat.spark.errors import in_words
 from slidestat.spark.lake.avro_values import with_json_values
 from slidestat.spark.lake.checkpoints import claim
 from slidestat.spark.lake.compaction import settle

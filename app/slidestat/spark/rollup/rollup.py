@@ -24,7 +24,7 @@ from pyspark.sql.window import Window
 
 from slidestat.errors import SlidestatError
 from slidestat.schemas.synopsis import SynopsisKey
-from slidestat.spark.faults import in_words
+from slidestat.spark.errors import in_words
 from slidestat.spark.lake.lake import Lake
 from slidestat.spark.lake.lake_files import LakeFiles
 from slidestat.spark.sql.column_functions import column_function

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from slidestat.spark.faults import in_words
+from slidestat.spark.errors import in_words
 from slidestat.text.durations import human_duration
 
 _MOST_SHOWN = 200

@@ -298,15 +298,15 @@ def _require_summable(numbers: Float64s, decimals: int) -> None:
         return
     value = float(bad[0])
     if value < 0:
-        fault, advice = "is negative", "Sum what is above 0 and what is below apart."
+        error, advice = "is negative", "Sum what is above 0 and what is below apart."
     elif math.isinf(value):
-        fault, advice = "is infinite", "Add WHERE v < double('infinity')."
+        error, advice = "is infinite", "Add WHERE v < double('infinity')."
     else:
-        fault = f"is above {most:.10g}, the largest value that {decimals} decimals leave room for"
+        error = f"is above {most:.10g}, the largest value that {decimals} decimals leave room for"
         advice = "Sum thousands or millions: basic_sum(v / 1000000, ...)."
         if decimals:
             advice = "Sum whole numbers, CAST(v AS BIGINT), or thousands, v / 1000."
-    raise SlidestatError(f"basic_sum: {value!r} {fault}.", advice)
+    raise SlidestatError(f"basic_sum: {value!r} {error}.", advice)
 
 
 def _constant(name: str, column: pd.Series) -> float:

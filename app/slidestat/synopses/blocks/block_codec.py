@@ -67,7 +67,7 @@ from slidestat.synopses.blocks.memory import (
     kept_at,
     kept_room,
 )
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
 from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
@@ -304,29 +304,29 @@ def encode(
 def read_parameters(
     data: Bytes, start: int, end: int, kind: int, shares: Floats
 ) -> tuple[int, int, int, int]:
-    """Check the envelope, fill `shares`; return (fault, its number or the span, seed, offset)."""
-    fault, number, at = open_body(data, start, end, kind, kind)
-    if fault != faults.OK:
-        return fault, number, 0, at
+    """Check the envelope, fill `shares`; return (error, its number or the span, seed, offset)."""
+    error_code, number, at = open_body(data, start, end, kind, kind)
+    if error_code != error_codes.OK:
+        return error_code, number, 0, at
     bits = np.empty(len(shares), np.int64)
     at = get_column(data, at, end, bits, True)
     if at < 0:
-        return faults.CORRUPTED, 0, 0, at
+        return error_codes.CORRUPTED, 0, 0, at
     shares[:] = doubles(bits)
     seed = 0
     if kind == RANDOM_QUANTILES:
         seed, at = get_varint(data, at, end)
     span, at = get_varint(data, at, end)
     if seed < 0 or not (1 <= span <= 1 << 53):
-        return faults.CORRUPTED, 0, 0, at
-    return faults.OK, span, seed, at
+        return error_codes.CORRUPTED, 0, 0, at
+    return error_codes.OK, span, seed, at
 
 
 @kernel
 def read_numbers(
     data: Bytes, at: int, end: int, head: Integers, state: Integers
 ) -> tuple[int, int]:
-    """Fill `state`; return (fault, offset after).
+    """Fill `state`; return (error, offset after).
 
     The layout in `head` is that of the parameters in the bytes. Once this is well, the bytes are
     long enough for as many blocks as there must be. Cost: O(layers).
@@ -334,24 +334,24 @@ def read_numbers(
     total, at = get_varint(data, at, end)
     now, at = get_now(data, at, end)
     if at < 0:
-        return faults.CORRUPTED, at
+        return error_codes.CORRUPTED, at
     dead, at = get_varint(data, at, end)
     dead -= 1
     if not (0 <= total <= EVENT_LIMIT) or not (-1 <= dead < total):
-        return faults.CORRUPTED, at
+        return error_codes.CORRUPTED, at
     left = left_tail(total, head[LEVELS])
     begin = max(left, dead + 1)
     if total - 1 - dead > LIVE_LIMIT:
-        return faults.CORRUPTED, at
+        return error_codes.CORRUPTED, at
     # In each layer, one block at most has expired in part, and may take no byte.
     blocks = _count_blocks(head, left, dead) - bit_length(left)
     if end - at < 2 * (total - begin) + blocks:
-        return faults.CORRUPTED, at
+        return error_codes.CORRUPTED, at
     state[TOTAL] = total
     state[NOW] = now
     state[DEAD] = dead
     state[TAIL] = begin
-    return faults.OK, at
+    return error_codes.OK, at
 
 
 @kernel
@@ -469,7 +469,7 @@ def decode(
 ) -> int:
     """Fill the tail and the blocks from data[at:end], `at` being what `read_numbers` gave.
 
-    Returns the fault. times and payload have room for the tail, or more, and blocks for what
+    Returns the error code. times and payload have room for the tail, or more, and blocks for what
     `state` says. Nothing is believed: times are inside the span and in order within a layer, values
     finite and in order within a block, as items are; counts fit their blocks. Cost: O(end - at).
     """
@@ -478,15 +478,15 @@ def decode(
     if at >= 0 and head[KIND] == FREQUENT:
         at = _get_facts(data, at, end, head, listed, blocks)
     if at < 0:
-        return faults.CORRUPTED
+        return error_codes.CORRUPTED
     size = column_size(head, listed, blocks, tail)
     if end - at < size:
-        return faults.CORRUPTED
+        return error_codes.CORRUPTED
     column = np.empty(size, np.int64)
     at = get_column(data, at, end, column, head[KIND] != FREQUENT)
     if at < 0 or not _scatter(head, listed, blocks, column, tail):
-        return faults.CORRUPTED
+        return error_codes.CORRUPTED
     payload[:tail] = column[:tail]
     if head[KIND] == FREQUENT:
         at = _get_counts(data, at, end, head, listed, blocks)
-    return faults.OK if at == end else faults.CORRUPTED
+    return error_codes.OK if at == end else error_codes.CORRUPTED

@@ -33,7 +33,7 @@ from slidestat.synopses.blocks.memory import (
     make_blocks,
 )
 from slidestat.synopses.blocks.parameters import BlockParameters
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import split
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
@@ -81,7 +81,7 @@ def open_state(
     end: int,
     state: Integers,
 ) -> tuple[int, int, int, int]:
-    """Check a stored state and fill `state`; return (fault, its two numbers, offset of the rest).
+    """Check a stored state and fill `state`; return (error, its two numbers, offset of the rest).
 
     No bytes are a new state, of offset -1.
     """
@@ -90,21 +90,21 @@ def open_state(
     state[DEAD] = -1
     state[TAIL] = 0
     if start == end:
-        return faults.OK, 0, 0, -1
+        return error_codes.OK, 0, 0, -1
     kind = head[KIND]
-    fault, number, at = open_body(arena, start, end, kind, kind)
-    if fault != faults.OK:
-        return fault, number, VERSION if fault == faults.NEWER_VERSION else kind, 0
+    error_code, number, at = open_body(arena, start, end, kind, kind)
+    if error_code != error_codes.OK:
+        return error_code, number, VERSION if error_code == error_codes.NEWER_VERSION else kind, 0
     # Equal parameters are equal bytes.
     same = end - at >= len(made_with)
     for i in range(len(made_with)):
         same = same and arena[at + i] == made_with[i]
     if not same:
         found = np.empty(len(shares), np.float64)
-        fault, _, _, _ = read_parameters(arena, start, end, kind, found)
-        return faults.OTHER_PARAMETERS if fault == faults.OK else fault, 0, 0, 0
-    fault, at = read_numbers(arena, at + len(made_with), end, head, state)
-    return fault, 0, 0, at
+        error_code, _, _, _ = read_parameters(arena, start, end, kind, found)
+        return error_codes.OTHER_PARAMETERS if error_code == error_codes.OK else error_code, 0, 0, 0
+    error_code, at = read_numbers(arena, at + len(made_with), end, head, state)
+    return error_code, 0, 0, at
 
 
 @kernel
@@ -120,15 +120,15 @@ def load(
 ) -> tuple[int, Blocks]:
     """Read the rest of a state, `at` being what `read_numbers` gave, or -1 for a new one.
 
-    Returns (fault, its blocks). There is room for `added` more events. The arrays have room for the
+    Returns (error, its blocks). There is room for `added` more events. The arrays have room for the
     tail, or more.
     """
     if at < 0:
-        return faults.OK, make_blocks(head, added, -1)
+        return error_codes.OK, make_blocks(head, added, -1)
     listed = list_blocks(head, state[TOTAL], state[DEAD])
     tail = state[TOTAL] - state[TAIL]
     if head[KIND] != FREQUENT and end - at < tail + values_size(head, listed, tail):
-        return faults.CORRUPTED, make_blocks(head, 0, -1)
+        return error_codes.CORRUPTED, make_blocks(head, 0, -1)
     blocks = make_blocks(head, state[TOTAL] + added, state[DEAD])
     return decode(arena, at, end, head, state, times, payload, listed, blocks), blocks
 
@@ -203,7 +203,7 @@ def _run(
 ) -> tuple[int, int, int, int, Bytes, Integers, Integers, Integers, Integers]:
     """Run each group's events and queries in time order; `run_blocks` says what these are.
 
-    held: int64[2, groups + 1], or of no columns if it is not asked for. Returns (fault, group, its
+    held: int64[2, groups + 1], or of no columns if it is not asked for. Returns (error, group, its
     two numbers, new arena, its offsets, the lists, the items held before, and now).
     """
     groups = len(starts) - 1
@@ -219,23 +219,23 @@ def _run(
     for group in range(groups):
         event = starts[group]
         stop = starts[group + 1]
-        fault, a, b, at = open_state(
+        error_code, a, b, at = open_state(
             head, shares, made_with, arena, offsets[group], offsets[group + 1], state
         )
-        if fault != faults.OK:
-            return fault, group, a, b, out, out_offsets, lists, before, now
+        if error_code != error_codes.OK:
+            return error_code, group, a, b, out, out_offsets, lists, before, now
         if state[TOTAL] + stop - event > EVENT_LIMIT:
-            return faults.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists, before, now
+            return error_codes.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists, before, now
         tail = state[TOTAL] - state[TAIL]
         my_times = np.empty(tail + stop - event, np.int64)
         my_payload = np.empty(tail + stop - event, np.int64)
         my_times[tail:] = times[event:stop]
         my_payload[tail:] = payload[event:stop]
-        fault, blocks = load(
+        error_code, blocks = load(
             head, arena, at, offsets[group + 1], state, stop - event, my_times, my_payload
         )
-        if fault != faults.OK:
-            return fault, group, 0, 0, out, out_offsets, lists, before, now
+        if error_code != error_codes.OK:
+            return error_code, group, 0, 0, out, out_offsets, lists, before, now
         if held.shape[1] > 0:
             before, length_held = _note_held(
                 head, state, my_payload, blocks, before, held[0, group]
@@ -248,7 +248,7 @@ def _run(
             until = query_times[query] if is_query else TIME_MAX + 1
             if until < asked or until > TIME_MAX + 1:
                 return (
-                    faults.QUERY_WENT_BACK,
+                    error_codes.QUERY_WENT_BACK,
                     group,
                     until,
                     asked,
@@ -258,9 +258,9 @@ def _run(
                     before,
                     now,
                 )
-            fault, a, b = stretch(times, event, stop, until, state[NOW])
-            if fault != faults.OK:
-                return fault, group, a, b, out, out_offsets, lists, before, now
+            error_code, a, b = stretch(times, event, stop, until, state[NOW])
+            if error_code != error_codes.OK:
+                return error_code, group, a, b, out, out_offsets, lists, before, now
             event = a
             absorb(head, state, my_times, my_payload, blocks, ahead + event)
             if is_query:
@@ -296,7 +296,7 @@ def _run(
                         )
         if advances[group] > TIME_MIN:
             if advances[group] < state[NOW]:
-                back = faults.TIME_WENT_BACK
+                back = error_codes.TIME_WENT_BACK
                 return (
                     back,
                     group,
@@ -311,13 +311,13 @@ def _run(
             state[NOW] = advances[group]
         settle(head, state, my_times, blocks)
         if state[TOTAL] - 1 - state[DEAD] > LIVE_LIMIT:
-            return faults.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists, before, now
+            return error_codes.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists, before, now
         out, end = _save(head, made_with, state, my_times, my_payload, blocks, out, end)
         out_offsets[group + 1] = end
         if held.shape[1] > 0:
             now, length_held = _note_held(head, state, my_payload, blocks, now, held[1, group])
             held[1, group + 1] = length_held
-    return faults.OK, 0, 0, 0, out, out_offsets, lists, before, now
+    return error_codes.OK, 0, 0, 0, out, out_offsets, lists, before, now
 
 
 def run_blocks(
@@ -366,7 +366,7 @@ def run_columns(
     facts = np.empty((3, queries, windows if is_frequent else 0), np.int64)
     ends = np.zeros(queries * windows + 1, np.int64)
     held = np.zeros((2, groups + 1 if holds else 0), np.int64)
-    fault, group, a, b, out, offsets, lists, before, now = _run(
+    error_code, group, a, b, out, offsets, lists, before, now = _run(
         parameters.head,
         parameters.shares,
         batch.arena,
@@ -384,14 +384,14 @@ def run_columns(
         ends,
         held,
     )
-    if fault != faults.OK:
-        raise summary_error(fault, int(a), int(b), group if groups > 1 else -1)
+    if error_code != error_codes.OK:
+        raise summary_error(error_code, int(a), int(b), group if groups > 1 else -1)
     return RunResult(out, offsets, answers, facts, ends, lists[:, : ends[-1]], before, now, held)
 
 
-def summary_error(fault: int, a: int, b: int, group: int) -> SynopsisError:
-    """Return the error for `fault`; `group` is its place in the batch, or -1 for no batch."""
-    if fault == faults.TOTAL_TOO_LARGE:
+def summary_error(error_code: int, a: int, b: int, group: int) -> SynopsisError:
+    """Return the error for `error_code`; `group` is its place in the batch, or -1 for no batch."""
+    if error_code == error_codes.TOTAL_TOO_LARGE:
         sentence = "the window holds more than 2^40 events, which is more than can be kept"
         return WindowTooLargeError(sentence if group < 0 else f"group {group}: {sentence}")
-    return faults.synopsis_error(fault, a, b, group)
+    return error_codes.synopsis_error(error_code, a, b, group)

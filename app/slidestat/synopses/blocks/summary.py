@@ -31,7 +31,7 @@ from slidestat.synopses.blocks.memory import (
 )
 from slidestat.synopses.blocks.parameters import BlockParameters
 from slidestat.synopses.blocks.run import load, run_blocks, summary_error
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import NO_QUERIES
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import Stored
@@ -101,20 +101,20 @@ class BlockSummary(Stored[P]):
         array = np.frombuffer(bytearray(data), np.uint8)
         state = np.empty(STATE_SIZE, np.int64)
         shares = np.empty(cls.shares)
-        fault, number, seed, at = read_parameters(array, 0, len(array), cls.kind, shares)
-        if fault != faults.OK:
-            known = VERSION if fault == faults.NEWER_VERSION else cls.kind
-            raise summary_error(fault, int(number), known, -1)
+        error_code, number, seed, at = read_parameters(array, 0, len(array), cls.kind, shares)
+        if error_code != error_codes.OK:
+            known = VERSION if error_code == error_codes.NEWER_VERSION else cls.kind
+            raise summary_error(error_code, int(number), known, -1)
         try:
             parameters = cls._made_with(shares.tolist(), int(number), int(seed))
         except SynopsisError:
-            raise summary_error(faults.CORRUPTED, 0, 0, -1) from None
+            raise summary_error(error_codes.CORRUPTED, 0, 0, -1) from None
         head = parameters.head
-        fault, at = read_numbers(array, at, len(array), head, state)
-        if fault == faults.OK:
+        error_code, at = read_numbers(array, at, len(array), head, state)
+        if error_code == error_codes.OK:
             times = np.empty(int(state[TOTAL] - state[TAIL]), np.int64)
             payload = np.empty(len(times), np.int64)
-            fault, blocks = load(head, array, at, len(array), state, 0, times, payload)
-        if fault != faults.OK:
-            raise summary_error(fault, 0, 0, -1)
+            error_code, blocks = load(head, array, at, len(array), state, 0, times, payload)
+        if error_code != error_codes.OK:
+            raise summary_error(error_code, 0, 0, -1)
         return parameters, state, times, blocks

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import Parameters, SumParameters
@@ -151,7 +151,7 @@ def run_batch(
     values = _values(parameters, values, len(times))
     arena, offsets = joined(states)
     answers = np.empty((3, len(query_times), len(spans)), np.float64)
-    fault, group, a, b, out, ends = run(
+    error_code, group, a, b, out, ends = run(
         head_of(parameters),
         arena,
         offsets,
@@ -164,7 +164,9 @@ def run_batch(
         targets(advances, groups),
         answers,
     )
-    if fault != faults.OK:
-        value = float(values[a]) if fault == faults.BAD_VALUE else 0.0
-        raise faults.synopsis_error(fault, int(a), int(b), group if groups > 1 else -1, value)
+    if error_code != error_codes.OK:
+        value = float(values[a]) if error_code == error_codes.BAD_VALUE else 0.0
+        raise error_codes.synopsis_error(
+            error_code, int(a), int(b), group if groups > 1 else -1, value
+        )
     return BatchResult(split(out, ends), answers[0], answers[1], answers[2])

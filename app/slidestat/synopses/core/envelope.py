@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import open_body
 from slidestat.synopses.core.wire import Bytes
@@ -11,9 +11,9 @@ from slidestat.synopses.core.wire import Bytes
 def opened(data: bytes, kind: int) -> Bytes:
     """Return `data` as kernels take it; SynopsisError unless it is a sound envelope of `kind`."""
     array = np.frombuffer(bytearray(data), np.uint8)
-    fault, number, _ = open_body(array, 0, len(array), kind, kind)
-    if fault != faults.OK:
-        raise synopsis_error(fault, int(number), kind)
+    error_code, number, _ = open_body(array, 0, len(array), kind, kind)
+    if error_code != error_codes.OK:
+        raise synopsis_error(error_code, int(number), kind)
     return array
 
 
@@ -32,7 +32,7 @@ def varint(number: int) -> bytes:
     return data[: wire.put_varint(data, 0, number)].tobytes()
 
 
-def synopsis_error(fault: int, number: int, kind: int) -> SynopsisError:
-    """Return the error of bytes that a decoder for `kind` refused with `fault` and its number."""
-    known = kind if fault == faults.OTHER_KIND else wire.VERSION
-    return faults.synopsis_error(fault, number, known, -1)
+def synopsis_error(error_code: int, number: int, kind: int) -> SynopsisError:
+    """Return the error of bytes that a decoder for `kind` refused with an error and its number."""
+    known = kind if error_code == error_codes.OTHER_KIND else wire.VERSION
+    return error_codes.synopsis_error(error_code, number, known, -1)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import integers, joined, slices, split, targets, windows
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.errors import SynopsisError
@@ -41,7 +41,7 @@ class KeyedBatch:
 
         The kernel takes `values` and writes `answers`, as doubles or as their bits.
         """
-        fault, group, a, b, out, ends = kernel(
+        error_code, group, a, b, out, ends = kernel(
             head,
             self.arena,
             self.offsets,
@@ -54,19 +54,19 @@ class KeyedBatch:
             self.advances,
             answers,
         )
-        if fault != faults.OK:
-            raise self.fault(fault, group, a, b)
+        if error_code != error_codes.OK:
+            raise self.error(error_code, group, a, b)
         return split(out, ends)
 
-    def fault(self, fault: int, group: int, a: int, b: int) -> SynopsisError:
+    def error(self, error_code: int, group: int, a: int, b: int) -> SynopsisError:
         """Return the error of what a kernel found wrong in `group`; `a` may be an event."""
-        value = float(self.values[a]) if fault in _OF_VALUES else 0.0
-        return faults.synopsis_error(
-            fault, int(a), int(b), group if len(self.starts) > 2 else -1, value
+        value = float(self.values[a]) if error_code in _OF_VALUES else 0.0
+        return error_codes.synopsis_error(
+            error_code, int(a), int(b), group if len(self.starts) > 2 else -1, value
         )
 
 
-_OF_VALUES = (faults.NOT_FINITE, faults.TOO_MANY_UNITS, faults.VALUE_TOO_LARGE)
+_OF_VALUES = (error_codes.NOT_FINITE, error_codes.TOO_MANY_UNITS, error_codes.VALUE_TOO_LARGE)
 
 
 def keyed_batch(
@@ -111,39 +111,39 @@ def keyed_batch(
 def stretch(times: Integers, event: int, stop: int, until: int, now: int) -> tuple[int, int, int]:
     """Check the times of the events from `event` on, below `stop`, with time < `until`.
 
-    now is the last time taken + 1. Returns (fault, the first event not before `until`, or the
-    time at fault, the `now` after them or before the fault).
+    now is the last time taken + 1. Returns (error, the first event not before `until`, or the
+    time that is wrong, the `now` after them or before it).
     """
     while event < stop and (times[event] < until or times[event] > TIME_MAX):
         time = times[event]
         if time > TIME_MAX or time < TIME_MIN:
-            return faults.TIME_OUT_OF_RANGE, time, 0
+            return error_codes.TIME_OUT_OF_RANGE, time, 0
         if time < now - 1:
-            return faults.TIME_WENT_BACK, time, now - 1
+            return error_codes.TIME_WENT_BACK, time, now - 1
         now = time + 1
         event += 1
-    return faults.OK, event, now
+    return error_codes.OK, event, now
 
 
 @kernel
 def open_body(data: Bytes, start: int, end: int, low: int, high: int) -> tuple[int, int, int]:
     """Check the envelope of data[start:end], of a kind from `low` to `high`.
 
-    Returns (fault, the kind or the fault's number, the offset of the body). Cost: O(end - start).
+    Returns (error, the kind or its number, the offset of the body). Cost: O(end - start).
     """
     if end - start < wire.BODY or data[start] != wire.MAGIC_0 or data[start + 1] != wire.MAGIC_1:
-        return faults.NOT_A_SYNOPSIS, 0, start
+        return error_codes.NOT_A_SYNOPSIS, 0, start
     version = int(np.int64(data[start + 2]))
     if version > wire.VERSION:
-        return faults.NEWER_VERSION, version, start
+        return error_codes.NEWER_VERSION, version, start
     if version != wire.VERSION:
-        return faults.NOT_A_SYNOPSIS, 0, start
+        return error_codes.NOT_A_SYNOPSIS, 0, start
     if wire.get_fixed(data, start + 4, 4) != wire.checksum(data, start, end):
-        return faults.CORRUPTED, 0, start
+        return error_codes.CORRUPTED, 0, start
     kind = int(np.int64(data[start + 3]))
     if kind < low or kind > high:
-        return faults.OTHER_KIND, kind, start
-    return faults.OK, kind, start + wire.BODY
+        return error_codes.OTHER_KIND, kind, start
+    return error_codes.OK, kind, start + wire.BODY
 
 
 @kernel

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import BatchResult, integers, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import keyed_batch
@@ -118,7 +118,7 @@ def run_items(
         advances,
     )
     answers = np.empty((3, len(batch.query_times), len(batch.spans)), np.float64)
-    fault, group, a, b, out, ends = run(
+    error_code, group, a, b, out, ends = run(
         head,
         polynomials,
         batch.arena,
@@ -132,6 +132,6 @@ def run_items(
         batch.advances,
         answers,
     )
-    if fault != faults.OK:
-        raise batch.fault(fault, group, a, b)
+    if error_code != error_codes.OK:
+        raise batch.error(error_code, group, a, b)
     return BatchResult(split(out, ends), answers[0], answers[1], answers[2])

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
@@ -60,26 +60,26 @@ _POSITIVE = (1 << 63) - 1
 def read_head(
     data: Bytes, start: int, end: int, head: Integers, state: Integers
 ) -> tuple[int, int, int]:
-    """Fill the stored part of `head`, and `state`; return (fault, its number, offset of items).
+    """Fill the stored part of `head`, and `state`; return (error, its number, offset of items).
 
     head[KIND] is the kind that is wanted.
     """
-    fault, kind, at = open_body(data, start, end, head[KIND], head[KIND])
-    if fault != faults.OK:
-        return fault, kind, at
+    error_code, kind, at = open_body(data, start, end, head[KIND], head[KIND])
+    if error_code != error_codes.OK:
+        return error_code, kind, at
     for i in range(STORED):
         head[i], at = get_varint(data, at, end)
         if head[i] < 0:
-            return faults.CORRUPTED, 0, at
+            return error_codes.CORRUPTED, 0, at
     now, at = get_now(data, at, end)
     if at < 0:
-        return faults.CORRUPTED, 0, at
+        return error_codes.CORRUPTED, 0, at
     number, at = get_varint(data, at, end)
     if not (0 <= number <= (end - at) // SHORTEST_ITEM):
-        return faults.CORRUPTED, 0, at
+        return error_codes.CORRUPTED, 0, at
     state[NOW] = now
     state[COUNT] = number
-    return faults.OK, 0, at
+    return error_codes.OK, 0, at
 
 
 @kernel
@@ -127,45 +127,45 @@ def read_items(
     times: Integers,
     levels: Levels,
 ) -> int:
-    """Fill slots 0..COUNT - 1; return a fault. `head` is whole. Cost: O(end - at).
+    """Fill slots 0..COUNT - 1; return an error code. `head` is whole. Cost: O(end - at).
 
     Nothing is believed, but that no item is there twice and that levels are the items' own.
     """
     number = state[COUNT]
     if number == 0:
-        return faults.OK if at == end else faults.CORRUPTED
+        return error_codes.OK if at == end else error_codes.CORRUPTED
     width = int(np.int64(data[at]))
     at += 1
     with_levels = number >= head[CAPACITY]
     fixed = width + (head[INSTANCES] if with_levels else 0)
     if not (1 <= width <= 8):
-        return faults.CORRUPTED
+        return error_codes.CORRUPTED
     oldest = max(state[NOW] - head[SPAN], TIME_MIN)
     time = state[NOW] - 1
     bits = 0
     for slot in range(number - 1, -1, -1):
         gap, at = get_varint(data, at, end)
         if not (0 <= gap <= time - oldest) or end - at < fixed:
-            return faults.CORRUPTED
+            return error_codes.CORRUPTED
         time -= gap
         item = _get_item(data, at, width)
         at += width
         if slot < number - 1 and gap == 0 and item >= ids[slot + 1]:
-            return faults.CORRUPTED
+            return error_codes.CORRUPTED
         ids[slot] = item
         times[slot] = time
         bits |= wire.zigzag(item)
         if with_levels:
             for instance in range(head[INSTANCES]):
                 if data[at] > MAX_LEVEL:
-                    return faults.CORRUPTED
+                    return error_codes.CORRUPTED
                 levels[slot, instance] = np.int64(data[at])
                 at += 1
         else:
             levels[slot, 0] = UNKNOWN
     if at != end or _width_of(bits) != width:
-        return faults.CORRUPTED
-    return faults.OK
+        return error_codes.CORRUPTED
+    return error_codes.OK
 
 
 @kernel
@@ -230,22 +230,22 @@ def read_state(data: bytes, kind: int, complete: Callable[[Integers], None]) -> 
     head = np.zeros(HEAD_SIZE, np.int64)
     head[KIND] = kind
     state = np.empty(STATE_SIZE, np.int64)
-    fault, number, at = read_head(array, 0, len(array), head, state)
-    if fault != faults.OK:
+    error_code, number, at = read_head(array, 0, len(array), head, state)
+    if error_code != error_codes.OK:
         # of another kind, the number is that; the sentence names the wanted one besides
-        other = kind if fault == faults.OTHER_KIND else wire.VERSION
-        raise faults.synopsis_error(fault, int(number), other, -1)
+        other = kind if error_code == error_codes.OTHER_KIND else wire.VERSION
+        raise error_codes.synopsis_error(error_code, int(number), other, -1)
     try:
         complete(head)
     except SynopsisError:
-        raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1) from None
+        raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1) from None
     count = int(state[COUNT])
     kept = Kept(
         np.empty(count, np.int64),
         np.empty(count, np.int64),
         np.empty((count, int(head[INSTANCES])), np.int8),
     )
-    fault = read_items(array, at, len(array), head, state, *kept)
-    if fault != faults.OK:
-        raise faults.synopsis_error(fault, 0, 0, -1)
+    error_code = read_items(array, at, len(array), head, state, *kept)
+    if error_code != error_codes.OK:
+        raise error_codes.synopsis_error(error_code, 0, 0, -1)
     return int(state[NOW]), kept

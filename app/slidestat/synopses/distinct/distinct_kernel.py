@@ -10,7 +10,7 @@ from math import ceil, floor
 
 import numpy as np
 
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.keyed import stretch, with_room
 from slidestat.synopses.core.wire import Bytes
@@ -234,7 +234,7 @@ def run(
 ) -> tuple[int, int, int, int, Bytes, Integers]:
     """Take in each group's events and answer its queries; `keyed_batch` says what arrays hold.
 
-    `events` are their times. Returns (fault, group, its two numbers, new arena, its offsets).
+    `events` are their times. Returns (error, group, its two numbers, new arena, its offsets).
     """
     groups = len(starts) - 1
     room = _room(offsets, starts)
@@ -258,16 +258,16 @@ def run(
         state[COUNT] = 0
         begin, stop = offsets[group], offsets[group + 1]
         if begin < stop:
-            fault, number, at = read_head(arena, begin, stop, found, state)
-            if fault != faults.OK:
-                other = head[KIND] if fault == faults.OTHER_KIND else wire.VERSION
-                return fault, group, number, other, out, ends
+            error_code, number, at = read_head(arena, begin, stop, found, state)
+            if error_code != error_codes.OK:
+                other = head[KIND] if error_code == error_codes.OTHER_KIND else wire.VERSION
+                return error_code, group, number, other, out, ends
             for i in range(STORED):
                 if found[i] != head[i]:
-                    return faults.OTHER_SETTINGS, group, 0, 0, out, ends
-            fault = read_items(arena, at, stop, head, state, ids, times, levels)
-            if fault != faults.OK:
-                return fault, group, 0, 0, out, ends
+                    return error_codes.OTHER_SETTINGS, group, 0, 0, out, ends
+            error_code = read_items(arena, at, stop, head, state, ids, times, levels)
+            if error_code != error_codes.OK:
+                return error_code, group, 0, 0, out, ends
         count = state[COUNT]
         mixers[3] = table_mask(count + starts[group + 1] - starts[group])
         stamp = group + 1
@@ -278,7 +278,7 @@ def run(
                 continue
             place = place_of(ids[slot], ids, table, stamps, stamp, mixers)
             if stamps[place] == stamp:
-                return faults.CORRUPTED, group, 0, 0, out, ends
+                return error_codes.CORRUPTED, group, 0, 0, out, ends
             stamps[place] = stamp
             table[place] = slot
         now = state[NOW]
@@ -286,9 +286,9 @@ def run(
         for query in range(query_starts[group], query_starts[group + 1] + 1):
             last = query == query_starts[group + 1]
             until = _AFTER_ALL if last else query_times[query]
-            fault, after, number = stretch(events, event, starts[group + 1], until, now)
-            if fault != faults.OK:
-                return fault, group, after, number, out, ends
+            error_code, after, number = stretch(events, event, starts[group + 1], until, now)
+            if error_code != error_codes.OK:
+                return error_code, group, after, number, out, ends
             now = number
             while event < after:
                 item, time = items[event], events[event]
@@ -309,14 +309,14 @@ def run(
                 count += 1
             if not last:
                 if until < now or until > -TIME_MIN:
-                    return faults.QUERY_WENT_BACK, group, until, now, out, ends
+                    return error_codes.QUERY_WENT_BACK, group, until, now, out, ends
                 for i in range(len(spans)):
                     answers[0, query, i], answers[1, query, i], answers[2, query, i] = answer(
                         head, polynomials, ids, times, alive, levels, count, until - spans[i]
                     )
         if advances[group] > TIME_MIN:
             if advances[group] < now:
-                return faults.TIME_WENT_BACK, group, advances[group], now, out, ends
+                return error_codes.TIME_WENT_BACK, group, advances[group], now, out, ends
             now = advances[group]
         number = 0
         for slot in range(_first_from(times, count, max(now - head[SPAN], TIME_MIN)), count):
@@ -330,4 +330,4 @@ def run(
         out = with_room(out, end, LONGEST_HEAD + (LONGEST_ITEM + head[INSTANCES]) * len(kept))
         end = write(out, end, head, now, kept, ids, times, levels)
         ends[group + 1] = end
-    return faults.OK, 0, 0, 0, out, ends
+    return error_codes.OK, 0, 0, 0, out, ends

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import NO_QUERIES, windows
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import Stored, moving
@@ -92,7 +92,7 @@ class DistinctWave(Stored[DistinctParameters]):
         wave = cls(parameters, bytes(data), now)
         twice = len(np.unique(kept.items)) < len(kept.items)
         if twice or wave._moved(NO_QUERIES, NO_QUERIES, None) != wave._data:
-            raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1)
+            raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1)
         return wave
 
     def insert(self, times: npt.ArrayLike, items: npt.ArrayLike) -> None:
@@ -178,7 +178,7 @@ class DistinctWave(Stored[DistinctParameters]):
     def _window(self, n: int, now: int | None) -> Kept:
         at = self._at(now)
         if at < self._now:
-            raise faults.synopsis_error(faults.QUERY_WENT_BACK, at, self._now, -1)
+            raise error_codes.synopsis_error(error_codes.QUERY_WENT_BACK, at, self._now, -1)
         windows([n], self._parameters.span)
         return _read(self._data)[2].since(at - n)
 

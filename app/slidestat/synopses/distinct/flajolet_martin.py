@@ -37,7 +37,7 @@ from math import log, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import NO_QUERIES, BatchResult, integers
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.errors import SynopsisError
@@ -287,5 +287,5 @@ def _read(data: bytes) -> tuple[BitmapsParameters, int, Kept]:
     bits = kept.items
     most = BITS * made[0].bitmaps
     if len(np.unique(bits)) < len(bits) or not ((bits >= 0) & (bits < most)).all():
-        raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1)
+        raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1)
     return made[0], now, kept

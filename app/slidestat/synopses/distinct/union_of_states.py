@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.distinct.distinct_batch import run_items
 from slidestat.synopses.distinct.distinct_codec import Kept
@@ -19,7 +19,7 @@ def common(parameters: Sequence[Parameters]) -> Parameters:
     if not parameters:
         raise SynopsisError("nothing to merge: at least one state is needed")
     if len(set(parameters)) > 1:
-        raise faults.synopsis_error(faults.OTHER_SETTINGS, 0, 0, -1)
+        raise error_codes.synopsis_error(error_codes.OTHER_SETTINGS, 0, 0, -1)
     return parameters[0]
 
 

@@ -24,7 +24,7 @@ runs[1, i] the number of edges in the runs 0..i.
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.parameters import MAX_BUCKETS_PER_LEVEL, MAX_DECIMALS, MAX_SPAN
 from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
@@ -62,30 +62,30 @@ _LONGEST_HEAD = wire.BODY + 7 * wire.MAX_VARINT + 9
 
 @kernel
 def read_head(data: Bytes, start: int, end: int, head: Integers) -> tuple[int, int, int]:
-    """Check the envelope of data[start:end] and fill `head`; return (fault, its number, offset)."""
+    """Check the envelope of data[start:end] and fill `head`; return (error, its number, offset)."""
     if end - start < wire.BODY or data[start] != wire.MAGIC_0 or data[start + 1] != wire.MAGIC_1:
-        return faults.NOT_A_SYNOPSIS, 0, start
+        return error_codes.NOT_A_SYNOPSIS, 0, start
     if data[start + 2] > wire.VERSION:
-        return faults.NEWER_VERSION, int(np.int64(data[start + 2])), start
+        return error_codes.NEWER_VERSION, int(np.int64(data[start + 2])), start
     kind = int(np.int64(data[start + 3]))
     if data[start + 2] != wire.VERSION or (kind != COUNT and kind != SUM):
-        return faults.NOT_A_SYNOPSIS, 0, start
+        return error_codes.NOT_A_SYNOPSIS, 0, start
     if wire.get_fixed(data, start + 4, 4) != wire.checksum(data, start, end):
-        return faults.CORRUPTED, 0, start
+        return error_codes.CORRUPTED, 0, start
     span, at = get_varint(data, start + wire.BODY, end)
     per_level, at = get_varint(data, at, end)
     decimals = 0
     if kind == SUM:
         decimals, at = get_varint(data, at, end)
     if not (1 <= span <= MAX_SPAN and 1 <= per_level <= MAX_BUCKETS_PER_LEVEL):
-        return faults.CORRUPTED, 0, start
+        return error_codes.CORRUPTED, 0, start
     if not (0 <= decimals <= MAX_DECIMALS):
-        return faults.CORRUPTED, 0, start
+        return error_codes.CORRUPTED, 0, start
     head[KIND] = kind
     head[SPAN] = span
     head[PER_LEVEL] = per_level
     head[DECIMALS] = decimals
-    return faults.OK, 0, at
+    return error_codes.OK, 0, at
 
 
 @kernel
@@ -100,7 +100,7 @@ def decode(
 ) -> tuple[int, Integers]:
     """Fill `state` from data[at:end], `at` and `head` being what `read_head` gave.
 
-    Returns (fault, the runs of edges); the latter is `runs`, or a larger array where that is too
+    Returns (error, the runs of edges); the latter is `runs`, or a larger array where that is too
     short, but never longer than twice the bytes. Nothing is believed: totals, times and numbers of
     buckets must fit each other. Cost: O(end - at).
     """
@@ -108,26 +108,26 @@ def decode(
     state[CARRY] = 0
     total, at = get_varint(data, at, end)
     if not (0 <= total < TOTAL_LIMIT):
-        return faults.CORRUPTED, runs
+        return error_codes.CORRUPTED, runs
     if head[KIND] == SUM:
         if at >= end or data[at] > 1:
-            return faults.CORRUPTED, runs
+            return error_codes.CORRUPTED, runs
         state[INEXACT] = data[at]
         at += 1
         if state[INEXACT]:
             if end - at < 8 or data[at + 7] > 0x3F:  # a carried part is below 2^62
-                return faults.CORRUPTED, runs
+                return error_codes.CORRUPTED, runs
             state[CARRY] = wire.get_fixed(data, at, 8)
             at += 8
     folded, at = get_varint(data, at, end)
     live, at = get_varint(data, at, end)
     now = wire.unzigzag(folded)
     if folded < 0 or not (TIME_MIN <= now <= TIME_MAX + 1) or live < 0:
-        return faults.CORRUPTED, runs
+        return error_codes.CORRUPTED, runs
     if live > bucket_count(total, head[PER_LEVEL]):
-        return faults.CORRUPTED, runs
+        return error_codes.CORRUPTED, runs
     if live > 0 and bucket_at(total, head[PER_LEVEL], live - 1)[0] >= LIVE_LIMIT:
-        return faults.CORRUPTED, runs
+        return error_codes.CORRUPTED, runs
     if end - at > runs.shape[1]:
         runs = np.empty((2, 2 * (end - at)), np.int64)
     oldest = max(now - head[SPAN], TIME_MIN)
@@ -141,12 +141,12 @@ def decode(
             number, at = get_varint(data, at, end)
             # Twice in a row would not be the shortest form.
             if not (1 <= number <= live - edges) or runs[1, count - 1] > edges_before + 1:
-                return faults.CORRUPTED, runs
+                return error_codes.CORRUPTED, runs
             edges += number
             runs[1, count - 1] = edges
         else:
             if not (0 <= number <= time - oldest):
-                return faults.CORRUPTED, runs
+                return error_codes.CORRUPTED, runs
             time -= number
             edges_before = edges
             edges += 1
@@ -154,11 +154,11 @@ def decode(
             runs[1, count] = edges
             count += 1
     if at != end:
-        return faults.CORRUPTED, runs
+        return error_codes.CORRUPTED, runs
     state[TOTAL] = total
     state[NOW] = now
     state[RUNS] = count
-    return faults.OK, runs
+    return error_codes.OK, runs
 
 
 @kernel

@@ -15,7 +15,7 @@ Estimate(estimate=1.0, lower=1.0, upper=1.0)
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import run_batch
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
@@ -125,10 +125,10 @@ def _read(data: bytes) -> tuple[Integers, Integers, Integers]:
     array = np.frombuffer(bytearray(data), np.uint8)
     head = np.empty(HEAD_SIZE, np.int64)
     state = np.empty(STATE_SIZE, np.int64)
-    fault, number, at = read_head(array, 0, len(array), head)
+    error_code, number, at = read_head(array, 0, len(array), head)
     runs = np.empty((2, FIRST_ROOM), np.int64)
-    if fault == faults.OK:
-        fault, runs = decode(array, at, len(array), head, state, runs)
-    if fault != faults.OK:
-        raise faults.synopsis_error(fault, int(number), VERSION, -1)
+    if error_code == error_codes.OK:
+        error_code, runs = decode(array, at, len(array), head, state, runs)
+    if error_code != error_codes.OK:
+        raise error_codes.synopsis_error(error_code, int(number), VERSION, -1)
     return head, state, runs[:, : state[RUNS]]

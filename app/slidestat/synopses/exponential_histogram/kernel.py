@@ -11,7 +11,7 @@ Windows are [now - n, now): an event exactly n old is inside, one at `now` is no
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.wire import VERSION, Bytes
 from slidestat.synopses.exponential_histogram import units
@@ -144,7 +144,7 @@ def _absorb(
 ) -> tuple[int, int, Integers, Integers]:
     """Take in the events first..last - 1, whose times have been checked.
 
-    Returns (fault, its event, the runs of edges, the other array): the two change places.
+    Returns (error, its event, the runs of edges, the other array): the two change places.
     """
     while first < last:
         stop = last
@@ -155,7 +155,7 @@ def _absorb(
             while stop < last and added < _CHUNK:
                 whole, part, exact = units.to_units(values[stop], scale)
                 if whole < 0:
-                    return faults.BAD_VALUE, stop, runs, spare
+                    return error_codes.BAD_VALUE, stop, runs, spare
                 if not exact:
                     state[INEXACT] = 1
                     state[CARRY] += part
@@ -187,10 +187,10 @@ def _absorb(
         runs, spare = spare, runs
         live = live_edges(state, runs)
         if live > 0 and bucket_at(total, head[PER_LEVEL], live - 1)[0] >= LIVE_LIMIT:
-            return faults.TOTAL_TOO_LARGE, first, runs, spare
+            return error_codes.TOTAL_TOO_LARGE, first, runs, spare
         state[TOTAL] = rebased(total)
         first = stop
-    return faults.OK, 0, runs, spare
+    return error_codes.OK, 0, runs, spare
 
 
 @kernel
@@ -230,7 +230,7 @@ def run(
 
     arena[offsets[g]:offsets[g + 1]] is the state of group g, empty for none. advances[g] is the
     time to advance to after all events, or TIME_MIN. answers[0..2, query, span] receives estimate,
-    lower and upper. Returns (fault, group, its two numbers, new arena, its offsets).
+    lower and upper. Returns (error, group, its two numbers, new arena, its offsets).
     """
     groups = len(starts) - 1
     scale = 10 ** head[DECIMALS]
@@ -247,17 +247,17 @@ def run(
             state[:] = 0
             state[NOW] = TIME_MIN
         else:
-            fault, number, at = read_head(arena, offsets[group], offsets[group + 1], found)
-            if fault != faults.OK:
-                return fault, group, number, VERSION, out, out_offsets
+            error_code, number, at = read_head(arena, offsets[group], offsets[group + 1], found)
+            if error_code != error_codes.OK:
+                return error_code, group, number, VERSION, out, out_offsets
             if found[KIND] != head[KIND]:
-                return faults.OTHER_KIND, group, found[KIND], head[KIND], out, out_offsets
+                return error_codes.OTHER_KIND, group, found[KIND], head[KIND], out, out_offsets
             for i in range(HEAD_SIZE):
                 if found[i] != head[i]:
-                    return faults.OTHER_PARAMETERS, group, 0, 0, out, out_offsets
-            fault, runs = decode(arena, at, offsets[group + 1], head, state, runs)
-            if fault != faults.OK:
-                return fault, group, 0, 0, out, out_offsets
+                    return error_codes.OTHER_PARAMETERS, group, 0, 0, out, out_offsets
+            error_code, runs = decode(arena, at, offsets[group + 1], head, state, runs)
+            if error_code != error_codes.OK:
+                return error_code, group, 0, 0, out, out_offsets
         first = starts[group]
         event = first
         previous = max(state[NOW] - 1, TIME_MIN)
@@ -266,20 +266,20 @@ def run(
             is_query = query < query_starts[group + 1]
             until = query_times[query] if is_query else TIME_MAX + 1
             if until < asked or until > TIME_MAX + 1:
-                return faults.QUERY_WENT_BACK, group, until, asked, out, out_offsets
+                return error_codes.QUERY_WENT_BACK, group, until, asked, out, out_offsets
             while event < starts[group + 1] and (times[event] < until or not is_query):
                 time = times[event]
                 if time > TIME_MAX or time < TIME_MIN:
-                    return faults.TIME_OUT_OF_RANGE, group, time, 0, out, out_offsets
+                    return error_codes.TIME_OUT_OF_RANGE, group, time, 0, out, out_offsets
                 if time < previous:
-                    return faults.TIME_WENT_BACK, group, time, previous, out, out_offsets
+                    return error_codes.TIME_WENT_BACK, group, time, previous, out, out_offsets
                 previous = time
                 event += 1
-            fault, where, runs, spare = _absorb(
+            error_code, where, runs, spare = _absorb(
                 head, scale, state, runs, spare, times, values, ends, first, event
             )
-            if fault != faults.OK:
-                return fault, group, where, 0, out, out_offsets
+            if error_code != error_codes.OK:
+                return error_code, group, where, 0, out, out_offsets
             first = event
             if is_query:
                 asked = until
@@ -290,7 +290,14 @@ def run(
                     answers[2, query, k] = upper
         if advances[group] > TIME_MIN:
             if advances[group] < state[NOW]:
-                return faults.TIME_WENT_BACK, group, advances[group], state[NOW], out, out_offsets
+                return (
+                    error_codes.TIME_WENT_BACK,
+                    group,
+                    advances[group],
+                    state[NOW],
+                    out,
+                    out_offsets,
+                )
             state[NOW] = advances[group]
         if len(out) - end < encoded_limit(state):
             longer = np.empty(2 * len(out) + encoded_limit(state), np.uint8)
@@ -298,4 +305,4 @@ def run(
             out = longer
         end = encode(out, end, head, state, runs)
         out_offsets[group + 1] = end
-    return faults.OK, 0, 0, 0, out, out_offsets
+    return error_codes.OK, 0, 0, 0, out, out_offsets

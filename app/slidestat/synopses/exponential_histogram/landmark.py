@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import BatchResult, integers, joined, slices, split
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.errors import SynopsisError
@@ -58,17 +58,17 @@ class LandmarkBatch:
 
 @kernel
 def _decode(data: Bytes, start: int, end: int, decimals: int, state: Integers) -> tuple[int, int]:
-    """Fill `state` from data[start:end]; return (fault, its number)."""
-    fault, number, at = open_body(data, start, end, LANDMARK, LANDMARK)
-    if fault != faults.OK:
-        return fault, number
+    """Fill `state` from data[start:end]; return (error, its number)."""
+    error_code, number, at = open_body(data, start, end, LANDMARK, LANDMARK)
+    if error_code != error_codes.OK:
+        return error_code, number
     if at >= end or data[at] != decimals:
-        return faults.OTHER_PARAMETERS, 0
+        return error_codes.OTHER_PARAMETERS, 0
     at += 1
     for i in range(_SIZE):
         state[i], at = wire.get_varint(data, at, end)
         if state[i] < 0:
-            return faults.CORRUPTED, 0
+            return error_codes.CORRUPTED, 0
     limits = state[_LOW] < _LIMB and state[_PART] < ONE and state[_INEXACT] <= 1
     far = state[_COUNT] >= _MOST or state[_HIGH] >= _MOST
     # units come with events, and parts of units with a value that left some
@@ -76,8 +76,8 @@ def _decode(data: Bytes, start: int, end: int, decimals: int, state: Integers) -
     unfounded = state[_COUNT] == 0 and not nothing
     unmarked = state[_PART] > 0 and state[_INEXACT] == 0
     if at != end or not limits or far or unfounded or unmarked:
-        return faults.CORRUPTED, 0
-    return faults.OK, 0
+        return error_codes.CORRUPTED, 0
+    return error_codes.OK, 0
 
 
 @kernel
@@ -107,7 +107,7 @@ def _run(
     counts: Integers,
     sums: Floats,
 ) -> tuple[int, int, int, int, Bytes, Integers]:
-    """Take in and answer group by group; (fault, group, its numbers, new states, their ends)."""
+    """Take in and answer group by group; (error, group, its numbers, new states, their ends)."""
     groups = len(starts) - 1
     scale = 10**decimals
     state = np.zeros(_SIZE, np.int64)
@@ -117,15 +117,15 @@ def _run(
     for group in range(groups):
         state[:] = 0
         if offsets[group + 1] > offsets[group]:
-            fault, number = _decode(arena, offsets[group], offsets[group + 1], decimals, state)
-            if fault != faults.OK:
-                known = wire.VERSION if fault == faults.NEWER_VERSION else LANDMARK
-                return fault, group, number, known, out, ends
+            error_code, number = _decode(arena, offsets[group], offsets[group + 1], decimals, state)
+            if error_code != error_codes.OK:
+                known = wire.VERSION if error_code == error_codes.NEWER_VERSION else LANDMARK
+                return error_code, group, number, known, out, ends
         query = query_starts[group]
         for later in range(query + 1, query_starts[group + 1]):
             if query_times[later] < query_times[later - 1]:
                 times_at = int(query_times[later]), int(query_times[later - 1])
-                return faults.QUERY_WENT_BACK, group, times_at[0], times_at[1], out, ends
+                return error_codes.QUERY_WENT_BACK, group, times_at[0], times_at[1], out, ends
         for event in range(starts[group], starts[group + 1] + 1):
             # Queries are answered before the first event that is not before them.
             while query < query_starts[group + 1] and (
@@ -138,11 +138,11 @@ def _run(
                 break
             whole, part, exact = to_units(values[event], scale)
             if whole < 0:
-                return faults.BAD_VALUE, group, event, 0, out, ends
+                return error_codes.BAD_VALUE, group, event, 0, out, ends
             if event > starts[group] and times[event] < times[event - 1]:
-                return faults.TIME_WENT_BACK, group, times[event], times[event - 1], out, ends
+                return error_codes.TIME_WENT_BACK, group, times[event], times[event - 1], out, ends
             if state[_COUNT] + 1 >= _MOST or state[_HIGH] + 1 >= _MOST:
-                return faults.TOTAL_TOO_LARGE, group, 0, 0, out, ends
+                return error_codes.TOTAL_TOO_LARGE, group, 0, 0, out, ends
             state[_COUNT] += 1
             state[_LOW] += whole
             state[_PART] += part
@@ -161,7 +161,7 @@ def _run(
             at = wire.put_varint(out, at, state[i])
         seal(out, begin, at)
         ends[group + 1] = at
-    return faults.OK, 0, 0, 0, out, ends
+    return error_codes.OK, 0, 0, 0, out, ends
 
 
 def run_landmark_batch(
@@ -190,7 +190,7 @@ def run_landmark_batch(
     arena, offsets = joined(states)
     counts = np.empty(len(query_times), np.int64)
     sums = np.empty((3, len(query_times)), np.float64)
-    fault, group, a, b, out, ends = _run(
+    error_code, group, a, b, out, ends = _run(
         parameters.decimals,
         arena,
         offsets,
@@ -202,8 +202,10 @@ def run_landmark_batch(
         counts,
         sums,
     )
-    if fault != faults.OK:
-        value = float(taken[a]) if fault == faults.BAD_VALUE else 0.0
-        raise faults.synopsis_error(fault, int(a), int(b), group if groups > 1 else -1, value)
+    if error_code != error_codes.OK:
+        value = float(taken[a]) if error_code == error_codes.BAD_VALUE else 0.0
+        raise error_codes.synopsis_error(
+            error_code, int(a), int(b), group if groups > 1 else -1, value
+        )
     new = split(out, ends)
     return LandmarkBatch(new, counts, BatchResult(new, sums[0], sums[1], sums[2]))

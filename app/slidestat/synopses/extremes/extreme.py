@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import BatchResult
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
@@ -184,7 +184,7 @@ def _read(data: bytes) -> tuple[Integers, Integers, Integers]:
     array = np.frombuffer(bytearray(data), np.uint8)
     head = np.empty(HEAD_SIZE, np.int64)
     state = np.empty(STATE_SIZE, np.int64)
-    fault, number, queue = read(array, 0, len(array), head, state, np.empty((2, 0), np.int64))
-    if fault != faults.OK:
-        raise faults.synopsis_error(fault, int(number), VERSION, -1)
+    error_code, number, queue = read(array, 0, len(array), head, state, np.empty((2, 0), np.int64))
+    if error_code != error_codes.OK:
+        raise error_codes.synopsis_error(error_code, int(number), VERSION, -1)
     return head, state, queue

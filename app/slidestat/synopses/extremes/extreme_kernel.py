@@ -35,7 +35,7 @@ In memory they are queue[0, i] = time and queue[1, i] = rank, oldest to newest.
 
 import numpy as np
 
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.keyed import (
     get_bits,
@@ -123,29 +123,29 @@ def _top_rank(head: Integers) -> int:
 def read(
     data: Bytes, start: int, end: int, head: Integers, state: Integers, queue: Integers
 ) -> tuple[int, int, Integers]:
-    """Fill `head`, `state` and the queue; return (fault, its number, the queue).
+    """Fill `head`, `state` and the queue; return (error, its number, the queue).
 
     The queue is the given one, or a larger one, never longer than the bytes. Nothing is believed.
     Cost: O(end - start).
     """
-    fault, kind, at = open_body(data, start, end, EXACT, APPROXIMATE)
-    if fault != faults.OK:
-        return fault, kind, queue
+    error_code, kind, at = open_body(data, start, end, EXACT, APPROXIMATE)
+    if error_code != error_codes.OK:
+        return error_code, kind, queue
     head[SIDE], at = get_varint(data, at, end)
     head[FRACTION_BITS] = ALL_BITS
     if kind == APPROXIMATE:
         head[FRACTION_BITS], at = get_varint(data, at, end)
         if not (0 <= head[FRACTION_BITS] <= MAX_APPROXIMATE_BITS):
-            return faults.CORRUPTED, 0, queue
+            return error_codes.CORRUPTED, 0, queue
     head[SPAN], at = get_varint(data, at, end)
     if not (0 <= head[SIDE] <= 1 and 1 <= head[SPAN] <= MAX_SPAN):
-        return faults.CORRUPTED, 0, queue
+        return error_codes.CORRUPTED, 0, queue
     now, at = get_now(data, at, end)
     if at < 0:
-        return faults.CORRUPTED, 0, queue
+        return error_codes.CORRUPTED, 0, queue
     kept, at = get_varint(data, at, end)
     if not (0 <= kept <= end - at):
-        return faults.CORRUPTED, 0, queue
+        return error_codes.CORRUPTED, 0, queue
     if kept > queue.shape[1]:
         queue = np.empty((2, kept), np.int64)
     top = _top_rank(head)
@@ -155,32 +155,32 @@ def read(
     for i in range(kept - 1, -1, -1):
         gap, at = get_varint(data, at, end)
         if not (0 <= gap < time - oldest):
-            return faults.CORRUPTED, 0, queue
+            return error_codes.CORRUPTED, 0, queue
         time -= gap + 1
         if kind == EXACT:
             if end - at < 8:
-                return faults.CORRUPTED, 0, queue
+                return error_codes.CORRUPTED, 0, queue
             bits = get_bits(data, at)
             at += 8
             if (bits & _INFINITY) == _INFINITY or bits == _SIGN:
-                return faults.CORRUPTED, 0, queue
+                return error_codes.CORRUPTED, 0, queue
             older = _rank(bits, head)
         else:
             step, at = get_varint(data, at, end)
             if not (0 <= step < 1 << 40):
-                return faults.CORRUPTED, 0, queue
+                return error_codes.CORRUPTED, 0, queue
             older = wire.unzigzag(step) if i == kept - 1 else rank + 1 + step
         if older <= rank or older > top or _rank(_edges(older, head)[0], head) != older:
-            return faults.CORRUPTED, 0, queue  # the last is a rank that no double has
+            return error_codes.CORRUPTED, 0, queue  # the last is a rank that no double has
         rank = older
         queue[0, i] = time
         queue[1, i] = rank
     if at != end:
-        return faults.CORRUPTED, 0, queue
+        return error_codes.CORRUPTED, 0, queue
     state[NOW] = now
     state[OLDEST] = 0
     state[KEPT] = kept
-    return faults.OK, 0, queue
+    return error_codes.OK, 0, queue
 
 
 @kernel
@@ -221,11 +221,11 @@ def _absorb(
     first: int,
     last: int,
 ) -> tuple[int, int, Integers]:
-    """Take in the events first..last - 1; return (fault, its event, the queue)."""
+    """Take in the events first..last - 1; return (error, its event, the queue)."""
     kept = state[KEPT]
     for event in range(first, last):
         if (bits[event] & _INFINITY) == _INFINITY:
-            return faults.NOT_FINITE, event, queue
+            return error_codes.NOT_FINITE, event, queue
         rank = _rank(bits[event], head)
         if kept > 0 and queue[0, kept - 1] == times[event] and queue[1, kept - 1] >= rank:
             continue
@@ -239,7 +239,7 @@ def _absorb(
         queue[1, kept] = rank
         kept += 1
     state[KEPT] = kept
-    return faults.OK, 0, queue
+    return error_codes.OK, 0, queue
 
 
 @kernel
@@ -277,7 +277,7 @@ def run(
 ) -> tuple[int, int, int, int, Bytes, Integers]:
     """Run each group's events and queries in time order; `keyed_batch` says what the arrays hold.
 
-    bits and answers[0..2, query, span] are doubles, as their bits. Returns (fault, group, its two
+    bits and answers[0..2, query, span] are doubles, as their bits. Returns (error, group, its two
     numbers, new arena, its offsets).
     """
     groups = len(starts) - 1
@@ -291,27 +291,27 @@ def run(
         state[NOW] = TIME_MIN
         state[OLDEST] = state[KEPT] = 0
         if offsets[group] < offsets[group + 1]:
-            fault, number, queue = read(
+            error_code, number, queue = read(
                 arena, offsets[group], offsets[group + 1], found, state, queue
             )
-            if fault != faults.OK:
-                return fault, group, number, wire.VERSION, out, ends
+            if error_code != error_codes.OK:
+                return error_code, group, number, wire.VERSION, out, ends
             for i in range(HEAD_SIZE):
                 if found[i] != head[i]:
-                    return faults.OTHER_SETTINGS, group, 0, 0, out, ends
+                    return error_codes.OTHER_SETTINGS, group, 0, 0, out, ends
         event = starts[group]
         asked = state[NOW]
         for query in range(query_starts[group], query_starts[group + 1] + 1):
             is_query = query < query_starts[group + 1]
             until = query_times[query] if is_query else _AFTER_ALL
             if until < asked or (is_query and until > -TIME_MIN):
-                return faults.QUERY_WENT_BACK, group, until, asked, out, ends
-            fault, number, now = stretch(times, event, starts[group + 1], until, state[NOW])
-            if fault != faults.OK:
-                return fault, group, number, now, out, ends
-            fault, where, queue = _absorb(head, state, queue, times, bits, event, number)
-            if fault != faults.OK:
-                return fault, group, where, 0, out, ends
+                return error_codes.QUERY_WENT_BACK, group, until, asked, out, ends
+            error_code, number, now = stretch(times, event, starts[group + 1], until, state[NOW])
+            if error_code != error_codes.OK:
+                return error_code, group, number, now, out, ends
+            error_code, where, queue = _absorb(head, state, queue, times, bits, event, number)
+            if error_code != error_codes.OK:
+                return error_code, group, where, 0, out, ends
             event = number
             state[NOW] = now
             if is_query:
@@ -320,9 +320,9 @@ def run(
                     _answer(head, state, queue, until - spans[k], answers, query, k)
         if advances[group] > TIME_MIN:
             if advances[group] < state[NOW]:
-                return faults.TIME_WENT_BACK, group, advances[group], state[NOW], out, ends
+                return error_codes.TIME_WENT_BACK, group, advances[group], state[NOW], out, ends
             state[NOW] = advances[group]
         out = with_room(out, end, _LONGEST_HEAD + 2 * wire.MAX_VARINT * (state[KEPT]))
         end = _write(out, end, head, state, queue)
         ends[group + 1] = end
-    return faults.OK, 0, 0, 0, out, ends
+    return error_codes.OK, 0, 0, 0, out, ends

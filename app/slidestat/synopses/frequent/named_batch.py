@@ -13,7 +13,7 @@ from slidestat.synopses.blocks.columns import Integers
 from slidestat.synopses.blocks.memory import FREQUENT
 from slidestat.synopses.blocks.parameters import FrequentParameters
 from slidestat.synopses.blocks.run import RunResult, run_columns, summary_error
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import integers, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import KeyedBatch, keyed_batch
@@ -75,7 +75,7 @@ class Known:
             text = self.arena[self.places[0, i] : self.places[1, i]].tobytes()
             return text.decode("utf-8", "surrogatepass")
         except UnicodeDecodeError:
-            raise summary_error(faults.CORRUPTED, 0, 0, -1) from None
+            raise summary_error(error_codes.CORRUPTED, 0, 0, -1) from None
 
 
 def encoded(texts: Sequence[str]) -> tuple[Integers, list[bytes]]:
@@ -118,10 +118,10 @@ def run_ids(
     Raises SynopsisError, also for texts that are not one for each id held.
     """
     groups = len(batch.starts) - 1
-    fault, group, a, b, inner, offsets = open_inner(
+    error_code, group, a, b, inner, offsets = open_inner(
         batch.arena, batch.offsets, *kinds_of(parameters)
     )
-    if fault == faults.OK:
+    if error_code == error_codes.OK:
         part = round(share * PARTS)
         inside = replace(batch, arena=inner[: offsets[-1]], offsets=offsets)
         ran: PairedRun | RunResult
@@ -130,9 +130,11 @@ def run_ids(
         else:
             parts = np.array([part, instead], np.int64)
             ran = run_columns(parameters, inside, ids, parts, True)
-        fault, group, places = read_texts(batch.arena, batch.offsets, np.diff(offsets), ran.held[0])
-    if fault != faults.OK:
-        raise summary_error(fault, int(a), int(b), int(group) if groups > 1 else -1)
+        error_code, group, places = read_texts(
+            batch.arena, batch.offsets, np.diff(offsets), ran.held[0]
+        )
+    if error_code != error_codes.OK:
+        raise summary_error(error_code, int(a), int(b), int(group) if groups > 1 else -1)
     return ran, Known(batch.arena, places)
 
 

@@ -16,7 +16,7 @@ less is no synopsis. A text has at most MAX_TEXT bytes.
 import numpy as np
 
 from slidestat.synopses.blocks.columns import Integers
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.keyed import open_body, open_envelope, seal, with_room
 from slidestat.synopses.core.wire import VERSION, Bytes, get_varint, put_varint
@@ -33,7 +33,7 @@ def open_inner(
 ) -> tuple[int, int, int, int, Bytes, Integers]:
     """Take the states of the ids out of those of named items, arena[offsets[g]:offsets[g + 1]].
 
-    kind: theirs; of_ids: that of the states of the ids. Returns (fault, group, its two numbers, the
+    kind: theirs; of_ids: that of the states of the ids. Returns (error, group, its two numbers, the
     states of the ids, their offsets). No bytes are a new state. Cost: O(bytes).
     """
     groups = len(offsets) - 1
@@ -43,19 +43,19 @@ def open_inner(
     for group in range(groups):
         start, end = offsets[group], offsets[group + 1]
         if start < end:
-            fault, number, at = open_body(arena, start, end, kind, kind)
-            if fault != faults.OK:
-                known = VERSION if fault == faults.NEWER_VERSION else kind
-                return fault, group, number, known, inner, ends
+            error_code, number, at = open_body(arena, start, end, kind, kind)
+            if error_code != error_codes.OK:
+                known = VERSION if error_code == error_codes.NEWER_VERSION else kind
+                return error_code, group, number, known, inner, ends
             size, at = get_varint(arena, at, end)
             if not (0 < size <= end - at):
-                return faults.CORRUPTED, group, 0, 0, inner, ends
+                return error_codes.CORRUPTED, group, 0, 0, inner, ends
             body = open_envelope(inner, to, of_ids)
             inner[body : body + size] = arena[at : at + size]
             seal(inner, to, body + size)
             to = body + size
         ends[group + 1] = to
-    return faults.OK, 0, 0, 0, inner, ends
+    return error_codes.OK, 0, 0, 0, inner, ends
 
 
 @kernel
@@ -65,7 +65,7 @@ def read_texts(
     """Find the texts that are behind the states of the ids.
 
     sizes: how long each of those states is, with its envelope; held: int64[groups + 1], where the
-    ids of each group begin. Returns (fault, group, places): text i is
+    ids of each group begin. Returns (error, group, places): text i is
     arena[places[0, i]:places[1, i]].
     """
     places = np.empty((2, held[-1]), np.int64)
@@ -78,13 +78,13 @@ def read_texts(
         for i in range(held[group], held[group + 1]):
             size, at = get_varint(arena, at, end)
             if not (0 <= size <= min(MAX_TEXT, end - at)):
-                return faults.CORRUPTED, group, places
+                return error_codes.CORRUPTED, group, places
             places[0, i] = at
             at += size
             places[1, i] = at
         if at != end:
-            return faults.CORRUPTED, group, places
-    return faults.OK, 0, places
+            return error_codes.CORRUPTED, group, places
+    return error_codes.OK, 0, places
 
 
 @kernel

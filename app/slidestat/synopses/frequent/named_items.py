@@ -31,7 +31,7 @@ import numpy.typing as npt
 from slidestat.synopses.blocks.memory import FREQUENT
 from slidestat.synopses.blocks.parameters import FrequentParameters
 from slidestat.synopses.blocks.run import summary_error
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import NO_QUERIES
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import keyed_batch
@@ -155,11 +155,13 @@ def _counts_of(data: bytes) -> PairedItems | FrequentItems:
     """Return the summary of ids in stored bytes; raises SynopsisError."""
     array = np.frombuffer(bytearray(data), np.uint8)
     if len(array) < wire.BODY:
-        raise summary_error(faults.NOT_A_SYNOPSIS, 0, 0, -1)
+        raise summary_error(error_codes.NOT_A_SYNOPSIS, 0, 0, -1)
     is_old = array[3] == IN_BLOCKS
     kinds = (IN_BLOCKS, FREQUENT) if is_old else (IN_PAIRS, PAIRED)
-    fault, _, a, b, inner, ends = open_inner(array, np.array([0, len(array)], np.int64), *kinds)
-    if fault != faults.OK:
-        raise summary_error(fault, int(a), int(b), -1)
+    error_code, _, a, b, inner, ends = open_inner(
+        array, np.array([0, len(array)], np.int64), *kinds
+    )
+    if error_code != error_codes.OK:
+        raise summary_error(error_code, int(a), int(b), -1)
     state = inner[: ends[1]].tobytes()
     return FrequentItems.from_bytes(state) if is_old else PairedItems.from_bytes(state)

@@ -40,7 +40,7 @@ import numpy as np
 
 from slidestat.synopses.blocks.columns import Integers
 from slidestat.synopses.blocks.run import summary_error
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import NO_QUERIES
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.wire import VERSION
@@ -114,16 +114,16 @@ def _read(data: bytes) -> tuple[RandomFrequentParameters, Integers, Integers]:
     array = np.frombuffer(bytearray(data), np.uint8)
     state = np.empty(STATE_SIZE, np.int64)
     shares = np.empty(2)
-    fault, number, seed, span, _ = read_head(array, 0, len(array), shares)
-    if fault != faults.OK:
-        known = VERSION if fault == faults.NEWER_VERSION else RANDOM_FREQUENT
-        raise summary_error(fault, int(number), known, -1)
+    error_code, number, seed, span, _ = read_head(array, 0, len(array), shares)
+    if error_code != error_codes.OK:
+        known = VERSION if error_code == error_codes.NEWER_VERSION else RANDOM_FREQUENT
+        raise summary_error(error_code, int(number), known, -1)
     epsilon, delta = shares.tolist()
     try:
         parameters = RandomFrequentParameters(epsilon, int(span), delta, int(seed))
     except SynopsisError:
-        raise summary_error(faults.CORRUPTED, 0, 0, -1) from None
-    fault, _, _, samples = open_state(parameters.head, shares, array, 0, len(array), state, 0)
-    if fault != faults.OK:
-        raise summary_error(fault, 0, 0, -1)
+        raise summary_error(error_codes.CORRUPTED, 0, 0, -1) from None
+    error_code, _, _, samples = open_state(parameters.head, shares, array, 0, len(array), state, 0)
+    if error_code != error_codes.OK:
+        raise summary_error(error_code, 0, 0, -1)
     return parameters, state, samples

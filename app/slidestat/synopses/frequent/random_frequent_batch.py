@@ -20,7 +20,7 @@ from slidestat.synopses.blocks.parameters import (
     check_whole,
 )
 from slidestat.synopses.blocks.run import summary_error
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import integers, split
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.errors import SynopsisError
@@ -148,22 +148,22 @@ def _list_items(
 def open_state(
     head: Integers, shares: Floats, arena: Bytes, start: int, end: int, state: Integers, added: int
 ) -> tuple[int, int, int, Integers]:
-    """Read a stored state, or make a new one; return (fault, its two numbers, samples)."""
+    """Read a stored state, or make a new one; return (error, its two numbers, samples)."""
     samples = np.empty((ROWS, added), np.int64)
     state[TOTAL] = 0
     state[NOW] = TIME_MIN
     state[SIZE] = 0
     if start == end:
-        return faults.OK, 0, 0, samples
+        return error_codes.OK, 0, 0, samples
     found = np.empty(len(shares), np.float64)
-    fault, number, seed, span, at = read_head(arena, start, end, found)
-    if fault != faults.OK:
-        known = VERSION if fault == faults.NEWER_VERSION else RANDOM_FREQUENT
-        return fault, number, known, samples
+    error_code, number, seed, span, at = read_head(arena, start, end, found)
+    if error_code != error_codes.OK:
+        known = VERSION if error_code == error_codes.NEWER_VERSION else RANDOM_FREQUENT
+        return error_code, number, known, samples
     if seed != head[SEED] or span != head[SPAN] or not np.all(found == shares):
-        return faults.OTHER_PARAMETERS, 0, 0, samples
-    fault, samples = decode(arena, at, end, head, state, added)
-    return fault, 0, 0, samples
+        return error_codes.OTHER_PARAMETERS, 0, 0, samples
+    error_code, samples = decode(arena, at, end, head, state, added)
+    return error_code, 0, 0, samples
 
 
 @kernel
@@ -186,7 +186,7 @@ def _run(
 ) -> tuple[int, int, int, int, Bytes, Integers, Integers]:
     """Run each group's events and queries in time order.
 
-    Returns (fault, group, its two numbers, new arena, its offsets, the lists).
+    Returns (error, group, its two numbers, new arena, its offsets, the lists).
     """
     groups = len(starts) - 1
     state = np.empty(STATE_SIZE, np.int64)
@@ -198,22 +198,22 @@ def _run(
     for group in range(groups):
         event = starts[group]
         stop = starts[group + 1]
-        fault, a, b, samples = open_state(
+        error_code, a, b, samples = open_state(
             head, shares, arena, offsets[group], offsets[group + 1], state, stop - event
         )
-        if fault != faults.OK:
-            return fault, group, a, b, out, out_offsets, lists
+        if error_code != error_codes.OK:
+            return error_code, group, a, b, out, out_offsets, lists
         if state[TOTAL] + stop - event > EVENT_LIMIT:
-            return faults.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists
+            return error_codes.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists
         asked = state[NOW]
         for query in range(query_starts[group], query_starts[group + 1] + 1):
             is_query = query < query_starts[group + 1]
             until = query_times[query] if is_query else TIME_MAX + 1
             if until < asked or until > TIME_MAX + 1:
-                return faults.QUERY_WENT_BACK, group, until, asked, out, out_offsets, lists
-            fault, a, b = stretch(times, event, stop, until, state[NOW])
-            if fault != faults.OK:
-                return fault, group, a, b, out, out_offsets, lists
+                return error_codes.QUERY_WENT_BACK, group, until, asked, out, out_offsets, lists
+            error_code, a, b = stretch(times, event, stop, until, state[NOW])
+            if error_code != error_codes.OK:
+                return error_code, group, a, b, out, out_offsets, lists
             samples = take(head, state, samples, times[event:a], items[event:a])
             event = a
             if is_query:
@@ -233,16 +233,16 @@ def _run(
                     ends[query * len(spans) + k + 1] = length
         if advances[group] > TIME_MIN:
             if advances[group] < state[NOW]:
-                back = faults.TIME_WENT_BACK
+                back = error_codes.TIME_WENT_BACK
                 return back, group, advances[group], state[NOW], out, out_offsets, lists
             state[NOW] = advances[group]
         sweep(head, state, samples, state[TOTAL])
         if window_of(head, state, samples, state[NOW] - head[SPAN])[2] > LIVE_LIMIT:
-            return faults.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists
+            return error_codes.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists
         out = with_room(out, end, encoded_limit(state[SIZE]))
         end = encode(out, end, head, shares, state, samples)
         out_offsets[group + 1] = end
-    return faults.OK, 0, 0, 0, out, out_offsets, lists
+    return error_codes.OK, 0, 0, 0, out, out_offsets, lists
 
 
 def run_random_frequent_batch(
@@ -281,7 +281,7 @@ def run_random_frequent_batch(
     )
     facts = np.empty((3, len(batch.query_times), len(batch.spans)), np.int64)
     ends = np.zeros(len(batch.query_times) * len(batch.spans) + 1, np.int64)
-    fault, group, a, b, out, offsets, lists = _run(
+    error_code, group, a, b, out, offsets, lists = _run(
         parameters.head,
         parameters.shares,
         parameters.rarity,
@@ -298,6 +298,6 @@ def run_random_frequent_batch(
         facts,
         ends,
     )
-    if fault != faults.OK:
-        raise summary_error(fault, int(a), int(b), group if len(states) > 1 else -1)
+    if error_code != error_codes.OK:
+        raise summary_error(error_code, int(a), int(b), group if len(states) > 1 else -1)
     return FrequentBatch(split(out, offsets), ends, *lists[:, : ends[-1]], *facts)

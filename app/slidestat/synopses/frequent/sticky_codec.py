@@ -23,7 +23,7 @@ from slidestat.synopses.blocks.columns import (
     get_column,
     put_column,
 )
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
 from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
@@ -83,27 +83,27 @@ def encode(
 
 @kernel
 def read_head(data: Bytes, start: int, end: int, shares: Floats) -> tuple[int, int, int, int, int]:
-    """Check the envelope, fill `shares`; return (fault, its number, seed, span, offset after)."""
-    fault, number, at = open_body(data, start, end, RANDOM_FREQUENT, RANDOM_FREQUENT)
-    if fault != faults.OK:
-        return fault, number, 0, 0, at
+    """Check the envelope, fill `shares`; return (error, its number, seed, span, offset after)."""
+    error_code, number, at = open_body(data, start, end, RANDOM_FREQUENT, RANDOM_FREQUENT)
+    if error_code != error_codes.OK:
+        return error_code, number, 0, 0, at
     bits = np.empty(_SHARES, np.int64)
     at = get_column(data, at, end, bits, True)
     if at < 0:
-        return faults.CORRUPTED, 0, 0, 0, at
+        return error_codes.CORRUPTED, 0, 0, 0, at
     shares[:] = doubles(bits)
     seed, at = get_varint(data, at, end)
     span, at = get_varint(data, at, end)
     if seed < 0 or not (1 <= span <= 1 << 53):
-        return faults.CORRUPTED, 0, 0, 0, at
-    return faults.OK, 0, seed, span, at
+        return error_codes.CORRUPTED, 0, 0, 0, at
+    return error_codes.OK, 0, seed, span, at
 
 
 @kernel
 def decode(
     data: Bytes, at: int, end: int, head: Integers, state: Integers, added: int
 ) -> tuple[int, Integers]:
-    """Fill `state` from data[at:end], `at` being what `read_head` gave; return (fault, samples).
+    """Fill `state` from data[at:end], `at` being what `read_head` gave; return (error, samples).
 
     There is room for `added` more. Nothing is believed but the positions: they rise, as times do,
     which are inside the span; counts are of different events; no window may have more than
@@ -113,16 +113,16 @@ def decode(
     total, at = get_varint(data, at, end)
     now, at = get_now(data, at, end)
     if at < 0:
-        return faults.CORRUPTED, nothing
+        return error_codes.CORRUPTED, nothing
     size, at = get_varint(data, at, end)
     if not (0 <= total <= EVENT_LIMIT) or not (0 <= size <= total) or size > (end - at) // 4:
-        return faults.CORRUPTED, nothing
+        return error_codes.CORRUPTED, nothing
     samples = np.empty((ROWS, size + added), np.int64)
     later = total
     for i in range(size - 1, -1, -1):
         back, at = get_varint(data, at, end)
         if back < 1 or back > later:
-            return faults.CORRUPTED, nothing
+            return error_codes.CORRUPTED, nothing
         later -= back
         samples[POSITION, i] = later
     later = now - 1
@@ -130,26 +130,26 @@ def decode(
     for i in range(size - 1, -1, -1):
         back, at = get_varint(data, at, end)
         if back < 0 or back > later - edge:
-            return faults.CORRUPTED, nothing
+            return error_codes.CORRUPTED, nothing
         later -= back
         samples[TIME, i] = later
     for i in range(size):
         samples[COUNT, i], at = get_varint(data, at, end)
         if samples[COUNT, i] < 1:
-            return faults.CORRUPTED, nothing
+            return error_codes.CORRUPTED, nothing
     counted = 0
     for i in range(size - 1, -1, -1):
         # A sample counts itself and later events: so do all behind it, when it has expired.
         since = total - samples[POSITION, i]
         if samples[COUNT, i] > since - counted:
-            return faults.CORRUPTED, nothing
+            return error_codes.CORRUPTED, nothing
         counted += samples[COUNT, i]
     at = get_column(data, at, end, samples[ITEM, :size], False)
     if at != end:
-        return faults.CORRUPTED, nothing
+        return error_codes.CORRUPTED, nothing
     state[TOTAL] = total
     state[NOW] = now
     state[SIZE] = size
     if window_of(head, state, samples, edge)[2] > LIVE_LIMIT:
-        return faults.CORRUPTED, nothing
-    return faults.OK, samples
+        return error_codes.CORRUPTED, nothing
+    return error_codes.OK, samples

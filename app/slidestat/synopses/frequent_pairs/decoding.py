@@ -4,7 +4,7 @@ import numpy as np
 
 from slidestat.synopses.blocks.blocks import EVENT_LIMIT
 from slidestat.synopses.blocks.columns import Integers, doubles, get_column
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.keyed import get_now, open_body
 from slidestat.synopses.core.wire import Bytes, get_varint
@@ -40,18 +40,18 @@ MOST_LEVELS = 44
 
 @kernel
 def read_parameters(data: Bytes, start: int, end: int, kind: int) -> tuple[int, int, float, int]:
-    """Check the envelope; return (fault, its number or the span, epsilon, offset)."""
-    fault, number, at = open_body(data, start, end, kind, kind)
-    if fault != faults.OK:
-        return fault, number, 0.0, at
+    """Check the envelope; return (error, its number or the span, epsilon, offset)."""
+    error_code, number, at = open_body(data, start, end, kind, kind)
+    if error_code != error_codes.OK:
+        return error_code, number, 0.0, at
     bits = np.empty(1, np.int64)
     at = get_column(data, at, end, bits, True)
     if at < 0:
-        return faults.CORRUPTED, 0, 0.0, at
+        return error_codes.CORRUPTED, 0, 0.0, at
     span, at = get_varint(data, at, end)
     if not (1 <= span <= 1 << 53):
-        return faults.CORRUPTED, 0, 0.0, at
-    return faults.OK, span, float(doubles(bits)[0]), at
+        return error_codes.CORRUPTED, 0, 0.0, at
+    return error_codes.OK, span, float(doubles(bits)[0]), at
 
 
 @kernel
@@ -249,7 +249,7 @@ def _are_in_order(uses: Integers, items: Integers) -> bool:
 def decode(
     data: Bytes, at: int, end: int, head: Integers, state: Integers, memory: Memory, items: Integers
 ) -> int:
-    """Read what follows the items, of which `items` are those held; return a fault.
+    """Read what follows the items, of which `items` are those held; return an error code.
 
     memory has room for what `measure` found, and more items. Cost: O(bytes + items).
     """
@@ -260,21 +260,21 @@ def decode(
     later = state[NOW] - 1
     at, oldest = _get_queue(data, at, end, edge, later, head[TAIL], number, levels[0], entries)
     if at < 0:
-        return faults.CORRUPTED
+        return error_codes.CORRUPTED
     tail = oldest
     more, at = get_varint(data, at, end)
     if not (0 <= more < len(levels)) or levels[0, QUEUE] > total:
-        return faults.CORRUPTED
+        return error_codes.CORRUPTED
     for depth in range(1, more + 1):
         level = levels[depth]
         later = oldest
         waits = places[depth, :number]
         at = _get_room(data, at, end, edge, later, head[WAITING], level, rooms[depth], waits)
         if at < 0:
-            return faults.CORRUPTED
+            return error_codes.CORRUPTED
         at, oldest = _get_queue(data, at, end, edge, later, head[QUEUED], number, level, entries)
         if at < 0:
-            return faults.CORRUPTED
+            return error_codes.CORRUPTED
         marks, at = get_varint(data, at, end)
         if marks > 0:
             level[DROPS], at = get_varint(data, at, end)
@@ -282,11 +282,11 @@ def decode(
         last = level[DROPS]
         at = _get_marks(data, at, end, edge, later, drops[depth], marks, last + 1, last, MARKED)
         if at < 0 or (depth == more and level[QUEUE] + level[WAIT] + marks == 0):
-            return faults.CORRUPTED
+            return error_codes.CORRUPTED
     state[MARKS], at = get_varint(data, at, end)
     first = total - levels[0, QUEUE] + 1
     at = _get_marks(data, at, end, edge, tail, counted, state[MARKS], first, total, head[COUNTED])
     uses = np.empty(number, np.int64)
     if at == end:
         count_entries(memory, uses)
-    return faults.OK if at == end and _are_in_order(uses, items) else faults.CORRUPTED
+    return error_codes.OK if at == end and _are_in_order(uses, items) else error_codes.CORRUPTED

@@ -27,7 +27,7 @@ import numpy as np
 
 from slidestat.synopses.blocks.columns import Integers
 from slidestat.synopses.blocks.run import summary_error
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.frequent.frequent_batch import FrequentBatch
@@ -58,7 +58,7 @@ class PairedItems(ItemSummary[PairedParameters]):
     def check(self) -> None:
         """Raise SynopsisError unless the state is one that is written: what reading checks."""
         if self._moved(np.empty(0, np.int64), self._no_values(), None) != self._data:
-            raise summary_error(faults.CORRUPTED, 0, 0, -1)
+            raise summary_error(error_codes.CORRUPTED, 0, 0, -1)
 
     def _epsilon(self) -> float:
         return self._parameters.epsilon
@@ -79,16 +79,16 @@ class PairedItems(ItemSummary[PairedParameters]):
 def _start_of(data: bytes) -> tuple[PairedParameters, Integers, int]:
     """Return the parameters and numbers of a state, and how many items it holds."""
     array = np.frombuffer(bytearray(data), np.uint8)
-    fault, number, epsilon, at = read_parameters(array, 0, len(array), PAIRED)
-    if fault != faults.OK:
-        known = VERSION if fault == faults.NEWER_VERSION else PAIRED
-        raise summary_error(fault, int(number), known, -1)
+    error_code, number, epsilon, at = read_parameters(array, 0, len(array), PAIRED)
+    if error_code != error_codes.OK:
+        known = VERSION if error_code == error_codes.NEWER_VERSION else PAIRED
+        raise summary_error(error_code, int(number), known, -1)
     try:
         parameters = PairedParameters(float(epsilon), int(number))
     except SynopsisError:
-        raise summary_error(faults.CORRUPTED, 0, 0, -1) from None
+        raise summary_error(error_codes.CORRUPTED, 0, 0, -1) from None
     state = np.empty(STATE_SIZE, np.int64)
     held, at = read_numbers(array, at, len(array), state)
     if at < 0:
-        raise summary_error(faults.CORRUPTED, 0, 0, -1)
+        raise summary_error(error_codes.CORRUPTED, 0, 0, -1)
     return parameters, state, int(held)

@@ -7,7 +7,7 @@ import numpy as np
 from slidestat.synopses.blocks.blocks import EVENT_LIMIT, LIVE_LIMIT
 from slidestat.synopses.blocks.columns import Integers, get_column
 from slidestat.synopses.blocks.run import summary_error
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.keyed import KeyedBatch, open_body, stretch, with_room
 from slidestat.synopses.core.wire import VERSION, Bytes
@@ -56,18 +56,24 @@ class PairedRun:
 def _open(
     made_with: Bytes, arena: Bytes, start: int, end: int, state: Integers
 ) -> tuple[int, int, int, int, int]:
-    """Check a stored state; return (fault, its two numbers, how many items it has, the offset)."""
-    fault, number, at = open_body(arena, start, end, PAIRED, PAIRED)
-    if fault != faults.OK:
-        return fault, number, VERSION if fault == faults.NEWER_VERSION else PAIRED, 0, at
+    """Check a stored state; return (error, its two numbers, how many items it has, the offset)."""
+    error_code, number, at = open_body(arena, start, end, PAIRED, PAIRED)
+    if error_code != error_codes.OK:
+        return (
+            error_code,
+            number,
+            VERSION if error_code == error_codes.NEWER_VERSION else PAIRED,
+            0,
+            at,
+        )
     # Equal parameters are equal bytes.
     same = end - at >= len(made_with)
     for i in range(len(made_with)):
         same = same and arena[at + i] == made_with[i]
     if not same:
-        return faults.OTHER_PARAMETERS, 0, 0, 0, at
+        return error_codes.OTHER_PARAMETERS, 0, 0, 0, at
     number, at = read_numbers(arena, at + len(made_with), end, state)
-    return faults.OK if at >= 0 else faults.CORRUPTED, 0, 0, number, at
+    return error_codes.OK if at >= 0 else error_codes.CORRUPTED, 0, 0, number, at
 
 
 @kernel
@@ -80,26 +86,26 @@ def load(
     state: Integers,
     added: int,
 ) -> tuple[int, int, int, Memory, Integers, int]:
-    """Read a stored state, or none; return (fault, its two numbers, it in memory, items, number).
+    """Read a stored state, or none; return (error, its two numbers, it in memory, items, number).
 
     There is room for `added` more events and items.
     """
     state[TOTAL] = 0
     state[NOW] = TIME_MIN
     state[MARKS] = 0
-    fault, a, b, number, at = faults.OK, 0, 0, 0, end
+    error_code, a, b, number, at = error_codes.OK, 0, 0, 0, end
     if start < end:
-        fault, a, b, number, at = _open(made_with, arena, start, end, state)
+        error_code, a, b, number, at = _open(made_with, arena, start, end, state)
     items = np.empty(number + added, np.int64)
     depth, tail, held, drops = 1, 0, 0, 0
-    if fault == faults.OK and start < end:
+    if error_code == error_codes.OK and start < end:
         at = get_column(arena, at, end, items[:number], False)
         if at >= 0:
             depth, tail, held, drops = measure(arena, at, end)
         if at < 0 or depth < 0:
-            fault = faults.CORRUPTED
-    if fault != faults.OK:
-        return fault, a, b, make_memory(head, 1, 0, 0, 0, 0), items, 0
+            error_code = error_codes.CORRUPTED
+    if error_code != error_codes.OK:
+        return error_code, a, b, make_memory(head, 1, 0, 0, 0, 0), items, 0
     memory = make_memory(
         head,
         max(depth, levels_needed(head, held + added)),
@@ -109,8 +115,8 @@ def load(
         state[TOTAL] + added,
     )
     if start < end:
-        fault = decode(arena, at, end, head, state, memory, items[:number])
-    return fault, 0, 0, memory, items, number
+        error_code = decode(arena, at, end, head, state, memory, items[:number])
+    return error_code, 0, 0, memory, items, number
 
 
 @kernel
@@ -145,7 +151,7 @@ def _run(
 ) -> tuple[int, int, int, int, Bytes, Integers, Integers, Integers, Integers]:
     """Run each group's events and queries in time order; `run_pairs` says what these are.
 
-    Returns (fault, group, its two numbers, new arena, its offsets, the lists, the items held
+    Returns (error, group, its two numbers, new arena, its offsets, the lists, the items held
     before, and now).
     """
     groups = len(starts) - 1
@@ -162,13 +168,13 @@ def _run(
         event = starts[group]
         stop = starts[group + 1]
         added = stop - event
-        fault, a, b, memory, items, number = load(
+        error_code, a, b, memory, items, number = load(
             head, made_with, arena, offsets[group], offsets[group + 1], state, added
         )
-        if fault != faults.OK:
-            return fault, group, a, b, out, out_offsets, lists, before, now
+        if error_code != error_codes.OK:
+            return error_code, group, a, b, out, out_offsets, lists, before, now
         if state[TOTAL] + added > EVENT_LIMIT:
-            return faults.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists, before, now
+            return error_codes.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists, before, now
         before, held[0, group + 1] = _note(before, held[0, group], items[:number])
         codes = np.empty(added, np.int64)
         if added > 0:
@@ -186,11 +192,11 @@ def _run(
             is_query = query < query_starts[group + 1]
             until = query_times[query] if is_query else TIME_MAX + 1
             if until < asked or until > TIME_MAX + 1:
-                fault, a, b = faults.QUERY_WENT_BACK, until, asked
-                return fault, group, a, b, out, out_offsets, lists, before, now
-            fault, a, b = stretch(times, event, stop, until, state[NOW])
-            if fault != faults.OK:
-                return fault, group, a, b, out, out_offsets, lists, before, now
+                error_code, a, b = error_codes.QUERY_WENT_BACK, until, asked
+                return error_code, group, a, b, out, out_offsets, lists, before, now
+            error_code, a, b = stretch(times, event, stop, until, state[NOW])
+            if error_code != error_codes.OK:
+                return error_code, group, a, b, out, out_offsets, lists, before, now
             take(head, state, memory, codes, times[first:], event - first, a - first)
             event = a
             if is_query:
@@ -212,17 +218,17 @@ def _run(
                     ends[query * len(spans) + k + 1] = length
         if advances[group] > TIME_MIN:
             if advances[group] < state[NOW]:
-                fault, a, b = faults.TIME_WENT_BACK, advances[group], state[NOW]
-                return fault, group, a, b, out, out_offsets, lists, before, now
+                error_code, a, b = error_codes.TIME_WENT_BACK, advances[group], state[NOW]
+                return error_code, group, a, b, out, out_offsets, lists, before, now
             state[NOW] = advances[group]
         size = settle(head, state, memory)
         if count_window(head, state, memory, state[NOW] - head[SPAN])[1] > LIVE_LIMIT:
-            return faults.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists, before, now
+            return error_codes.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists, before, now
         out = with_room(out, end, encoded_limit(size, len(memory[0]), number))
         end, holds = encode(out, end, made_with, state, memory, items[:number])
         out_offsets[group + 1] = end
         now, held[1, group + 1] = _note(now, held[1, group], holds)
-    return faults.OK, 0, 0, 0, out, out_offsets, lists, before, now
+    return error_codes.OK, 0, 0, 0, out, out_offsets, lists, before, now
 
 
 def run_pairs(
@@ -238,7 +244,7 @@ def run_pairs(
     facts = np.empty((3, queries, windows), np.int64)
     ends = np.zeros(queries * windows + 1, np.int64)
     held = np.zeros((2, groups + 1), np.int64)
-    fault, group, a, b, out, offsets, lists, before, now = _run(
+    error_code, group, a, b, out, offsets, lists, before, now = _run(
         parameters.head,
         parameters.epsilon,
         batch.arena,
@@ -256,6 +262,6 @@ def run_pairs(
         ends,
         held,
     )
-    if fault != faults.OK:
-        raise summary_error(fault, int(a), int(b), int(group) if groups > 1 else -1)
+    if error_code != error_codes.OK:
+        raise summary_error(error_code, int(a), int(b), int(group) if groups > 1 else -1)
     return PairedRun(out, offsets, facts, ends, lists[:, : ends[-1]], before, now, held)

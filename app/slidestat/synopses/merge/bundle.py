@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.merge.families import DRAWS, SAMPLE, kind_of, read, shared
 from slidestat.synopses.sampling.sample import SlidingSample
@@ -219,7 +219,7 @@ def varint(number: int) -> bytes:
 
 def damaged() -> SynopsisError:
     """Return the error for bytes whose content does not agree."""
-    return faults.synopsis_error(faults.CORRUPTED, 0, 0, -1)
+    return error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1)
 
 
 def _must_agree(one: tuple[int, object], other: tuple[int, object]) -> None:

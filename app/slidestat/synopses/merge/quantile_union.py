@@ -34,7 +34,7 @@ from slidestat.synopses.blocks.columns import doubles
 from slidestat.synopses.blocks.memory import QUANTILES, STATE_SIZE, TAIL, TOTAL
 from slidestat.synopses.blocks.parameters import QuantileParameters
 from slidestat.synopses.blocks.run import load, open_state, summary_error
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import windows
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.wire import Bytes
@@ -70,7 +70,7 @@ def _known(
 ) -> tuple[int, int, int, Floats, Integers, Integers, Floats]:
     """Return what a part knows of the windows that start at `starts`.
 
-    Returns (fault, its two numbers, steps, ends, events, extremes): steps[:, ends[k]:ends[k + 1]]
+    Returns (error, its two numbers, steps, ends, events, extremes): steps[:, ends[k]:ends[k + 1]]
     are the values that `collect` gives of window k, and their figures. Of the events, events[k, 0]
     are in known blocks and events[k, 1] straddle, with values from extremes[k, 0] to
     extremes[k, 1].
@@ -81,14 +81,14 @@ def _known(
     events = np.zeros((len(starts), 2), np.int64)
     extremes = np.zeros((len(starts), 2), np.float64)
     made_with = put_parameters(head, shares)
-    fault, a, b, at = open_state(head, shares, made_with, data, 0, len(data), state)
-    if fault != faults.OK:
-        return fault, a, b, steps, ends, events, extremes
+    error_code, a, b, at = open_state(head, shares, made_with, data, 0, len(data), state)
+    if error_code != error_codes.OK:
+        return error_code, a, b, steps, ends, events, extremes
     times = np.empty(state[TOTAL] - state[TAIL], np.int64)
     payload = np.empty(len(times), np.int64)
-    fault, blocks = load(head, data, at, len(data), state, 0, times, payload)
-    if fault != faults.OK:
-        return fault, 0, 0, steps, ends, events, extremes
+    error_code, blocks = load(head, data, at, len(data), state, 0, times, payload)
+    if error_code != error_codes.OK:
+        return error_code, 0, 0, steps, ends, events, extremes
     for k in range(len(starts)):
         keys, figures, covered, straddling, least, most = collect(
             head, state, times, payload, blocks, starts[k]
@@ -102,7 +102,7 @@ def _known(
         events[k, 0] = covered
         events[k, 1] = straddling
         extremes[k] = doubles(np.array([least, most]))
-    return faults.OK, 0, 0, steps, ends, events, extremes
+    return error_codes.OK, 0, 0, steps, ends, events, extremes
 
 
 @kernel
@@ -192,11 +192,11 @@ def _steps(
     parameters: QuantileParameters, state: bytes, starts: Integers
 ) -> tuple[Floats, Integers, Integers, Floats]:
     data = np.frombuffer(bytearray(state), np.uint8)
-    fault, a, b, steps, ends, events, extremes = _known(
+    error_code, a, b, steps, ends, events, extremes = _known(
         parameters.head, parameters.shares, data, starts
     )
-    if fault != faults.OK:
-        raise summary_error(fault, int(a), int(b), -1)
+    if error_code != error_codes.OK:
+        raise summary_error(error_code, int(a), int(b), -1)
     return steps, ends, events, extremes
 
 

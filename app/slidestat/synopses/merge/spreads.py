@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import BatchResult, split
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.errors import WindowTooLargeError
@@ -85,7 +85,7 @@ def _pooled(
     """Write a state of the pooled window for each bundle and span; none where it has no event, or
     more than a state can hold: large[bundle * spans + span] is 1 then, and else 0.
 
-    Returns (fault, the part that has it, the states, their offsets). The parts are
+    Returns (error, the part that has it, the states, their offsets). The parts are
     arena[offsets[p]:offsets[p + 1]], asked at times[p]; `starts` is of `Asked`.
     """
     bundles = len(starts) - 1
@@ -102,9 +102,11 @@ def _pooled(
         pools[:, :] = 0
         exact[:] = 1
         for part in range(starts[bundle], starts[bundle + 1]):
-            fault, _, buckets = read(arena, offsets[part], offsets[part + 1], head, state, buckets)
-            if fault != faults.OK:
-                return fault, part, out, ends
+            error_code, _, buckets = read(
+                arena, offsets[part], offsets[part + 1], head, state, buckets
+            )
+            if error_code != error_codes.OK:
+                return error_code, part, out, ends
             for k in range(len(spans)):
                 start = times[part] - spans[k]
                 for i in range(state[KEPT] - 1, -1, -1):
@@ -139,7 +141,7 @@ def _pooled(
                 state[OLDEST] = 0
                 end = write(out, end, head, state, one)
             ends[at + 1] = end
-    return faults.OK, 0, out, ends
+    return error_codes.OK, 0, out, ends
 
 
 def union_spreads(
@@ -213,11 +215,11 @@ def _pool(
     each = np.arange(len(parts) + 1)
     batch = keyed_batch(parameters.span, parts, none, [], [], each, times, spans, None)
     large = np.zeros((len(starts) - 1) * len(spans), np.int64)
-    fault, number, out, ends = _pooled(
+    error_code, number, out, ends = _pooled(
         batch.arena, batch.offsets, starts, batch.query_times, batch.spans, large
     )
-    if fault != faults.OK:
-        raise faults.synopsis_error(fault, int(number), VERSION, -1)
+    if error_code != error_codes.OK:
+        raise error_codes.synopsis_error(error_code, int(number), VERSION, -1)
     return split(out, ends), large
 
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.exponential_histogram.kernel import Floats
@@ -77,9 +77,9 @@ def large_spread(states: Sequence[bytes], starts: Sequence[int]) -> Floats:
         array = np.frombuffer(bytearray(data), np.uint8)
         state = np.empty(STATE_SIZE, np.int64)
         empty = np.empty((BUCKET_ROWS, 0), np.int64)
-        fault, number, buckets = read(array, 0, len(array), head, state, empty)
-        if fault != faults.OK:
-            raise faults.synopsis_error(fault, int(number), VERSION, -1)
+        error_code, number, buckets = read(array, 0, len(array), head, state, empty)
+        if error_code != error_codes.OK:
+            raise error_codes.synopsis_error(error_code, int(number), VERSION, -1)
         for i in range(int(state[KEPT]) - 1, -1, -1):
             if buckets[NEWEST, i] < start:
                 break

@@ -61,7 +61,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import BatchResult
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
@@ -302,7 +302,7 @@ def _read(data: bytes) -> tuple[Integers, Integers, Integers]:
     head = np.empty(HEAD_SIZE, np.int64)
     state = np.empty(STATE_SIZE, np.int64)
     empty = np.empty((BUCKET_ROWS, 0), np.int64)
-    fault, number, buckets = read(array, 0, len(array), head, state, empty)
-    if fault != faults.OK:
-        raise faults.synopsis_error(fault, int(number), VERSION, -1)
+    error_code, number, buckets = read(array, 0, len(array), head, state, empty)
+    if error_code != error_codes.OK:
+        raise error_codes.synopsis_error(error_code, int(number), VERSION, -1)
     return head, state, buckets

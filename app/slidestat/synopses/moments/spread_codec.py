@@ -15,7 +15,7 @@ The body (envelope and numbers: see wire.py) is, in this order:
 
 import numpy as np
 
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
 from slidestat.synopses.core.parameters import MAX_DECIMALS, MAX_SPAN
@@ -104,29 +104,29 @@ def _read_bucket(data: Bytes, at: int, end: int, buckets: Integers, i: int) -> i
 def read(
     data: Bytes, start: int, end: int, head: Integers, state: Integers, buckets: Integers
 ) -> tuple[int, int, Integers]:
-    """Fill `head`, `state` and the buckets; return (fault, its number, the buckets).
+    """Fill `head`, `state` and the buckets; return (error, its number, the buckets).
 
     They are the given ones, or a larger array, never longer than the bytes. Nothing is believed.
     Cost: O(end - start).
     """
-    fault, kind, at = open_body(data, start, end, SPREAD, SPREAD)
-    if fault != faults.OK:
-        return fault, kind, buckets
+    error_code, kind, at = open_body(data, start, end, SPREAD, SPREAD)
+    if error_code != error_codes.OK:
+        return error_code, kind, buckets
     head[PARTS], at = get_varint(data, at, end)
     head[SPAN], at = get_varint(data, at, end)
     head[DECIMALS], at = get_varint(data, at, end)
     if not (MIN_PARTS <= head[PARTS] <= MAX_PARTS and 1 <= head[SPAN] <= MAX_SPAN):
-        return faults.CORRUPTED, 0, buckets
+        return error_codes.CORRUPTED, 0, buckets
     now, at = get_now(data, at, end)
     if at < 0 or not (0 <= head[DECIMALS] <= MAX_DECIMALS):
-        return faults.CORRUPTED, 0, buckets
+        return error_codes.CORRUPTED, 0, buckets
     state[INEXACT], at = get_varint(data, at, end)
     state[LEFT], at = get_varint(data, at, end)
     live, at = get_varint(data, at, end)
     if not (0 <= state[INEXACT] <= 1 and 1 <= state[LEFT] <= _MAX_LEFT):
-        return faults.CORRUPTED, 0, buckets
+        return error_codes.CORRUPTED, 0, buckets
     if not (0 <= live <= end - at):
-        return faults.CORRUPTED, 0, buckets
+        return error_codes.CORRUPTED, 0, buckets
     if live > buckets.shape[1]:
         buckets = np.empty((BUCKET_ROWS, live), np.int64)
     oldest = max(now - head[SPAN], TIME_MIN)
@@ -137,28 +137,28 @@ def read(
         gap, at = get_varint(data, at, end)
         fewer, at = get_varint(data, at, end)
         if not (0 <= gap <= time - oldest and 0 <= fewer < MAX_COUNT):
-            return faults.CORRUPTED, 0, buckets
+            return error_codes.CORRUPTED, 0, buckets
         buckets[NEWEST, i] = time - gap
         buckets[COUNT, i] = fewer + 1
         at = _read_bucket(data, at, end, buckets, i)
         if at < 0:
-            return faults.CORRUPTED, 0, buckets
+            return error_codes.CORRUPTED, 0, buckets
         time = buckets[FIRST, i]
         # only what newer events outweigh is ever combined over more than one time
         if time < buckets[NEWEST, i] and buckets[COUNT, i] > events // head[PARTS]:
-            return faults.CORRUPTED, 0, buckets
+            return error_codes.CORRUPTED, 0, buckets
         events += buckets[COUNT, i]
         magnitudes += buckets[ABOVE, i] + buckets[BELOW, i]
         if events > MAX_COUNT or magnitudes > MAX_MAGNITUDES:
-            return faults.CORRUPTED, 0, buckets
+            return error_codes.CORRUPTED, 0, buckets
     if at != end:
-        return faults.CORRUPTED, 0, buckets
+        return error_codes.CORRUPTED, 0, buckets
     state[NOW] = now
     state[OLDEST] = 0
     state[KEPT] = live
     state[EVENTS] = events
     state[MAGNITUDES] = magnitudes
-    return faults.OK, 0, buckets
+    return error_codes.OK, 0, buckets
 
 
 @kernel

@@ -10,7 +10,7 @@ In memory a bucket is a column: rows of moments.py, then NEWEST and FIRST; oldes
 
 import numpy as np
 
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.keyed import stretch, with_room
 from slidestat.synopses.core.wire import Bytes
@@ -108,20 +108,20 @@ def _absorb(
     first: int,
     last: int,
 ) -> tuple[int, int, Integers]:
-    """Take in the events first..last - 1; return (fault, its event, the buckets)."""
+    """Take in the events first..last - 1; return (error, its event, the buckets)."""
     single = np.zeros((ROWS, 1), np.int64)
     for event in range(first, last):
         time = times[event]
         unit, exact, fits = to_unit(values[event], scale)
         if not fits:
-            return faults.TOO_MANY_UNITS, event, buckets
+            return error_codes.TOO_MANY_UNITS, event, buckets
         if not exact:
             state[INEXACT] = 1
         expire(head, state, buckets, max(state[NOW], time + 1))
         state[EVENTS] += 1
         state[MAGNITUDES] += abs(unit)
         if state[EVENTS] > MAX_COUNT or state[MAGNITUDES] > MAX_MAGNITUDES:
-            return faults.MOMENTS_TOO_LARGE, event, buckets
+            return error_codes.MOMENTS_TOO_LARGE, event, buckets
         set_unit(single, 0, unit)
         newest = state[KEPT] - 1
         if (
@@ -146,7 +146,7 @@ def _absorb(
         if state[LEFT] == 0:
             _compact(head, state, buckets)
             state[LEFT] = max(LEAST_STEP, state[KEPT] - state[OLDEST])
-    return faults.OK, 0, buckets
+    return error_codes.OK, 0, buckets
 
 
 @kernel
@@ -274,7 +274,7 @@ def run(
 ) -> tuple[int, int, int, int, Bytes, Integers]:
     """Run each group's events and queries in time order; `keyed_batch` says what the arrays hold.
 
-    answers[statistic, 0..2, query, span] receives estimate, lower and upper. Returns (fault,
+    answers[statistic, 0..2, query, span] receives estimate, lower and upper. Returns (error code,
     group, its two numbers, new arena, its offsets).
     """
     groups = len(starts) - 1
@@ -289,29 +289,29 @@ def run(
     for group in range(groups):
         clear(state)
         if offsets[group] < offsets[group + 1]:
-            fault, number, buckets = read(
+            error_code, number, buckets = read(
                 arena, offsets[group], offsets[group + 1], read_with, state, buckets
             )
-            if fault != faults.OK:
-                return fault, group, number, wire.VERSION, out, ends
+            if error_code != error_codes.OK:
+                return error_code, group, number, wire.VERSION, out, ends
             for i in range(HEAD_SIZE):
                 if read_with[i] != head[i]:
-                    return faults.OTHER_SETTINGS, group, 0, 0, out, ends
+                    return error_codes.OTHER_SETTINGS, group, 0, 0, out, ends
         event = starts[group]
         asked = state[NOW]
         for query in range(query_starts[group], query_starts[group + 1] + 1):
             is_query = query < query_starts[group + 1]
             until = query_times[query] if is_query else _AFTER_ALL
             if until < asked or (is_query and until > -TIME_MIN):
-                return faults.QUERY_WENT_BACK, group, until, asked, out, ends
-            fault, number, now = stretch(times, event, starts[group + 1], until, state[NOW])
-            if fault != faults.OK:
-                return fault, group, number, now, out, ends
-            fault, where, buckets = _absorb(
+                return error_codes.QUERY_WENT_BACK, group, until, asked, out, ends
+            error_code, number, now = stretch(times, event, starts[group + 1], until, state[NOW])
+            if error_code != error_codes.OK:
+                return error_code, group, number, now, out, ends
+            error_code, where, buckets = _absorb(
                 head, scale, state, buckets, times, values, event, number
             )
-            if fault != faults.OK:
-                return fault, group, where, 0, out, ends
+            if error_code != error_codes.OK:
+                return error_code, group, where, 0, out, ends
             event = number
             state[NOW] = now
             if is_query:
@@ -322,9 +322,9 @@ def run(
                     answers[:, :, query, k] = found
         if advances[group] > TIME_MIN:
             if advances[group] < state[NOW]:
-                return faults.TIME_WENT_BACK, group, advances[group], state[NOW], out, ends
+                return error_codes.TIME_WENT_BACK, group, advances[group], state[NOW], out, ends
             state[NOW] = advances[group]
         out = with_room(out, end, room_for(state))
         end = write(out, end, head, state, buckets)
         ends[group + 1] = end
-    return faults.OK, 0, 0, 0, out, ends
+    return error_codes.OK, 0, 0, 0, out, ends

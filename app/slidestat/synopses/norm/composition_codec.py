@@ -15,7 +15,7 @@ The body is, in this order:
 
 import numpy as np
 
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.envelope import synopsis_error
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
@@ -38,25 +38,25 @@ _ROWS = 5
 def _read(
     data: Bytes, kind: int, settings: Bytes, span: int, width: int
 ) -> tuple[int, int, int, int, Integers, Integers]:
-    """Return (fault, its number or now, new buckets left, merged buckets, columns, sketches)."""
+    """Return (error, its number or now, new buckets left, merged buckets, columns, sketches)."""
     none = np.empty((_ROWS, 0), np.int64)
     rows = np.empty((0, width), np.int64)
     end = len(data)
-    fault, number, at = open_body(data, 0, end, kind, kind)
-    if fault != faults.OK:
-        return fault, number, 0, 0, none, rows
+    error_code, number, at = open_body(data, 0, end, kind, kind)
+    if error_code != error_codes.OK:
+        return error_code, number, 0, 0, none, rows
     if end - at < len(settings):
-        return faults.OTHER_SETTINGS, 0, 0, 0, none, rows
+        return error_codes.OTHER_SETTINGS, 0, 0, 0, none, rows
     for i in range(len(settings)):
         if data[at + i] != settings[i]:
-            return faults.OTHER_SETTINGS, 0, 0, 0, none, rows
+            return error_codes.OTHER_SETTINGS, 0, 0, 0, none, rows
     now, at = get_now(data, at + len(settings), end)
     if at < 0:
-        return faults.CORRUPTED, 0, 0, 0, none, rows
+        return error_codes.CORRUPTED, 0, 0, 0, none, rows
     left, at = get_varint(data, at, end)
     live, at = get_varint(data, at, end)
     if not (1 <= left <= _MAX_LEFT and 0 <= live <= (end - at) // _LEAST_BUCKET):
-        return faults.CORRUPTED, 0, 0, 0, none, rows
+        return error_codes.CORRUPTED, 0, 0, 0, none, rows
     columns = np.empty((_ROWS, live), np.int64)
     rows = np.empty((min(live, (end - at) // width), width), np.int64)
     oldest = max(now - span, TIME_MIN)
@@ -68,24 +68,24 @@ def _read(
         form, at = get_varint(data, at, end)
         weight, at = get_varint(data, at, end)
         if not (0 <= gap <= time - oldest and 1 <= weight <= MAX_WEIGHT - total):
-            return faults.CORRUPTED, 0, 0, 0, none, rows
+            return error_codes.CORRUPTED, 0, 0, 0, none, rows
         total += weight
         newest = time - gap
         if not (0 <= form <= 1 + newest - TIME_MIN):
-            return faults.CORRUPTED, 0, 0, 0, none, rows
+            return error_codes.CORRUPTED, 0, 0, 0, none, rows
         item = 0
         if form == 0:
             item, at = read_id(data, at, end, 0)
             if at < 0:
-                return faults.CORRUPTED, 0, 0, 0, none, rows
+                return error_codes.CORRUPTED, 0, 0, 0, none, rows
         else:
             if merged == len(rows):
-                return faults.CORRUPTED, 0, 0, 0, none, rows
+                return error_codes.CORRUPTED, 0, 0, 0, none, rows
             for j in range(width):
                 folded, at = get_varint(data, at, end)
                 number = wire.unzigzag(folded)
                 if folded < 0 or abs(number) > weight * MAX_PER_WEIGHT:
-                    return faults.CORRUPTED, 0, 0, 0, none, rows
+                    return error_codes.CORRUPTED, 0, 0, 0, none, rows
                 rows[merged, j] = number
             merged += 1
         time = newest - max(form - 1, 0)
@@ -95,10 +95,10 @@ def _read(
         columns[_WEIGHT, i] = weight
         columns[_SINGLE, i] = form == 0
         if time < oldest and i < live - 1:
-            return faults.CORRUPTED, 0, 0, 0, none, rows
+            return error_codes.CORRUPTED, 0, 0, 0, none, rows
     if at != end:
-        return faults.CORRUPTED, 0, 0, 0, none, rows
-    return faults.OK, now, left, merged, columns, rows
+        return error_codes.CORRUPTED, 0, 0, 0, none, rows
+    return error_codes.OK, now, left, merged, columns, rows
 
 
 @kernel
@@ -142,9 +142,9 @@ def read(data: bytes, kind: int, settings: bytes, span: int, width: int) -> Buck
     """
     array = np.frombuffer(bytearray(data), np.uint8)
     own = np.frombuffer(bytearray(settings), np.uint8)
-    fault, number, left, merged, columns, rows = _read(array, kind, own, span, width)
-    if fault != faults.OK:
-        raise synopsis_error(fault, int(number), kind)
+    error_code, number, left, merged, columns, rows = _read(array, kind, own, span, width)
+    if error_code != error_codes.OK:
+        raise synopsis_error(error_code, int(number), kind)
     buckets = Buckets(width)
     buckets.newest, buckets.first, buckets.items, buckets.weights = columns[:_SINGLE, ::-1]
     buckets.single = columns[_SINGLE, ::-1] != 0

@@ -40,7 +40,7 @@ from math import fsum, log, log1p
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import (
     NO_QUERIES,
     BatchResult,
@@ -278,10 +278,10 @@ def _run_group(
     for query, until in enumerate([*query_times.tolist(), _AFTER_ALL]):
         is_query = query < len(query_times)
         if until < asked or (is_query and until > TIME_MAX + 1):
-            raise faults.synopsis_error(faults.QUERY_WENT_BACK, until, asked, -1)
-        fault, stop, now = stretch(times, event, len(times), until, buckets.now)
-        if fault != faults.OK:
-            raise faults.synopsis_error(fault, int(stop), int(now), -1)
+            raise error_codes.synopsis_error(error_codes.QUERY_WENT_BACK, until, asked, -1)
+        error_code, stop, now = stretch(times, event, len(times), until, buckets.now)
+        if error_code != error_codes.OK:
+            raise error_codes.synopsis_error(error_code, int(stop), int(now), -1)
         mine = slice(event, stop)
         composition.absorb(
             function, parameters.beta, span, buckets, times[mine], items[mine], weights[mine]
@@ -298,7 +298,7 @@ def _run_group(
                 )
     if advance > TIME_MIN:
         if advance < buckets.now:
-            raise faults.synopsis_error(faults.TIME_WENT_BACK, advance, buckets.now, -1)
+            raise error_codes.synopsis_error(error_codes.TIME_WENT_BACK, advance, buckets.now, -1)
         buckets.now = advance
     return composition_codec.write(buckets, LP_NORM, settings, span)
 
@@ -391,7 +391,7 @@ class LpNorm(Stored[LpNormParameters]):
                 (p + _PARTS) / _PARTS, epsilon / _PARTS, delta / _PARTS, span, seed
             )
         except SynopsisError:
-            raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1) from None
+            raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1) from None
         return cls(parameters, data, _read(parameters, data).now)
 
     def insert(

@@ -27,7 +27,7 @@ from math import log, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import NO_QUERIES, split, windows
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
@@ -138,7 +138,7 @@ def run_sample_batch(
     batch = keyed_batch(
         parameters.span, states, starts, times, values, none, NO_QUERIES, NO_QUERIES, advances
     )
-    fault, group, a, b, out, ends = run(
+    error_code, group, a, b, out, ends = run(
         _head(parameters),
         batch.arena,
         batch.offsets,
@@ -147,8 +147,8 @@ def run_sample_batch(
         batch.values.view(np.int64),
         batch.advances,
     )
-    if fault != faults.OK:
-        raise batch.fault(fault, group, a, b)
+    if error_code != error_codes.OK:
+        raise batch.error(error_code, group, a, b)
     return split(out, ends)
 
 
@@ -183,7 +183,7 @@ class SlidingSample(StoredSynopsis[SampleParameters]):
         """
         at = self._at(now)
         if at < self._now:
-            raise faults.synopsis_error(faults.QUERY_WENT_BACK, at, self._now, -1)
+            raise error_codes.synopsis_error(error_codes.QUERY_WENT_BACK, at, self._now, -1)
         windows([n], self._parameters.span)
         head, _, kept = _read(self._data)
         columns = kept[:, chosen(head, kept, at - n)]
@@ -221,7 +221,7 @@ def _read(data: bytes) -> tuple[Integers, Integers, Integers]:
     array = np.frombuffer(bytearray(data), np.uint8)
     head = np.empty(HEAD_SIZE, np.int64)
     state = np.empty(STATE_SIZE, np.int64)
-    fault, number, kept = read(array, 0, len(array), head, state)
-    if fault != faults.OK:
-        raise faults.synopsis_error(fault, int(number), VERSION, -1)
+    error_code, number, kept = read(array, 0, len(array), head, state)
+    if error_code != error_codes.OK:
+        raise error_codes.synopsis_error(error_code, int(number), VERSION, -1)
     return head, state, kept

@@ -21,7 +21,7 @@ In memory they are columns: rows INDEX, TIME and BITS; oldest to newest.
 
 import numpy as np
 
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.keyed import (
     get_bits,
@@ -60,27 +60,27 @@ _MAX_EVENTS = 1 << 62  # more than a stream has in a thousand years
 def read(
     data: Bytes, start: int, end: int, head: Integers, state: Integers
 ) -> tuple[int, int, Integers]:
-    """Fill `head` and `state`; return (fault, its number, the kept events).
+    """Fill `head` and `state`; return (error, its number, the kept events).
 
     Nothing is believed. Cost: O(end - start).
     """
     kept = np.empty((ROWS, 0), np.int64)
-    fault, kind, at = open_body(data, start, end, WITH_REPLACEMENT, WITHOUT_REPLACEMENT)
-    if fault != faults.OK:
-        return fault, kind, kept
+    error_code, kind, at = open_body(data, start, end, WITH_REPLACEMENT, WITHOUT_REPLACEMENT)
+    if error_code != error_codes.OK:
+        return error_code, kind, kept
     head[KIND] = kind
     head[SIZE], at = get_varint(data, at, end)
     head[SPAN], at = get_varint(data, at, end)
     head[SEED], at = get_varint(data, at, end)
     if not (1 <= head[SIZE] <= MAX_SIZE and 1 <= head[SPAN] <= MAX_SPAN and head[SEED] >= 0):
-        return faults.CORRUPTED, 0, kept
+        return error_codes.CORRUPTED, 0, kept
     now, at = get_now(data, at, end)
     if at < 0:
-        return faults.CORRUPTED, 0, kept
+        return error_codes.CORRUPTED, 0, kept
     events, at = get_varint(data, at, end)
     number, at = get_varint(data, at, end)
     if not (0 <= events < _MAX_EVENTS) or not (0 <= number <= (end - at) // 10):
-        return faults.CORRUPTED, 0, kept
+        return error_codes.CORRUPTED, 0, kept
     kept = np.empty((ROWS, number), np.int64)
     oldest = max(now - head[SPAN], TIME_MIN)
     index = events
@@ -89,7 +89,7 @@ def read(
         fewer, at = get_varint(data, at, end)
         gap, at = get_varint(data, at, end)
         if not (0 <= fewer < index and 0 <= gap <= time - oldest and end - at >= 8):
-            return faults.CORRUPTED, 0, kept
+            return error_codes.CORRUPTED, 0, kept
         index -= fewer + 1
         time -= gap
         kept[INDEX, i] = index
@@ -97,10 +97,10 @@ def read(
         kept[BITS, i] = get_bits(data, at)
         at += 8
     if at != end:
-        return faults.CORRUPTED, 0, kept
+        return error_codes.CORRUPTED, 0, kept
     state[NOW] = now
     state[EVENTS] = events
-    return faults.OK, 0, kept
+    return error_codes.OK, 0, kept
 
 
 @kernel
@@ -252,7 +252,7 @@ def run(
 ) -> tuple[int, int, int, int, Bytes, Integers]:
     """Take in each group's events; `keyed_batch` says what the arrays hold (bits: of the values).
 
-    Returns (fault, group, its two numbers, new arena, its offsets).
+    Returns (error, group, its two numbers, new arena, its offsets).
     """
     groups = len(starts) - 1
     found = np.empty(HEAD_SIZE, np.int64)
@@ -265,24 +265,24 @@ def run(
         state[EVENTS] = 0
         kept = np.empty((ROWS, 0), np.int64)
         if offsets[group] < offsets[group + 1]:
-            fault, number, kept = read(arena, offsets[group], offsets[group + 1], found, state)
-            if fault != faults.OK:
-                return fault, group, number, wire.VERSION, out, ends
+            error_code, number, kept = read(arena, offsets[group], offsets[group + 1], found, state)
+            if error_code != error_codes.OK:
+                return error_code, group, number, wire.VERSION, out, ends
             for i in range(HEAD_SIZE):
                 if found[i] != head[i]:
-                    return faults.OTHER_SETTINGS, group, 0, 0, out, ends
+                    return error_codes.OTHER_SETTINGS, group, 0, 0, out, ends
         first, last = starts[group], starts[group + 1]
-        fault, number, now = stretch(times, first, last, _AFTER_ALL, state[NOW])
-        if fault != faults.OK:
-            return fault, group, number, now, out, ends
+        error_code, number, now = stretch(times, first, last, _AFTER_ALL, state[NOW])
+        if error_code != error_codes.OK:
+            return error_code, group, number, now, out, ends
         state[NOW] = now
         if last > first:
             kept = sweep(head, state, kept, times, bits, first, last)
         if advances[group] > TIME_MIN:
             if advances[group] < now:
-                return faults.TIME_WENT_BACK, group, advances[group], now, out, ends
+                return error_codes.TIME_WENT_BACK, group, advances[group], now, out, ends
             state[NOW] = advances[group]
         out = with_room(out, end, _LONGEST_HEAD + (2 * wire.MAX_VARINT + 8) * kept.shape[1])
         end = _write(out, end, head, state, kept)
         ends[group + 1] = end
-    return faults.OK, 0, 0, 0, out, ends
+    return error_codes.OK, 0, 0, 0, out, ends

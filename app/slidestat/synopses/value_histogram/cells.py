@@ -15,7 +15,7 @@ of a run, and runs[1, i] how many edges of its cell are in it and in the newer o
 
 import numpy as np
 
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.exponential_histogram import units
@@ -47,7 +47,7 @@ ID, TOTAL, END = 0, 1, 2
 ROWS = 3
 
 TOO_MANY_CELLS = 60
-"""The fault of more live cells than the capacity."""
+"""The error_code of more live cells than the capacity."""
 
 _FEW = 16
 """Up to so many events are sorted by insertion."""
@@ -146,11 +146,11 @@ def absorb(
 ) -> tuple[int, Integers, Integers]:
     """Take in the events first..last - 1, whose times and ids have been checked.
 
-    Returns (fault, the table, the runs). Cost: O(runs + edges of the cells touched + events), and
+    Returns (error, the table, the runs). Cost: O(runs + edges of the cells touched + events), and
     that of sorting the events.
     """
     if first == last:
-        return faults.OK, table, runs
+        return error_codes.OK, table, runs
     span = head[SPAN]
     order = _sorted_by_id(ids, first, last, head[BINS])
     cells = state[CELLS]
@@ -226,13 +226,13 @@ def absorb(
             continue
         at += found
         if bucket_at(total, head[PER_LEVEL], new_runs[1, at - 1] - 1)[0] >= LIVE_LIMIT:
-            return faults.TOTAL_TOO_LARGE, table, runs
+            return error_codes.TOTAL_TOO_LARGE, table, runs
         new_table[ID, made] = item
         new_table[TOTAL, made] = rebased(total)
         new_table[END, made] = at
         made += 1
     state[CELLS] = made
-    return faults.OK, new_table, new_runs
+    return error_codes.OK, new_table, new_runs
 
 
 @kernel

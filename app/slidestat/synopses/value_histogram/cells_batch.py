@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import integers, joined, slices, split, targets, windows
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.envelope import synopsis_error
@@ -75,7 +75,7 @@ def _run(
 ) -> tuple[int, int, int, int, Bytes, Integers, Integers, Floats]:
     """Run each group's events and queries in time order; `run_cells` says what the arrays hold.
 
-    Returns (fault, group, its two numbers, new arena, its offsets, listed ids, their figures).
+    Returns (error, group, its two numbers, new arena, its offsets, listed ids, their figures).
     """
     groups = len(starts) - 1
     state = np.empty(STATE_SIZE, np.int64)
@@ -93,12 +93,12 @@ def _run(
         table = own_table
         runs = own_runs
         if offsets[group] < offsets[group + 1]:
-            fault, number, own_table, own_runs = read(
+            error_code, number, own_table, own_runs = read(
                 arena, offsets[group], offsets[group + 1], settings, head, state, table, runs
             )
-            if fault != faults.OK:
-                known = head[KIND] if fault == faults.OTHER_KIND else wire.VERSION
-                return fault, group, number, known, out, ends, listed, figures
+            if error_code != error_codes.OK:
+                known = head[KIND] if error_code == error_codes.OTHER_KIND else wire.VERSION
+                return error_code, group, number, known, out, ends, listed, figures
             table = own_table
             runs = own_runs
         event = starts[group]
@@ -107,13 +107,13 @@ def _run(
             is_query = query < query_starts[group + 1]
             until = query_times[query] if is_query else _AFTER_ALL
             if until < asked or (is_query and until > TIME_MAX + 1):
-                return faults.QUERY_WENT_BACK, group, until, asked, out, ends, listed, figures
-            fault, number, now = stretch(times, event, starts[group + 1], until, state[NOW])
-            if fault != faults.OK:
-                return fault, group, number, now, out, ends, listed, figures
-            fault, table, runs = absorb(head, state, table, runs, ids, times, event, number)
-            if fault != faults.OK:
-                return fault, group, head[CAPACITY], 0, out, ends, listed, figures
+                return error_codes.QUERY_WENT_BACK, group, until, asked, out, ends, listed, figures
+            error_code, number, now = stretch(times, event, starts[group + 1], until, state[NOW])
+            if error_code != error_codes.OK:
+                return error_code, group, number, now, out, ends, listed, figures
+            error_code, table, runs = absorb(head, state, table, runs, ids, times, event, number)
+            if error_code != error_codes.OK:
+                return error_code, group, head[CAPACITY], 0, out, ends, listed, figures
             event = number
             state[NOW] = now
             if not is_query:
@@ -139,13 +139,13 @@ def _run(
         if advances[group] > TIME_MIN:
             if advances[group] < state[NOW]:
                 now = state[NOW]
-                fault = faults.TIME_WENT_BACK
-                return fault, group, advances[group], now, out, ends, listed, figures
+                error_code = error_codes.TIME_WENT_BACK
+                return error_code, group, advances[group], now, out, ends, listed, figures
             state[NOW] = advances[group]
         out = with_room(out, end, room_for(settings, state, table))
         end = write(out, end, settings, head, state, table, runs)
         ends[group + 1] = end
-    return faults.OK, 0, 0, 0, out, ends, listed, figures
+    return error_codes.OK, 0, 0, 0, out, ends, listed, figures
 
 
 def run_cells(
@@ -176,7 +176,7 @@ def run_cells(
     spans = windows(spans, int(settings.head[SPAN]))
     arena, offsets = joined(states)
     list_ends = np.zeros(len(query_times) * len(spans) + 1, np.int64)
-    fault, group, a, b, out, ends, listed, figures = _run(
+    error_code, group, a, b, out, ends, listed, figures = _run(
         settings.head,
         settings.stored,
         arena,
@@ -190,11 +190,11 @@ def run_cells(
         targets(advances, groups),
         list_ends,
     )
-    if fault == TOO_MANY_CELLS:
+    if error_code == TOO_MANY_CELLS:
         where = f"group {group}: " if groups > 1 else ""
         raise WindowTooLargeError(f"{where}the window holds more than {a} items, the capacity")
-    if fault != faults.OK:
-        raise faults.synopsis_error(fault, int(a), int(b), group if groups > 1 else -1)
+    if error_code != error_codes.OK:
+        raise error_codes.synopsis_error(error_code, int(a), int(b), group if groups > 1 else -1)
     size = list_ends[-1]
     return CellsBatch(split(out, ends), list_ends, listed[:size], *figures[:, :size])
 
@@ -205,9 +205,9 @@ def inspect(settings: Settings, data: bytes) -> tuple[int, Integers, Integers]:
     table = np.empty((ROWS, 0), np.int64)
     runs = np.empty((2, 0), np.int64)
     array = np.frombuffer(bytearray(data), np.uint8)
-    fault, number, table, runs = read(
+    error_code, number, table, runs = read(
         array, 0, len(array), settings.stored, settings.head, state, table, runs
     )
-    if fault != faults.OK:
-        raise synopsis_error(fault, int(number), int(settings.head[KIND]))
+    if error_code != error_codes.OK:
+        raise synopsis_error(error_code, int(number), int(settings.head[KIND]))
     return int(state[NOW]), table[:, : state[CELLS]], runs

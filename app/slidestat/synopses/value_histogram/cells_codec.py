@@ -16,7 +16,7 @@ The body is, in this order:
 
 import numpy as np
 
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.keyed import (
     get_bits,
@@ -98,24 +98,24 @@ def read(
 ) -> tuple[int, int, Integers, Integers]:
     """Fill `state`, the table and the runs from data[start:end]; `settings` must be its own.
 
-    Returns (fault, its number, the table, the runs), which are the given ones or longer ones, never
+    Returns (error, its number, the table, the runs), which are the given ones or longer ones, never
     longer than the bytes. Nothing is believed. Cost: O(end - start).
     """
-    fault, number, at = open_body(data, start, end, head[KIND], head[KIND])
-    if fault != faults.OK:
-        return fault, number, table, runs
+    error_code, number, at = open_body(data, start, end, head[KIND], head[KIND])
+    if error_code != error_codes.OK:
+        return error_code, number, table, runs
     if end - at < len(settings):
-        return faults.OTHER_SETTINGS, 0, table, runs
+        return error_codes.OTHER_SETTINGS, 0, table, runs
     for i in range(len(settings)):
         if data[at + i] != settings[i]:
-            return faults.OTHER_SETTINGS, 0, table, runs
+            return error_codes.OTHER_SETTINGS, 0, table, runs
     now, at = get_now(data, at + len(settings), end)
     if at < 0:
-        return faults.CORRUPTED, 0, table, runs
+        return error_codes.CORRUPTED, 0, table, runs
     oldest = max(now - head[SPAN], TIME_MIN)
     cells, at = get_varint(data, at, end)
     if not (0 <= cells <= min(head[CAPACITY], (end - at) // _LEAST_CELL)):
-        return faults.CORRUPTED, 0, table, runs
+        return error_codes.CORRUPTED, 0, table, runs
     if cells > table.shape[1]:
         table = np.empty((ROWS, 2 * cells), np.int64)
     if end - at > runs.shape[1]:
@@ -126,15 +126,15 @@ def read(
         before = item
         item, at = read_id(data, at, end, before)
         if at < 0 or (cell > 0 and item <= before):
-            return faults.CORRUPTED, 0, table, runs
+            return error_codes.CORRUPTED, 0, table, runs
         if head[BINS] > 0 and not (0 <= item < head[BINS]):
-            return faults.CORRUPTED, 0, table, runs
+            return error_codes.CORRUPTED, 0, table, runs
         total, at = get_varint(data, at, end)
         live, at = get_varint(data, at, end)
         if not (0 <= total < TOTAL_LIMIT and 1 <= live <= bucket_count(total, head[PER_LEVEL])):
-            return faults.CORRUPTED, 0, table, runs
+            return error_codes.CORRUPTED, 0, table, runs
         if bucket_at(total, head[PER_LEVEL], live - 1)[0] >= LIVE_LIMIT:
-            return faults.CORRUPTED, 0, table, runs
+            return error_codes.CORRUPTED, 0, table, runs
         time = now - 1
         edges = 0
         edges_before = 0
@@ -145,12 +145,12 @@ def read(
                 number, at = get_varint(data, at, end)
                 # Twice in a row would not be the shortest form.
                 if not (1 <= number <= live - edges) or runs[1, count - 1] > edges_before + 1:
-                    return faults.CORRUPTED, 0, table, runs
+                    return error_codes.CORRUPTED, 0, table, runs
                 edges += number
                 runs[1, count - 1] = edges
             else:
                 if not (0 <= number <= time - oldest):
-                    return faults.CORRUPTED, 0, table, runs
+                    return error_codes.CORRUPTED, 0, table, runs
                 time -= number
                 edges_before = edges
                 edges += 1
@@ -161,10 +161,10 @@ def read(
         table[TOTAL, cell] = total
         table[END, cell] = count
     if at != end:
-        return faults.CORRUPTED, 0, table, runs
+        return error_codes.CORRUPTED, 0, table, runs
     state[NOW] = now
     state[CELLS] = cells
-    return faults.OK, 0, table, runs
+    return error_codes.OK, 0, table, runs
 
 
 @kernel

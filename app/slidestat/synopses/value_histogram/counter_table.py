@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import NO_QUERIES, integers
 from slidestat.synopses.core.envelope import numbers, opened, varint
 from slidestat.synopses.core.errors import SynopsisError
@@ -136,7 +136,7 @@ upper=1.0)}
         (span, per_level, capacity), _ = numbers(opened(data, COUNTER_TABLE), wire.BODY, 3)
         sound = 1 <= span <= MAX_SPAN and 1 <= per_level <= MAX_BUCKETS_PER_LEVEL
         if not sound or not (1 <= capacity <= MAX_CAPACITY):
-            raise faults.synopsis_error(faults.CORRUPTED, 0, VERSION, -1)
+            raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, VERSION, -1)
         parameters = CounterTableParameters(0.5 / per_level, span, capacity)
         now, _, _ = inspect(parameters.settings, data)
         return cls(parameters, data, now)

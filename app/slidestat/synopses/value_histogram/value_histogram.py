@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import BatchResult
 from slidestat.synopses.core.envelope import numbers, opened, varint
 from slidestat.synopses.core.errors import SynopsisError
@@ -87,7 +87,7 @@ def _bins_of(parameters: ValueHistogramParameters, values: npt.ArrayLike, length
     finite = np.isfinite(taken)
     if not finite.all():
         worst = float(taken[np.argmin(finite)])
-        raise faults.synopsis_error(faults.NOT_FINITE, 0, 0, -1, worst)
+        raise error_codes.synopsis_error(error_codes.NOT_FINITE, 0, 0, -1, worst)
     return np.searchsorted(np.array(parameters.edges), taken, side="right").astype(np.int64)
 
 
@@ -177,7 +177,7 @@ class ValueHistogram(StoredSynopsis[ValueHistogramParameters]):
         edges = bin_edges.from_bytes(array, at)
         sound = 1 <= span <= MAX_SPAN and 1 <= per_level <= MAX_BUCKETS_PER_LEVEL
         if not sound or edges is None:
-            raise faults.synopsis_error(faults.CORRUPTED, 0, VERSION, -1)
+            raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, VERSION, -1)
         parameters = ValueHistogramParameters(0.5 / per_level, span, edges)
         now, _, _ = inspect(parameters.settings, data)
         return cls(parameters, data, now)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import keyed_batch
@@ -128,7 +128,7 @@ def run_value_quantile_batch(
     queries, windows = len(columns.query_times), len(columns.spans)
     found = np.empty((3, queries, windows, len(parts)), np.int64)
     ranks = np.empty((4, 3, queries, windows, cuts.shape[1]), np.float64)
-    fault, group, a, b, out, ends = run(
+    error_code, group, a, b, out, ends = run(
         head_of(parameters),
         *mapping,
         columns.arena,
@@ -145,8 +145,8 @@ def run_value_quantile_batch(
         found,
         ranks,
     )
-    if fault != faults.OK:
-        raise columns.fault(fault, group, a, b)
+    if error_code != error_codes.OK:
+        raise columns.error(error_code, group, a, b)
     back = np.argsort(order, kind="stable")
     figures = figures_of(found[:, :, back], mapping)
     return ValueQuantileBatch(

@@ -22,7 +22,7 @@ the newer cells of the band have. Lengths are guessed from those before.
 
 import numpy as np
 
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
 from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
@@ -273,31 +273,31 @@ def read(
 ) -> tuple[int, int, int, Integers, Integers, Integers]:
     """Fill `state`, the runs, the table and the cells from data[start:end].
 
-    Returns (fault, its two numbers, the runs, the table, the cells), which are the given ones or
+    Returns (error, its two numbers, the runs, the table, the cells), which are the given ones or
     longer ones, of a length that the bytes bound. Nothing is believed. Cost: O(end - start).
     """
-    fault, number, at = open_body(data, start, end, VALUE_QUANTILES, VALUE_QUANTILES)
-    if fault != faults.OK:
-        known = VALUE_QUANTILES if fault == faults.OTHER_KIND else wire.VERSION
-        return fault, number, known, runs, table, cells
+    error_code, number, at = open_body(data, start, end, VALUE_QUANTILES, VALUE_QUANTILES)
+    if error_code != error_codes.OK:
+        known = VALUE_QUANTILES if error_code == error_codes.OTHER_KIND else wire.VERSION
+        return error_code, number, known, runs, table, cells
     for i in range(3):
         found, at = get_varint(data, at, end)
         if found != head[i]:
-            return faults.OTHER_SETTINGS, 0, 0, runs, table, cells
+            return error_codes.OTHER_SETTINGS, 0, 0, runs, table, cells
     now, at = get_now(data, at, end)
     if at < 0:
-        return faults.CORRUPTED, 0, 0, runs, table, cells
+        return error_codes.CORRUPTED, 0, 0, runs, table, cells
     total, at = get_varint(data, at, end)
     live, at = get_varint(data, at, end)
     bands, at = get_varint(data, at, end)
     if not (0 <= total < TOTAL_LIMIT and 0 <= live <= bucket_count(total, head[PER_LEVEL])):
-        return faults.CORRUPTED, 0, 0, runs, table, cells
+        return error_codes.CORRUPTED, 0, 0, runs, table, cells
     if live > 0 and bucket_at(total, head[PER_LEVEL], live - 1)[0] >= MAX_EVENTS:
-        return faults.CORRUPTED, 0, 0, runs, table, cells
+        return error_codes.CORRUPTED, 0, 0, runs, table, cells
     size = end - at
     bits = 8 * size
     if not (0 <= bands <= bits):
-        return faults.CORRUPTED, 0, 0, runs, table, cells
+        return error_codes.CORRUPTED, 0, 0, runs, table, cells
     words = np.zeros((size >> 2) + 32, np.uint32)
     words.view(np.uint8)[:size] = data[at:end]
     state[NOW] = now
@@ -305,7 +305,7 @@ def read(
     oldest = max(now - head[SPAN], TIME_MIN)
     bit, runs = _get_edges(words, 0, bits, state, oldest, live, runs)
     if bit < 0:
-        return faults.CORRUPTED, 0, 0, runs, table, cells
+        return error_codes.CORRUPTED, 0, 0, runs, table, cells
     if bands > table.shape[1]:
         table = np.empty((ROWS, 2 * bands), np.int64)
     used = 0
@@ -317,9 +317,9 @@ def read(
         counted, bit, _ = get_near(words, bit, _GUESSED_COUNT)
         more, bit, _ = get_near(words, bit, _GUESSED_COUNT)
         if bit > bits or step < 0 or not (0 <= counted < COUNTS) or not (0 <= more < bits - bit):
-            return faults.CORRUPTED, 0, 0, runs, table, cells
+            return error_codes.CORRUPTED, 0, 0, runs, table, cells
         if step >= -2 * lowest or before + 1 + step > -lowest - 1:
-            return faults.CORRUPTED, 0, 0, runs, table, cells
+            return error_codes.CORRUPTED, 0, 0, runs, table, cells
         before += 1 + step
         last = used + more + 1
         if last + _SLACK > len(cells):
@@ -328,11 +328,11 @@ def read(
             cells = longer
         bit = _get_cells(words, bit, bits, now, oldest, cells, used, last)
         if bit < 0:
-            return faults.CORRUPTED, 0, 0, runs, table, cells
+            return error_codes.CORRUPTED, 0, 0, runs, table, cells
         for cell in range(used, last):
             events += cells[cell, LAST]
         if events > 2 * MAX_EVENTS:
-            return faults.CORRUPTED, 0, 0, runs, table, cells
+            return error_codes.CORRUPTED, 0, 0, runs, table, cells
         table[ID, band] = before
         table[COUNTED, band] = counted
         table[BASE, band] = used
@@ -341,10 +341,10 @@ def read(
         table[ROOM, band] = last + _SLACK
         used = last + _SLACK
     if (bit + 7) >> 3 != size or (bit & 7 != 0 and get_few(words, bit, 8 - (bit & 7)) != 0):
-        return faults.CORRUPTED, 0, 0, runs, table, cells
+        return error_codes.CORRUPTED, 0, 0, runs, table, cells
     state[BANDS] = bands
     state[USED] = used
-    return faults.OK, 0, 0, runs, table, cells
+    return error_codes.OK, 0, 0, runs, table, cells
 
 
 @kernel

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.keyed import stretch, with_room
 from slidestat.synopses.core.wire import Bytes
@@ -108,7 +108,7 @@ def _absorb(
 ) -> tuple[int, Integers, Integers, Integers]:
     """Take in the events first..last - 1, whose times and bins have been checked.
 
-    Returns (fault, the runs, the table, the cells). Cost: O(events + bands + runs).
+    Returns (error, the runs, the table, the cells). Cost: O(events + bands + runs).
     """
     histogram = np.zeros(OLD_SIZE, np.int64)
     histogram[OLD_TOTAL] = state[TOTAL]
@@ -124,7 +124,7 @@ def _absorb(
     )
     edges = new_runs[1, state[RUNS] - 1]
     if bucket_at(total, head[PER_LEVEL], edges - 1)[0] >= MAX_EVENTS:
-        return faults.TOO_MANY_EVENTS, new_runs, table, cells
+        return error_codes.TOO_MANY_EVENTS, new_runs, table, cells
     state[TOTAL] = rebased(total)
     order = _by_band(bins, first, last)
     at = 0
@@ -155,7 +155,7 @@ def _absorb(
         )
         at = stop
     state[USED] = used
-    return faults.OK, new_runs, table, cells
+    return error_codes.OK, new_runs, table, cells
 
 
 @kernel
@@ -226,7 +226,7 @@ def run(
     """Run each group's events and queries; `run_value_quantile_batch` says what the arrays hold.
 
     values: the 64 bits of each value. spans rise. found: int64[3, queries, spans, parts], ranks:
-    float64[4, 3, queries, spans, cuts]. Returns (fault, group, its two numbers, new arena, its
+    float64[4, 3, queries, spans, cuts]. Returns (error, group, its two numbers, new arena, its
     offsets).
     """
     groups = len(starts) - 1
@@ -246,34 +246,34 @@ def run(
             while starts[group + 1] <= event:
                 group += 1
             is_large = bins[event] == TOO_LARGE
-            fault = faults.VALUE_TOO_LARGE if is_large else faults.NOT_FINITE
-            return fault, group, event, 0, out, ends
+            error_code = error_codes.VALUE_TOO_LARGE if is_large else error_codes.NOT_FINITE
+            return error_code, group, event, 0, out, ends
     for group in range(groups):
         state[:] = 0
         state[NOW] = TIME_MIN
         if offsets[group] < offsets[group + 1]:
-            fault, a, b, runs, table, cells = read(
+            error_code, a, b, runs, table, cells = read(
                 arena, offsets[group], offsets[group + 1], head, state, runs, table, cells
             )
-            if fault != faults.OK:
-                return fault, group, a, b, out, ends
+            if error_code != error_codes.OK:
+                return error_code, group, a, b, out, ends
         event = starts[group]
         asked = state[NOW]
         for query in range(query_starts[group], query_starts[group + 1] + 1):
             is_query = query < query_starts[group + 1]
             until = query_times[query] if is_query else _AFTER_ALL
             if until < asked or (is_query and until > TIME_MAX + 1):
-                return faults.QUERY_WENT_BACK, group, until, asked, out, ends
-            fault, number, now = stretch(times, event, starts[group + 1], until, state[NOW])
-            if fault != faults.OK:
-                return fault, group, number, now, out, ends
+                return error_codes.QUERY_WENT_BACK, group, until, asked, out, ends
+            error_code, number, now = stretch(times, event, starts[group + 1], until, state[NOW])
+            if error_code != error_codes.OK:
+                return error_code, group, number, now, out, ends
             while event < number:
                 stop = min(number, event + _CHUNK)
-                fault, runs, table, cells = _absorb(
+                error_code, runs, table, cells = _absorb(
                     head, state, runs, table, cells, times, bins, event, stop
                 )
-                if fault != faults.OK:
-                    return fault, group, 0, 0, out, ends
+                if error_code != error_codes.OK:
+                    return error_code, group, 0, 0, out, ends
                 event = stop
             state[NOW] = now
             if is_query:
@@ -293,7 +293,7 @@ def run(
                 )
         if advances[group] > TIME_MIN:
             if advances[group] < state[NOW]:
-                return faults.TIME_WENT_BACK, group, advances[group], state[NOW], out, ends
+                return error_codes.TIME_WENT_BACK, group, advances[group], state[NOW], out, ends
             state[NOW] = advances[group]
         expire(head, state, runs, table, cells)
         room = room_for(state, table)
@@ -302,4 +302,4 @@ def run(
         out = with_room(out, end, room)
         end = write(out, end, head, state, runs, table, cells, words)
         ends[group + 1] = end
-    return faults.OK, 0, 0, 0, out, ends
+    return error_codes.OK, 0, 0, 0, out, ends

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.exponential_histogram.codec import TIME_MAX, Integers
 from slidestat.synopses.value_quantiles.bands import ID, SHIFT, WIDTH
 from slidestat.synopses.value_quantiles.batch import head_of
@@ -32,7 +32,7 @@ def known_of(parameters: ValueQuantileParameters, state: bytes, now: int, spans:
     """
     numbers, runs, table, cells = decoded(parameters, state)
     if not (numbers[NOW] <= now <= TIME_MAX + 1):
-        raise faults.synopsis_error(faults.QUERY_WENT_BACK, now, int(numbers[NOW]), -1)
+        raise error_codes.synopsis_error(error_codes.QUERY_WENT_BACK, now, int(numbers[NOW]), -1)
     bands = int(numbers[BANDS])
     order = np.argsort(spans, kind="stable")
     upto = np.zeros((2, len(spans), WIDTH * bands), np.int64)

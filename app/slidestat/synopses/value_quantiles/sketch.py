@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.envelope import numbers, opened, synopsis_error
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
@@ -82,7 +82,7 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
         (span, per_octave, epsilon), _ = numbers(array, wire.BODY, 3)
         parameters = ValueQuantileParameters.of_bytes(per_octave, epsilon, span)
         if parameters is None:
-            raise faults.synopsis_error(faults.CORRUPTED, 0, VERSION, -1)
+            raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, VERSION, -1)
         state, *_ = decoded(parameters, data)
         return cls(parameters, data, int(state[NOW]))
 
@@ -163,7 +163,7 @@ def decoded(parameters: ValueQuantileParameters, data: bytes) -> Decoded:
     stored state; SynopsisError for other bytes."""
     state = np.zeros(STATE_SIZE, np.int64)
     array = np.frombuffer(bytearray(data), np.uint8)
-    fault, number, _, runs, table, cells = read(
+    error_code, number, _, runs, table, cells = read(
         array,
         0,
         len(array),
@@ -173,6 +173,6 @@ def decoded(parameters: ValueQuantileParameters, data: bytes) -> Decoded:
         np.empty((ROWS, 16), np.int64),
         np.empty((64, COLUMNS), np.int64),
     )
-    if fault != faults.OK:
-        raise synopsis_error(fault, int(number), VALUE_QUANTILES)
+    if error_code != error_codes.OK:
+        raise synopsis_error(error_code, int(number), VALUE_QUANTILES)
     return state, runs, table, cells

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import MAX_SPAN, CountParameters
@@ -107,11 +107,11 @@ class ApproximateCount:
         histogram = ExponentialHistogram.from_bytes(opened(APPROXIMATE_COUNT, data))
         inner = histogram.parameters
         if not isinstance(inner, CountParameters) or _error(inner.buckets_per_level) < _MIN_EPSILON:
-            raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1)
+            raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1)
         epsilon = _error(inner.buckets_per_level)
         made = cls(ApproximateCountParameters(inner.span, epsilon), histogram)
         if not made._fits():
-            raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1)
+            raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1)
         return made
 
     @property

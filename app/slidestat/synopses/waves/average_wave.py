@@ -26,7 +26,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.waves.count_wave import CountWave
 from slidestat.synopses.waves.nested import opened, sealed
@@ -60,14 +60,14 @@ class AverageWave:
         body = opened(AVERAGE, data)
         length, at = wire.get_varint(np.frombuffer(bytearray(body), np.uint8), 0, len(body))
         if not (0 <= length <= len(body) - at):
-            raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1)
+            raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1)
         count = CountWave.from_bytes(body[at : at + length])
         total = SumWave.from_bytes(body[at + length :])
         least = count.parameters.per_level - 1
         if not (1 <= least <= 100_000) or count.parameters != total.parameters:
-            raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1)
+            raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1)
         if count.now != total.now:
-            raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1)
+            raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1)
         return cls(AverageParameters(1 / least, count.parameters.span), count, total)
 
     @property

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 
 
 def sealed(kind: int, body: bytes) -> bytes:
@@ -20,13 +20,13 @@ def opened(kind: int, data: bytes) -> bytes:
     """
     data = bytes(data)
     if len(data) < wire.BODY or data[0] != wire.MAGIC_0 or data[1] != wire.MAGIC_1:
-        raise faults.synopsis_error(faults.NOT_A_SYNOPSIS, 0, 0, -1)
+        raise error_codes.synopsis_error(error_codes.NOT_A_SYNOPSIS, 0, 0, -1)
     if data[2] > wire.VERSION:
-        raise faults.synopsis_error(faults.NEWER_VERSION, data[2], wire.VERSION, -1)
+        raise error_codes.synopsis_error(error_codes.NEWER_VERSION, data[2], wire.VERSION, -1)
     if data[2] != wire.VERSION:
-        raise faults.synopsis_error(faults.NOT_A_SYNOPSIS, 0, 0, -1)
+        raise error_codes.synopsis_error(error_codes.NOT_A_SYNOPSIS, 0, 0, -1)
     if data[3] != kind:
-        raise faults.synopsis_error(faults.OTHER_KIND, data[3], kind, -1)
+        raise error_codes.synopsis_error(error_codes.OTHER_KIND, data[3], kind, -1)
     if sealed(kind, data[wire.BODY :]) != data:
-        raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1)
+        raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1)
     return data[wire.BODY :]

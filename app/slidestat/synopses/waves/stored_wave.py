@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import NO_QUERIES
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
@@ -130,11 +130,11 @@ def _read(data: bytes, kind: str) -> tuple[Integers, Integers, Integers]:
     state = np.empty(STATE_SIZE, np.int64)
     levels = np.empty((LEVEL_ROWS, LEVELS), np.int64)
     items = np.empty((ITEM_ROWS, len(array)), np.int64)
-    fault, number, at = read_head(array, 0, len(array), head)
-    if fault == faults.OK and head[KIND] != KINDS[kind]:
-        raise faults.synopsis_error(faults.OTHER_KIND, int(head[KIND]), KINDS[kind], -1)
-    if fault == faults.OK:
-        fault = decode(array, at, len(array), head, state, items, levels)
-    if fault != faults.OK:
-        raise faults.synopsis_error(fault, int(number), VERSION, -1)
+    error_code, number, at = read_head(array, 0, len(array), head)
+    if error_code == error_codes.OK and head[KIND] != KINDS[kind]:
+        raise error_codes.synopsis_error(error_codes.OTHER_KIND, int(head[KIND]), KINDS[kind], -1)
+    if error_code == error_codes.OK:
+        error_code = decode(array, at, len(array), head, state, items, levels)
+    if error_code != error_codes.OK:
+        raise error_codes.synopsis_error(error_code, int(number), VERSION, -1)
     return head, state, items

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import (
     BatchResult,
     integers,
@@ -92,7 +92,7 @@ def run_wave_batch(
     arena, offsets = joined(states)
     answers = np.empty((3, len(query_times), len(asks)), np.float64)
     head = np.array([KINDS[kind], parameters.span, parameters.per_level], np.int64)
-    fault, group, a, b, out, ends = run(
+    error_code, group, a, b, out, ends = run(
         head,
         arena,
         offsets,
@@ -105,6 +105,6 @@ def run_wave_batch(
         targets(advances, groups),
         answers,
     )
-    if fault != faults.OK:
-        raise faults.synopsis_error(fault, int(a), int(b), group if groups > 1 else -1)
+    if error_code != error_codes.OK:
+        raise error_codes.synopsis_error(error_code, int(a), int(b), group if groups > 1 else -1)
     return BatchResult(split(out, ends), answers[0], answers[1], answers[2])

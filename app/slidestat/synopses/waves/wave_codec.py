@@ -26,7 +26,7 @@ item (wave_pool.TOP).
 
 import numpy as np
 
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.parameters import MAX_SPAN
 from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
@@ -80,24 +80,24 @@ def place(time: int) -> int:
 
 @kernel
 def read_head(data: Bytes, start: int, end: int, head: Integers) -> tuple[int, int, int]:
-    """Check the envelope of data[start:end] and fill `head`; return (fault, its number, offset)."""
+    """Check the envelope of data[start:end] and fill `head`; return (error, its number, offset)."""
     if end - start < wire.BODY or data[start] != wire.MAGIC_0 or data[start + 1] != wire.MAGIC_1:
-        return faults.NOT_A_SYNOPSIS, 0, start
+        return error_codes.NOT_A_SYNOPSIS, 0, start
     if data[start + 2] > wire.VERSION:
-        return faults.NEWER_VERSION, int(np.int64(data[start + 2])), start
+        return error_codes.NEWER_VERSION, int(np.int64(data[start + 2])), start
     kind = int(np.int64(data[start + 3]))
     if data[start + 2] != wire.VERSION or not (COUNT <= kind <= POSITION):
-        return faults.NOT_A_SYNOPSIS, 0, start
+        return error_codes.NOT_A_SYNOPSIS, 0, start
     if wire.get_fixed(data, start + 4, 4) != wire.checksum(data, start, end):
-        return faults.CORRUPTED, 0, start
+        return error_codes.CORRUPTED, 0, start
     span, at = get_varint(data, start + wire.BODY, end)
     per_level, at = get_varint(data, at, end)
     if not (1 <= span <= MAX_SPAN and 1 <= per_level <= MAX_PER_LEVEL):
-        return faults.CORRUPTED, 0, start
+        return error_codes.CORRUPTED, 0, start
     head[KIND] = kind
     head[SPAN] = span
     head[PER_LEVEL] = per_level
-    return faults.OK, 0, at
+    return error_codes.OK, 0, at
 
 
 @kernel
@@ -151,7 +151,7 @@ def decode(
 ) -> int:  # fmt: skip
     """Fill state, items and levels from data[at:end]; `at` and `head` are what `read_head` gave.
 
-    items has room for end - at of them, or for one more than a wave can have. Returns a fault.
+    items has room for end - at of them, or for one more than a wave can have. Returns an error.
     Nothing is believed: totals, times, levels and numbers of items must fit each other. Cost:
     O(end - at), times O(log total) for a count.
     """
@@ -162,20 +162,20 @@ def decode(
     folded, at = get_varint(data, at, end)
     now = wire.unzigzag(folded)
     if not (0 <= total < TOTAL_LIMIT and 0 <= since <= min(total, LIVE_LIMIT - 1)) or folded < 0:
-        return faults.CORRUPTED
+        return error_codes.CORRUPTED
     if not (TIME_MIN <= now <= TIME_MAX + 1):
-        return faults.CORRUPTED
+        return error_codes.CORRUPTED
     lost = total - since
     oldest = max(now - head[SPAN], TIME_MIN)
     lost_time = TIME_MIN - 1
     if kind == POSITION and lost > 0:
         age, at = get_varint(data, at, end)
         if not (0 <= age <= now - 1 - TIME_MIN) or now - 1 - age >= oldest:
-            return faults.CORRUPTED
+            return error_codes.CORRUPTED
         lost_time = now - 1 - age
     live, at = get_varint(data, at, end)
     if not (0 <= live <= end - at):
-        return faults.CORRUPTED
+        return error_codes.CORRUPTED
     later = now - 1
     start = total  # where the newer item starts, in units
     rank = total + 1
@@ -183,7 +183,7 @@ def decode(
     for slot in range(live):
         age, at = get_varint(data, at, end)
         if not (0 <= age <= later - oldest):
-            return faults.CORRUPTED
+            return error_codes.CORRUPTED
         time = later - age
         later = time
         value = 1
@@ -195,11 +195,11 @@ def decode(
         else:
             own, at = get_varint(data, at, end)
             if own < 0 or (kind == SUM and own >= MAX_VALUE):
-                return faults.CORRUPTED
+                return error_codes.CORRUPTED
             if kind == SUM:
                 value = own + 1
             elif own >= total:
-                return faults.CORRUPTED
+                return error_codes.CORRUPTED
             else:
                 group = own + 1
             if slot > 0:
@@ -207,22 +207,22 @@ def decode(
         through = start - between
         length = group if kind == POSITION else value
         if between < 0 or through < lost + length:
-            return faults.CORRUPTED
+            return error_codes.CORRUPTED
         if kind == POSITION:
             if slot > 0 and ((begin == time) != (between == 0) or begin < time):
-                return faults.CORRUPTED
+                return error_codes.CORRUPTED
             slack, at = get_varint(data, at, end)
             # The next older item is not known yet: its time is read ahead.
             older = lost_time
             if slot < live - 1:
                 ahead, _ = get_varint(data, at, end)
                 if not (0 <= ahead <= later - oldest):
-                    return faults.CORRUPTED
+                    return error_codes.CORRUPTED
                 older = later - ahead
             elif (slack == 0) != (through - group == lost):
-                return faults.CORRUPTED
+                return error_codes.CORRUPTED
             if not (0 <= slack < time - older):
-                return faults.CORRUPTED
+                return error_codes.CORRUPTED
             begin = older + slack
             value = time - begin
             level = level_between(place(begin), place(time))
@@ -233,18 +233,18 @@ def decode(
         items[VALUE, slot] = value
         items[GROUP, slot] = group
         if not _link(state, items, levels, head[PER_LEVEL], slot, level):
-            return faults.CORRUPTED
+            return error_codes.CORRUPTED
         start = through - length
     if at != end or (live == 0 and since > 0):
-        return faults.CORRUPTED
+        return error_codes.CORRUPTED
     if kind == COUNT and lost < next_rank(total, head[PER_LEVEL], rank):
-        return faults.CORRUPTED
+        return error_codes.CORRUPTED
     state[FREE] = -1
     state[TOTAL] = total
     state[NOW] = now
     state[LOST] = lost
     state[LOST_TIME] = lost_time
-    return faults.OK
+    return error_codes.OK
 
 
 @kernel

@@ -10,7 +10,7 @@ Windows are [now - n, now): an event exactly n old is inside, one at `now` is no
 
 import numpy as np
 
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.wire import VERSION, Bytes
 from slidestat.synopses.exponential_histogram import units
@@ -69,7 +69,7 @@ def _absorb(
     first: int,
     last: int,
 ) -> int:
-    """Take in the events first..last - 1, which have been checked; return a fault."""
+    """Take in the events first..last - 1, which have been checked; return an error code."""
     kind = head[KIND]
     for event in range(first, last):
         time = times[event]
@@ -102,11 +102,11 @@ def _absorb(
         if state[TOTAL] - state[LOST] >= LIVE_LIMIT:
             drop_all_dead(state, items, levels, oldest)
             if state[TOTAL] - state[LOST] >= LIVE_LIMIT:
-                return faults.TOTAL_TOO_LARGE
+                return error_codes.TOTAL_TOO_LARGE
         if state[TOTAL] >= TOTAL_LIMIT:
             drop_all_dead(state, items, levels, oldest)
             lower(state, items, state[TOTAL] - rebased(state[TOTAL]))
-    return faults.OK
+    return error_codes.OK
 
 
 @kernel
@@ -186,7 +186,7 @@ def run(
 
     arena[offsets[g]:offsets[g + 1]] is the state of group g, empty for none. advances[g] is the
     time to advance to after all events, or TIME_MIN. answers[0..2, query, ask] receives estimate,
-    lower and upper. Returns (fault, group, its two numbers, new arena, its offsets).
+    lower and upper. Returns (error, group, its two numbers, new arena, its offsets).
     """
     groups = len(starts) - 1
     found = np.empty(HEAD_SIZE, np.int64)
@@ -208,17 +208,17 @@ def run(
             state[LOST_TIME] = TIME_MIN - 1
             clear(state, levels)
         else:
-            fault, number, at = read_head(arena, offsets[group], offsets[group + 1], found)
-            if fault != faults.OK:
-                return fault, group, number, VERSION, out, out_offsets
+            error_code, number, at = read_head(arena, offsets[group], offsets[group + 1], found)
+            if error_code != error_codes.OK:
+                return error_code, group, number, VERSION, out, out_offsets
             if found[KIND] != head[KIND]:
-                return faults.OTHER_KIND, group, found[KIND], head[KIND], out, out_offsets
+                return error_codes.OTHER_KIND, group, found[KIND], head[KIND], out, out_offsets
             for i in range(HEAD_SIZE):
                 if found[i] != head[i]:
-                    return faults.OTHER_PARAMETERS, group, 0, 0, out, out_offsets
-            fault = decode(arena, at, offsets[group + 1], head, state, items, levels)
-            if fault != faults.OK:
-                return fault, group, 0, 0, out, out_offsets
+                    return error_codes.OTHER_PARAMETERS, group, 0, 0, out, out_offsets
+            error_code = decode(arena, at, offsets[group + 1], head, state, items, levels)
+            if error_code != error_codes.OK:
+                return error_code, group, 0, 0, out, out_offsets
         first = starts[group]
         event = first
         previous = max(state[NOW] - 1, TIME_MIN)
@@ -227,18 +227,18 @@ def run(
             is_query = query < query_starts[group + 1]
             until = query_times[query] if is_query else TIME_MAX + 1
             if until < asked or until > TIME_MAX + 1:
-                return faults.QUERY_WENT_BACK, group, until, asked, out, out_offsets
+                return error_codes.QUERY_WENT_BACK, group, until, asked, out, out_offsets
             while event < starts[group + 1] and (times[event] < until or not is_query):
                 time = times[event]
                 if time > TIME_MAX or time < TIME_MIN:
-                    return faults.TIME_OUT_OF_RANGE, group, time, 0, out, out_offsets
+                    return error_codes.TIME_OUT_OF_RANGE, group, time, 0, out, out_offsets
                 if time < previous:
-                    return faults.TIME_WENT_BACK, group, time, previous, out, out_offsets
+                    return error_codes.TIME_WENT_BACK, group, time, previous, out, out_offsets
                 previous = time
                 event += 1
-            fault = _absorb(head, state, items, levels, times, values, first, event)
-            if fault != faults.OK:
-                return fault, group, 0, 0, out, out_offsets
+            error_code = _absorb(head, state, items, levels, times, values, first, event)
+            if error_code != error_codes.OK:
+                return error_code, group, 0, 0, out, out_offsets
             first = event
             if is_query:
                 asked = until
@@ -252,7 +252,14 @@ def run(
                         answers[i, query, k] = figures[i]
         if advances[group] > TIME_MIN:
             if advances[group] < state[NOW]:
-                return faults.TIME_WENT_BACK, group, advances[group], state[NOW], out, out_offsets
+                return (
+                    error_codes.TIME_WENT_BACK,
+                    group,
+                    advances[group],
+                    state[NOW],
+                    out,
+                    out_offsets,
+                )
             state[NOW] = advances[group]
         drop_all_dead(state, items, levels, state[NOW] - head[SPAN])
         if len(out) - end < encoded_limit(state):
@@ -261,4 +268,4 @@ def run(
             out = longer
         end = encode(out, end, head, state, items)
         out_offsets[group + 1] = end
-    return faults.OK, 0, 0, 0, out, out_offsets
+    return error_codes.OK, 0, 0, 0, out, out_offsets

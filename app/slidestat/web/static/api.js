@@ -3,7 +3,7 @@
 const TOKEN = "slidestat-token";
 
 /** No answer, with what to do; status 0 if the worker did not answer at all. */
-export class Fault extends Error {
+export class ApiError extends Error {
   constructor(status, error, advice = "") {
     super(error);
     this.status = status;
@@ -23,15 +23,15 @@ async function get(path) {
       signal: AbortSignal.timeout(10_000),
     });
   } catch {
-    throw new Fault(0, "The worker does not answer.", "Is it running? The page asks again.");
+    throw new ApiError(0, "The worker does not answer.", "Is it running? The page asks again.");
   }
   let body;
   try {
     body = await response.json();
   } catch {
-    throw new Fault(response.status, "The answer cannot be read.");
+    throw new ApiError(response.status, "The answer cannot be read.");
   }
-  if (!response.ok) throw new Fault(response.status, body.error, body.advice);
+  if (!response.ok) throw new ApiError(response.status, body.error, body.advice);
   return body;
 }
 

@@ -18,12 +18,12 @@ const isListed = (figure) => figure.item !== undefined;
 const isRange = (figure) => figure.at_least !== undefined || figure.below !== undefined;
 const pointOf = (x, figure) => [x, figure.lower, figure.upper, figure.estimate];
 
-/** Shows a key; calls `moved()` when another window or statistic is chosen, `fault(error)` for what
+/** Shows a key; calls `moved()` when another window or statistic is chosen, `failed(error)` for what
  * concerns the whole page.
  */
 export class Key {
-  constructor(moved, fault) {
-    this.fault = fault;
+  constructor(moved, failed) {
+    this.failed = failed;
     this.moved = moved;
     this.window = new Window(() => {
       this.forget();
@@ -60,18 +60,18 @@ export class Key {
       const emitted = await api.history(topology.name, key);
       if (topology === this.topology && key === this.key) this.emitted = emitted;
     } catch (error) {
-      if (!(error instanceof api.Fault)) throw error;
+      if (!(error instanceof api.ApiError)) throw error;
     }
     this.showOverTime();
   }
 
   /** The series over windows of the length on the slider, if such windows are written out. */
   emittedPoints() {
-    return (this.emitted ?? []).flatMap(({ window_end_ms: end, figures }) =>
+    return (this.emitted ?? []).flatMap(({ window_end_ms, window_end_seq, figures }) =>
       figures
         .filter((figure) => (figure.window_ms ?? figure.window_events ?? this.window.length) === this.window.length)
         .filter((figure) => !isListed(figure) && figureName(figure) === this.series)
-        .map((figure) => pointOf(end / 1000, figure)),
+        .map((figure) => pointOf((window_end_seq ?? window_end_ms) / 1000, figure)),
     );
   }
 
@@ -117,17 +117,18 @@ export class Key {
       if (!isCurrent()) return;
       this.showMessage(`${error.message} ${error.advice ?? ""}`);
       if (error.status === 404) byId("key-body").hidden = true;
-      else this.fault(error);
+      else this.failed(error);
     }
   }
 
   showMessage(text) {
-    say(byId("key-fault"), text);
-    byId("key-fault").hidden = !text;
+    say(byId("key-error"), text);
+    byId("key-error").hidden = !text;
   }
 
   show(answer) {
-    const { figures, window_end_ms: end, source_topic: topic, source_partition: partition } = answer;
+    const { figures, source_topic: topic, source_partition: partition } = answer;
+    const end = answer.window_end_seq ?? answer.window_end_ms;
     say(byId("key-place"), `partition ${partition} of ${topic}; windows end at ${utc(end)}${isTime(end) ? " UTC" : ""}, ${whatEnds(answer)}`);
     const single = figures.filter((figure) => !isListed(figure));
     if (!single.some((figure) => figureName(figure) === this.series)) {
@@ -235,7 +236,8 @@ export class Key {
 function showAlerts(alerts) {
   const list = byId("key-alerts");
   while (list.children.length > alerts.length) list.lastChild.remove();
-  alerts.forEach(({ alert, state, certainty, since_ms: since }, i) => {
+  alerts.forEach(({ alert, state, certainty, since_ms, since_seq }, i) => {
+    const since = since_seq ?? since_ms;
     const item = list.children[i] ?? list.appendChild(h("li"));
     item.dataset.state = state;
     say(item, `${alert}: ${state}, ${certainty}, since ${utc(since)}${isTime(since) ? " UTC" : ""}`);

@@ -6,11 +6,11 @@ import { byId, h, say } from "./dom.js";
 const PAGE = 50;
 const TYPING_MS = 200;
 
-/** Calls `choose(key)` for a key that is clicked; `fault(error)` for what concerns the whole page. */
+/** Calls `choose(key)` for a key that is clicked; `failed(error)` for what concerns the whole page. */
 export class Keys {
-  constructor(choose, fault) {
+  constructor(choose, failed) {
     this.choose = choose;
-    this.fault = fault;
+    this.failed = failed;
     this.asked = 0;
     this.after = "";
     byId("prefix").addEventListener("input", () => {
@@ -43,7 +43,7 @@ export class Keys {
     } catch (error) {
       if (asked === this.asked) {
         this.showMessage(error.message);
-        this.fault(error);
+        this.failed(error);
       }
       return;
     }
@@ -56,8 +56,8 @@ export class Keys {
   }
 
   showMessage(text) {
-    say(byId("keys-fault"), text);
-    byId("keys-fault").hidden = !text;
+    say(byId("keys-error"), text);
+    byId("keys-error").hidden = !text;
   }
 
   /** Keep the entries that stay: one of them may have the focus. */

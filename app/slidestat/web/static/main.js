@@ -17,8 +17,8 @@ let rounds = 0;
 
 const flow = new Flow();
 const status = new Status(flow);
-const keys = new Keys((key) => goTo(topology.name, key), fault);
-const key = new Key(remember, fault);
+const keys = new Keys((key) => goTo(topology.name, key), failed);
+const key = new Key(remember, failed);
 
 /** #/TOPOLOGY/KEY?window=5m&series=count */
 function address(name, chosen, window, series) {
@@ -96,7 +96,7 @@ async function round() {
     if (rounds % KEYS_EVERY === 0) keys.refresh();
     await key.refresh();
   } catch (error) {
-    fault(error);
+    failed(error);
   }
 }
 
@@ -110,18 +110,18 @@ function connection(state, text) {
   say(byId("connection"), text);
 }
 
-function fault(error) {
-  if (!(error instanceof api.Fault)) throw error;
+function failed(error) {
+  if (!(error instanceof api.ApiError)) throw error;
   if (error.status === 401) {
     const dialog = byId("token-dialog");
     if (!dialog.open) dialog.showModal();
-    connection("fault", "needs the token");
+    connection("error", "needs the token");
   } else if (error.status === 503) {
     connection("restoring", "restoring");
   } else if (error.status === 429) {
     connection("restoring", "busy");
   } else {
-    connection("fault", error.message);
+    connection("error", error.message);
   }
 }
 
@@ -132,12 +132,12 @@ byId("token-form").addEventListener("submit", async (event) => {
     await api.topologies();
   } catch (error) {
     const text = error.status === 401 ? "This is not its token." : error.message;
-    say(byId("token-fault"), text);
-    byId("token-fault").hidden = false;
+    say(byId("token-error"), text);
+    byId("token-error").hidden = false;
     byId("token").select();
     return;
   }
-  byId("token-fault").hidden = true;
+  byId("token-error").hidden = true;
   byId("token-dialog").close();
   await round();
 });

@@ -35,7 +35,7 @@ export class Status {
         p.url.replace(/^https?:\/\//, ""),
         number(p.next_offset),
         number(lagOf(p)),
-        p.watermark_ms === null ? "–" : utc(p.watermark_ms),
+        watermarkOf(p) === null ? "–" : utc(watermarkOf(p)),
         number(p.counted),
         number(p.late),
         number(p.dead),
@@ -89,6 +89,9 @@ function showFiring(workers) {
   say(byId("total-firing"), texts.join(", ") || "none fires");
 }
 
+/** In milliseconds, or a number of a sequence; null before any event. */
+const watermarkOf = (p) => p.watermark_seq ?? p.watermark_ms;
+
 const lagOf = (p) => (p.end_offset === null ? null : Math.max(0, p.end_offset - p.next_offset));
 
 /** Of what is known; null where nothing is. The watermark is that of the partition furthest back. */
@@ -97,7 +100,7 @@ function sums(partitions) {
   const known = (values) => values.filter((value) => value !== null);
   const all = (name) => sum(partitions.map((p) => p[name]));
   const some = (values) => (known(values).length ? sum(known(values)) : null);
-  const marks = known(partitions.map((p) => p.watermark_ms));
+  const marks = known(partitions.map(watermarkOf));
   return {
     read: all("next_offset"),
     counted: all("counted"),

@@ -77,8 +77,8 @@ export class Window {
   }
 
   showMessage(text) {
-    say(byId("window-fault"), text);
-    byId("window-fault").hidden = !text;
+    say(byId("window-error"), text);
+    byId("window-error").hidden = !text;
     this.text.setAttribute("aria-invalid", String(Boolean(text)));
   }
 

@@ -27,7 +27,7 @@ from slidestat.errors import SlidestatError
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
-# What a fault of the schema is; and what fastavro raises for bytes that are not what it says.
+# What an error of the schema is; and what fastavro raises for bytes that are not what it says.
 _NO_SCHEMA = (
     SchemaParseException,
     msgspec.DecodeError,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from slidestat.engine.decoding.formats.avro_schema import AvroSchema
 
 Translation = Callable[[bytes], bytes]
-"""Makes JSON of a value; raises NotReadableError, and UnusableSchemaError for the fault of its
+"""Makes JSON of a value; raises NotReadableError, and UnusableSchemaError for the error of its
 schema."""
 
 
@@ -53,7 +53,7 @@ class FramedAvro:
         """Event times are given as `topology` has them, if it is given; else as the schema."""
         self._schemas = schemas
         self._topology = topology
-        # By the bytes before the content; a fault of a schema that there is, too.
+        # By the bytes before the content; an error of a schema that there is, too.
         self._parsed: dict[bytes, AvroSchema | UnusableSchemaError] = {}
         require_avro()
 

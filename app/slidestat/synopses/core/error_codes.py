@@ -1,6 +1,6 @@
 """Errors of kernels: a number, and the sentence that a user reads.
 
-Compiled code cannot compose messages: it returns a fault, where it was, and the two numbers that
+Compiled code cannot compose messages: it returns an error code, its place, and the two numbers that
 the message names.
 """
 
@@ -50,8 +50,10 @@ _SENTENCES = {
 _OF_WINDOWS = (TOTAL_TOO_LARGE, MOMENTS_TOO_LARGE, TOO_MANY_EVENTS)
 
 
-def synopsis_error(fault: int, a: int, b: int, group: int, value: float = 0.0) -> SynopsisError:
-    """Return the error for `fault`; `group` is its place in the batch, or -1 for no batch."""
-    sentence = _SENTENCES[fault].format(a=a, b=b, value=value)
-    kind = WindowTooLargeError if fault in _OF_WINDOWS else SynopsisError
+def synopsis_error(
+    error_code: int, a: int, b: int, group: int, value: float = 0.0
+) -> SynopsisError:
+    """Return the error for `error_code`; `group` is its place in the batch, or -1 for no batch."""
+    sentence = _SENTENCES[error_code].format(a=a, b=b, value=value)
+    kind = WindowTooLargeError if error_code in _OF_WINDOWS else SynopsisError
     return kind(sentence if group < 0 else f"group {group}: {sentence}")

@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from slidestat.schemas.emission import Figure
 from slidestat.schemas.query import KeyAnswer
+from slidestat.schemas.sequence import SequenceKeyAnswer
 from slidestat.text.figure_text import short, window_text
 
 _LABELS = ("topology", "key", "statistic", "window", "quantile", "at_least", "below", "item")
@@ -49,9 +50,20 @@ class _FigureGauges(Collector):
             "Event time at which the windows end.",
             labels=("topology", "key"),
         )
+        end_number = GaugeMetricFamily(
+            "slidestat_figure_window_end_seq",
+            "First number of the sequence after the windows.",
+            labels=("topology", "key"),
+        )
         for answer in self._answers:
-            end.add_metric((answer.topology, answer.key), answer.window_end_ms / 1000)
+            of_key = answer.topology, answer.key
+            if isinstance(answer, SequenceKeyAnswer):
+                end_number.add_metric(of_key, answer.window_end_ms)
+            else:
+                end.add_metric(of_key, answer.window_end_ms / 1000)
         yield end
+        if end_number.samples:
+            yield end_number
 
     def _gauged(self) -> Iterator[tuple[KeyAnswer, Figure]]:
         for answer in self._answers:

@@ -170,8 +170,8 @@ TOML: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("content", "message", "advice"), TOML, ids=[m for _, m, _ in TOML])
-def test_faulty_toml(tmp_path: Path, content: str, message: str, advice: str) -> None:
-    """Each fault says the file and the field, or the line; the advice says what would be right."""
+def test_invalid_toml(tmp_path: Path, content: str, message: str, advice: str) -> None:
+    """Each error says the file and the field, or the line; the advice says what would be right."""
     file = tmp_path / "orders.toml"
     file.write_text(content + "\n")
     with pytest.raises(SlidestatError) as raised:
@@ -227,8 +227,8 @@ FLAGS: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("changes", "message", "advice"), FLAGS, ids=[m for _, m, _ in FLAGS])
-def test_faulty_flags(changes: dict[str, Any], message: str, advice: str) -> None:
-    """Each fault says the flag; the advice says what would be right."""
+def test_invalid_flags(changes: dict[str, Any], message: str, advice: str) -> None:
+    """Each error says the flag; the advice says what would be right."""
     with pytest.raises(SlidestatError) as raised:
         topology_of_flags({**NEEDED, **changes})
     assert raised.value.message.startswith("--")
@@ -237,7 +237,7 @@ def test_faulty_flags(changes: dict[str, Any], message: str, advice: str) -> Non
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_a_fault_of_any_parameter_is_placed(kind: type[Statistic]) -> None:
+def test_an_error_of_any_parameter_is_placed(kind: type[Statistic]) -> None:
     """Whatever the statistic, an error in a parameter names the place of the parameter."""
     for field in fields(kind):
         table = {"kind": kind.kind, field.name: {"no": "value"}}

@@ -25,12 +25,12 @@ class HttpError(Exception):
     ) -> None:
         super().__init__(message)
         self.status = status
-        self.fault = Fault(message, advice)
+        self.body = Fault(message, advice)
         self.headers = headers or {}
 
 
 def bad_request(error: SlidestatError) -> HttpError:
-    """A parameter that cannot be, as an HTTP fault."""
+    """A parameter that cannot be, as an HTTP error."""
     return HttpError(400, error.message, error.advice)
 
 
@@ -62,12 +62,12 @@ def json_response(
 
 
 @web.middleware
-async def tell_faults(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Make every fault a JSON body; what nobody foresaw goes to the log, not to the client."""
+async def answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Make every error a JSON body; what nobody foresaw goes to the log, not to the client."""
     try:
         return await handler(request)
     except HttpError as error:
-        return json_response(error.fault, error.status, error.headers)
+        return json_response(error.body, error.status, error.headers)
     except SlidestatError as error:
         return json_response(Fault(error.message, error.advice), 500)
     except web.HTTPException as error:
@@ -81,8 +81,8 @@ async def tell_faults(request: web.Request, handler: Handler) -> web.StreamRespo
         )
     except Exception:  # noqa: BLE001  never a trace for a client, nor a connection cut off
         _log.exception("%s %s", request.method, request.path)
-        fault = Fault("The worker could not answer.", "Its log says why; this is its own fault.")
-        return json_response(fault, 500)
+        body = Fault("The worker could not answer.", "Its log says why; this is its own fault.")
+        return json_response(body, 500)
 
 
 def _advice(error: web.HTTPException) -> str:

@@ -1,10 +1,10 @@
-"""What a person is told of a fault in Spark."""
+"""What a person is told of an error in Spark."""
 
 import pytest
 from pyspark.errors import PySparkException
 
 from slidestat.errors import SlidestatError
-from slidestat.spark.faults import in_words
+from slidestat.spark.errors import in_words
 
 TRACEBACK = """
   An exception was thrown from the Python worker. Please see the stack trace below.
@@ -12,7 +12,7 @@ Traceback (most recent call last):
   File "worker.py", line 7, in run
     return sorted(rows)
            ^^^^^^^^^^^^
-{fault}
+{error}
 
 JVM stacktrace:
 org.apache.spark.api.python.PythonException: Traceback (most recent call last):
@@ -22,8 +22,8 @@ org.apache.spark.api.python.PythonException: Traceback (most recent call last):
 @pytest.mark.parametrize(
     ("told", "says"),
     [
-        (TRACEBACK.format(fault="TypeError: one is None"), "TypeError: one is None"),
-        (TRACEBACK.format(fault="slidestat.errors.SlidestatError: it is late"), "it is late"),
+        (TRACEBACK.format(error="TypeError: one is None"), "TypeError: one is None"),
+        (TRACEBACK.format(error="slidestat.errors.SlidestatError: it is late"), "it is late"),
         ("[PATH_NOT_FOUND] no such path\nand more", "[PATH_NOT_FOUND] no such path"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Spark's faults as one line for a person; the whole of it is in Spark's log."""
+"""Spark's errors as one line for a person; the whole of it is in Spark's log."""
 
 import re
 from collections.abc import Iterator
@@ -8,9 +8,9 @@ from pyspark.errors import PySparkException
 
 from slidestat.errors import SlidestatError
 
-# How the traceback of a Python worker ends where the fault is one of ours.
+# How the traceback of a Python worker ends where the error is one of ours.
 _OURS = re.compile(r"^slidestat\.(?:synopses\.core\.)?errors\.\w+: (?P<text>.+)$", re.MULTILINE)
-# How that of any other fault ends: with the first line that is not indented.
+# How that of any other error ends: with the first line that is not indented.
 _OTHER = re.compile(
     r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)*(?P<text>\S.*)$", re.MULTILINE
 )
@@ -18,7 +18,7 @@ _OTHER = re.compile(
 
 @contextmanager
 def in_words(what: str, advice: str) -> Iterator[None]:
-    """Raise SlidestatError if `what` breaks off: with our own words where the fault is one of ours,
+    """Raise SlidestatError if `what` breaks off: with our own words where the error is one of ours,
     else with what a Python worker's traceback comes to, or the first line of what Spark says.
     """
     try:

@@ -1,0 +1,114 @@
+"""Feed batches to the processors, and what comes of them to the outputs, slice by slice."""
+
+import time
+from collections.abc import Iterator
+
+from slidestat.engine.effects import Effects
+from slidestat.engine.intake.letters import Letter
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.engine.records import RecordBatch
+from slidestat.faust.partitions.held_partitions import HeldPartitions, Processor
+from slidestat.faust.partitions.output_topics import OutputTopics
+from slidestat.faust.progress import Progress
+from slidestat.faust.source.source_offsets import SourceOffsets
+from slidestat.live.observed import Observed
+
+# A partition that is behind by so many records brings them at once: some batches are taken in
+# before the ticks that they pass are emitted.
+_BACKLOG_RECORDS = 20_000
+
+
+class BatchSteps:
+    """Takes in the batches of the partitions that are held."""
+
+    def __init__(
+        self,
+        held: HeldPartitions,
+        outputs: OutputTopics,
+        offsets: SourceOffsets,
+        observed: Observed,
+        progress: Progress,
+    ) -> None:
+        self._held = held
+        self._outputs = outputs
+        self._offsets = offsets
+        self._observed = observed
+        self._progress = progress
+        # When the first tick came that a partition keeps back.
+        self._kept_since: dict[int, float] = {}
+
+    async def process(self, batch: RecordBatch) -> bool:
+        """Absorb a batch and queue what it leads to, slice by slice; False if the partition was
+        given up meanwhile, and what is left of the batch is another worker's.
+        """
+        partition = batch.partition
+        self._held.open([partition])
+        processor = self._held.processors[partition]
+        started = time.monotonic()
+        new_records = len(batch.since(processor.unread_offset))
+        before = processor.reached.counters
+        letters: list[Letter] = []
+        kept_since = self._kept_since.pop(partition, started)
+        steps = self._steps_of(processor, batch)
+        if not await self._send_steps(steps, partition, kept_since, letters):
+            return False
+        if isinstance(processor, PartitionProcessor) and processor.keeps_ticks:
+            self._kept_since[partition] = kept_since
+        taken = processor.reached.counters.since(before)
+        self._observed.processed(batch, letters, taken, len(batch) - new_records, started)
+        self._held.arrived[partition] = time.monotonic()
+        self._progress.read(len(batch))
+        return True
+
+    async def emit_all_kept(self) -> None:
+        """Queue the emissions of all ticks that were kept back."""
+        for partition in tuple(self._kept_since):
+            if not await self.emit_kept(partition):
+                return
+
+    async def emit_kept(self, partition: int) -> bool:
+        """Queue those of a partition; False if it was given up meanwhile."""
+        processor = self._held.processors.get(partition)
+        started = self._kept_since.pop(partition, None)
+        if started is None or not isinstance(processor, PartitionProcessor):
+            return True
+        return await self._send_steps(processor.kept_back(), partition, started, [])
+
+    def forget(self) -> None:
+        """Partitions may move: what is kept back is read again."""
+        self._kept_since = {}
+
+    def _steps_of(self, processor: Processor, batch: RecordBatch) -> Iterator[Effects]:
+        if not isinstance(processor, PartitionProcessor):
+            return processor.steps(batch)
+        end = self._offsets.end(batch.partition)
+        behind = 0 if end is None else end - int(batch.offsets[-1])
+        return processor.steps(batch, more_follows=behind > _BACKLOG_RECORDS)
+
+    async def _send_steps(
+        self, steps: Iterator[Effects], partition: int, started: float, letters: list[Letter]
+    ) -> bool:
+        """Queue what comes of a partition's steps, with its `letters`; False if it was given up
+        meanwhile.
+        """
+        processors = self._held.processors
+        processor = processors[partition]
+        is_confirmed = False
+        try:
+            for effects in steps:
+                self._held.compare_keys(partition, processor)
+                if not is_confirmed and not effects.is_empty:
+                    await self._offsets.confirm_source()
+                    is_confirmed = True
+                    if processors is not self._held.processors:
+                        return False
+                letters += (*effects.dead_letters, *effects.late)
+                self._outputs.send(effects, partition, started)
+                await self._outputs.room()
+                if processors is not self._held.processors:
+                    return False
+        except BaseException:
+            # Half of a batch must not be written as if it were all.
+            processors.pop(partition, None)
+            raise
+        return True

@@ -1,0 +1,81 @@
+"""Make the states of the partitions that are held durable, slot by slot."""
+
+import time
+from collections.abc import Mapping
+
+from faust.types import TP
+
+from slidestat.engine.checkpoints.checkpoint import Counters
+from slidestat.engine.checkpoints.snapshot import Snapshot
+from slidestat.engine.keys.unwritten import SLOTS
+from slidestat.faust.checkpoint_turns import CheckpointTurns
+from slidestat.faust.partitions.held_partitions import HeldPartitions
+from slidestat.faust.progress import Progress
+from slidestat.faust.table import StateTable, TablePartition
+
+# What the states that are not durable may come to, in a worker: in memory, and in records that a
+# restarted one would read again, whose outcomes are in memory as well.
+_UNWRITTEN_BYTES = 128 * 2**20
+_UNWRITTEN_RECORDS = 4_000_000
+
+
+class DurableStates:
+    """Takes the changes since the last write, and writes them."""
+
+    def __init__(
+        self,
+        held: HeldPartitions,
+        table: StateTable,
+        progress: Progress,
+        checkpoint_interval_s: float,
+    ) -> None:
+        self._held = held
+        self._table = table
+        self._progress = progress
+        self._turns = CheckpointTurns(checkpoint_interval_s, time.monotonic())
+
+    def snapshots(self, *, whole: bool) -> dict[TablePartition, Snapshot]:
+        """Return the changes since the last write, of the keys whose turn it is, or of all. What
+        was emitted before must be acknowledged before `write`.
+        """
+        due = self._turns.due(time.monotonic(), self._pressure())
+        slots = range(SLOTS) if whole else due
+        found = {}
+        for partition, processor in self._held.processors.items():
+            snapshot = processor.snapshot(slots)
+            if snapshot is not None:
+                found[self._held.stores[partition]] = snapshot
+        return found
+
+    async def write(self, snapshots: Mapping[TablePartition, Snapshot]) -> None:
+        """Make snapshots durable, also of partitions that were given up since they were taken."""
+        processors = self._held.processors
+        if snapshots:
+            await self._table.write(snapshots)
+            for store in snapshots:
+                if store.partition in processors:
+                    processors[store.partition].written()
+        if processors:
+            reached = [processor.reached for processor in processors.values()]
+            counters = sum((one.counters for one in reached), Counters())
+            self._progress.flushed(counters, max(one.max_time for one in reached))
+
+    def durable(self, source: str) -> dict[TP, int]:
+        """The offset up to which each partition is durable, if the last snapshots are.
+
+        Also those without news: a commit that failed or was refused is made up for, and so are
+        offsets that were set back.
+        """
+        return {
+            TP(source, partition): processor.checkpoint.next_offset
+            for partition, processor in self._held.processors.items()
+        }
+
+    def _pressure(self) -> float:
+        """The share of the states to write that is beyond what may be unwritten."""
+        processors = self._held.processors.values()
+        size = sum(processor.unwritten_bytes for processor in processors)
+        records = sum(processor.unwritten_records for processor in processors)
+        return max(
+            1 - _UNWRITTEN_BYTES / max(size, 1), 1 - _UNWRITTEN_RECORDS / max(records, 1), 0.0
+        )

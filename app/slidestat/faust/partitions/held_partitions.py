@@ -1,0 +1,182 @@
+"""Hold the partitions of a topology that are open: processor and store of each, and its keys, which
+may lie in no other partition.
+"""
+
+import time
+from collections.abc import Iterable, Mapping
+
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoints.checkpoint import (
+    Checkpoint,
+    claims,
+    decode_checkpoint,
+    decode_emitted,
+)
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.decoding.formats.source_schemas import SourceSchemas
+from slidestat.engine.emissions.emission_codec import EmissionWriter
+from slidestat.engine.keys.key_sample import Identity
+from slidestat.engine.keys.shared_keys import SharedKeys
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.faust.source.commit_notes import NOTED_KEYS, read_note
+from slidestat.faust.source.source_offsets import SourceOffsets
+from slidestat.faust.source.topic_watch import require_same_source
+from slidestat.faust.table import StateTable, TablePartition
+from slidestat.live.live_query import stored_view
+from slidestat.live.live_topology import View
+from slidestat.live.observed import Observed
+from slidestat.log import log_event
+from slidestat.referee.referee_partition import RefereeProcessor
+
+Processor = PartitionProcessor | RefereeProcessor
+
+
+class HeldPartitions:
+    """Opens partitions, and drops them all at a rebalance.
+
+    `processors` is then another dictionary: who has waited for anything compares, and goes on only
+    where it is still the one from before.
+    """
+
+    def __init__(
+        self,
+        topology: Topology | Referee,
+        table: StateTable,
+        offsets: SourceOffsets,
+        codec: EmissionWriter,
+        observed: Observed,
+        schemas: SourceSchemas | None,
+    ) -> None:
+        """`schemas` are those of the source's records, if they take any."""
+        self.processors: dict[int, Processor] = {}
+        self.stores: dict[int, TablePartition] = {}
+        # When the last batch came, of time.monotonic.
+        self.arrived: dict[int, float] = {}
+        self._topology = topology
+        self._table = table
+        self._offsets = offsets
+        self._codec = codec
+        self._observed = observed
+        if isinstance(topology, Topology):
+            self._decoder = EventDecoder(topology, schemas=schemas)
+            self._shared_keys = SharedKeys(topology)
+
+    def open(self, partitions: Iterable[int]) -> None:
+        """Take up those that are not open.
+
+        Raises SlidestatError for a state of another topology, and for a key of two partitions.
+        """
+        for partition in partitions:
+            if partition not in self.processors:
+                self._open(partition)
+
+    def forget(self) -> None:
+        """Drop what is in memory: partitions may move, and will be read again where they go."""
+        self.processors, self.stores = {}, {}
+        if isinstance(self._topology, Topology):
+            self._shared_keys.forget()
+
+    def needed_offset(self, partition: int) -> int:
+        """From where a partition must be read for the state that is stored here.
+
+        Raises SlidestatError for a state of another topology, or of another source topic.
+        """
+        return self._stored(self._table.partition(partition)).next_offset
+
+    def emitted(self, partition: int) -> Checkpoint:
+        """How far a partition that is not open had been emitted."""
+        table = self._table.partition(partition)
+        return decode_emitted(table.checkpoint(), self._stored(table))
+
+    def view(self, partition: int) -> View:
+        """The keys of a partition as they are now, open or stored."""
+        processor = self.processors.get(partition)
+        if processor is not None:
+            return processor.view()
+        topology, store = self._topology, self._table.partition(partition)
+        if isinstance(topology, Referee):
+            return RefereeProcessor(topology, topology.events_topic, partition, store).view()
+        return stored_view(topology, partition, store)
+
+    # Keys, which lie in one partition.
+
+    def compare_keys(self, partition: int, processor: Processor) -> None:
+        """Compare a partition's new keys with those of the others; raises SlidestatError for one
+        that lies in both.
+        """
+        if isinstance(processor, PartitionProcessor):
+            self._shared_keys.look(partition, processor.key_sample)
+
+    def sampled_keys(self, partition: int) -> tuple[str, list[Identity]] | None:
+        """The field of the key, and those of a partition's keys that other workers compare with
+        theirs; None where keys may lie in several partitions, or the partition is not open.
+        """
+        processor, topology = self.processors.get(partition), self._topology
+        if not isinstance(processor, PartitionProcessor) or isinstance(topology, Referee):
+            return None
+        if topology.publishes_partitions:
+            return None
+        return topology.key_name, processor.key_sample.least(NOTED_KEYS)
+
+    def learn_keys(self, notes: Mapping[int, str]) -> None:
+        """Take in what other workers have noted of their partitions.
+
+        Raises SlidestatError for a key of one of them and of one that is held here.
+        """
+        if isinstance(self._topology, Topology):
+            name = self._topology.key_name
+            self._shared_keys.learn(
+                {partition: read_note(note, name) for partition, note in notes.items()}
+            )
+
+    def _stored(self, table: TablePartition) -> Checkpoint:
+        checkpoint = decode_checkpoint(table.checkpoint(), self._topology.state_meaning)
+        topology, topic_id = self._topology, self._offsets.topic_id
+        require_same_source(topology.events_topic, checkpoint.topic_id, topic_id, topology.name)
+        return checkpoint
+
+    def _open(self, partition: int) -> None:
+        store = self._table.partition(partition)
+        stored = self._stored(store)
+        if stored.next_offset and claims(stored, self._offsets.topic_id):
+            self._log_claim(partition)
+        processor = self._processor(partition, store)
+        self.processors[partition] = processor
+        self.stores[partition] = store
+        self.arrived[partition] = time.monotonic()
+        self.compare_keys(partition, processor)
+        log_event(
+            "partition opened",
+            topology=self._topology.name,
+            topic=self._topology.events_topic,
+            partition=partition,
+            offset=processor.next_offset,
+        )
+
+    def _processor(self, partition: int, store: TablePartition) -> Processor:
+        source, topic_id = self._topology.events_topic, self._offsets.topic_id
+        if isinstance(self._topology, Referee):
+            return RefereeProcessor(self._topology, source, partition, store, self._codec, topic_id)
+        return PartitionProcessor(
+            self._topology,
+            source,
+            partition,
+            store,
+            self._decoder,
+            self._codec,
+            self._observed.partition(partition),
+            topic_id,
+        )
+
+    def _log_claim(self, partition: int) -> None:
+        name, topic_id = self._topology.name, self._offsets.topic_id
+        log_event(
+            "source known by its id",
+            f"{name}: partition {partition} was read by a version that knew topics by name alone;"
+            f" from now on its source is the topic with the id {topic_id}",
+            topology=name,
+            topic=self._topology.events_topic,
+            partition=partition,
+            topic_id=topic_id,
+        )

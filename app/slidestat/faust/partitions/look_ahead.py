@@ -1,0 +1,74 @@
+"""Emit, for partitions that bring nothing, what there would be if nothing else came."""
+
+import time
+
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.faust.partitions.held_partitions import HeldPartitions, Processor
+from slidestat.faust.partitions.output_topics import OutputTopics
+from slidestat.faust.source.source_offsets import SourceOffsets
+
+
+async def look_ahead(
+    topology: Topology | Referee,
+    held: HeldPartitions,
+    outputs: OutputTopics,
+    offsets: SourceOffsets,
+) -> None:
+    """Emit provisionally for the partitions that have brought nothing for the topology's `idle`,
+    if it has one, and wait until it is acknowledged: one that came later could replace what another
+    worker has emitted meanwhile.
+    """
+    if not topology.idle_ms:
+        return
+    look = _Look(held, outputs, offsets)
+    waited_since = time.monotonic() - topology.idle_ms / 1000
+    for partition, processor in tuple(held.processors.items()):
+        if look.is_given_up:
+            break
+        is_idle = held.arrived[partition] <= waited_since
+        if not is_idle or not offsets.is_end(partition, processor.next_offset):
+            continue
+        now = int(time.time() * 1000)  # Event times are those of the real world.
+        await look.emit(partition, processor, now)
+        if isinstance(processor, PartitionProcessor) and not look.is_given_up:
+            await look.publish(partition, processor, now)
+    if look.has_sent:
+        await outputs.flush()
+
+
+class _Look:
+    """One look, at the partitions that are held when it begins."""
+
+    def __init__(self, held: HeldPartitions, outputs: OutputTopics, offsets: SourceOffsets) -> None:
+        self.has_sent = False
+        self._held = held
+        self._processors = held.processors
+        self._outputs = outputs
+        self._offsets = offsets
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether a rebalance has taken the partitions meanwhile."""
+        return self._processors is not self._held.processors
+
+    async def emit(self, partition: int, processor: Processor, now: int) -> None:
+        for emissions in processor.provisional(now):
+            if not self.has_sent and not await self._is_confirmed():
+                return
+            self.has_sent = True
+            self._outputs.emit(emissions, partition, None)
+            await self._outputs.room()
+            if self.is_given_up:
+                return
+
+    async def publish(self, partition: int, processor: PartitionProcessor, now: int) -> None:
+        ahead = processor.published_ahead(now)
+        if ahead and await self._is_confirmed():
+            self.has_sent = True
+            self._outputs.publish(ahead, partition, provisional=True)
+
+    async def _is_confirmed(self) -> bool:
+        await self._offsets.confirm_source()
+        return not self.is_given_up

@@ -1,0 +1,97 @@
+"""Queue what a topology says of a partition to its topics."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from slidestat.declare.forms.fingerprint import fingerprint_of
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology
+from slidestat.engine.effects import Effects
+from slidestat.engine.emissions.emission import OutputRecord
+from slidestat.engine.intake.letters import Letter
+from slidestat.engine.publishing import Clock, Publication, SynopsisTopic
+from slidestat.kafka.letter_record import letter_record
+from slidestat.kafka.producer import BulkProducer
+from slidestat.live.observed import Observed
+from slidestat.schemas.emission import DECLARATION_HEADER
+
+
+class OutputTopics:
+    """Queues emissions, alerts, synopses and letters; what is queued is counted in `observed`."""
+
+    def __init__(
+        self,
+        topology: Topology | Referee,
+        producer: BulkProducer,
+        observed: Observed,
+        silent_until: Mapping[int, int],
+        partitions: int,
+        letter_bytes: int,
+    ) -> None:
+        """Up to `silent_until` of a partition (a window end) was emitted before: nothing of it is
+        queued. The source has so many `partitions`; of a letter's value `letter_bytes` are kept.
+        """
+        self._topology = topology
+        self._producer = producer
+        self._observed = observed
+        self._silent_until = silent_until
+        self._letter_bytes = letter_bytes
+        self._declared_by = [(DECLARATION_HEADER, fingerprint_of(topology).encode())]
+        if isinstance(topology, Topology):
+            self._synopses = SynopsisTopic(topology, partitions)
+
+    def send(self, effects: Effects, partition: int, started: float) -> None:
+        """Queue all that a step led to, of a batch that was begun at `started`."""
+        self.emit(effects.emissions, partition, started)
+        if self._topology.alert_topic is not None and effects.alerts:
+            self._queue(self._topology.alert_topic, effects.alerts, partition)
+        if effects.published:
+            self.publish(effects.published, partition)
+        for letter in effects.dead_letters:
+            self._send_letter(letter, partition, self._topology.dead_letter_topic)
+        for letter in effects.late:
+            self._send_letter(letter, partition, self._topology.late_topic)
+
+    def emit(
+        self, emissions: Sequence[OutputRecord], partition: int, started: float | None
+    ) -> None:
+        """Queue emissions; `started` is None for those that no batch led to."""
+        emissions = self._queue(self._topology.output_topic, emissions, partition)
+        self._observed.emitted(partition, emissions, started)
+
+    def publish(
+        self, published: Iterable[Publication | Clock], partition: int, *, provisional: bool = False
+    ) -> None:
+        """Queue what a referee is to have."""
+        count = size = 0
+        for record in self._synopses.records(published, partition, provisional=provisional):
+            self._producer.produce(self._synopses.name, *record)
+            count += 1
+            size += len(record.key) + len(record.value)
+        self._observed.published(count, size)
+
+    async def room(self) -> None:
+        """Wait until more may be queued."""
+        await self._producer.room()
+
+    async def flush(self) -> None:
+        """Return when the broker has acknowledged all that is queued."""
+        await self._producer.flush()
+
+    def _queue(
+        self, topic: str, records: Sequence[OutputRecord], partition: int
+    ) -> Sequence[OutputRecord]:
+        """Queue those of (key, value, window end) that were not said before, and return them."""
+        silent_until = self._silent_until.get(partition)
+        if silent_until is not None:
+            records = [record for record in records if record[2] > silent_until]
+        produce = self._producer.produce
+        # To Kafka a number of a sequence is a time long ago, at which retention deletes.
+        has_times = not self._topology.is_sequence
+        for key, value, end in records:
+            produce(topic, partition, key, value, end if has_times else 0, self._declared_by)
+        return records
+
+    def _send_letter(self, letter: Letter, partition: int, topic: str) -> None:
+        name, source = self._topology.name, self._topology.events_topic
+        record = letter_record(letter, name, source, partition, self._letter_bytes)
+        self._producer.produce(topic, partition, *record)

@@ -1,0 +1,116 @@
+"""Check that the records of a partition come whole: none left out, none lost in silence."""
+
+from collections.abc import Awaitable, Callable
+
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.engine.records import RecordBatch
+from slidestat.errors import SlidestatError
+from slidestat.faust.partitions.held_partitions import HeldPartitions
+from slidestat.faust.source.lost_records import LostRange, refusal, tell_lost
+from slidestat.faust.source.source_offsets import SourceOffsets
+from slidestat.faust.source.topic_watch import another_source
+
+
+class ReadOrder:
+    """Compares what comes with what a partition needs next."""
+
+    def __init__(
+        self,
+        topology: Topology | Referee,
+        held: HeldPartitions,
+        offsets: SourceOffsets,
+        emit_kept: Callable[[int], Awaitable[bool]],
+        *,
+        allow_loss: bool,
+    ) -> None:
+        """With `allow_loss`, records that are gone before they were read are counted, and stop
+        nothing. `emit_kept` emits the ticks that a partition keeps back, before such a loss; it
+        returns False if the partition was given up meanwhile.
+        """
+        self._topology = topology
+        self._held = held
+        self._offsets = offsets
+        self._emit_kept = emit_kept
+        self._allow_loss = allow_loss
+        # Where partitions were taken up of which nothing was ever read.
+        self._begins: dict[int, int] = {}
+
+    async def check(self, batch: RecordBatch) -> bool:
+        """Whether `batch` is to be processed; False if its partition was given up meanwhile.
+
+        Raises SlidestatError if records before it were not delivered or are gone, unless that is
+        allowed, or it is of a topic that was made anew. Faust drops what it has fetched when a
+        rebalance comes, and reads it again; should that ever go wrong, a worker that stops goes on
+        from where its state ends, and one that did not notice would lose events.
+        """
+        self._held.open([batch.partition])
+        expected = self._expected(batch.partition, batch.start_offset)
+        end = self._offsets.end(batch.partition)
+        if end is not None and expected > end:
+            # Brokers that tell topics apart by ids have said so before.
+            raise SlidestatError(
+                f"Topic {batch.topic!r} partition {batch.partition} ends at offset {end}, but the"
+                f" stored state has read up to {expected}: the topic was made anew.",
+                another_source(self._topology.name),
+            )
+        if batch.start_offset <= expected:
+            return True
+        processors = self._held.processors
+        earliest = await self._offsets.earliest(batch.partition)
+        if processors is not self._held.processors:
+            return False
+        if batch.start_offset > earliest:
+            raise SlidestatError(
+                f"Records {expected} to {batch.start_offset - 1} of {batch.topic!r} partition"
+                f" {batch.partition} were not delivered.",
+                "Start the worker again: it reads them from where its state ends.",
+            )
+        return await self._lose(batch.partition, expected, batch.start_offset)
+
+    async def look_for_losses(self) -> None:
+        """Find what was deleted before it was read where no record has come since.
+
+        Raises SlidestatError for it, unless it is allowed.
+        """
+        processors = self._held.processors
+        for partition, processor in tuple(processors.items()):
+            jump = self._offsets.jumped_to(partition, processor.next_offset)
+            if jump is None:
+                continue
+            expected = self._expected(partition, jump)
+            if jump <= expected:
+                continue
+            earliest = await self._offsets.earliest(partition)
+            if processors is not self._held.processors:
+                return
+            # Else it was sought there, and the first batch will say what is missing.
+            if jump <= earliest and not await self._lose(partition, expected, jump):
+                return
+
+    def forget(self) -> None:
+        """Partitions may move, and be taken up elsewhere when they come back."""
+        self._begins = {}
+
+    def _expected(self, partition: int, begin: int) -> int:
+        """The first offset not yet read; of a partition of which nothing was, where it was taken
+        up: at `begin`, unless that was said before.
+        """
+        processor = self._held.processors[partition]
+        if processor.has_begun:
+            return processor.next_offset
+        return self._begins.setdefault(partition, begin)
+
+    async def _lose(self, partition: int, first: int, end: int) -> bool:
+        """Go on behind lost records; False if the partition was given up meanwhile."""
+        lost = LostRange(self._topology.events_topic, partition, first, end)
+        processor = self._held.processors[partition]
+        can_say_so = isinstance(self._topology, Topology) and not self._topology.publish
+        if not (self._allow_loss and can_say_so and isinstance(processor, PartitionProcessor)):
+            raise refusal(lost, self._topology)
+        if not await self._emit_kept(partition):
+            return False
+        tell_lost(lost, self._topology.name)
+        processor.lose(first, end)
+        return True

@@ -1,0 +1,140 @@
+"""Keep how far each party has come, and which ticks follow from that: settled, due, answered."""
+
+import msgspec
+
+from slidestat.declare.referee import Referee
+from slidestat.engine.checkpoints.checkpoint import NO_TIME
+from slidestat.referee.idle_parties import IdleParties
+from slidestat.referee.referee_answers import Present
+from slidestat.schemas.sequence import kinds
+from slidestat.schemas.synopsis import PartyClock, party_name
+
+CLOCKS = "clocks"
+"""The row of the store that they are in."""
+
+
+class _Clocks(msgspec.Struct):
+    """How far each party has come, by `offsets` of its source, and the ticks: `settled` up to one,
+    `answered` up to one.
+    """
+
+    of: dict[str, int] = msgspec.field(default_factory=dict)
+    offsets: dict[str, int] = msgspec.field(default_factory=dict)
+    parties: int = 0
+    settled: int = NO_TIME
+    answered: int = NO_TIME
+
+
+_clocks = msgspec.msgpack.Decoder(_Clocks)
+
+
+class PartyClocks:
+    """The clocks of all parties, with those that idle ones would have come to."""
+
+    def __init__(self, referee: Referee) -> None:
+        self.idle = IdleParties()
+        self._source = referee.of.source
+        self._absent_party = kinds(is_sequence=referee.is_sequence).absent_party
+        self._patience = referee.patience_ms
+        self._correctable = referee.correctable_ms
+        self._clocks = _Clocks()
+        self._have_changed = False
+
+    @property
+    def settled(self) -> int:
+        """The tick up to which all are answered once and for all."""
+        return self._clocks.settled
+
+    @property
+    def answered(self) -> int:
+        """The tick up to which all are answered, some of them without every party."""
+        return self._clocks.answered
+
+    @property
+    def furthest(self) -> int:
+        """Where the furthest party has come."""
+        return max(self._clocks.of.values(), default=NO_TIME)
+
+    def restore(self, row: bytes) -> None:
+        """Take them from the store; raises msgspec.DecodeError for what they are not."""
+        self._clocks = _clocks.decode(row)
+
+    def changes(self) -> dict[str, bytes | None]:
+        """Return their row, if it has changed since this was asked last."""
+        if not self._have_changed:
+            return {}
+        self._have_changed = False
+        return {CLOCKS: msgspec.msgpack.encode(self._clocks)}
+
+    def take(self, party: str, clock: PartyClock) -> bool:
+        """Whether a party's clock goes on; it is no longer idle then."""
+        clocks = self._clocks
+        if clock.tick_ms <= clocks.of.get(party, NO_TIME):
+            return False
+        clocks.of[party] = clock.tick_ms
+        clocks.offsets[party] = clock.source_offset
+        clocks.parties = max(clocks.parties, clock.parties)
+        self._have_changed = True
+        self.idle.drop(party)
+        return True
+
+    def is_outdated(self, party: str, clock: PartyClock) -> bool:
+        """Whether a clock has read less than its party has published of."""
+        return clock.source_offset < self._clocks.offsets.get(party, -1)
+
+    def newly_settled(self) -> int:
+        """The tick up to which all can be settled now: where every party has come, or that the
+        furthest has left too far behind.
+        """
+        clocks = self._clocks
+        names = self._names(clocks.parties)
+        nearest = min((clocks.of.get(name, NO_TIME) for name in names), default=NO_TIME)
+        return max(clocks.settled, nearest, self.furthest - self._correctable)
+
+    def due(self, settled: int, newest_of_idle: int) -> int:
+        """The tick up to which is to be answered now, `settled` or further."""
+        return max(settled, self.furthest - self._patience, self._due_with_idle(newest_of_idle))
+
+    def answer_up_to(self, due: int) -> None:
+        """All up to `due` is answered."""
+        if due > self._clocks.answered:
+            self._clocks.answered = due
+            self._have_changed = True
+
+    def settle_up_to(self, settled: int) -> bool:
+        """Whether that is further than before."""
+        goes_on = settled > self._clocks.settled
+        self._clocks.settled = max(settled, self._clocks.settled)
+        return goes_on
+
+    def present(self, tick: int, *, with_idle: bool) -> Present:
+        """Which parties have come to a tick, and how far the others have."""
+        came = self._came(with_idle=with_idle)
+        names = self._names(max(self._clocks.parties, self.idle.parties if with_idle else 0))
+        return Present(
+            [name for name in names if came.get(name, NO_TIME) >= tick],
+            [
+                self._absent_party(name, came.get(name))
+                for name in names
+                if came.get(name, NO_TIME) < tick
+            ],
+        )
+
+    def _due_with_idle(self, newest_of_idle: int) -> int:
+        """Up to where every party that is not idle has come, but no further than something was
+        published, or would be: only that is sure to be answered for again.
+        """
+        if not self.idle.reach:
+            return NO_TIME
+        came = self._came(with_idle=True)
+        names = self._names(max(self._clocks.parties, self.idle.parties))
+        return min(max(self.furthest, newest_of_idle), *(came.get(name, NO_TIME) for name in names))
+
+    def _came(self, *, with_idle: bool) -> dict[str, int]:
+        came = self._clocks.of
+        if not with_idle:
+            return came
+        return came | {p: max(tick, came.get(p, NO_TIME)) for p, tick in self.idle.reach.items()}
+
+    def _names(self, parties: int) -> list[str]:
+        return [party_name(self._source, number) for number in range(parties)]

@@ -1,0 +1,196 @@
+"""Records of topologies whose event times are numbers of a sequence: version 2 of their schemas.
+
+They are the records of version 1 but for the names: what version 1 calls `..._ms` is a number of
+the sequence here, and is called `..._seq`. Each struct derives from that of version 1 and has its
+attributes, so whoever reads records takes both. Workers wrote version 1 for sequences, too, before
+there was this one.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Generic, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from slidestat.schemas.alert import AlertChange
+from slidestat.schemas.emission import AbsentParty, Emission, LostRecords
+from slidestat.schemas.query import KeyAlert, KeyAnswer
+from slidestat.schemas.synopsis import PartyClock
+
+Record = TypeVar("Record", bound=msgspec.Struct)
+
+
+class SequenceAbsentParty(AbsentParty, frozen=True):
+    """A party whose events are not in an answer over many parties."""
+
+    since_ms: Annotated[
+        int | None,
+        Meta(description="up to which number it has published; null if never"),
+    ] = msgspec.field(name="since_seq")
+
+
+class SequenceLostRecords(LostRecords, frozen=True):
+    """Records of the source that were gone before they were read: deleted by retention, or by hand.
+
+    The window [end - n, end) may lack events among them if end > from_seq and, unless until_seq is
+    null, end - n <= until_seq; others lack none. A window without such a length always may.
+    """
+
+    from_ms: Annotated[
+        int, Meta(description="smallest number of an event among them that would have been counted")
+    ] = msgspec.field(name="from_seq")
+    until_ms: Annotated[
+        int | None,
+        Meta(description="its largest number; null until a record on time has come behind them"),
+    ] = msgspec.field(name="until_seq")
+
+
+class SequenceEmission(Emission, frozen=True):
+    """The figures of a key over windows that end at window_end_seq, numbers before it inside.
+
+    A figure without a window length is of all events since the key's first, or tells how long ago
+    one of them was. An emission of a referee is of the events of all `parties` together, and of
+    theirs alone. While others are absent, or some are idle, it is provisional; the one that
+    replaces it, under the same key, comes when all have come. Its source is the topic of the
+    synopses.
+    """
+
+    window_end_ms: Annotated[
+        int, Meta(description="first number of the sequence after the windows")
+    ] = msgspec.field(name="window_end_seq")
+    absent: Annotated[
+        list[SequenceAbsentParty] | None,
+        Meta(description="parties whose events are not in it; left out if there are none"),
+    ] = None  # type: ignore[assignment]
+    lost: Annotated[
+        SequenceLostRecords | None,
+        Meta(description="records that its windows may lack; left out if they lack none"),
+    ] = None
+
+
+class SequenceAlertChange(AlertChange, frozen=True):
+    """An alert of a key that fires, or is resolved, by the figures of one emission.
+
+    It is certain if the condition holds whatever the exact figures are between their bounds; of one
+    that had to hold several times in a row, each time. What a key that is forgotten had firing is
+    resolved with it.
+    """
+
+    window_end_ms: Annotated[
+        int, Meta(description="end of the window that decided it, as in the emission")
+    ] = msgspec.field(name="window_end_seq")
+    since_ms: Annotated[
+        int,
+        Meta(
+            description="firing: the window end from which on the condition held; resolved: that at"
+            " which it began to fire"
+        ),
+    ] = msgspec.field(name="since_seq")
+    lost: Annotated[
+        SequenceLostRecords | None,
+        Meta(description="records that the figures may lack; left out if they lack none"),
+    ] = None
+
+
+class SequencePartyClock(PartyClock, frozen=True):
+    """How far a party has come: it has published what it knows of all numbers before tick_seq.
+
+    A provisional one says how far an idle party would have come if nothing came.
+    """
+
+    tick_ms: Annotated[int, Meta(description="a multiple of the topology's `every`")] = (
+        msgspec.field(name="tick_seq")
+    )
+
+
+class SequenceKeyAlert(KeyAlert, frozen=True):
+    """An alert of a key that fires, or waits for more emissions to do so, as of the key's last one.
+
+    It is certain if the figures' bounds say so, likely if only their estimates do.
+    """
+
+    since_ms: Annotated[
+        int,
+        Meta(
+            description="firing: the window end at which it began to fire; pending: the first at"
+            " which the condition held"
+        ),
+    ] = msgspec.field(name="since_seq")
+
+
+class SequenceKeyAnswer(KeyAnswer, frozen=True):
+    """A key's figures now, over windows that end at window_end_seq, numbers before it inside.
+
+    The end is the watermark of the key's partition + 1; of a referee, the newest tick that it
+    answers for.
+    """
+
+    window_end_ms: Annotated[
+        int, Meta(description="first number of the sequence after the windows")
+    ] = msgspec.field(name="window_end_seq")
+    absent: Annotated[
+        list[SequenceAbsentParty] | None,
+        Meta(description="of a referee: whose events are not, if any"),
+    ] = None  # type: ignore[assignment]
+    lost: Annotated[
+        SequenceLostRecords | None,
+        Meta(description="records that its windows may lack; left out if they lack none"),
+    ] = None
+    alerts: Annotated[
+        list[SequenceKeyAlert] | None,
+        Meta(description="alerts of the key that fire or are pending; left out if there are none"),
+    ] = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """The structs of one version."""
+
+    emission: type[Emission]
+    absent_party: type[AbsentParty]
+    lost_records: type[LostRecords]
+    alert_change: type[AlertChange]
+    party_clock: type[PartyClock]
+    key_alert: type[KeyAlert]
+    key_answer: type[KeyAnswer]
+
+
+_OF_TIMES = Kinds(Emission, AbsentParty, LostRecords, AlertChange, PartyClock, KeyAlert, KeyAnswer)
+_OF_SEQUENCES = Kinds(
+    SequenceEmission,
+    SequenceAbsentParty,
+    SequenceLostRecords,
+    SequenceAlertChange,
+    SequencePartyClock,
+    SequenceKeyAlert,
+    SequenceKeyAnswer,
+)
+
+
+def kinds(*, is_sequence: bool) -> Kinds:
+    """The structs that a topology writes, by whether its event times are numbers of a sequence."""
+    return _OF_SEQUENCES if is_sequence else _OF_TIMES
+
+
+class _EitherVersion(Generic[Record]):
+    """Reads JSON records of either version."""
+
+    def __init__(self, of_times: type[Record], of_sequences: type[Record]) -> None:
+        self._of_times = msgspec.json.Decoder(of_times)
+        self._of_sequences = msgspec.json.Decoder(of_sequences)
+
+    def decode(self, data: bytes) -> Record:
+        """The record; raises what msgspec's decoder raises for bytes that are of neither."""
+        try:
+            return self._of_times.decode(data)
+        except msgspec.ValidationError as error:
+            try:
+                return self._of_sequences.decode(data)
+            except msgspec.ValidationError:
+                raise error from None
+
+
+decode_emission = _EitherVersion(Emission, SequenceEmission).decode
+decode_alert_change = _EitherVersion(AlertChange, SequenceAlertChange).decode
+decode_clock = _EitherVersion(PartyClock, SequencePartyClock).decode
+decode_key_answer = _EitherVersion(KeyAnswer, SequenceKeyAnswer).decode

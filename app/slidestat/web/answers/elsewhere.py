@@ -1,0 +1,91 @@
+"""Ask the other workers of the group for what is not here."""
+
+from collections.abc import Sequence
+
+import msgspec
+from aiohttp import web
+
+from slidestat.live.live_topology import LiveTopology
+from slidestat.schemas.query import KeyPage
+from slidestat.web.errors import HttpError, too_many, unavailable
+from slidestat.web.peers import Peers, Reply
+
+_page_decoder = msgspec.json.Decoder(KeyPage)
+
+
+class Elsewhere:
+    """The answers of the other workers."""
+
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
+
+    async def answered(
+        self, live: LiveTopology, request: web.Request, key: str, epoch: int, *, is_for_here: bool
+    ) -> web.Response:
+        """The answer of the worker that has the key, which was not here in an epoch."""
+        found = [] if is_for_here else await self._found(live, request, epoch)
+        if len(found) > 1:
+            raise in_two_places(key, [f"worker {reply.worker.url}" for reply in found])
+        if found:
+            return web.Response(body=found[0].body, content_type="application/json")
+        raise HttpError(
+            404,
+            f"The topology {live.topology.name!r} has no key {key!r}.",
+            "A key is there from its first event until its last one has left the span; in a"
+            " referee, from its first answer on.",
+        )
+
+    async def pages(self, live: LiveTopology, request: web.Request, epoch: int) -> list[KeyPage]:
+        """Their pages of keys; raises HttpError if one does not answer."""
+        pages = []
+        for reply in await self._ask(live, request, epoch):
+            if reply.status != 200:
+                raise _no_answer(reply)
+            pages.append(_page_decoder.decode(reply.body))
+        return pages
+
+    async def _found(self, live: LiveTopology, request: web.Request, epoch: int) -> list[Reply]:
+        """The answers of the workers that have the key; raises HttpError if that is not sure."""
+        replies = await self._ask(live, request, epoch)
+        found = [reply for reply in replies if reply.status == 200]
+        if not found:
+            for reply in replies:
+                if reply.status != 404:
+                    raise _no_answer(reply)
+        return found
+
+    async def _ask(self, live: LiveTopology, request: web.Request, epoch: int) -> list[Reply]:
+        replies = await self._peers.ask(live.topology.events_topic, request.rel_url.raw_path_qs)
+        if live.epoch != epoch:
+            # A partition may have been nowhere, or in two places.
+            raise unavailable("Partitions moved between the workers meanwhile.")
+        return replies
+
+
+def _no_answer(reply: Reply) -> HttpError:
+    url = reply.worker.url
+    if reply.status in (0, 421):
+        return HttpError(
+            503,
+            f"The worker at {url} cannot be reached from here.",
+            "Ask again in a moment; workers on several machines need --web-host.",
+            {"Retry-After": "1"},
+        )
+    if reply.status == 429:
+        return too_many()
+    if reply.status == 503:
+        return unavailable(f"The worker at {url} is restoring its partitions.")
+    return HttpError(
+        502,
+        f"The worker at {url} answered with status {reply.status}.",
+        "Give all workers of the group the same token and the same version.",
+    )
+
+
+def in_two_places(key: str, places: Sequence[str]) -> HttpError:
+    """The error of a key that is held more than once."""
+    return HttpError(
+        409,
+        f"The key {key!r} is in several places: {', '.join(places)}.",
+        "Have the producers partition the source by this key.",
+    )

@@ -1,0 +1,140 @@
+"""Answer for keys: which there are, their figures, and their past emissions."""
+
+from heapq import merge
+from itertools import groupby, islice
+
+from aiohttp import web
+from prometheus_client.exposition import choose_encoder
+
+from slidestat.declare.statistics.base import ListStatistic
+from slidestat.errors import SlidestatError
+from slidestat.live.live_topology import View
+from slidestat.schemas.query import KeyHistory, KeyPage
+from slidestat.web.answers.elsewhere import Elsewhere, in_two_places
+from slidestat.web.answers.figure_gauges import registry_of
+from slidestat.web.answers.here import Here, answering, checked
+from slidestat.web.answers.history import History
+from slidestat.web.answers.parameters import (
+    key_in_query,
+    key_of,
+    key_query,
+    keys_in_query,
+    no_query,
+    page_query,
+)
+from slidestat.web.errors import bad_request, json_response
+from slidestat.web.turns import Turns
+
+# How many are served at once, and how many seconds others wait: so an answer that is given comes
+# soon.
+_QUESTIONS = (2, 0.05)
+_HISTORIES = (1, 5.0)
+
+
+class KeyAnswers:
+    """The handlers that name keys."""
+
+    def __init__(self, here: Here, elsewhere: Elsewhere, history: History) -> None:
+        self._here = here
+        self._elsewhere = elsewhere
+        self._history = history
+        self._questions = Turns(*_QUESTIONS)
+        self._histories = Turns(*_HISTORIES)
+
+    async def list_keys(self, request: web.Request) -> web.Response:
+        """A page of the keys of all workers."""
+        live = self._here.topology(request)
+        prefix, after, limit = checked(page_query, request)
+        is_for_here = self._here.is_for_here(request)
+
+        def read(view: View) -> list[str]:
+            # One more tells whether another page follows.
+            return list(view.keys(prefix, after, limit + 1))
+
+        async with self._questions.one():
+            epoch, pages = await self._here.see(live, read)
+        has_more = False
+        if not is_for_here:
+            for page in await self._elsewhere.pages(live, request, epoch):
+                pages.append(page.keys)
+                has_more = has_more or page.next_after is not None
+        keys = list(islice((key for key, _ in groupby(merge(*pages))), limit + 1))
+        has_more = has_more or len(keys) > limit
+        keys = keys[:limit]
+        return json_response(KeyPage(live.topology.name, keys, keys[-1] if has_more else None))
+
+    async def show_key(self, request: web.Request) -> web.Response:
+        """The figures of a key, wherever in the group it is."""
+        live = self._here.topology(request)
+        is_for_here = self._here.is_for_here(request)
+        async with self._questions.one():
+            try:
+                key, query = _key_of(request, place=-1)
+                question = key_query(live.topology, query)
+            except SlidestatError as error:
+                raise bad_request(error) from error
+            epoch, found = await self._here.see(live, lambda view: view.alone(key))
+            held = [view for view in found if view is not None]
+            if len(held) > 1:
+                raise in_two_places(key, [f"partition {view.partition}" for view in held])
+            if held:
+                answer = question.answer(held[0], key)
+                if answer is not None:
+                    return json_response(answer)
+        return await self._elsewhere.answered(live, request, key, epoch, is_for_here=is_for_here)
+
+    async def figure_metrics(self, request: web.Request) -> web.Response:
+        """Answer Prometheus with the figures of those of some keys that are here."""
+        live = self._here.topology(request)
+        try:
+            keys, query = keys_in_query(request.rel_url.raw_query_string)
+            question = key_query(live.topology, query)
+        except SlidestatError as error:
+            raise bad_request(error) from error
+        async with self._questions.one():
+            _, views = await self._here.see(live, lambda view: [view.alone(key) for key in keys])
+            found = [
+                question.answer(view, key)
+                for of_partition in views
+                for key, view in zip(keys, of_partition, strict=True)
+                if view is not None
+            ]
+        topology = answering(live)
+        statistics = zip(topology.labels, topology.statistics, strict=True)
+        lists = {label for label, known in statistics if isinstance(known, ListStatistic)}
+        gauges = registry_of([answer for answer in found if answer is not None], lists)
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        return web.Response(body=encode(gauges), headers={"Content-Type": content_type})
+
+    async def show_history(self, request: web.Request) -> web.Response:
+        """Answer with the emissions of a key at the end of the output topic."""
+        live = self._here.topology(request)
+        try:
+            key, query = _key_of(request, place=-2)
+            no_query(query)
+        except SlidestatError as error:
+            raise bad_request(error) from error
+        is_for_here = self._here.is_for_here(request)
+        async with self._questions.one():
+            epoch, found = await self._here.see(
+                live, lambda view: view.partition if view.has(key) else None
+            )
+        held = [partition for partition in found if partition is not None]
+        if len(held) > 1:
+            raise in_two_places(key, [f"partition {partition}" for partition in held])
+        if held:
+            async with self._histories.one():
+                emissions = await self._history(live.topology, held[0], key)
+            return json_response(KeyHistory(live.topology.name, key, emissions))
+        return await self._elsewhere.answered(live, request, key, epoch, is_for_here=is_for_here)
+
+
+def _key_of(request: web.Request, place: int) -> tuple[str, str]:
+    """The key that is asked for, in the path at a place or in the query, and the rest of the query.
+
+    As it was sent: aiohttp leaves escapes that are no UTF-8 as they are.
+    """
+    query = request.rel_url.raw_query_string
+    if "key" not in request.match_info:
+        return key_in_query(query)
+    return key_of(request.rel_url.raw_path.split("/")[place]), query

@@ -1,0 +1,100 @@
+"""Answer for topologies: what they are, and how their workers are."""
+
+import time
+from collections.abc import Callable
+
+import msgspec
+from aiohttp import web
+
+from slidestat.live.live_topology import LiveTopology
+from slidestat.schemas.query import (
+    StatisticDescription,
+    TopologyDescription,
+    TopologyList,
+    TopologyStatus,
+    WorkerDescription,
+    WorkerStatus,
+)
+from slidestat.web.answers.here import Here, answering, checked
+from slidestat.web.answers.parameters import no_query
+from slidestat.web.errors import json_response
+from slidestat.web.peers import Peers
+from slidestat.web.turns import Turns
+
+_status_decoder = msgspec.json.Decoder(TopologyStatus)
+
+
+class TopologyAnswers:
+    """The handlers that name a topology alone."""
+
+    def __init__(
+        self, here: Here, peers: Peers, url: str, remaining: Callable[[], int], watchers: Turns
+    ) -> None:
+        """This worker answers at `url`, and `remaining` records are to be restored; `watchers` are
+        served in their turns.
+        """
+        self._here = here
+        self._peers = peers
+        self._url = url
+        self._remaining = remaining
+        self._watchers = watchers
+
+    async def list_topologies(self, request: web.Request) -> web.Response:
+        """The topologies of this worker."""
+        checked(no_query, request)
+        lives = [self._here.topologies[name] for name in sorted(self._here.topologies)]
+        return json_response(TopologyList([self._describe(live) for live in lives]))
+
+    async def show_topology(self, request: web.Request) -> web.Response:
+        """One of them."""
+        live = self._here.topology(request)
+        checked(no_query, request)
+        return json_response(self._describe(live))
+
+    async def show_status(self, request: web.Request) -> web.Response:
+        """How its workers are, also those that cannot be reached."""
+        live = self._here.topology(request)
+        checked(no_query, request)
+        async with self._watchers.one():
+            workers = [await self._here.looks.take(lambda: self._status(live))]
+        if not self._here.is_for_here(request):
+            for reply in await self._peers.ask(
+                live.topology.events_topic, request.rel_url.raw_path_qs
+            ):
+                if reply.status == 200:
+                    workers += _status_decoder.decode(reply.body).workers
+                else:
+                    workers.append(WorkerStatus(reply.worker.url, "unreachable", 0, []))
+        workers.sort(key=lambda worker: worker.url)
+        return json_response(TopologyStatus(live.topology.name, int(time.time() * 1000), workers))
+
+    def _status(self, live: LiveTopology) -> WorkerStatus:
+        """How this worker is."""
+        if not live.is_ready:
+            return WorkerStatus(self._url, "restoring", self._remaining(), [])
+        return WorkerStatus(self._url, "ready", 0, live.status(), live.held.firing())
+
+    def _describe(self, live: LiveTopology) -> TopologyDescription:
+        declared, topology = live.topology, answering(live)
+        return TopologyDescription(
+            declared.name,
+            declared.events_topic,
+            declared.output_topic,
+            declared.late_topic,
+            declared.dead_letter_topic,
+            declared.table_name,
+            topology.span,
+            None if topology.windows_of_events else topology.span_length.length,
+            topology.span_length.length if topology.windows_of_events else None,
+            list(topology.windows or (topology.span,)),
+            topology.every,
+            topology.lateness,
+            [
+                StatisticDescription(label, statistic.kind)
+                for label, statistic in zip(topology.labels, topology.statistics, strict=True)
+            ],
+            [
+                WorkerDescription(worker.url, list(worker.partitions))
+                for worker in self._peers.workers(declared.events_topic)
+            ],
+        )
