@@ -22,10 +22,13 @@ from slidestat.declare.runners.sums import CountRunner, SumRunner
 from slidestat.declare.topology import Topology
 from slidestat.synopses.merge.asked import UnionAnswers
 from slidestat.synopses.merge.bundle import Bundle
-from slidestat.synopses.merge.distinct_union import union_distinct, union_distinct_where
+from slidestat.synopses.merge.distinct_union import (
+    union_distinct,
+    union_distinct_where,
+    union_lean_distinct,
+)
 from slidestat.synopses.merge.extremes import union_extremes
 from slidestat.synopses.merge.histogram_union import union_value_histograms
-from slidestat.synopses.merge.lean_distinct_union import union_lean_distinct
 from slidestat.synopses.merge.named_union import union_item_counts, union_named_items
 from slidestat.synopses.merge.quantile_union import union_quantiles
 from slidestat.synopses.merge.spreads import union_spreads

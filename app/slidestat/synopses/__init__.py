@@ -111,6 +111,7 @@ if TYPE_CHECKING:
     from slidestat.synopses.merge.distinct_union import (
         union_distinct as union_distinct,
         union_distinct_where as union_distinct_where,
+        union_lean_distinct as union_lean_distinct,
     )
     from slidestat.synopses.merge.extremes import (
         union_extremes as union_extremes,
@@ -121,9 +122,6 @@ if TYPE_CHECKING:
     from slidestat.synopses.merge.item_union import (
         UnionItems as UnionItems,
         union_items as union_items,
-    )
-    from slidestat.synopses.merge.lean_distinct_union import (
-        union_lean_distinct as union_lean_distinct,
     )
     from slidestat.synopses.merge.merged_histogram import (
         MergedHistogram as MergedHistogram,
@@ -333,6 +331,7 @@ _MODULES = {
     "slidestat.synopses.merge.distinct_union": (
         "union_distinct",
         "union_distinct_where",
+        "union_lean_distinct",
     ),
     "slidestat.synopses.merge.extremes": ("union_extremes",),
     "slidestat.synopses.merge.histogram_union": ("union_value_histograms",),
@@ -341,7 +340,6 @@ _MODULES = {
         "union_items",
     ),
     "slidestat.synopses.merge.merged_histogram": ("MergedHistogram",),
-    "slidestat.synopses.merge.lean_distinct_union": ("union_lean_distinct",),
     "slidestat.synopses.merge.named_union": (
         "UnionNamedItems",
         "union_named_items",

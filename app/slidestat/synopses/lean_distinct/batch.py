@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import BatchResult, integers, joined
 from slidestat.synopses.core.keyed import keyed_batch
 from slidestat.synopses.distinct.distinct_batch import item_column
@@ -80,7 +80,9 @@ def united(parameters: LeanDistinctParameters, states: Sequence[bytes]) -> bytes
 
     Raises SynopsisError for bytes that are not a state made with these parameters. Cost: O(bytes).
     """
-    fault, part, a, b, out, ends = unite(head_of(parameters), *joined(states))
-    if fault != faults.OK:
-        raise faults.synopsis_error(fault, int(a), int(b), part if len(states) > 1 else -1)
+    error_code, part, a, b, out, ends = unite(head_of(parameters), *joined(states))
+    if error_code != error_codes.OK:
+        raise error_codes.synopsis_error(
+            error_code, int(a), int(b), part if len(states) > 1 else -1
+        )
     return bytes(out[: ends[1]])

@@ -23,7 +23,7 @@ the number in 53 bits. k is the least with 2^(k + 1) > 0.69 mean: a function of 
 
 import numpy as np
 
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.keyed import (
     get_bits,
@@ -129,46 +129,46 @@ def rice_of(total: float, number: int) -> int:
 def read_head(
     data: Bytes, start: int, end: int, head: Integers, state: Integers
 ) -> tuple[int, int, int]:
-    """Fill the stored part of `head`, and `state`; return (fault, its number, offset of items)."""
-    fault, kind, at = open_body(data, start, end, LEAN_DISTINCT, LEAN_DISTINCT)
-    if fault != faults.OK:
-        return fault, kind, at
+    """Fill the stored part of `head`, and `state`; return (error, its number, offset of items)."""
+    error_code, kind, at = open_body(data, start, end, LEAN_DISTINCT, LEAN_DISTINCT)
+    if error_code != error_codes.OK:
+        return error_code, kind, at
     for i in range(STORED):
         head[i], at = get_varint(data, at, end)
         if head[i] < 0:
-            return faults.CORRUPTED, 0, at
+            return error_codes.CORRUPTED, 0, at
     now, at = get_now(data, at, end)
     if at < 0:
-        return faults.CORRUPTED, 0, at
+        return error_codes.CORRUPTED, 0, at
     number, at = get_varint(data, at, end)
     if not (0 <= number <= (end - at) // SHORTEST_ITEM):
-        return faults.CORRUPTED, 0, at
+        return error_codes.CORRUPTED, 0, at
     state[NOW] = now
     state[COUNT] = number
-    return faults.OK, 0, at
+    return error_codes.OK, 0, at
 
 
 @kernel
 def read_newest(
     data: Bytes, at: int, end: int, head: Integers, state: Integers, ids: Integers, times: Integers
 ) -> tuple[int, int]:
-    """Fill slots 0..COUNT - 1, oldest first; return (fault, the offset of the string of bits)."""
+    """Fill slots 0..COUNT - 1, oldest first; return (error, the offset of the string of bits)."""
     time = state[NOW] - 1
     oldest = max(state[NOW] - head[SPAN], TIME_MIN)
     if state[COUNT] > head[EXACT]:
-        return faults.CORRUPTED, at
+        return error_codes.CORRUPTED, at
     for slot in range(state[COUNT] - 1, -1, -1):
         gap, at = get_varint(data, at, end)
         if gap < 0 or gap > time - oldest or end - at < 8:
-            return faults.CORRUPTED, at
+            return error_codes.CORRUPTED, at
         time -= gap
         times[slot] = time
         ids[slot] = get_bits(data, at)
         at += 8
     state[LEVELS], at = get_varint(data, at, end)
     if not (0 <= state[LEVELS] <= MOST_LEVELS) or (state[LEVELS] == 0 and at < end):
-        return faults.CORRUPTED, at
-    return faults.OK, at
+        return error_codes.CORRUPTED, at
+    return error_codes.OK, at
 
 
 @kernel
@@ -184,7 +184,7 @@ def read_bits(
 ) -> tuple[int, int]:
     """Bring the stored bits' times into `last`, and those that had none into touched[number:].
 
-    Returns (fault, how many are touched then). Nothing is believed. Cost: O(end - at).
+    Returns (error, how many are touched then). Nothing is believed. Cost: O(end - at).
     """
     bit = 8 * at
     stop = 8 * end
@@ -192,22 +192,22 @@ def read_bits(
     for level in range(state[LEVELS]):
         stored, bit = _get_places(data, bit, stop, head[BITMAPS], found)
         if stored < 0:
-            return faults.CORRUPTED, number
+            return error_codes.CORRUPTED, number
         k, bit = get_string(data, bit, stop, 6)
         if not (0 <= k <= _WIDE):
-            return faults.CORRUPTED, number
+            return error_codes.CORRUPTED, number
         for i in range(stored):
             age, bit = get_rice(data, bit, stop, k)
             if age < 0 or age >= head[SPAN] or state[NOW] - 1 - age < TIME_MIN:
-                return faults.CORRUPTED, number
+                return error_codes.CORRUPTED, number
             place = level * head[BITMAPS] + found[i]
             if last[place] == NEVER:
                 touched[number] = place
                 number += 1
             last[place] = max(last[place], state[NOW] - 1 - age)
     if bit > stop or stop - bit >= 8:
-        return faults.CORRUPTED, number
-    return faults.OK, number
+        return error_codes.CORRUPTED, number
+    return error_codes.OK, number
 
 
 @kernel

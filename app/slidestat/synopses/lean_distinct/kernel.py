@@ -7,7 +7,7 @@ fewer events and kept items than are answered exactly needs no bits, and hashes 
 
 import numpy as np
 
-from slidestat.synopses.core import faults, wire
+from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.keyed import stretch, with_room
 from slidestat.synopses.core.philox import philox
@@ -165,15 +165,20 @@ def read_state(
     ids: Integers,
     times: Integers,
 ) -> tuple[int, int, int, int]:
-    """Read a stored state up to its bits; return (fault, its two numbers, the offset of these)."""
-    fault, number, at = read_head(arena, begin, stop, found, state)
-    if fault != faults.OK:
-        return fault, number, LEAN_DISTINCT if fault == faults.OTHER_KIND else wire.VERSION, at
+    """Read a stored state up to its bits; return (error, its two numbers, the offset of these)."""
+    error_code, number, at = read_head(arena, begin, stop, found, state)
+    if error_code != error_codes.OK:
+        return (
+            error_code,
+            number,
+            LEAN_DISTINCT if error_code == error_codes.OTHER_KIND else wire.VERSION,
+            at,
+        )
     for i in range(STORED):
         if found[i] != head[i]:
-            return faults.OTHER_SETTINGS, 0, 0, at
-    fault, at = read_newest(arena, at, stop, head, state, ids, times)
-    return fault, 0, 0, at
+            return error_codes.OTHER_SETTINGS, 0, 0, at
+    error_code, at = read_newest(arena, at, stop, head, state, ids, times)
+    return error_code, 0, 0, at
 
 
 @kernel
@@ -215,7 +220,7 @@ def run(
     """Take in each group's events and answer its queries; `keyed_batch` says what arrays hold.
 
     `events` are their times. answers[0] is the number of distinct items where it is known, else -1
-    and answers[1] how many bits are set. Returns (fault, group, its two numbers, new arena, its
+    and answers[1] how many bits are set. Returns (error, group, its two numbers, new arena, its
     offsets).
     """
     groups = len(starts) - 1
@@ -241,11 +246,11 @@ def run(
         begin, stop = offsets[group], offsets[group + 1]
         number = 0
         if begin < stop:
-            fault, a, b, at = read_state(arena, begin, stop, head, stored, state, ids, times)
-            if fault == faults.OK and state[LEVELS] > 0:
-                fault, number = read_bits(arena, at, stop, head, state, last, touched, 0)
-            if fault != faults.OK:
-                return fault, group, a, b, out, ends
+            error_code, a, b, at = read_state(arena, begin, stop, head, stored, state, ids, times)
+            if error_code == error_codes.OK and state[LEVELS] > 0:
+                error_code, number = read_bits(arena, at, stop, head, state, last, touched, 0)
+            if error_code != error_codes.OK:
+                return error_code, group, a, b, out, ends
         count = state[COUNT]
         now = state[NOW]
         event = starts[group]
@@ -258,9 +263,9 @@ def run(
         for query in range(query_starts[group], query_starts[group + 1] + 1):
             is_end = query == query_starts[group + 1]
             until = _AFTER_ALL if is_end else query_times[query]
-            fault, after, reached = stretch(events, event, starts[group + 1], until, now)
-            if fault != faults.OK:
-                return fault, group, after, reached, out, ends
+            error_code, after, reached = stretch(events, event, starts[group + 1], until, now)
+            if error_code != error_codes.OK:
+                return error_code, group, after, reached, out, ends
             now = reached
             while event < after:
                 ids[count] = items[event]
@@ -273,7 +278,7 @@ def run(
             if is_end:
                 continue
             if until < now or until > -TIME_MIN:
-                return faults.QUERY_WENT_BACK, group, until, now, out, ends
+                return error_codes.QUERY_WENT_BACK, group, until, now, out, ends
             for i in range(len(spans)):
                 start = until - spans[i]
                 stamp += 1
@@ -296,7 +301,7 @@ def run(
                     answers[1, query, i] = bits_since(start, last, touched, number)
         if advances[group] > TIME_MIN:
             if advances[group] < now:
-                return faults.TIME_WENT_BACK, group, advances[group], now, out, ends
+                return error_codes.TIME_WENT_BACK, group, advances[group], now, out, ends
             now = advances[group]
         if begin < stop and more == 0 and now == state[NOW]:  # it was only asked
             out = with_room(out, end, stop - begin)
@@ -324,7 +329,7 @@ def run(
         kept = found[:seen]
         out, end = finish(out, end, head, now, ids, times, kept, last, touched, number)
         ends[group + 1] = end
-    return faults.OK, 0, 0, 0, out, ends
+    return error_codes.OK, 0, 0, 0, out, ends
 
 
 @kernel
@@ -344,13 +349,13 @@ def unite(
     count = number = 0
     for part in range(len(offsets) - 1):
         begin, stop = offsets[part], offsets[part + 1]
-        fault, a, b, at = read_state(
+        error_code, a, b, at = read_state(
             arena, begin, stop, head, stored, state, ids[count:], times[count:]
         )
-        if fault == faults.OK and state[LEVELS] > 0:
-            fault, number = read_bits(arena, at, stop, head, state, last, touched, number)
-        if fault != faults.OK:
-            return fault, part, a, b, out, ends
+        if error_code == error_codes.OK and state[LEVELS] > 0:
+            error_code, number = read_bits(arena, at, stop, head, state, last, touched, number)
+        if error_code != error_codes.OK:
+            return error_code, part, a, b, out, ends
         now = max(now, state[NOW])
         count += state[COUNT]
     order = np.argsort(times[:count])
@@ -367,4 +372,4 @@ def unite(
     seen = newest(ids, times, count, oldest, head[EXACT], True, found, table, stamps, 1, mixers)
     kept = found[:seen]
     out, ends[1] = finish(out, 0, head, now, ids, times, kept, last, touched, number)
-    return faults.OK, 0, 0, 0, out, ends
+    return error_codes.OK, 0, 0, 0, out, ends

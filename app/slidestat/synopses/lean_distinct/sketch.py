@@ -27,7 +27,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core import faults
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import NO_QUERIES
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
@@ -92,7 +92,7 @@ class LeanDistinct(Stored[LeanDistinctParameters]):
     def check(self) -> None:
         """Raise SynopsisError unless the state is what its items and bits are written as."""
         if united(self._parameters, [self._data]) != self._data:
-            raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1)
+            raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1)
 
     def _no_values(self) -> Integers:
         return NO_QUERIES
@@ -116,14 +116,14 @@ def _read(data: bytes) -> tuple[LeanDistinctParameters, int]:
     """Return what `data` was made with, and its time; SynopsisError for no such state."""
     array = np.frombuffer(bytearray(data), np.uint8)
     head, state = np.zeros(HEAD_SIZE, np.int64), np.zeros(STATE_SIZE, np.int64)
-    fault, number, _ = read_head(array, 0, len(array), head, state)
-    if fault != faults.OK:
+    error_code, number, _ = read_head(array, 0, len(array), head, state)
+    if error_code != error_codes.OK:
         # of another kind, the number is that; the sentence names the wanted one besides
-        other = LEAN_DISTINCT if fault == faults.OTHER_KIND else 1
-        raise faults.synopsis_error(fault, int(number), other, -1)
+        other = LEAN_DISTINCT if error_code == error_codes.OTHER_KIND else 1
+        raise error_codes.synopsis_error(error_code, int(number), other, -1)
     try:
         epsilon, delta = int(head[EPSILON]) / EPSILONS, int(head[DELTA]) / DELTAS
         made = LeanDistinctParameters(epsilon, delta, int(head[SPAN]), int(head[SEED]))
     except SynopsisError:
-        raise faults.synopsis_error(faults.CORRUPTED, 0, 0, -1) from None
+        raise error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1) from None
     return made, int(state[NOW])
