@@ -103,9 +103,9 @@ EVERY_STATISTIC = (
     Above(epsilon=0.3, thresholds=(1, 50)),
     # Such windows are counted exactly.
     Distinct(epsilon=0.2, delta=1e-6),
-    LeanDistinct(epsilon=0.2, delta=1e-6),
     TopItems(epsilon=0.3, limit=4),
     Items(items=("3.25", "0.3333333333333333", "never"), epsilon=0.3),
+    LeanDistinct(epsilon=0.2, delta=1e-6),
 )
 ALERTED = (
     Count(epsilon=0.5),
