@@ -35,6 +35,11 @@ _STATISTICS = {
         "how many different items",
         "10 % in 99 % of cases; exact while few",
     ),
+    "lean_distinct": (
+        "`lean_distinct`",
+        "the same in little room",
+        "10 % in 99 % of cases",
+    ),
     "histogram": (
         "`histogram`, `above`",
         "values between edges; from thresholds on",

@@ -18,6 +18,7 @@ from slidestat.declare.statistics import (
     Items,
     LandmarkCount,
     LandmarkSum,
+    LeanDistinct,
     Maximum,
     Mean,
     Minimum,
@@ -106,6 +107,7 @@ EVERY_STATISTIC = (
     Distinct(epsilon=0.2, delta=1e-6),
     TopItems(epsilon=0.3, limit=4),
     Items(items=("3.25", "0.3333333333333333", "never"), epsilon=0.3),
+    LeanDistinct(epsilon=0.2, delta=1e-6),
 )
 ALERTED = (
     Count(epsilon=0.5),

@@ -52,6 +52,7 @@ _OF_ANY: dict[str, Callable[[Values], Fraction]] = {
     "sum": total,
     "net_sum": total,
     "distinct": lambda values: Fraction(len(set(values))),
+    "lean_distinct": lambda values: Fraction(len(set(values))),
     "norm": lambda values: root(Fraction(sum(n * n for n in Counter(values).values()))),
     "landmark_count": lambda values: Fraction(len(values)),
     "landmark_sum": total,

@@ -17,6 +17,9 @@ from slidestat.synopses.distinct.flajolet_martin import (
     merge_bitmaps,
     run_bitmaps_batch,
 )
+from slidestat.synopses.lean_distinct.batch import run_lean_distinct_batch
+from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters
+from slidestat.synopses.lean_distinct.sketch import LeanDistinct, merge_lean_distinct
 
 Integers = npt.NDArray[np.int64]
 
@@ -25,23 +28,28 @@ PARAMETERS = {
     "one instance": DistinctParameters(0.5, 0.5, SPAN, 11),  # 32 items a level
     "five instances": DistinctParameters(0.5, 1e-6, SPAN, 2**63 - 1),  # 153 items a level
 }
-Synopsis = DistinctWave | DistinctBitmaps
+LEAN = LeanDistinctParameters(0.3, 0.1, SPAN, 2**62 + 5)  # 22 bitmaps, 14 items that are kept
+Synopsis = DistinctWave | DistinctBitmaps | LeanDistinct
 
 SYNOPSES: dict[str, Callable[[], Synopsis]] = {
     **{name: partial(DistinctWave.create, made_with) for name, made_with in PARAMETERS.items()},
     "bitmaps": partial(DistinctBitmaps.create, BitmapsParameters(16, 0.1, SPAN, 2**40 + 1)),
+    "lean": partial(LeanDistinct.create, LEAN),
 }
+_MERGES = {18: merge_bitmaps, 19: merge_distinct, 30: merge_lean_distinct}
 
 
 def merge(states: Sequence[bytes]) -> bytes:
     """The union of states of one kind."""
-    return (merge_bitmaps if states and states[0][3] == 18 else merge_distinct)(states)
+    return _MERGES[states[0][3]](states)
 
 
 def run(synopsis: Synopsis, states: Sequence[bytes | None], batch: Batch) -> BatchResult:
     """The batch function of the synopsis, with its parameters."""
     if isinstance(synopsis, DistinctBitmaps):
         return run_bitmaps_batch(synopsis.parameters, states, batch)
+    if isinstance(synopsis, LeanDistinct):
+        return run_lean_distinct_batch(synopsis.parameters, states, batch)
     return run_distinct_batch(synopsis.parameters, states, batch)
 
 

@@ -19,6 +19,7 @@ from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
 from slidestat.synopses.distinct.distinct_wave import DistinctWave, merge_distinct
 from slidestat.synopses.distinct.flajolet_martin import BitmapsParameters
 from slidestat.synopses.distinct.union_counting import insert_bits, union_count
+from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters
 from tests.laws.distinct import ITEMS, PARAMETERS, SPAN, SYNOPSES, Integers, Synopsis, merge, run
 from tests.laws.hostile import sealed
 from tests.laws.streams import TIMES
@@ -129,13 +130,14 @@ def test_what_cannot_be_merged_is_refused() -> None:
             merge_distinct(others)
 
 
-def test_a_batch_of_many_keys_is_each_key_alone() -> None:
+@pytest.mark.parametrize("name", ["one instance", "lean"])
+def test_a_batch_of_many_keys_is_each_key_alone(name: str) -> None:
     """Groups of any size, old and new, with queries between events: as one key after another."""
     rng = np.random.default_rng(14)
-    parameters = PARAMETERS["one instance"]
+    new = SYNOPSES[name]()
     sizes = rng.choice([0, 1, 3, 200], 40)
     states: list[bytes | None] = [
-        None if i % 3 == 0 else fed("one instance", np.arange(i * 4), np.arange(i * 4)).to_bytes()
+        None if i % 3 == 0 else fed(name, np.arange(i * 4), np.arange(i * 4)).to_bytes()
         for i in range(40)
     ]
     starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -143,18 +145,15 @@ def test_a_batch_of_many_keys_is_each_key_alone() -> None:
     items = rng.integers(0, 100, len(times))
     queries = np.tile([160, 300, 470], 40)
     advances = np.where(np.arange(40) % 2 == 0, 480, -(2**61))
-    result = run_distinct_batch(
-        parameters,
-        states,
-        Batch(starts, times, items, np.arange(41) * 3, queries, [20, SPAN], advances),
-    )
+    asked = Batch(starts, times, items, np.arange(41) * 3, queries, [20, SPAN], advances)
+    result = run(new, states, asked)
     for group in range(40):
         data = states[group]
-        wave = DistinctWave.from_bytes(data) if data else DistinctWave.create(parameters)
+        wave = type(new).from_bytes(data) if data else SYNOPSES[name]()
         mine = slice(starts[group], starts[group + 1])
         for i, query in enumerate((160, 300, 470)):
             before = times[mine] < query
-            now = DistinctWave.from_bytes(wave.to_bytes())
+            now = type(new).from_bytes(wave.to_bytes())
             now.insert(times[mine][before], items[mine][before])
             for j, n in enumerate((20, SPAN)):
                 at = 3 * group + i
@@ -234,6 +233,25 @@ def test_parameters_out_of_range_are_refused(
         (BitmapsParameters if settings_[0] > 1 else DistinctParameters)(*settings_)
 
 
+@pytest.mark.parametrize(
+    ("settings_", "words"),
+    [
+        ((0.009, 0.1, 5, 1), "epsilon must be from 0.01"),
+        ((0.6, 0.1, 5, 1), "epsilon"),
+        ((0.1, 0.2, 5, 1), "delta must be from 1e-06 to 0.1"),
+        ((0.1, 1e-7, 5, 1), "delta must be from 1e-06 to 0.1"),
+        ((0.1, 0.1, 0, 1), "span"),
+        ((0.1, 0.1, 5, 2**63), "seed"),
+    ],
+)
+def test_lean_parameters_out_of_range_are_refused(
+    settings_: tuple[float, float, int, int], words: str
+) -> None:
+    """Each is named in the error."""
+    with pytest.raises(SynopsisError, match=words):
+        LeanDistinctParameters(*settings_)
+
+
 def digest() -> str:
     """The bytes and answers of all named streams and both parameters, as one."""
     seen = sha256()
@@ -250,6 +268,10 @@ def digest() -> str:
             rough = fed("bitmaps", times, items, [40])
             seen.update(rough.to_bytes())
             seen.update(repr([rough.query(n)[1:] for n in (1, 20, SPAN)]).encode())
+            lean = fed("lean", times, items, [40])
+            seen.update(lean.to_bytes())
+            seen.update(merge([lean.to_bytes(), fed("lean", times, items[::-1]).to_bytes()]))
+            seen.update(repr([lean.query(n)[1:] for n in (1, 20, SPAN)]).encode())
     wave = fed("five instances", np.arange(400), ITEMS["hashes"](rng, 400))
     seen.update(wave.to_bytes())
     seen.update(repr(wave.query(SPAN, predicate=lambda ids: ids > 0)).encode())

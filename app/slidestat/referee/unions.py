@@ -8,7 +8,11 @@ import numpy.typing as npt
 
 from slidestat.declare.runners import Answered, ItemColumn, Listed, Runner, Work
 from slidestat.declare.runners.chosen import ChosenRunner
-from slidestat.declare.runners.distinct import DistinctRunner, DistinctWhereRunner
+from slidestat.declare.runners.distinct import (
+    DistinctRunner,
+    DistinctWhereRunner,
+    LeanDistinctRunner,
+)
 from slidestat.declare.runners.extremes import ExtremeRunner
 from slidestat.declare.runners.frequent import ItemCountRunner, TopRunner
 from slidestat.declare.runners.histograms import HistogramRunner, ItemsRunner
@@ -18,7 +22,11 @@ from slidestat.declare.runners.sums import CountRunner, SumRunner
 from slidestat.declare.topology import Topology
 from slidestat.synopses.merge.asked import UnionAnswers
 from slidestat.synopses.merge.bundle import Bundle
-from slidestat.synopses.merge.distinct_union import union_distinct, union_distinct_where
+from slidestat.synopses.merge.distinct_union import (
+    union_distinct,
+    union_distinct_where,
+    union_lean_distinct,
+)
 from slidestat.synopses.merge.extremes import union_extremes
 from slidestat.synopses.merge.histogram_union import union_value_histograms
 from slidestat.synopses.merge.named_union import union_item_counts, union_named_items
@@ -142,6 +150,13 @@ def _(
     _: DistinctRunner, bundles: Sequence[Bundle], times: Sequence[int], windows: Int64s
 ) -> Answered:
     return Answered([], {"distinct": _stack(union_distinct(bundles, times, windows))})
+
+
+@unite.register
+def _(
+    _: LeanDistinctRunner, bundles: Sequence[Bundle], times: Sequence[int], windows: Int64s
+) -> Answered:
+    return Answered([], {"lean_distinct": _stack(union_lean_distinct(bundles, times, windows))})
 
 
 @unite.register

@@ -94,6 +94,16 @@ if TYPE_CHECKING:
     from slidestat.synopses.frequent_pairs.parameters import (
         PairedParameters as PairedParameters,
     )
+    from slidestat.synopses.lean_distinct.batch import (
+        run_lean_distinct_batch as run_lean_distinct_batch,
+    )
+    from slidestat.synopses.lean_distinct.parameters import (
+        LeanDistinctParameters as LeanDistinctParameters,
+    )
+    from slidestat.synopses.lean_distinct.sketch import (
+        LeanDistinct as LeanDistinct,
+        merge_lean_distinct as merge_lean_distinct,
+    )
     from slidestat.synopses.merge.asked import (
         UnionAnswers as UnionAnswers,
     )
@@ -104,6 +114,7 @@ if TYPE_CHECKING:
     from slidestat.synopses.merge.distinct_union import (
         union_distinct as union_distinct,
         union_distinct_where as union_distinct_where,
+        union_lean_distinct as union_lean_distinct,
     )
     from slidestat.synopses.merge.extremes import (
         union_extremes as union_extremes,
@@ -315,9 +326,16 @@ _MODULES = {
         "Bundle",
         "Part",
     ),
+    "slidestat.synopses.lean_distinct.batch": ("run_lean_distinct_batch",),
+    "slidestat.synopses.lean_distinct.parameters": ("LeanDistinctParameters",),
+    "slidestat.synopses.lean_distinct.sketch": (
+        "LeanDistinct",
+        "merge_lean_distinct",
+    ),
     "slidestat.synopses.merge.distinct_union": (
         "union_distinct",
         "union_distinct_where",
+        "union_lean_distinct",
     ),
     "slidestat.synopses.merge.extremes": ("union_extremes",),
     "slidestat.synopses.merge.histogram_union": ("union_value_histograms",),

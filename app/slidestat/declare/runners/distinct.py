@@ -14,6 +14,8 @@ from slidestat.synopses.distinct.distinct_batch import run_distinct_batch
 from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
 from slidestat.synopses.distinct.distinct_wave import DistinctWave, Predicate
 from slidestat.synopses.distinct.paired_ids import paired_ids, second_is
+from slidestat.synopses.lean_distinct.batch import run_lean_distinct_batch
+from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,27 @@ class DistinctRunner:
             ids = paired_ids(firsts.ids(), seconds.ids(self.parameters.seed))
         result = run_distinct_batch(self.parameters, states, batch.holding(ids))
         return Answered(result.states, {"distinct": figures_of(result)})
+
+
+@dataclass(frozen=True)
+class LeanDistinctRunner:
+    """How many different items a field has, by bitmaps."""
+
+    parameters: LeanDistinctParameters
+    field: FieldPath
+
+    @property
+    def meaning(self) -> str:
+        p = self.parameters
+        return of_field(
+            self.field,
+            f"lean distinct, epsilon {float(p.epsilon)}, delta {float(p.delta)}, seed {p.seed}",
+        )
+
+    def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
+        batch, (items,) = work.items_of(self.field)
+        result = run_lean_distinct_batch(self.parameters, states, batch.holding(items.ids()))
+        return Answered(result.states, {"lean_distinct": figures_of(result)})
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from slidestat.declare.statistics.ages import AgeOfLast
 from slidestat.declare.statistics.base import Statistic
 from slidestat.declare.statistics.counts import Count, Rate
 from slidestat.declare.statistics.histograms import Above, Histogram
-from slidestat.declare.statistics.items import Distinct, Norm, TopItems
+from slidestat.declare.statistics.items import Distinct, LeanDistinct, Norm, TopItems
 from slidestat.declare.statistics.items_named import Items
 from slidestat.declare.statistics.landmarks import LandmarkCount, LandmarkSum
 from slidestat.declare.statistics.quantiles import Quantiles, RankQuantiles
@@ -36,6 +36,7 @@ KINDS: dict[str, type[Statistic]] = {
         TopItems,
         Items,
         Distinct,
+        LeanDistinct,
         Norm,
         AgeOfLast,
         Sample,
@@ -56,6 +57,7 @@ __all__ = [
     "Items",
     "LandmarkCount",
     "LandmarkSum",
+    "LeanDistinct",
     "Maximum",
     "Mean",
     "Minimum",

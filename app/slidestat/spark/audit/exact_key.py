@@ -33,6 +33,7 @@ KINDS = frozenset(
             "above",
             "top",
             "distinct",
+            "lean_distinct",
             "norm",
             "age_of_last",
             "items",
@@ -188,7 +189,7 @@ class ExactKey:
                 # What is told is a value, as it was: whether it was there.
                 is_there = column.doubles[values] == figure.estimate
                 return figure.estimate if is_there.any() else None
-            case "distinct":
+            case "distinct" | "lean_distinct":
                 return int(np.count_nonzero(self.tallies(statistic.column, window)))
             case "norm":
                 p = float(statistic.parameters["p"])

@@ -10,7 +10,7 @@
                   19 randomised wave, both of distinct items; 21 random quantiles, 22 random
                   frequent items; 23 bundle, or merged histogram; 24 frequent items with their
                   names; 25 landmark; 26 summary of one window; 27 quantiles by value;
-                  28 frequent items in pairs, 29 with their names
+                  28 frequent items in pairs, 29 with their names; 30 lean distinct items
     4       4     Adler-32 (RFC 1950) of bytes 2, 3 and 8 onwards, little-endian
     8       ...   the body, of the kind
 

@@ -44,7 +44,7 @@ _SHORT = 24  # so many are sorted as they come
 
 
 @kernel
-def _place(
+def place_of(
     item: int, ids: Integers, table: Integers, stamps: Integers, stamp: int, mixers: Integers
 ) -> int:
     """Return the place of `item` in the table, or the free one where it belongs.
@@ -147,7 +147,7 @@ def answer(
 
 
 @kernel
-def _in_order(ids: Integers, times: Integers, order: Integers) -> None:
+def in_order(ids: Integers, times: Integers, order: Integers) -> None:
     """Sort the slots `order`, whose times do not fall, by item where times are equal."""
     start = 0
     while start < len(order):
@@ -209,7 +209,7 @@ def _room(offsets: Integers, starts: Integers) -> int:
 
 
 @kernel
-def _table_mask(items: int) -> int:
+def table_mask(items: int) -> int:
     """Return the length less 1 of a table for `items`: a power of two, at most half full."""
     length = 4
     while length < 2 * items:
@@ -239,7 +239,7 @@ def run(
     alive = np.empty(room, np.uint8)
     levels = np.empty((room, head[INSTANCES]), np.int8)
     order = np.empty(room, np.int64)
-    table = np.empty(_table_mask(room) + 1, np.int64)
+    table = np.empty(table_mask(room) + 1, np.int64)
     stamps = np.zeros(len(table), np.int64)
     mixers = np.empty(4, np.int64)
     for i in range(3):  # odd, of 31 bits, of the seed
@@ -265,14 +265,14 @@ def run(
             if error_code != error_codes.OK:
                 return error_code, group, 0, 0, out, ends
         count = state[COUNT]
-        mixers[3] = _table_mask(count + starts[group + 1] - starts[group])
+        mixers[3] = table_mask(count + starts[group + 1] - starts[group])
         stamp = group + 1
         busy = starts[group] < starts[group + 1]
         for slot in range(count):
             alive[slot] = 1
             if not busy:
                 continue
-            place = _place(ids[slot], ids, table, stamps, stamp, mixers)
+            place = place_of(ids[slot], ids, table, stamps, stamp, mixers)
             if stamps[place] == stamp:
                 return error_codes.CORRUPTED, group, 0, 0, out, ends
             stamps[place] = stamp
@@ -285,7 +285,7 @@ def run(
             while event < cuts[group + query]:
                 item, time = items[event], events[event]
                 event += 1
-                place = _place(item, ids, table, stamps, stamp, mixers)
+                place = place_of(item, ids, table, stamps, stamp, mixers)
                 levels[count, 0] = UNKNOWN
                 if stamps[place] == stamp:
                     known = table[place]
@@ -312,7 +312,7 @@ def run(
                 order[number] = slot
                 number += 1
         kept = order[:number]
-        _in_order(ids, times, kept)
+        in_order(ids, times, kept)
         if number >= head[CAPACITY]:
             kept = _swept(head, polynomials, ids, levels, kept)
         out = with_room(out, end, LONGEST_HEAD + (LONGEST_ITEM + head[INSTANCES]) * len(kept))

@@ -128,6 +128,11 @@ def _checked_share(name: str, number: float, least: float, most: float, parts: i
         )
 
 
+def checked_epsilon(epsilon: float) -> None:
+    """Raise SynopsisError unless `epsilon` is from 0.005 to 0.5 and of at most six decimals."""
+    _checked_share("epsilon", epsilon, MIN_EPSILON, MAX_EPSILON, EPSILONS)
+
+
 def checked_delta(delta: float) -> None:
     """Raise SynopsisError unless `delta` is from 10^-9 to 0.5 and of at most nine decimals."""
     _checked_share("delta", delta, 1 / DELTAS, MAX_DELTA, DELTAS)
@@ -156,7 +161,7 @@ class DistinctParameters:
     seed: int
 
     def __post_init__(self) -> None:
-        _checked_share("epsilon", self.epsilon, MIN_EPSILON, MAX_EPSILON, EPSILONS)
+        checked_epsilon(self.epsilon)
         checked_delta(self.delta)
         checked_whole("span", self.span, 1, MAX_SPAN)
         checked_whole("seed", self.seed, 0, 2**63 - 1)

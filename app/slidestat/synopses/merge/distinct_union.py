@@ -3,10 +3,10 @@
 Source: Gibbons, Tirthapura 2002, section 5 (distinct values, predicates at query time), and their
 Referee of section 4.
 
-Contract: as of one part (distinct_wave.py), byte for byte: the merged state is that of one synopsis
-fed with all streams. An item that many parties saw counts once; this is what cannot be had by
-adding up. All parties have one seed, the stored coins of the paper: with coins of its own, the
-samples of a party would say nothing of the others'.
+Contract: as of one part (distinct_wave.py, lean_distinct/sketch.py), byte for byte: the merged
+state is that of one synopsis fed with all streams. An item that many parties saw counts once; this
+is what cannot be had by adding up. All parties have one seed, the stored coins of the paper: with
+coins of its own, the samples of a party would say nothing of the others'.
 Cost: O(bytes log(bytes)), and the hashing of what is kept.
 """
 
@@ -24,9 +24,12 @@ from slidestat.synopses.distinct.distinct_wave import (
     Predicate,
     merge_distinct,
 )
+from slidestat.synopses.lean_distinct.batch import run_lean_distinct_batch
+from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters
+from slidestat.synopses.lean_distinct.sketch import merge_lean_distinct
 from slidestat.synopses.merge.asked import UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle
-from slidestat.synopses.merge.families import RANDOMISED_WAVE
+from slidestat.synopses.merge.families import LEAN_DISTINCT, RANDOMISED_WAVE
 
 
 def union_distinct(
@@ -59,3 +62,21 @@ def union_distinct_where(
     asked = ask(DistinctParameters, (RANDOMISED_WAVE,), [bundle], [now], spans)
     wave = DistinctWave.from_bytes(merge_distinct([part.data for part in bundle.parts]))
     return [wave.query(span, now, predicate) for span in asked.spans.tolist()]
+
+
+def union_lean_distinct(
+    bundles: Sequence[Bundle], times: npt.ArrayLike, spans: npt.ArrayLike
+) -> UnionAnswers:
+    """Answer for the windows [time - span, time) of each bundle of lean distinct items.
+
+    times: int64[B]; spans: int64[K], 1 to the span kept. The bounds hold with the synopses'
+    confidence of 1 - delta each. Raises SynopsisError as `ask` does.
+    """
+    asked = ask(LeanDistinctParameters, (LEAN_DISTINCT,), bundles, times, spans)
+    merged = [merge_lean_distinct([part.data for part in bundle.parts]) for bundle in bundles]
+    each = np.arange(len(bundles) + 1)
+    at = asked.times[asked.starts[:-1]]
+    found = run_lean_distinct_batch(
+        asked.parameters, merged, Batch(np.zeros_like(each), (), (), each, at, asked.spans)
+    )
+    return UnionAnswers(found.estimates, found.lowers, found.uppers)

@@ -12,6 +12,7 @@ from slidestat.synopses.extremes.extreme import Extreme
 from slidestat.synopses.frequent.frequent_items import FrequentItems
 from slidestat.synopses.frequent.named_items import NamedItems
 from slidestat.synopses.frequent_pairs.paired_items import PairedItems
+from slidestat.synopses.lean_distinct.sketch import LeanDistinct
 from slidestat.synopses.moments.spread import Spread
 from slidestat.synopses.quantiles.quantiles import Quantiles
 from slidestat.synopses.sampling.sample import SampleParameters, SlidingSample
@@ -25,7 +26,7 @@ COUNT_HISTOGRAM, SUM_HISTOGRAM, COUNT_WAVE, SUM_WAVE, AVERAGE_WAVE = 1, 2, 3, 4,
 EXACT_EXTREME, APPROXIMATE_EXTREME, SPREAD = 8, 9, 10
 DRAWS, SAMPLE, QUANTILES, FREQUENT = 11, 12, 13, 14
 VALUE_HISTOGRAM, RANDOMISED_WAVE, NAMED_IN_BLOCKS, BY_VALUE = 16, 19, 24, 27
-PAIRED, NAMED = 28, 29
+PAIRED, NAMED, LEAN_DISTINCT = 28, 29, 30
 
 
 class Mergeable(Protocol):
@@ -62,6 +63,7 @@ READERS: dict[int, Callable[[bytes], Mergeable]] = {
     BY_VALUE: ValueQuantiles.from_bytes,
     PAIRED: PairedItems.from_bytes,
     NAMED: NamedItems.from_bytes,
+    LEAN_DISTINCT: LeanDistinct.from_bytes,
 }
 """A family that comes to be mergeable is a line here, and a module that answers over a union."""
 

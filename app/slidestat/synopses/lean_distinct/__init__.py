@@ -1,0 +1,1 @@
+"""How many distinct items, in a tenth of a wave's room: Flajolet-Martin bitmaps with times."""

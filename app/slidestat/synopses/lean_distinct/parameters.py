@@ -1,0 +1,85 @@
+"""Parameters of lean distinct items, and how many bitmaps and exact items they take.
+
+With k the normal quantile of 1 - delta / 2, c = 1.6 + k^2 / 10 and a = artanh(epsilon) / ln(2), the
+bounds of many items (figures.py) are k sqrt(m) + c bits to each side of the bits that are set, and
+a bit more is a factor of 2^(1/m) of items. The estimate is off by at most epsilon of any count
+between the bounds if (upper - lower) / (upper + lower) <= epsilon, so if k sqrt(m) + c <= a m: m is
+the least number that keeps this (with a less by 4 * 10^-6, as the mean is no exact logarithm, but
+sways about one by 1.6 * 10^-6 m). Fewer items take less, as long as there are about 3 / epsilon;
+the newest 4 / epsilon are kept as they are, and windows with fewer are answered exactly. That no
+number of bits that may be set has wider bounds is computed, for many epsilon and delta, by
+tests/laws/test_lean_distinct_error.py.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import atanh, ceil, log, sqrt
+from statistics import NormalDist
+
+from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.parameters import MAX_SPAN
+from slidestat.synopses.distinct.distinct_parameters import (
+    checked_delta,
+    checked_epsilon,
+    checked_whole,
+)
+
+MIN_EPSILON = 0.01
+MIN_DELTA = 1e-6
+MAX_DELTA = 0.1
+
+
+@lru_cache(maxsize=1024)
+def reach(delta: float) -> tuple[float, float]:
+    """Return (k, c): the bounds are where the bits set are k standard deviations and c off."""
+    k = NormalDist().inv_cdf(1 - delta / 2)
+    return k, 1.6 + k * k / 10
+
+
+@lru_cache(maxsize=1024)
+def bitmaps_for(epsilon: float, delta: float) -> int:
+    """Return the least number of bitmaps that keeps (epsilon, delta)."""
+    k, c = reach(delta)
+    a = atanh(epsilon) / log(2) - 4e-6
+    return ceil(((k + sqrt(k * k + 4 * a * c)) / (2 * a)) ** 2)
+
+
+@dataclass(frozen=True)
+class LeanDistinctParameters:
+    """The number of distinct items in windows of up to `span`.
+
+    epsilon: largest relative error wanted, 0.01 to 0.5, at most six decimals. delta: the chance of
+    a larger one, 10^-6 to 0.1, at most nine decimals. span: longest window kept, 1 to 2^53, in the
+    unit of the event times. seed: 0 to 2^63 - 1, of the hash function; synopses are merged only if
+    theirs is the same. Raises SynopsisError for anything else.
+    """
+
+    epsilon: float
+    delta: float
+    span: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        checked_epsilon(self.epsilon)
+        checked_delta(self.delta)
+        if self.epsilon < MIN_EPSILON:
+            raise SynopsisError(
+                f"epsilon must be from {MIN_EPSILON} to 0.5, not {self.epsilon!r}: a randomised"
+                " wave takes less"
+            )
+        if not (MIN_DELTA <= self.delta <= MAX_DELTA):
+            raise SynopsisError(
+                f"delta must be from {MIN_DELTA} to {MAX_DELTA}, not {self.delta!r}"
+            )
+        checked_whole("span", self.span, 1, MAX_SPAN)
+        checked_whole("seed", self.seed, 0, 2**63 - 1)
+
+    @property
+    def bitmaps(self) -> int:
+        """How many bitmaps there are."""
+        return bitmaps_for(self.epsilon, self.delta)
+
+    @property
+    def exact(self) -> int:
+        """How many of the newest items are kept; windows with fewer are answered exactly."""
+        return ceil(4 / self.epsilon)
