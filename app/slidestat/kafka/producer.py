@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -42,7 +42,13 @@ _ROOM_CHECK_S = 0.005
 class BulkProducer:
     """Queues records without waiting; `flush` waits until all are acknowledged."""
 
-    def __init__(self, bootstrap_servers: str, *, track_offsets: bool = False) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *,
+        track_offsets: bool = False,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
         self._offsets: dict[tuple[str, int], int] = {}
         self._error: SlidestatError | None = None
         self._waits_since: float | None = None
@@ -50,6 +56,7 @@ class BulkProducer:
             {
                 **client_config(bootstrap_servers),
                 **_SETTINGS,
+                **(settings or {}),
                 "delivery.report.only.error": not track_offsets,
                 "on_delivery": self._delivered,
             }

@@ -1,0 +1,1 @@
+"""What is written, and how far it has come, in one Kafka transaction for each partition."""
