@@ -5,7 +5,7 @@ import time
 
 from tests.broker.conftest import MakeStage
 from tests.broker.test_restarts import feed
-from tests.broker.workers import DRAIN_S, Stage, wait_until
+from tests.broker.workers import DRAIN_S, Stage
 
 BODY = (
     'span="10m", every="20s", windows=("1m", "10m"), lateness="5s", exactly_once=True,\n'
@@ -39,7 +39,7 @@ def test_killed_and_frozen_workers_repeat_nothing(make_stage: MakeStage) -> None
     for start in (60_000, 90_000):
         with stage.worker("a").await_ready() as worker:
             before = sum(stage.committed().values())
-            wait_until(lambda: sum(stage.committed().values()) > before, "a commit", DRAIN_S)
+            stage.await_commit_after(before)
             feed(stage, start, 30_000)
             time.sleep(0.3)
             worker.kill()

@@ -1,1 +1,1 @@
-"""What is written, and how far it has come, in one Kafka transaction for each partition."""
+"""Outputs, and how far they have come, in one Kafka transaction for each partition."""
