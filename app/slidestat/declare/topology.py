@@ -9,6 +9,7 @@ from slidestat.declare.checks.fields import check_fields
 from slidestat.declare.checks.forgetting import check_forgetting
 from slidestat.declare.checks.output import (
     check_alerts_of,
+    check_exactly_once,
     check_publish,
     check_repartition,
     check_rows_of,
@@ -90,6 +91,11 @@ class Topology(KeptFigures):
     partitions, and count what is there. It needs a lateness: for how much later than others a
     partition of the source may get its records.
 
+    exactly_once: has what a flush makes visible, emissions, alerts, letters, states and how far
+    they have come, committed in one Kafka transaction a partition: who reads with
+    isolation.level=read_committed sees each record once after any crash, up to a second later
+    than without.
+
     Raises SlidestatError, naming the field, for a topology that cannot be.
     """
 
@@ -119,6 +125,7 @@ class Topology(KeptFigures):
     publish: str | Sequence[str] = ()
     alerts: Sequence[Alert] = ()
     repartition: bool = False
+    exactly_once: bool = False
 
     def __post_init__(self) -> None:
         check_topics(self)
@@ -130,6 +137,7 @@ class Topology(KeptFigures):
         check_computed(self)
         check_publish(self)
         check_repartition(self)
+        check_exactly_once(self)
         check_alerts_of(self)
         check_rows_of(self)
 

@@ -84,9 +84,9 @@ class StateTable:
         """
         for partition, last_offset in restored.items():
             epoch = next_epoch(self._store.newest_epoch(partition), generation)
-            self._owned[partition] = owned = _Owned(epoch, last_offset)
+            self._owned[partition] = _Owned(epoch, last_offset)
             if partition not in emptied:
-                self._produce(partition, owned, [(FENCE_KEY, b"%d" % epoch)])
+                self._produce(partition, [(FENCE_KEY, b"%d" % epoch)])
         await self._changelog.flush()
         loop = asyncio.get_running_loop()
         ends = dict(restored)
@@ -121,32 +121,49 @@ class StateTable:
         written = {}
         for store, snapshot in snapshots.items():
             owned = self._owned[store.partition]
-            written[store] = owned, self._produce(store.partition, owned, _rows(snapshot))
+            written[store] = owned, self._produce(store.partition, _rows(snapshot))
         await self._changelog.flush()
         strangers = {
             store: await loop.run_in_executor(None, self._strangers, store.partition, owned, count)
             for store, (owned, count) in written.items()
         }
         for store, snapshot in snapshots.items():
-            batch = rocksdict.WriteBatch(raw_mode=True)
-            for key, state in _rows(snapshot):
-                if state is None:
-                    batch.delete(key)
-                else:
-                    batch.put(key, state)
             owned, _ = written[store]
-            self._store.note_position(batch, owned.last_offset, owned.epoch)
-            await loop.run_in_executor(None, store.database.write, batch)
+            await loop.run_in_executor(
+                None, self._store_snapshot, store, snapshot, owned.last_offset
+            )
         for store, keys in strangers.items():
             await self._write_again(store, keys)
 
+    def _store_snapshot(self, store: "TablePartition", snapshot: Snapshot, end: int) -> None:
+        """Write to RocksDB what the changelog has up to its offset `end`."""
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        for key, state in _rows(snapshot):
+            if state is None:
+                batch.delete(key)
+            else:
+                batch.put(key, state)
+        owned = self._owned[store.partition]
+        owned.last_offset = end
+        self._store.note_position(batch, end, owned.epoch)
+        store.database.write(batch)
+
+    @staticmethod
+    def _rows_of(snapshot: Snapshot) -> Iterator[tuple[bytes, bytes | None]]:
+        return _rows(snapshot)
+
     def _produce(
-        self, partition: int, owned: "_Owned", rows: Iterable[tuple[bytes, bytes | None]]
+        self,
+        partition: int,
+        rows: Iterable[tuple[bytes, bytes | None]],
+        producer: BulkProducer | None = None,
     ) -> int:
-        headers = epoch_header(owned.epoch)
+        """Queue rows of the changelog, to another producer than the table's own if one is given."""
+        headers = epoch_header(self._owned[partition].epoch)
+        produce = (producer or self._changelog).produce
         count = size = 0
         for key, state in rows:
-            self._changelog.produce(self.changelog_topic, partition, key, state, headers=headers)
+            produce(self.changelog_topic, partition, key, state, headers=headers)
             count += 1
             size += len(key) + len(state or b"")
         self.changelog_records += count
@@ -183,7 +200,7 @@ class StateTable:
         owned = self._owned[store.partition]
         while keys:
             rows = [(key, store.database.get(key)) for key in keys]
-            count = self._produce(store.partition, owned, rows)
+            count = self._produce(store.partition, rows)
             await self._changelog.flush()
             keys = await loop.run_in_executor(None, self._strangers, store.partition, owned, count)
             batch = rocksdict.WriteBatch(raw_mode=True)

@@ -63,6 +63,26 @@ def check_repartition(topology: KeptFigures) -> None:
         )
 
 
+def check_exactly_once(topology: KeptFigures) -> None:
+    """Check whether each record that is written can be there once."""
+    if not isinstance(topology.exactly_once, bool):
+        raise SlidestatError(f"exactly_once is {topology.exactly_once!r}.", "Give true or false.")
+    if not topology.exactly_once:
+        return
+    if topology.publish:
+        raise SlidestatError(
+            f"exactly_once is true, and publish is {topology.publish!r}: synopses go to partitions"
+            " of their own, and a referee takes a repeated one for what it is.",
+            "Leave exactly_once out of what publishes.",
+        )
+    if topology.idle_ms:
+        raise SlidestatError(
+            f"exactly_once is true, and idle is {topology.idle!r}: a provisional emission is"
+            " written once more when it is final.",
+            "Leave idle out, or exactly_once, and take the newest record of each key.",
+        )
+
+
 def check_alerts_of(topology: KeptFigures) -> None:
     """Check the alerts, and the windows that they are of."""
     check_alerts(topology.alerts, topology.named_figures)

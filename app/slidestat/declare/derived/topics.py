@@ -19,6 +19,7 @@ class WrittenTopics(Named):
     publish: str | Sequence[str]
     alerts: Sequence[Alert]
     repartition: bool
+    exactly_once: bool
 
     @property
     def writes_rows(self) -> bool:

@@ -85,6 +85,12 @@ TOPOLOGY_FLAGS: dict[str, Flag] = {
         "Move the records to GROUP-repartition by their key first.",
         is_switch=True,
     ),
+    "exactly_once": Flag(
+        "--exactly-once",
+        "",
+        "Commit what is written in Kafka transactions, for readers with read_committed.",
+        is_switch=True,
+    ),
     "output_format": Flag(
         "--output-format", "json|avro|connect-json", "Of the statistics; default: json."
     ),

@@ -10,10 +10,13 @@ from typing import Any
 from faust.types import TP, StreamT
 
 from slidestat.declare.one_worker import require_one_worker
+from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.faust.broker_contact import LOOK_EVERY_S, BrokerContact
+from slidestat.faust.exactly_once.table import TransactionalTable
+from slidestat.faust.exactly_once.transactions import PartitionTransactions
 from slidestat.faust.fencing import SupersededError
 from slidestat.faust.flushes import Flushes, FlushGivenUpError
 from slidestat.faust.pipeline import Pipeline, flush_all
@@ -75,9 +78,20 @@ class GroupMember:
             self._provisional = ExpiringProducer(servers, _PROVISIONAL_S)
             producers.append(self._provisional)
         self._topics = TopicWatch(servers, settings.topologies, settings.data_dir)
+        self._transactions = {
+            topology.name: PartitionTransactions(servers, topology.name)
+            for topology in settings.topologies
+            if isinstance(topology, Topology) and topology.exactly_once
+        }
+        producers += self._transactions.values()
         self._contact = BrokerContact(producers, self._source)
         self._tables = [
-            StateTable(self.app, topology, settings.partitions, changelog, servers)
+            TransactionalTable(
+                *(self.app, topology, settings.partitions, changelog, servers),
+                self._transactions[topology.name],
+            )
+            if isinstance(topology, Topology) and topology.exactly_once
+            else StateTable(self.app, topology, settings.partitions, changelog, servers)
             for topology in settings.topologies
         ]
         self._pipelines = self._pipelines_of(settings)
@@ -102,7 +116,7 @@ class GroupMember:
             Pipeline(
                 topology,
                 table,
-                self._outputs,
+                self._transactions.get(topology.name, self._outputs),
                 offsets,
                 Progress(topology.name),
                 codec,
@@ -366,6 +380,8 @@ class GroupMember:
     # Ends.
 
     def _forget(self) -> None:
+        for transactions in self._transactions.values():
+            transactions.give_up()
         for pipeline in self._pipelines:
             pipeline.forget()
 

@@ -1,0 +1,91 @@
+"""The transactions of a topology's partitions, each with a transactional id of its own.
+
+The group gives a partition to one worker at a time. Its id is the partition's, so that the next
+owner fences a zombie off at the broker, and what a killed worker left open is aborted when its
+partitions are taken over, not when it times out.
+"""
+
+import asyncio
+from collections.abc import Collection
+
+from slidestat.faust.fencing import SupersededError
+from slidestat.kafka.producer import BulkProducer
+from slidestat.kafka.transactional_producer import FencedError, TransactionalProducer
+
+
+def transactional_id(topology: str, partition: int) -> str:
+    """That of all who ever write a partition of a topology."""
+    return f"slidestat-{topology}-{partition}"
+
+
+class PartitionTransactions(BulkProducer):
+    """A producer for what comes of all partitions: each record goes into its partition's open
+    transaction. It also asks the brokers questions, outside of transactions.
+    """
+
+    def __init__(self, bootstrap_servers: str, topology: str) -> None:
+        super().__init__(bootstrap_servers)
+        self._servers = bootstrap_servers
+        self._topology = topology
+        self._owned: dict[int, TransactionalProducer] = {}
+        self._ended: list[TransactionalProducer] = []
+
+    async def take_over(self, partitions: Collection[int]) -> None:
+        """Fence off who had these partitions before, this worker included."""
+        self.give_up(partitions)
+        loop = asyncio.get_running_loop()
+        # Its threads end with it, which takes a moment.
+        await loop.run_in_executor(None, self._ended.clear)
+        new = {
+            partition: TransactionalProducer(
+                self._servers, transactional_id(self._topology, partition)
+            )
+            for partition in partitions
+        }
+        is_wanted = True
+        try:
+            await asyncio.gather(*(one.take_over(lambda: is_wanted) for one in new.values()))
+        finally:
+            is_wanted = False
+        self._owned.update(new)
+
+    def give_up(self, partitions: Collection[int] | None = None) -> None:
+        """Leave what is open of these partitions, or of all, to be aborted by the next owner."""
+        for partition in tuple(self._owned if partitions is None else partitions):
+            if partition in self._owned:
+                self._ended.append(self._owned.pop(partition))
+
+    def of(self, partition: int) -> TransactionalProducer:
+        """The producer of a partition that was taken over."""
+        return self._owned[partition]
+
+    async def commit(self, partitions: Collection[int]) -> None:
+        """Commit the open transactions of partitions; raises SupersededError if another worker has
+        taken one over.
+        """
+        done = await asyncio.gather(
+            *(self._owned[partition].commit() for partition in partitions), return_exceptions=True
+        )
+        for fault in done:
+            if isinstance(fault, FencedError):
+                raise SupersededError from fault
+            if fault is not None:
+                raise fault
+
+    def produce(self, topic: str, partition: int, *record: object, **more: object) -> None:
+        """Queue a record of a partition, of which the topic has as many as the source."""
+        self._owned[partition].produce(topic, partition, *record, **more)  # type: ignore[arg-type]
+
+    async def room(self) -> None:
+        """Wait until few records of each partition are queued."""
+        for producer in tuple(self._owned.values()):
+            await producer.room()
+
+    async def flush(self) -> None:
+        """Wait until the brokers have all that is queued; it is visible after `commit`."""
+        for producer in tuple(self._owned.values()):
+            await producer.flush()
+
+    def waited_s(self) -> float:
+        """How long somebody has been waiting for acknowledgements; 0 where nobody is."""
+        return max((producer.waited_s() for producer in self._owned.values()), default=0.0)

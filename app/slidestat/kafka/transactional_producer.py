@@ -1,0 +1,125 @@
+"""A producer whose records become visible together, to readers of committed records, or never.
+
+A new one of the same transactional id fences the one before it, and has what that left open aborted
+before it returns (Kafka's exactly-once semantics, KIP-98).
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from slidestat.errors import SlidestatError
+from slidestat.kafka.producer import BulkProducer
+
+# Brokers take a quarter of an hour at most. For as long they may be away; what a killed worker left
+# open its successor has aborted at once.
+_TIMEOUT_MS = 600_000
+_CALL_S = 5.0
+_FENCED = frozenset(
+    {
+        KafkaError._FENCED,
+        KafkaError._FATAL,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+    }
+)
+
+
+class FencedError(Exception):
+    """Another producer has the transactional id now, or the broker has given this one up."""
+
+
+class TransactionalProducer(BulkProducer):
+    """Queues records of a transaction, which begins with the first one after a commit."""
+
+    def __init__(self, bootstrap_servers: str, transactional_id: str) -> None:
+        self._id = transactional_id
+        self._is_open = self._is_fenced = False
+        super().__init__(
+            bootstrap_servers,
+            track_offsets=True,
+            **{
+                "transactional.id": transactional_id,
+                "transaction.timeout.ms": _TIMEOUT_MS,
+                "message.timeout.ms": _TIMEOUT_MS,
+            },
+        )
+
+    async def take_over(self, is_wanted: Callable[[], bool]) -> None:
+        """Fence the producer before this one off, and have what it left open aborted; raises
+        SlidestatError if the brokers refuse.
+        """
+        loop = asyncio.get_running_loop()
+        while is_wanted():
+            try:
+                await loop.run_in_executor(None, self._producer.init_transactions, _CALL_S)
+            except KafkaException as error:
+                if not error.args[0].retriable():
+                    raise self._refused(error.args[0]) from error
+            else:
+                return
+
+    def produce(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes,
+        value: bytes | None,
+        timestamp: int = 0,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> None:
+        """Queue a record; nothing once it is fenced, for the commit will say so."""
+        try:
+            if not self._is_open and not self._is_fenced:
+                self._producer.begin_transaction()
+                self._is_open = True
+            if not self._is_fenced:
+                super().produce(topic, partition, key, value, timestamp, headers)
+        except KafkaException as error:
+            self._note_fence(error.args[0])
+            if not self._is_fenced:
+                raise self._refused(error.args[0]) from error
+        except SlidestatError as error:
+            if isinstance(error.__cause__, KafkaException):
+                self._note_fence(error.__cause__.args[0])
+            if not self._is_fenced:
+                raise
+
+    async def commit(self) -> None:
+        """Make visible what was queued, however long the brokers are away; raises FencedError if
+        another producer has taken over, and SlidestatError if the brokers refuse.
+        """
+        loop = asyncio.get_running_loop()
+        while self._is_open or self._is_fenced:
+            if self._is_fenced:
+                raise FencedError
+            try:
+                await loop.run_in_executor(None, self._producer.commit_transaction, _CALL_S)
+            except KafkaException as error:
+                fault: KafkaError = error.args[0]
+                self._note_fence(fault)
+                if self._is_fenced:
+                    raise FencedError from error
+                self._raise_error()
+                if not fault.retriable():
+                    raise self._refused(fault) from error
+            else:
+                self._is_open = False
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._note_fence(error)
+        if not self._is_fenced:
+            super()._delivered(error, message)
+
+    def _note_fence(self, fault: KafkaError) -> None:
+        self._is_fenced = self._is_fenced or fault.code() in _FENCED
+
+    def _refused(self, fault: KafkaError) -> SlidestatError:
+        return SlidestatError(
+            f"The brokers refuse a transaction of {self._id!r}: {fault.str().rstrip('.')}.",
+            "Check that this user may write with that transactional id, and that the brokers'"
+            " transaction.max.timeout.ms is at least 600000; then start the worker again: nothing"
+            " is lost, and what was not committed is written anew.",
+        )
