@@ -97,13 +97,13 @@ class TransactionalProducer(BulkProducer):
             try:
                 await loop.run_in_executor(None, self._producer.commit_transaction, _CALL_S)
             except KafkaException as error:
-                fault: KafkaError = error.args[0]
-                self._note_fence(fault)
+                reason: KafkaError = error.args[0]
+                self._note_fence(reason)
                 if self._is_fenced:
                     raise FencedError from error
                 self._raise_error()
-                if not fault.retriable():
-                    raise self._refused(fault) from error
+                if not reason.retriable():
+                    raise self._refused(reason) from error
             else:
                 self._is_open = False
 
@@ -113,12 +113,12 @@ class TransactionalProducer(BulkProducer):
         if not self._is_fenced:
             super()._delivered(error, message)
 
-    def _note_fence(self, fault: KafkaError) -> None:
-        self._is_fenced = self._is_fenced or fault.code() in _FENCED
+    def _note_fence(self, reason: KafkaError) -> None:
+        self._is_fenced = self._is_fenced or reason.code() in _FENCED
 
-    def _refused(self, fault: KafkaError) -> SlidestatError:
+    def _refused(self, reason: KafkaError) -> SlidestatError:
         return SlidestatError(
-            f"The brokers refuse a transaction of {self._id!r}: {fault.str().rstrip('.')}.",
+            f"The brokers refuse a transaction of {self._id!r}: {reason.str().rstrip('.')}.",
             "Check that this user may write with that transactional id, and that the brokers'"
             " transaction.max.timeout.ms is at least 600000; then start the worker again: nothing"
             " is lost, and what was not committed is written anew.",

@@ -66,11 +66,11 @@ class PartitionTransactions(BulkProducer):
         done = await asyncio.gather(
             *(self._owned[partition].commit() for partition in partitions), return_exceptions=True
         )
-        for fault in done:
-            if isinstance(fault, FencedError):
-                raise SupersededError from fault
-            if fault is not None:
-                raise fault
+        for failed in done:
+            if isinstance(failed, FencedError):
+                raise SupersededError from failed
+            if failed is not None:
+                raise failed
 
     def produce(self, topic: str, partition: int, *record: object, **more: object) -> None:
         """Queue a record of a partition, of which the topic has as many as the source."""
