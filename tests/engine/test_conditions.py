@@ -123,6 +123,8 @@ def test_an_expression_is_read_as_it_is_written(node: Node) -> None:
         ("case when a / b > 1 then true else true end", {"a": 1, "b": 0}, "error"),
         ("coalesce(a, a / b) = 1", {"a": 1, "b": 0}, True),
         ("coalesce(a / b, a) = 1", {"a": 1, "b": 0}, "error"),
+        ("coalesce(null, null) in ('', 'x') or a = 1", {"a": 1}, True),
+        ("case when a = 1 then null end = 'x'", {"a": 1}, False),
         ("a / b > 1", {"a": None, "b": 0}, False),
         ("a in (1, a / b)", {"a": 1, "b": 0}, True),
         ("a in (2, a / b)", {"a": 1, "b": 0}, "error"),

@@ -157,7 +157,7 @@ class Evaluation:
     def _case(self, operands: Sequence[Node]) -> Computed:
         conditions = [self.of(operand) for operand in operands[:-1:2]]
         branches = [self.of(operand) for operand in (*operands[1::2], operands[-1])]
-        values = _alike([branch.values for branch in branches])
+        values = _alike([branch.values for branch in branches], untyped=pa.null())
         open_rows = np.ones(self._rows, bool)
         errors = np.zeros(self._rows, bool)
         result = self._spread(values[-1])
@@ -176,7 +176,7 @@ class Evaluation:
 
     def _coalesce(self, operands: Sequence[Node]) -> Computed:
         found = [self.of(operand) for operand in operands]
-        values = _alike([one.values for one in found])
+        values = _alike([one.values for one in found], untyped=pa.null())
         open_rows, errors = np.ones(self._rows, bool), np.zeros(self._rows, bool)
         for one in found:
             if one.errors is not None:
@@ -250,11 +250,15 @@ def _either(*errors: Bools | None) -> Bools | None:
 
 
 def _alike(
-    values: Sequence[pa.Array | pa.Scalar], kind: pa.DataType | None = None
+    values: Sequence[pa.Array | pa.Scalar],
+    kind: pa.DataType | None = None,
+    untyped: pa.DataType | None = None,
 ) -> list[pa.Array | pa.Scalar]:
-    """The values as of one type: NULL on its own has none."""
+    """The values as of one type: NULL on its own has none, and is `untyped`, or a truth value,
+    where nothing else is said.
+    """
     known = (value.type for value in values if not pa.types.is_null(value.type))
-    wanted = kind or next(known, pa.bool_())
+    wanted = kind or next(known, untyped or pa.bool_())
     if pa.types.is_string(wanted):
         wanted = pa.large_string()
     return [value if value.type == wanted else value.cast(wanted) for value in values]
