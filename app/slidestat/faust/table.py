@@ -86,7 +86,7 @@ class StateTable:
             epoch = next_epoch(self._store.newest_epoch(partition), generation)
             self._owned[partition] = _Owned(epoch, last_offset)
             if partition not in emptied:
-                self._produce(partition, [(FENCE_KEY, b"%d" % epoch)])
+                self.queue(partition, [(FENCE_KEY, b"%d" % epoch)])
         await self._changelog.flush()
         loop = asyncio.get_running_loop()
         ends = dict(restored)
@@ -121,7 +121,7 @@ class StateTable:
         written = {}
         for store, snapshot in snapshots.items():
             owned = self._owned[store.partition]
-            written[store] = owned, self._produce(store.partition, _rows(snapshot))
+            written[store] = owned, self.queue(store.partition, rows_of(snapshot))
         await self._changelog.flush()
         strangers = {
             store: await loop.run_in_executor(None, self._strangers, store.partition, owned, count)
@@ -130,15 +130,15 @@ class StateTable:
         for store, snapshot in snapshots.items():
             owned, _ = written[store]
             await loop.run_in_executor(
-                None, self._store_snapshot, store, snapshot, owned.last_offset
+                None, self.store_snapshot, store, snapshot, owned.last_offset
             )
         for store, keys in strangers.items():
             await self._write_again(store, keys)
 
-    def _store_snapshot(self, store: "TablePartition", snapshot: Snapshot, end: int) -> None:
+    def store_snapshot(self, store: "TablePartition", snapshot: Snapshot, end: int) -> None:
         """Write to RocksDB what the changelog has up to its offset `end`."""
         batch = rocksdict.WriteBatch(raw_mode=True)
-        for key, state in _rows(snapshot):
+        for key, state in rows_of(snapshot):
             if state is None:
                 batch.delete(key)
             else:
@@ -148,11 +148,7 @@ class StateTable:
         self._store.note_position(batch, end, owned.epoch)
         store.database.write(batch)
 
-    @staticmethod
-    def _rows_of(snapshot: Snapshot) -> Iterator[tuple[bytes, bytes | None]]:
-        return _rows(snapshot)
-
-    def _produce(
+    def queue(
         self,
         partition: int,
         rows: Iterable[tuple[bytes, bytes | None]],
@@ -200,7 +196,7 @@ class StateTable:
         owned = self._owned[store.partition]
         while keys:
             rows = [(key, store.database.get(key)) for key in keys]
-            count = self._produce(store.partition, rows)
+            count = self.queue(store.partition, rows)
             await self._changelog.flush()
             keys = await loop.run_in_executor(None, self._strangers, store.partition, owned, count)
             batch = rocksdict.WriteBatch(raw_mode=True)
@@ -246,7 +242,7 @@ class TablePartition:
         return cast(bytes | None, self.database.get(CHECKPOINT_KEY))
 
 
-def _rows(snapshot: Snapshot) -> Iterator[tuple[bytes, bytes | None]]:
+def rows_of(snapshot: Snapshot) -> Iterator[tuple[bytes, bytes | None]]:
     for key, state in snapshot.states.items():
         yield _KEY + key.encode(), state
     # Last, so that one recovered from a half-written changelog is never ahead of its states.

@@ -13,7 +13,7 @@ import faust
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.snapshot import Snapshot
 from slidestat.faust.exactly_once.transactions import PartitionTransactions
-from slidestat.faust.table import StateTable, TablePartition
+from slidestat.faust.table import StateTable, TablePartition, rows_of
 from slidestat.kafka.producer import BulkProducer
 
 
@@ -48,11 +48,11 @@ class TransactionalTable(StateTable):
         """
         for store, snapshot in snapshots.items():
             producer = self._transactions.of(store.partition)
-            self._produce(store.partition, self._rows_of(snapshot), producer)
+            self.queue(store.partition, rows_of(snapshot), producer)
         await self._transactions.commit([store.partition for store in snapshots])
         loop = asyncio.get_running_loop()
         for store, snapshot in snapshots.items():
             producer = self._transactions.of(store.partition)
             # The transaction's mark lies behind its last record.
             end = producer.last_offset(self.changelog_topic, store.partition) + 1
-            await loop.run_in_executor(None, self._store_snapshot, store, snapshot, end)
+            await loop.run_in_executor(None, self.store_snapshot, store, snapshot, end)
