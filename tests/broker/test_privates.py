@@ -46,7 +46,7 @@ PRIVATES: dict[type, set[str]] = {
     faust.App: {"_new_transport", "_new_web"},
     faust.Worker: {"_schedule_shutdown"},
     PartitionAssignor: {"_get_copartitioned_groups", "_perform_assignment"},
-    Recovery: {"_build_offsets", "_generation_id", "_wait"},
+    Recovery: {"_build_highwaters", "_build_offsets", "_generation_id", "_wait"},
     SockSite: {"_backlog", "_runner", "_server", "_sock"},
     Store: {"_db_for_partition", "_open_for_partition"},
     Table: {"_data"},

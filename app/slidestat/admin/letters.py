@@ -25,6 +25,7 @@ from slidestat.schemas.dead_letter import (
     HEADER_COUNT,
     KEY_BYTES,
     ORIGINAL_KEY,
+    SENT_AGAIN,
     VALUE_BYTES,
     DeadLetterHeaders,
     Header,
@@ -32,7 +33,6 @@ from slidestat.schemas.dead_letter import (
     original_headers,
 )
 
-_MARK = "sent_again"
 _SENT_FROM = "sent_again_from"
 _TRANSACTION_S = 60.0
 _IN_ONE_TRANSACTION = 10_000
@@ -195,7 +195,7 @@ def _send(producer: Producer, topology: Topology, letter_topic: str, letters: li
         place = f"{letter.topic}/{letter.partition}/{letter.offset}"
         value = _bytes(letter.value, letter.value_base64)
         sent_again = [*_record_headers(letter), (_SENT_FROM, place.encode())]
-        mark: list[_Header] = [(_MARK, place.encode())]
+        mark: list[_Header] = [(SENT_AGAIN, place.encode())]
         for topic, value_, key_, to, headers in (
             (topology.source, value, key, partition, sent_again),
             (letter_topic, None, _key(letter), letter.partition, mark),
@@ -229,7 +229,7 @@ def _closed(consumer: Consumer, topic: str, starts: dict[int, int]) -> set[bytes
         for message in scan(consumer, topic, starts)
         if message.value() is None
         and isinstance(key := message.key(), bytes)
-        and _MARK in _headers(message)
+        and SENT_AGAIN in _headers(message)
     }
 
 

@@ -43,6 +43,7 @@ _PASSING = frozenset(
 class BulkRecovery(Recovery):
     """Faust's recovery of tables, in which active partitions are restored at once.
 
+    `before_highwaters` is awaited with the active partitions before it is asked how far they go.
     `on_owned` is called with the active partitions of changelogs and the offsets of their last
     records, those of them whose records were all deleted, and the group's generation; it returns
     the offsets up to which they are restored then.
@@ -52,16 +53,25 @@ class BulkRecovery(Recovery):
         self,
         *args: Any,
         bootstrap_servers: str,
+        before_highwaters: Callable[[set[TP]], Awaitable[None]],
         on_owned: Callable[[dict[TP, int], set[TP], int], Awaitable[dict[TP, int]]],
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         self._bootstrap_servers = bootstrap_servers
+        self._before_highwaters = before_highwaters
         self._on_owned = on_owned
 
     async def _wait(self, coro: Any, timeout: Any = None) -> None:  # noqa: ARG002
         # Restoring takes as long as the changelog is; clients have time-outs of their own.
         await super()._wait(coro)
+
+    async def _build_highwaters(
+        self, consumer: Any, tps: set[TP], destination: "Counter[TP]", title: str
+    ) -> None:
+        if title == "active":
+            await self._before_highwaters(tps)
+        await super()._build_highwaters(consumer, tps, destination, title)
 
     async def _build_offsets(
         self, consumer: Any, tps: set[TP], destination: "Counter[TP]", title: str

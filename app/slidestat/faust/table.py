@@ -110,6 +110,13 @@ class StateTable:
             owned.last_offset = fence
         return fence
 
+    async def before_highwaters(self, partitions: Collection[int]) -> None:
+        """Prepare for taking partitions over, before it is asked how far their changelogs go."""
+
+    def is_superseded(self, partition: int) -> bool:
+        """Whether the fence of a later owner was met when this one's was written."""
+        return self._store.newest_epoch(partition) > self._owned[partition].epoch
+
     async def write(self, snapshots: Mapping["TablePartition", Snapshot]) -> None:
         """Make the snapshots of partitions durable: changelog first, acknowledged; then RocksDB.
 

@@ -16,6 +16,7 @@ from slidestat.kafka.producer import BulkProducer
 # open its successor has aborted at once.
 _TIMEOUT_MS = 600_000
 _CALL_S = 5.0
+_QUEUED_KIB = 64 * 2**10
 _FENCED = frozenset(
     {
         KafkaError._FENCED,
@@ -43,6 +44,8 @@ class TransactionalProducer(BulkProducer):
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": _TIMEOUT_MS,
                 "message.timeout.ms": _TIMEOUT_MS,
+                # A worker has one of these for each partition.
+                "queue.buffering.max.kbytes": _QUEUED_KIB,
             },
         )
 
@@ -91,21 +94,22 @@ class TransactionalProducer(BulkProducer):
         another producer has taken over, and SlidestatError if the brokers refuse.
         """
         loop = asyncio.get_running_loop()
-        while self._is_open or self._is_fenced:
-            if self._is_fenced:
-                raise FencedError
-            try:
-                await loop.run_in_executor(None, self._producer.commit_transaction, _CALL_S)
-            except KafkaException as error:
-                reason: KafkaError = error.args[0]
-                self._note_fence(reason)
+        with self._waiting():
+            while self._is_open or self._is_fenced:
                 if self._is_fenced:
-                    raise FencedError from error
-                self._raise_error()
-                if not reason.retriable():
-                    raise self._refused(reason) from error
-            else:
-                self._is_open = False
+                    raise FencedError
+                try:
+                    await loop.run_in_executor(None, self._producer.commit_transaction, _CALL_S)
+                except KafkaException as error:
+                    reason: KafkaError = error.args[0]
+                    self._note_fence(reason)
+                    if self._is_fenced:
+                        raise FencedError from error
+                    self._raise_error()
+                    if not reason.retriable():
+                        raise self._refused(reason) from error
+                else:
+                    self._is_open = False
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:

@@ -21,6 +21,8 @@ from msgspec import Meta
 ORIGINAL_KEY = "original_key"
 KEY_BYTES = "original_key_bytes"
 VALUE_BYTES = "original_value_bytes"
+# Of the mark that closes a letter.
+SENT_AGAIN = "sent_again"
 HEADER_COUNT = "original_header_count"
 _RENAMED = "original_header_"
 
@@ -70,7 +72,10 @@ class DeadLetterHeaders(msgspec.Struct, frozen=True):
 
 
 _OWN_NAMES = frozenset(
-    {*DeadLetterHeaders.__struct_fields__, ORIGINAL_KEY, KEY_BYTES, VALUE_BYTES, HEADER_COUNT}
+    {
+        *DeadLetterHeaders.__struct_fields__,
+        *(ORIGINAL_KEY, KEY_BYTES, VALUE_BYTES, HEADER_COUNT, SENT_AGAIN),
+    }
 )
 
 

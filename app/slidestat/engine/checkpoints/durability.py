@@ -36,6 +36,12 @@ class Durability:
         # Whether what was emitted was so by the same alerts: others have told nothing of it.
         before = {} if stored is None else stored_meaning(stored)
         self.has_same_alerts = before.get(ALERTS_LABEL) == self._label.get(ALERTS_LABEL)
+        # By which alerts all that was emitted is judged: as stored, until it is judged anew.
+        self._judged_by = self._label
+        if not self.has_same_alerts:
+            others = {name: text for name, text in self._label.items() if name != ALERTS_LABEL}
+            known = {ALERTS_LABEL: before[ALERTS_LABEL]} if ALERTS_LABEL in before else {}
+            self._judged_by = {**others, **known}
         # Stored at once: until it is, the topic could be made anew unnoticed.
         self._claims_source = self.is_stored and claims(self.checkpoint, topic_id)
         self.checkpoint = of_topic(self.checkpoint, topic_id)
@@ -84,7 +90,9 @@ class Durability:
         if end.next_offset > self.emitted.next_offset:
             self.emitted = replace(end, recent=Recent(), topic_id="", loss=None)
             self.emitted_watermark = end.max_time - self._lateness
-        encoded = encode_checkpoint(self.checkpoint, self._label, self.emitted)
+        if end.next_offset >= self.emitted.next_offset:
+            self._judged_by = self._label
+        encoded = encode_checkpoint(self.checkpoint, self._judged_by, self.emitted)
         self._snapshot = Snapshot(states, encoded, needed)
         return self._snapshot
 

@@ -13,6 +13,7 @@ import faust
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.snapshot import Snapshot
 from slidestat.faust.exactly_once.transactions import PartitionTransactions
+from slidestat.faust.fencing import SupersededError
 from slidestat.faust.table import StateTable, TablePartition, rows_of
 from slidestat.kafka.producer import BulkProducer
 
@@ -32,27 +33,25 @@ class TransactionalTable(StateTable):
         super().__init__(app, topology, partitions, changelog, bootstrap_servers)
         self._transactions = transactions
 
-    async def own(
-        self, restored: Mapping[int, int], emptied: Collection[int], generation: int
-    ) -> dict[int, int]:
-        """As of every table. What an owner before left open is aborted first, so that what is
-        committed lies before the fence, and is restored.
+    async def before_highwaters(self, partitions: Collection[int]) -> None:
+        """Abort what an owner before left open of these partitions, and wait for the marks of what
+        it committed: what is committed is what readers of the changelog find then.
         """
-        await self._transactions.take_over(restored.keys())
-        return await super().own(restored, emptied, generation)
+        await self._transactions.take_over(partitions)
 
     async def write(self, snapshots: Mapping[TablePartition, Snapshot]) -> None:
         """Commit the snapshots of partitions with what was queued before; then to RocksDB.
 
         Raises SupersededError, with nothing in RocksDB, if another worker has taken one over.
         """
+        producers = {store: self._transactions.of(store.partition) for store in snapshots}
         for store, snapshot in snapshots.items():
-            producer = self._transactions.of(store.partition)
-            self.queue(store.partition, rows_of(snapshot), producer)
+            if self.is_superseded(store.partition):
+                raise SupersededError
+            self.queue(store.partition, rows_of(snapshot), producers[store])
         await self._transactions.commit([store.partition for store in snapshots])
         loop = asyncio.get_running_loop()
         for store, snapshot in snapshots.items():
-            producer = self._transactions.of(store.partition)
             # The transaction's mark lies behind its last record.
-            end = producer.last_offset(self.changelog_topic, store.partition) + 1
+            end = producers[store].last_offset(self.changelog_topic, store.partition) + 1
             await loop.run_in_executor(None, self.store_snapshot, store, snapshot, end)

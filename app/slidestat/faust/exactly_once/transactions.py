@@ -8,6 +8,7 @@ partitions are taken over, not when it times out.
 import asyncio
 from collections.abc import Collection
 
+from slidestat.errors import SlidestatError
 from slidestat.faust.fencing import SupersededError
 from slidestat.kafka.producer import BulkProducer
 from slidestat.kafka.transactional_producer import FencedError, TransactionalProducer
@@ -29,25 +30,45 @@ class PartitionTransactions(BulkProducer):
         self._topology = topology
         self._owned: dict[int, TransactionalProducer] = {}
         self._ended: list[TransactionalProducer] = []
+        self._taking_over = asyncio.Lock()
 
     async def take_over(self, partitions: Collection[int]) -> None:
-        """Fence off who had these partitions before, this worker included."""
-        self.give_up(partitions)
-        loop = asyncio.get_running_loop()
-        # Its threads end with it, which takes a moment.
-        await loop.run_in_executor(None, self._ended.clear)
-        new = {
-            partition: TransactionalProducer(
-                self._servers, transactional_id(self._topology, partition)
-            )
-            for partition in partitions
-        }
-        is_wanted = True
-        try:
-            await asyncio.gather(*(one.take_over(lambda: is_wanted) for one in new.values()))
-        finally:
-            is_wanted = False
-        self._owned.update(new)
+        """Fence off who had these partitions before, this worker included; raises SlidestatError
+        if the brokers refuse. Cancelled, it ends once no call is under way: a late one would fence
+        off who takes them over next.
+        """
+        async with self._taking_over:
+            self.give_up(partitions)
+            loop = asyncio.get_running_loop()
+            # Its threads end with it, which takes a moment.
+            await loop.run_in_executor(None, self._ended.clear)
+            new = {
+                partition: TransactionalProducer(
+                    self._servers, transactional_id(self._topology, partition)
+                )
+                for partition in partitions
+            }
+            is_wanted = True
+
+            async def take(one: TransactionalProducer) -> None:
+                nonlocal is_wanted
+                try:
+                    await one.take_over(lambda: is_wanted)
+                except SlidestatError:
+                    is_wanted = False
+                    raise
+
+            taken = asyncio.gather(*map(take, new.values()), return_exceptions=True)
+            try:
+                outcomes = await asyncio.shield(taken)
+            except asyncio.CancelledError:
+                is_wanted = False
+                await taken
+                raise
+            for error in outcomes:
+                if error is not None:
+                    raise error
+            self._owned.update(new)
 
     def give_up(self, partitions: Collection[int] | None = None) -> None:
         """Leave what is open of these partitions, or of all, to be aborted by the next owner."""
@@ -56,7 +77,11 @@ class PartitionTransactions(BulkProducer):
                 self._ended.append(self._owned.pop(partition))
 
     def of(self, partition: int) -> TransactionalProducer:
-        """The producer of a partition that was taken over."""
+        """The producer of a partition that was taken over; raises SupersededError for one that
+        was given up since.
+        """
+        if partition not in self._owned:
+            raise SupersededError
         return self._owned[partition]
 
     async def commit(self, partitions: Collection[int]) -> None:
@@ -64,7 +89,7 @@ class PartitionTransactions(BulkProducer):
         taken one over.
         """
         done = await asyncio.gather(
-            *(self._owned[partition].commit() for partition in partitions), return_exceptions=True
+            *(self.of(partition).commit() for partition in partitions), return_exceptions=True
         )
         for failed in done:
             if isinstance(failed, FencedError):
@@ -73,8 +98,11 @@ class PartitionTransactions(BulkProducer):
                 raise failed
 
     def produce(self, topic: str, partition: int, *record: object, **more: object) -> None:
-        """Queue a record of a partition, of which the topic has as many as the source."""
-        self._owned[partition].produce(topic, partition, *record, **more)  # type: ignore[arg-type]
+        """Queue a record of a partition, of which the topic has as many as the source; nothing of
+        one that was given up, which is read again.
+        """
+        if partition in self._owned:
+            self._owned[partition].produce(topic, partition, *record, **more)  # type: ignore[arg-type]
 
     async def room(self) -> None:
         """Wait until few records of each partition are queued."""

@@ -30,6 +30,7 @@ from slidestat.faust.worker.app import SESSION_TIMEOUT_S, ConsumerOffsets, batch
 from slidestat.faust.worker.settings import WorkerSettings
 from slidestat.kafka.expiring_producer import ExpiringProducer
 from slidestat.kafka.producer import BulkProducer
+from slidestat.kafka.transactional_producer import FencedError
 from slidestat.live.live_topology import LiveTopology
 from slidestat.log import log_event, log_exception
 
@@ -51,6 +52,12 @@ _PROVISIONAL_S = SESSION_TIMEOUT_S / 2
 _SUPERSEDED = SlidestatError(
     "Another worker writes to the changelog of this one, and is in no group with it.",
     "Stop one of the two; this one committed nothing since.",
+)
+_FENCED_OFF = SlidestatError(
+    "The brokers take no more transactions of this worker: another one has its partitions, or a"
+    " transaction was open for more than ten minutes.",
+    "Start it again: nothing is lost, and what was not committed is written anew. If it happens"
+    " again, look for a worker of the same topology that is in no group with it.",
 )
 
 
@@ -141,6 +148,7 @@ class GroupMember:
             app,
             app.tables,
             bootstrap_servers=settings.bootstrap_servers,
+            before_highwaters=self._before_highwaters,
             on_owned=self._own,
             beacon=app.tables.beacon,
             loop=app.tables.loop,
@@ -246,10 +254,11 @@ class GroupMember:
     async def _flush(self, *, whole: bool) -> dict[TP, int]:
         try:
             return await flush_all(self._pipelines, self._outputs, self._sending, whole=whole)
-        except SupersededError:
+        except SupersededError as error:
             self._forget()
             self._superseded.set()
-            asyncio.get_running_loop().call_later(_REBALANCE_S, self._end_superseded)
+            reason = _FENCED_OFF if isinstance(error.__cause__, FencedError) else _SUPERSEDED
+            asyncio.get_running_loop().call_later(_REBALANCE_S, self._end_superseded, reason)
             return {}
         except BaseException as error:
             # What was taken for writing is not written: the next flush must not commit it.
@@ -313,6 +322,11 @@ class GroupMember:
             topology.ready(held)
         if self._mover is not None:
             self._mover.elect(held)
+
+    async def _before_highwaters(self, changelogs: set[TP]) -> None:
+        for table in self._tables:
+            topic = table.changelog_topic
+            await table.before_highwaters({tp.partition for tp in changelogs if tp.topic == topic})
 
     async def _own(
         self, restored: dict[TP, int], emptied: set[TP], generation: int
@@ -390,10 +404,10 @@ class GroupMember:
         self._forget()
         await self.app.crash(error)
 
-    def _end_superseded(self) -> None:
+    def _end_superseded(self, reason: SlidestatError) -> None:
         if not self._superseded.is_set():
             return
         if self._contact.is_silent:  # Nobody can tell of a rebalance.
-            asyncio.get_running_loop().call_later(_REBALANCE_S, self._end_superseded)
+            asyncio.get_running_loop().call_later(_REBALANCE_S, self._end_superseded, reason)
         else:
-            self.app.add_future(self._crash(_SUPERSEDED))
+            self.app.add_future(self._crash(reason))

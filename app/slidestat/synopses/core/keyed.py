@@ -44,7 +44,7 @@ def drive(
     for another number of states, and for what the kernel finds wrong.
     """
     groups = len(columns.starts) - 1
-    if not isinstance(states, tuple):
+    if not (isinstance(states, tuple) and len(states) == 2 and isinstance(states[0], np.ndarray)):
         require_states(states, columns)
         states = joined(states)
     error_code, group, a, b, *found = kernel(*made_with, *states, tuple(columns), *own)

@@ -84,7 +84,7 @@ class Figures:
         return self._known[:, bits]
 
 
-_figures = lru_cache(maxsize=16)(Figures)
+_figures = lru_cache(maxsize=4)(Figures)  # Of the finest, each takes 170 MB.
 
 
 def figures_for(
