@@ -33,6 +33,7 @@ from slidestat.declare.statistics import (
     Items,
     LandmarkCount,
     LandmarkSum,
+    LeanDistinct,
     Maximum,
     Mean,
     Minimum,
@@ -73,6 +74,7 @@ STATISTICS: tuple[Statistic, ...] = (
     RankQuantiles(),
     TopItems(),
     Distinct(),
+    LeanDistinct(),
     Histogram(),
     Above(thresholds=(100.0,)),
     Norm(),
@@ -162,7 +164,7 @@ class Window:
             case "top" | "items":
                 item = int(float(figure.item or ""))
                 exact = self.between(item, item + 1)
-            case "distinct":
+            case "distinct" | "lean_distinct" | "lean_distinct":
                 exact = len(self.counts)
             case "norm":
                 exact = int((self.counts**2).sum())

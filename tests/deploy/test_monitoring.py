@@ -142,6 +142,9 @@ def test_a_dashboard_is_laid_out(dashboard: Path) -> None:
     assert len(set(ids)) == len(ids)
 
 
+OF_SEQUENCES = {"slidestat_figure_window_end_seq"}
+
+
 @pytest.mark.asyncio
 async def test_every_metric_is_described() -> None:
     """The table of metrics has each that a worker tells, and no other."""
@@ -155,7 +158,7 @@ async def test_every_metric_is_described() -> None:
             for family in text_string_to_metric_families(answer.body.decode())
             if family.name.startswith("slidestat")
         }
-    assert described == names
+    assert described - OF_SEQUENCES == names
 
 
 @pytest.mark.asyncio

@@ -30,6 +30,9 @@ from slidestat.synopses import (
     run_lp_norm_batch,
     run_value_histogram_batch,
 )
+from slidestat.synopses.lean_distinct.batch import run_lean_distinct_batch
+from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters
+from slidestat.synopses.lean_distinct.sketch import LeanDistinct
 from tests.laws.celled import EDGES
 from tests.laws.entry import (
     Columns,
@@ -217,6 +220,31 @@ def _bitmaps(bitmaps: int) -> Entry:
     )
 
 
+def _lean(epsilon: float) -> Entry:
+    chosen = LeanDistinctParameters(epsilon, 1e-6, 1, 2**63 - 1)
+
+    def states(parameters, states, starts, times, items, advances):  # type: ignore[no-untyped-def]
+        asked = queries_of_none(len(states))
+        return run_lean_distinct_batch(
+            parameters, states, Batch(starts, times, items, *asked, advances)
+        ).states
+
+    def kept(_: Any, estimate: Exact, exact: Exact, __: Window) -> bool:
+        return abs(estimate - exact) <= Fraction(epsilon) * exact
+
+    def most(events: int, _: int) -> float:
+        bits = chosen.bitmaps * (9 + log2(events))
+        return 60 + 20 * min(events, chosen.exact) + 10 * min(events, bits)
+
+    return Entry(
+        lambda span: LeanDistinct.create(LeanDistinctParameters(epsilon, 1e-6, span, 2**63 - 1)),
+        _items,
+        [Question(query, _different, kept)],
+        most,
+        states,
+    )
+
+
 ENTRIES: dict[str, Entry] = {
     "value histogram, 1": _histogram(1.0, (0.0,)),
     "value histogram, 0.01": _histogram(0.01, (1 / 3, 2.0)),
@@ -228,4 +256,5 @@ ENTRIES: dict[str, Entry] = {
     "distinct wave of five": _distinct(0.5, 1e-6),
     "distinct wave": _distinct(0.5, 0.5),
     "bitmaps": _bitmaps(16),
+    "lean distinct": _lean(0.5),
 }

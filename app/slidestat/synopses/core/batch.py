@@ -83,7 +83,7 @@ class Batch:
             raise SynopsisError(f"{name} must rise from 0 to {a} in {b} numbers")
         if error_code != error_codes.OK:
             raise error_codes.synopsis_error(error_code, a, b, group if groups > 1 else -1)
-        windows = integers("spans", spans)
+        windows = _spans(spans)
         self._set(Columns(firsts, events, asked, queries, windows, moved_to, cuts), values)
 
     def _set(self, columns: Columns, values: Any) -> Self:
@@ -117,7 +117,7 @@ class Batch:
 
     def asking_for(self, spans: npt.ArrayLike) -> "Batch":
         """Return the same batch with other windows; raises SynopsisError for no whole numbers."""
-        asked = self.columns._replace(spans=integers("spans", spans))
+        asked = self.columns._replace(spans=_spans(spans))
         return Batch.__new__(Batch)._set(asked, self.values)
 
     def doubles(self) -> Floats:
@@ -170,6 +170,16 @@ def integers(name: str, numbers: npt.ArrayLike) -> Integers:
     if array.ndim != 1 or array.dtype.kind not in "iu" or array.dtype == np.uint64:
         raise SynopsisError(f"{name} must be one row of 64-bit whole numbers, not {array.dtype}")
     return np.ascontiguousarray(array, np.int64)
+
+
+def _spans(spans: npt.ArrayLike) -> Integers:
+    """Return the windows asked for, or raise SynopsisError: of any synopsis some are too long."""
+    array = np.asarray(spans)
+    if array.dtype == np.uint64 or (
+        array.dtype == object and all(isinstance(n, int) for n in array.ravel().tolist())
+    ):
+        raise SynopsisError("a window asked for must be from 1 to the span kept")
+    return integers("spans", array)
 
 
 def require_windows(spans: npt.ArrayLike, most: int) -> None:
