@@ -164,7 +164,7 @@ class Window:
             case "top" | "items":
                 item = int(float(figure.item or ""))
                 exact = self.between(item, item + 1)
-            case "distinct" | "lean_distinct" | "lean_distinct":
+            case "distinct" | "lean_distinct":
                 exact = len(self.counts)
             case "norm":
                 exact = int((self.counts**2).sum())
