@@ -159,7 +159,7 @@ def test_a_slow_agent_bounds_what_is_in_memory(record: Callable[..., Recorder]) 
         given = len(run.batches())
         assert len(run.fetches()) - given <= 4 + 2 + 2
     assert max(waiting for _, _, waiting in run.batches()) <= 4
-    assert len(run.fetches()) > 12
+    assert len(run.fetches()) >= 12
 
 
 def test_a_worker_takes_no_more_at_once_than_it_says(make_stage: MakeStage, tmp_path: Path) -> None:
