@@ -229,10 +229,6 @@ class Pipeline:
         """Whether its outputs are committed with the states that they come from."""
         return isinstance(self._topology, Topology) and self._topology.exactly_once
 
-    async def flush_outputs(self) -> None:
-        """Return when the broker has acknowledged all that is queued."""
-        await self._outputs.flush()
-
     def changelog_written(self) -> tuple[int, int]:
         """Records and bytes written to the changelog since the process began."""
         return self._table.changelog_records, self._table.changelog_bytes
@@ -249,7 +245,6 @@ async def flush_all(
     offsets to commit: where a topic's partition is durable for all of its pipelines. Cancelled, it
     ends before states go to a changelog, or after they are in the database.
     """
-    transactional = [pipeline for pipeline in pipelines if pipeline.is_exactly_once]
     async with sending:
         for pipeline in pipelines:
             await pipeline.emit_kept()
@@ -261,9 +256,8 @@ async def flush_all(
         if any(snapshots):
             await pipelines[0].confirm_source()
             await outputs.flush()
-            for pipeline in transactional:
-                await pipeline.flush_outputs()
-            # Nothing more may come into a transaction before it is committed.
+            # Nothing more may come into a transaction before it is committed, which has all of it
+            # acknowledged first.
             for pipeline, changed in zip(pipelines, snapshots, strict=True):
                 if pipeline.is_exactly_once:
                     await to_its_end(pipeline.write(changed))

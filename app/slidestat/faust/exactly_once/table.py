@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 
 import faust
 
+from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.snapshot import Snapshot
 from slidestat.faust.exactly_once.transactions import PartitionTransactions
@@ -24,7 +25,7 @@ class TransactionalTable(StateTable):
     def __init__(
         self,
         app: faust.App,
-        topology: Topology,
+        topology: Topology | Referee,
         partitions: int,
         changelog: BulkProducer,
         bootstrap_servers: str,

@@ -109,11 +109,6 @@ class PartitionTransactions(BulkProducer):
         for producer in tuple(self._owned.values()):
             await producer.room()
 
-    async def flush(self) -> None:
-        """Wait until the brokers have all that is queued; it is visible after `commit`."""
-        for producer in tuple(self._owned.values()):
-            await producer.flush()
-
     def waited_s(self) -> float:
         """How long somebody has been waiting for acknowledgements; 0 where nobody is."""
         return max((producer.waited_s() for producer in self._owned.values()), default=0.0)

@@ -73,10 +73,6 @@ class OutputTopics:
         """Wait until more may be queued."""
         await self._producer.room()
 
-    async def flush(self) -> None:
-        """Return when the broker has acknowledged all that is queued."""
-        await self._producer.flush()
-
     def _queue(
         self, topic: str, records: Sequence[OutputRecord], partition: int
     ) -> Sequence[OutputRecord]:

@@ -97,7 +97,7 @@ class GroupMember:
                 *(self.app, topology, settings.partitions, changelog, servers),
                 self._transactions[topology.name],
             )
-            if isinstance(topology, Topology) and topology.exactly_once
+            if topology.name in self._transactions
             else StateTable(self.app, topology, settings.partitions, changelog, servers)
             for topology in settings.topologies
         ]
