@@ -147,6 +147,7 @@ def test_a_batch_of_many_keys_is_each_key_alone(name: str) -> None:
     advances = np.where(np.arange(40) % 2 == 0, 480, -(2**61))
     asked = Batch(starts, times, items, np.arange(41) * 3, queries, [20, SPAN], advances)
     result = run(new, states, asked)
+    assert run(new, tuple(states), asked).states == result.states
     for group in range(40):
         data = states[group]
         wave = type(new).from_bytes(data) if data else SYNOPSES[name]()

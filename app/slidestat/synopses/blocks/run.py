@@ -33,7 +33,7 @@ from slidestat.synopses.blocks.memory import (
 )
 from slidestat.synopses.blocks.parameters import BlockParameters
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import Batch, Columns, follows, split
+from slidestat.synopses.core.batch import Batch, Columns, Joined, follows, split
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.core.keyed import drive, open_body, with_room
@@ -287,7 +287,7 @@ def _run(
 
 def run_blocks(
     parameters: BlockParameters,
-    states: Sequence[bytes | None] | tuple[Bytes, Integers],
+    states: Sequence[bytes | None] | Joined,
     batch: Batch,
     payload: Integers,
     parts: Integers,

@@ -211,12 +211,19 @@ def require_states(states: Sequence[bytes | None], columns: Columns) -> None:
         raise SynopsisError(f"starts must rise from 0 to {events} in {len(states) + 1} numbers")
 
 
-def joined(states: Sequence[bytes | None]) -> tuple[Bytes, Integers]:
-    """Return stored states one after another, and int64[G + 1]: where each begins, and the end."""
+class Joined(NamedTuple):
+    """Stored states one after another, and int64[G + 1]: where each begins, and the end."""
+
+    arena: Bytes
+    offsets: Integers
+
+
+def joined(states: Sequence[bytes | None]) -> Joined:
+    """Return stored states one after another; of None there is nothing."""
     blobs = [state or b"" for state in states]
     offsets = np.zeros(len(blobs) + 1, np.int64)
     np.fromiter(map(len, blobs), np.int64, len(blobs)).cumsum(out=offsets[1:])
-    return np.frombuffer(bytearray().join(blobs), np.uint8), offsets
+    return Joined(np.frombuffer(bytearray().join(blobs), np.uint8), offsets)
 
 
 def split(out: Bytes, ends: Integers) -> list[bytes]:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.batch import Columns, joined, require_states
+from slidestat.synopses.core.batch import Columns, Joined, joined, require_states
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.wire import Bytes
-from slidestat.synopses.exponential_histogram.codec import TIME_MAX, TIME_MIN, Integers
+from slidestat.synopses.exponential_histogram.codec import TIME_MAX, TIME_MIN
 
 Kernel = Callable[..., tuple[Any, ...]]
 ErrorOf = Callable[[int, int, int, int], SynopsisError]
@@ -31,7 +31,7 @@ _OF_VALUES = (
 def drive(
     kernel: Kernel,
     made_with: tuple[Any, ...],
-    states: Sequence[bytes | None] | tuple[Bytes, Integers],
+    states: Sequence[bytes | None] | Joined,
     columns: Columns,
     *own: Any,
     values: Any = (),
@@ -44,7 +44,7 @@ def drive(
     for another number of states, and for what the kernel finds wrong.
     """
     groups = len(columns.starts) - 1
-    if not (isinstance(states, tuple) and len(states) == 2 and isinstance(states[0], np.ndarray)):
+    if not isinstance(states, Joined):
         require_states(states, columns)
         states = joined(states)
     error_code, group, a, b, *found = kernel(*made_with, *states, tuple(columns), *own)

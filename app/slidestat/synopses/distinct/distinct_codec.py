@@ -57,16 +57,15 @@ _POSITIVE = (1 << 63) - 1
 
 
 @kernel
-def read_head(
-    data: Bytes, start: int, end: int, head: Integers, state: Integers
+def read_counted(
+    data: Bytes, start: int, end: int, kind: int, shortest: int, head: Integers, state: Integers
 ) -> tuple[int, int, int]:
-    """Fill the stored part of `head`, and `state`; return (error, its number, offset of items).
-
-    head[KIND] is the kind that is wanted.
+    """Read the head of a state of `kind` whose items take `shortest` bytes or more; as `read_head`
+    does.
     """
-    error_code, kind, at = open_body(data, start, end, head[KIND], head[KIND])
+    error_code, other, at = open_body(data, start, end, kind, kind)
     if error_code != error_codes.OK:
-        return error_code, kind, at
+        return error_code, other, at
     for i in range(STORED):
         head[i], at = get_varint(data, at, end)
         if head[i] < 0:
@@ -75,11 +74,22 @@ def read_head(
     if at < 0:
         return error_codes.CORRUPTED, 0, at
     number, at = get_varint(data, at, end)
-    if not (0 <= number <= (end - at) // SHORTEST_ITEM):
+    if not (0 <= number <= (end - at) // shortest):
         return error_codes.CORRUPTED, 0, at
     state[NOW] = now
     state[COUNT] = number
     return error_codes.OK, 0, at
+
+
+@kernel
+def read_head(
+    data: Bytes, start: int, end: int, head: Integers, state: Integers
+) -> tuple[int, int, int]:
+    """Fill the stored part of `head`, and `state`; return (error, its number, offset of items).
+
+    head[KIND] is the kind that is wanted.
+    """
+    return read_counted(data, start, end, head[KIND], SHORTEST_ITEM, head, state)
 
 
 @kernel

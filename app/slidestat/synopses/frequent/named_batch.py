@@ -13,7 +13,7 @@ from slidestat.synopses.blocks.memory import FREQUENT
 from slidestat.synopses.blocks.parameters import FrequentParameters
 from slidestat.synopses.blocks.run import RunResult, run_blocks, summary_error
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import Batch, joined, require_states, split
+from slidestat.synopses.core.batch import Batch, Joined, joined, require_states, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.wire import Bytes
 from slidestat.synopses.distinct.item_ids import item_ids
@@ -124,7 +124,7 @@ def run_ids(
     error_code, group, a, b, inner, offsets = open_inner(arena, outer, *kinds_of(parameters))
     if error_code == error_codes.OK:
         part = part_of(share)
-        inside = inner[: offsets[-1]], offsets
+        inside = Joined(inner[: offsets[-1]], offsets)
         ran: PairedRun | RunResult
         if isinstance(parameters, PairedParameters):
             ran = run_pairs(parameters, inside, batch, ids, part, instead)

@@ -9,7 +9,7 @@ from slidestat.synopses.blocks.blocks import EVENT_LIMIT, LIVE_LIMIT
 from slidestat.synopses.blocks.columns import Integers, get_column
 from slidestat.synopses.blocks.run import summary_error
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import Batch, Columns, follows
+from slidestat.synopses.core.batch import Batch, Columns, Joined, follows
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.keyed import drive, open_body, with_room
 from slidestat.synopses.core.wire import VERSION, Bytes
@@ -222,7 +222,7 @@ def _run(
 
 def run_pairs(
     parameters: PairedParameters,
-    states: Sequence[bytes | None] | tuple[Bytes, Integers],
+    states: Sequence[bytes | None] | Joined,
     batch: Batch,
     items: Integers,
     part: int,

@@ -27,24 +27,28 @@ from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.keyed import (
     get_bits,
-    get_now,
-    open_body,
     open_envelope,
     put_bits,
     seal,
 )
 from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
+from slidestat.synopses.distinct.distinct_codec import (
+    COUNT,
+    NOW,
+    SPAN,
+    STORED,
+    read_counted,
+)
 from slidestat.synopses.exponential_histogram.codec import TIME_MIN, Integers
 
 LEAN_DISTINCT = 30
 
-# Places in the array of what a synopsis was made with; the first four are stored.
-EPSILON, DELTA, SPAN, SEED, BITMAPS, EXACT = 0, 1, 2, 3, 4, 5
-STORED = 4
+# Places in the array of what a synopsis was made with, after those of every one of distinct items.
+BITMAPS, EXACT = 4, 5
 HEAD_SIZE = 6
 
-# Places in the array of what is kept.
-NOW, COUNT, LEVELS = 0, 1, 2
+# Place in the array of what is kept, after those.
+LEVELS = 2
 STATE_SIZE = 3
 
 MOST_LEVELS = 63  # bits of a bitmap
@@ -130,22 +134,7 @@ def read_head(
     data: Bytes, start: int, end: int, head: Integers, state: Integers
 ) -> tuple[int, int, int]:
     """Fill the stored part of `head`, and `state`; return (error, its number, offset of items)."""
-    error_code, kind, at = open_body(data, start, end, LEAN_DISTINCT, LEAN_DISTINCT)
-    if error_code != error_codes.OK:
-        return error_code, kind, at
-    for i in range(STORED):
-        head[i], at = get_varint(data, at, end)
-        if head[i] < 0:
-            return error_codes.CORRUPTED, 0, at
-    now, at = get_now(data, at, end)
-    if at < 0:
-        return error_codes.CORRUPTED, 0, at
-    number, at = get_varint(data, at, end)
-    if not (0 <= number <= (end - at) // SHORTEST_ITEM):
-        return error_codes.CORRUPTED, 0, at
-    state[NOW] = now
-    state[COUNT] = number
-    return error_codes.OK, 0, at
+    return read_counted(data, start, end, LEAN_DISTINCT, SHORTEST_ITEM, head, state)
 
 
 @kernel

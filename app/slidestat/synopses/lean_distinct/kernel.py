@@ -13,12 +13,18 @@ from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.philox import philox
 from slidestat.synopses.core.wire import Bytes
+from slidestat.synopses.distinct.distinct_codec import (
+    COUNT,
+    NOW,
+    SEED,
+    SPAN,
+    STORED,
+)
 from slidestat.synopses.distinct.distinct_kernel import in_order, place_of, table_mask
 from slidestat.synopses.exponential_histogram.codec import TIME_MIN, Integers
 from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.lean_distinct.codec import (
     BITMAPS,
-    COUNT,
     EXACT,
     HEAD_SIZE,
     LEAN_DISTINCT,
@@ -29,12 +35,8 @@ from slidestat.synopses.lean_distinct.codec import (
     LONGEST_LEVEL,
     MOST_LEVELS,
     NEVER,
-    NOW,
-    SEED,
     SHORTEST_ITEM,
-    SPAN,
     STATE_SIZE,
-    STORED,
     read_bits,
     read_head,
     read_newest,

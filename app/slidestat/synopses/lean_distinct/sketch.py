@@ -32,6 +32,13 @@ from slidestat.synopses.core.batch import NO_QUERIES
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.stored import Stored, asking, moving
+from slidestat.synopses.distinct.distinct_codec import (
+    DELTA,
+    EPSILON,
+    NOW,
+    SEED,
+    SPAN,
+)
 from slidestat.synopses.distinct.distinct_parameters import DELTAS, EPSILONS
 from slidestat.synopses.distinct.union_of_states import common
 from slidestat.synopses.exponential_histogram.codec import Integers
@@ -40,13 +47,8 @@ from slidestat.synopses.lean_distinct.batch import (
     united,
 )
 from slidestat.synopses.lean_distinct.codec import (
-    DELTA,
-    EPSILON,
     HEAD_SIZE,
     LEAN_DISTINCT,
-    NOW,
-    SEED,
-    SPAN,
     STATE_SIZE,
     read_head,
 )
