@@ -4,9 +4,10 @@ import asyncio
 from types import SimpleNamespace
 from typing import cast
 
+import pytest
 from aiokafka import AIOKafkaConsumer
 
-from slidestat.faust.delivery import BatchApp, BatchConsumer, BatchConsumerThread
+from slidestat.faust.delivery import BatchApp, BatchConsumer, BatchConsumerThread, trickle_pace
 
 
 class _Waiting:
@@ -63,3 +64,14 @@ def test_fetches_wait_for_more_only_while_records_come() -> None:
             thread.thread_loop.close()
 
     asyncio.run(pace())
+
+
+@pytest.mark.parametrize(
+    ("due_in_ms", "wait_ms"),
+    [(0, 50), (250, 50), (300, 50), (301, 51), (499, 249), (500, 250), (10_000, 250)],
+)
+def test_a_fetch_waits_longer_while_no_tick_is_due(due_in_ms: int, wait_ms: int) -> None:
+    """A tick is not late by it: the fetch that is under way, of at most 250 ms, and this one end
+    before it. More time brings no more bytes a second.
+    """
+    assert trickle_pace(due_in_ms) == (wait_ms, 64 * 2**10 * wait_ms // 50)

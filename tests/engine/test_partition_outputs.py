@@ -7,10 +7,11 @@ from hypothesis import given, strategies as st
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import NO_TIME, Counters
+from slidestat.engine.partition import PartitionProcessor
 from slidestat.schemas.dead_letter import Reason
 from tests.engine.cases import Case, cases, laws, topology
 from tests.engine.checks import check_emissions, emissions_of, offsets_of
-from tests.engine.memory import Output, Partition
+from tests.engine.memory import PARTITION, SOURCE, MemoryStore, Output, Partition, batch_of
 from tests.engine.model import Fate, Model, Record
 from tests.engine.streams import KEYS, START_MS, VALUES, encode
 
@@ -120,3 +121,18 @@ def test_disorder_within_the_lateness_changes_no_figure(
         )
     in_order, in_disorder = figures
     assert in_order == in_disorder
+
+
+@laws
+@given(cases())
+def test_nothing_is_emitted_before_it_is_due(case: Case) -> None:
+    """A worker may let records wait for as long as a partition says that no tick is due."""
+    processor = PartitionProcessor(case.topology, SOURCE, PARTITION, MemoryStore())
+    left = list(case.records)
+    while left:
+        size = case.random.randint(1, len(left))
+        before, due_in_ms = processor.watermark, processor.due_in_ms
+        effects = processor.process(batch_of(left[:size]))
+        assert 0 < due_in_ms <= case.topology.every_ms
+        assert not effects.emissions or processor.watermark >= before + due_in_ms
+        del left[:size]

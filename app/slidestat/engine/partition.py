@@ -157,6 +157,11 @@ class PartitionProcessor:
         return max(self._waiting.last_time(), self._intake.clock.time)
 
     @property
+    def due_in_ms(self) -> int:
+        """How far the watermark is from the next tick."""
+        return 0 if self._kept else self._every - self.watermark % self._every
+
+    @property
     def firing(self) -> dict[str, int]:
         """For how many of its keys each alert fires."""
         return {} if self._alerting is None else self._alerting.firing

@@ -37,6 +37,8 @@ _REBALANCE_CHECK_S = 0.02
 # Of a topic that brings a little all the time a fetch waits so long for so much. Else a worker is
 # woken by each record: at 1,000 events/s that costs ten times what the events do.
 _TRICKLE_MS, _TRICKLE_BYTES = 50, 64 * 2**10
+# While no tick is due it waits longer, for as much more: nobody hears of its records before.
+_NOTHING_DUE_MS = 250
 # A fetch that finds nothing waits for half a second.
 _RECENT_FETCH_MS = 2_000
 
@@ -164,7 +166,7 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         fetcher = consumer._fetcher
         if self._unpaced is None:
             self._unpaced = fetcher._fetch_max_wait_ms, fetcher._fetch_min_bytes
-        paced = (_TRICKLE_MS, _TRICKLE_BYTES) if is_trickling else self._unpaced
+        paced = trickle_pace(self.consumer.app.due_in_ms) if is_trickling else self._unpaced
         fetcher._fetch_max_wait_ms, fetcher._fetch_min_bytes = paced
 
     def _note_jumps(self, consumer: AIOKafkaConsumer) -> None:
@@ -186,6 +188,14 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         """
         reached = self._reached.get(tp)
         return None if reached and reached.end > offset else self._jumps.get(tp)
+
+
+def trickle_pace(due_in_ms: int) -> tuple[int, int]:
+    """Milliseconds that a fetch waits, and for how many bytes, where a tick was due in so many
+    milliseconds when the batch before last had been processed: another fetch is under way since.
+    """
+    wait_ms = min(max(due_in_ms - _NOTHING_DUE_MS, _TRICKLE_MS), _NOTHING_DUE_MS)
+    return wait_ms, _TRICKLE_BYTES * wait_ms // _TRICKLE_MS
 
 
 class _Reached(NamedTuple):
@@ -354,11 +364,13 @@ class BatchApp(faust.App):
     returns, for each partition of the batch topics, the offset from which reading may start again.
     `commit_notes` gives a text to be kept beside the offset of each partition.
     `needed_offset` tells from where a partition must be read at the latest, whatever is committed.
+    `due_in_ms` is how far event time was from the next tick when the last batch had been processed.
     `make_web` makes its web server. `topics_error` tells what has happened to its topics, if
     anything.
     """
 
     batch_topics: frozenset[str] = frozenset()
+    due_in_ms: int = 0
     before_commit: Callable[[], Awaitable[Mapping[TP, int]]] = staticmethod(_nothing_durable)
     commit_notes: Callable[[], Mapping[TP, str]] = staticmethod(_no_notes)
     needed_offset: Callable[[TP], int] = staticmethod(_nothing_needed)

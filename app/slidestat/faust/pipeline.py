@@ -225,6 +225,19 @@ class Pipeline:
         return found
 
     @property
+    def due_in_ms(self) -> int:
+        """How far event time is from the next tick of any partition that is here; 0 where that says
+        nothing of how long it takes.
+        """
+        if isinstance(self._topology, Referee) or self._topology.is_sequence:
+            return 0
+        processors = self._held.processors.values()
+        return min(
+            (each.due_in_ms for each in processors if isinstance(each, PartitionProcessor)),
+            default=0,
+        )
+
+    @property
     def is_exactly_once(self) -> bool:
         """Whether its outputs are committed with the states that they come from."""
         return isinstance(self._topology, Topology) and self._topology.exactly_once

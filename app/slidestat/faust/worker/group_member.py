@@ -240,6 +240,7 @@ class GroupMember:
                 return
             if not await pipeline.process(batch):
                 return
+        self.app.due_in_ms = min(pipeline.due_in_ms for pipeline in self._pipelines)
 
     # Commits.
 
