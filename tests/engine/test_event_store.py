@@ -1,5 +1,6 @@
 """Events that wait: given back in order, none twice, none lost, whatever is asked between."""
 
+from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
@@ -7,11 +8,11 @@ import numpy as np
 import pytest
 
 from slidestat.declare.columns import Column, Columns, Limits
-from slidestat.engine import event_store
 from slidestat.engine.checkpoints.checkpoint import Checkpoint
 from slidestat.engine.checkpoints.ledger import COUNTED, Ledger
-from slidestat.engine.event_store import EventStore
 from slidestat.engine.events import Events, texts
+from slidestat.engine.waiting import event_store
+from slidestat.engine.waiting.event_store import EventStore
 
 COLUMNS = Columns((Column(("value",), Limits()),), (Column(("page",), None),))
 
@@ -46,17 +47,20 @@ def rows_of(events: Events) -> list[Event]:
     return [Event(*row) for row in zip(*columns, strict=True)]
 
 
-@pytest.mark.parametrize("seed", range(40))
-@pytest.mark.parametrize("run_events", [1, 7, 10**6])
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(
+    ("run_events", "memory_bytes"), [(1, 10**6), (1, 0), (7, 10**6), (7, 500), (7, 0), (10**6, 0)]
+)
 def test_what_is_taken_is_what_lies_before_in_order(
-    seed: int, run_events: int, monkeypatch: pytest.MonkeyPatch
+    seed: int, run_events: int, memory_bytes: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Against a plain list: with times in order or in none, texts of any sort, questions between
-    and keys taken on their own.
+    """Against a plain list: with times in order or in none, texts of any sort, questions between,
+    keys taken on their own, records dropped; in memory and in files.
     """
     monkeypatch.setattr(event_store, "_RUN_EVENTS", run_events)
+    monkeypatch.setattr(event_store, "_MEMORY_BYTES", memory_bytes)
     random = Random(seed)
-    store, waiting, until, offset = EventStore(COLUMNS), list[Event](), 0, 0
+    store, waiting, until, offset = EventStore(COLUMNS, tmp_path / "file"), list[Event](), 0, 0
     keys = ["", "a", "ключ", "\0", "a/b"]
     disorder = random.choice([0, 5, 300])
     for _ in range(60):
@@ -82,11 +86,16 @@ def test_what_is_taken_is_what_lies_before_in_order(
         if random.random() < 0.3:
             assert rows_of(store.take_keys(until, key.__eq__)) == [e for e in due if e.key == key]
             waiting = [event for event in waiting if event.time > until or event.key != key]
+        if waiting and random.random() < 0.2:
+            dropped = random.sample([event.offset for event in waiting], 1)
+            store.discard(dropped)
+            waiting = [event for event in waiting if event.offset not in dropped]
         if random.random() < 0.5:
             until += random.randint(0, 40)
             taken = rows_of(store.take(until))
             assert taken == [event for event in waiting if event.time <= until]
             waiting = waiting[len(taken) :]
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_waiting_event_takes_64_bytes_at_most() -> None:
@@ -112,6 +121,28 @@ def test_a_waiting_event_takes_64_bytes_at_most() -> None:
         size = size * held // events + _held_bytes(store)
         assert size <= 64 * held + 4 * 2**20
         store.take(until)
+
+
+def test_what_is_in_files_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is taken of it can be written, as kernels want it; all columns are as they were."""
+    monkeypatch.setattr(event_store, "_RUN_EVENTS", 1_000)
+    monkeypatch.setattr(event_store, "_MEMORY_BYTES", 100_000)
+    store, rows = EventStore(COLUMNS, tmp_path / "file"), []
+    for first in range(0, 20_000, 500):
+        offsets = np.arange(first, first + 500)
+        names, values = texts([f"k{offset % 7}" for offset in offsets]), offsets / 3
+        events = Events(offsets, offsets + 5, names, (values,), (names,), (offsets % 2 == 0,))
+        store.add(events)
+        rows += rows_of(events)
+    assert sum(part.memory_bytes for part in store._parts()) <= 100_000 + 1_500 * 100
+    assert sum(part.is_filed for part in store._parts()) >= 15
+    for until in (4_000, 4_700, 15_000, 40_000):
+        taken = store.take(until)
+        assert rows_of(taken) == [row for row in rows if row.time <= until]
+        assert (taken.conditions[0] == (taken.offsets % 2 == 0)).all()
+        for array in (taken.offsets, taken.times, *taken.numbers, *taken.conditions):
+            assert array.flags.writeable
+        rows = rows[len(taken) :]
 
 
 def _held_bytes(store: EventStore) -> int:

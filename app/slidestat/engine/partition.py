@@ -23,6 +23,7 @@ written. Nor is what was emitted before the last flush: the checkpoint says up t
 """
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.alerts.alerting import Alerting
@@ -36,7 +37,6 @@ from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.emission import EmissionEncoder, OutputRecord
 from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
-from slidestat.engine.event_store import EventStore
 from slidestat.engine.intake.intake import Intake
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.keys.key_cache import PartitionStore
@@ -58,6 +58,7 @@ from slidestat.engine.ticks.silent_keys import SilentKeys
 from slidestat.engine.ticks.ticker import Ticker
 from slidestat.engine.ticks.unabsorbed import Unabsorbed
 from slidestat.engine.view import PartitionView
+from slidestat.engine.waiting.event_store import EventStore
 
 
 class PartitionProcessor:
@@ -77,10 +78,12 @@ class PartitionProcessor:
         topic_id: str = "",
         publisher: TickPublisher | None = None,
         clock: EventClock | None = None,
+        file: Path | None = None,
     ) -> None:
         """`topic_id` is that of the source, which a checkpoint without one takes for its own;
         `publisher` says what is published tick by tick, by default what the topology does; `clock`
-        is the partition's where not all of its records come here.
+        is the partition's where not all of its records come here; `file` is where events go that
+        memory is not to hold, for a moment each.
         """
         work, limits = work or PartitionWork(), self.LIMITS
         self._partition = partition
@@ -91,7 +94,7 @@ class PartitionProcessor:
             self._publisher = Publisher(topology, topic, partition)
         self._durability = Durability(topology, store.checkpoint(), topic_id)
         start = self._durability.checkpoint
-        self._waiting = EventStore(topology.columns)
+        self._waiting = EventStore(topology.columns, file)
         watermark = start.max_time - self._lateness
         self._alerting = Alerting(topology, topic, partition) if topology.alerts else None
         self._keys = HeldKeys.restored(

@@ -9,6 +9,7 @@ others do not need.
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 from faust.types import TP
@@ -59,10 +60,12 @@ class Pipeline:
         allow_loss: bool = False,
         schemas: SourceSchemas | None = None,
         provisional: ExpiringProducer | None = None,
+        folder: Path | None = None,
     ) -> None:
         """With `allow_loss`, records that are gone before they were read are counted, and stop
         nothing. `schemas` are those of the source's records, if they take any. What is emitted
-        ahead goes to `provisional`, which a topology with an `idle` takes.
+        ahead goes to `provisional`, which a topology with an `idle` takes. Events that memory is
+        not to hold wait in `folder`.
         """
         self._topology = topology
         self._table = table
@@ -77,7 +80,7 @@ class Pipeline:
             ahead = OutputTopics(topology, provisional, *written)
             self._ahead = AheadTopics(ahead, provisional)
         self._held = HeldPartitions(
-            topology, table, offsets, codec or JsonCodec(), self.observed, schemas
+            topology, table, offsets, codec or JsonCodec(), self.observed, schemas, folder
         )
         self._steps = BatchSteps(self._held, self._outputs, offsets, self.observed, progress)
         self._order = ReadOrder(

@@ -17,13 +17,13 @@ from slidestat.engine.clock.event_clock import EventClock
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns, Refusal, refuse_future
 from slidestat.engine.decoding.lacked_fields import LackedFields
-from slidestat.engine.event_store import EventStore
 from slidestat.engine.events import Events, texts
 from slidestat.engine.intake.letters import Letter, as_decided, letter_of
 from slidestat.engine.intake.suspects import Suspects
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.quota import Quota
 from slidestat.engine.records import RecordBatch
+from slidestat.engine.waiting.event_store import EventStore
 from slidestat.schemas.dead_letter import Reason
 
 Int64s = npt.NDArray[np.int64]

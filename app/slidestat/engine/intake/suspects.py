@@ -6,10 +6,10 @@ import numpy as np
 
 from slidestat.engine.clock.event_clock import EventClock, Refused
 from slidestat.engine.decoding.event_columns import Refusal
-from slidestat.engine.event_store import EventStore
 from slidestat.engine.events import Events
 from slidestat.engine.intake.letters import Decided, Letter, letter_of
 from slidestat.engine.records import RecordBatch
+from slidestat.engine.waiting.event_store import EventStore
 from slidestat.schemas.dead_letter import Reason
 
 

@@ -16,7 +16,6 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Checkpoint
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns
-from slidestat.engine.event_store import EventStore
 from slidestat.engine.events import Events
 from slidestat.engine.intake.intake import Intake
 from slidestat.engine.intake.letters import Letter
@@ -25,6 +24,7 @@ from slidestat.engine.keys.key_cache import KeyCache
 from slidestat.engine.keys.no_states import NoStates
 from slidestat.engine.quota import needed_quotas
 from slidestat.engine.records import RecordBatch
+from slidestat.engine.waiting.event_store import EventStore
 
 Int64s = npt.NDArray[np.int64]
 

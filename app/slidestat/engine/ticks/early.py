@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from slidestat.engine.event_store import EventStore
 from slidestat.engine.events import Events
 from slidestat.engine.keys.unwritten import SLOTS, slot_of
 from slidestat.engine.publishing import TickPublisher
 from slidestat.engine.ticks.absorber import Absorber
 from slidestat.engine.ticks.advance import Advance
 from slidestat.engine.ticks.ticker import Ticker
+from slidestat.engine.waiting.event_store import EventStore
 
 
 class EarlyAbsorption:

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.emissions.emission import OutputRecord
-from slidestat.engine.event_store import EventStore
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.publishing import Clock, Publication, TickPublisher
 from slidestat.engine.ticks.absorber import Absorber
 from slidestat.engine.ticks.advance import Advance
 from slidestat.engine.ticks.published_ticks import absorb_and_publish
 from slidestat.engine.ticks.ticker import Ticker
+from slidestat.engine.waiting.event_store import EventStore
 
 
 class LookAhead:

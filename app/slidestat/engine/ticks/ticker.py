@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.emissions.in_order import LAST, Given, Placed, in_order
-from slidestat.engine.event_store import EventStore
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.keys.key_timers import due_slices
 from slidestat.engine.limits import SliceSizes
@@ -13,6 +12,7 @@ from slidestat.engine.pace import Pace
 from slidestat.engine.ticks.absorber import Absorber
 from slidestat.engine.ticks.advance import Advance
 from slidestat.engine.ticks.silent_keys import SilentKeys
+from slidestat.engine.waiting.event_store import EventStore
 
 # Of keys or events, before it is known how long they take.
 _FIRST_SLICE = 500

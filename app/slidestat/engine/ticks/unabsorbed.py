@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from slidestat.engine.event_store import EventStore
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.ticks.absorber import Absorber
 from slidestat.engine.ticks.advance import Advance
+from slidestat.engine.waiting.event_store import EventStore
 
 
 class Unabsorbed:

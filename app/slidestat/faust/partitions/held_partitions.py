@@ -4,6 +4,7 @@ may lie in no other partition.
 
 import time
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
@@ -47,8 +48,11 @@ class HeldPartitions:
         codec: EmissionWriter,
         observed: Observed,
         schemas: SourceSchemas | None,
+        folder: Path | None,
     ) -> None:
-        """`schemas` are those of the source's records, if they take any."""
+        """`schemas` are those of the source's records, if they take any; events that memory is not
+        to hold wait in `folder`.
+        """
         self.processors: dict[int, Processor] = {}
         self.stores: dict[int, TablePartition] = {}
         # When the last batch came, of time.monotonic.
@@ -58,6 +62,7 @@ class HeldPartitions:
         self._offsets = offsets
         self._codec = codec
         self._observed = observed
+        self._folder = folder
         if isinstance(topology, Topology):
             self._decoder = EventDecoder(topology, schemas=schemas)
             self._shared_keys = SharedKeys(topology)
@@ -167,6 +172,7 @@ class HeldPartitions:
             self._codec,
             self._observed.partition(partition),
             topic_id,
+            file=self._folder and self._folder / f"{self._topology.name}-{partition}.waiting",
         )
 
     def _log_claim(self, partition: int) -> None:

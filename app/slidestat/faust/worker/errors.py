@@ -28,6 +28,8 @@ def raise_for_the_user(reason: BaseException, data_dir: Path) -> NoReturn:
         ) from reason
     if isinstance(reason, KafkaConnectionError):
         raise went_away_at_start() from reason
+    if isinstance(reason, OSError) and reason.errno in (errno.ENOSPC, errno.EDQUOT):
+        raise _no_room(data_dir) from reason
     if str(reason).startswith(_ROCKSDB_ERRORS):
         raise _table_error(str(reason), data_dir) from reason
     raise reason
@@ -35,10 +37,7 @@ def raise_for_the_user(reason: BaseException, data_dir: Path) -> NoReturn:
 
 def _table_error(reason: str, data_dir: Path) -> SlidestatError:
     if reason.endswith(_NO_ROOM):
-        return SlidestatError(
-            f"There is no room for the tables in {data_dir}.",
-            "Make room, and start the worker again: nothing is lost.",
-        )
+        return _no_room(data_dir)
     if reason.endswith(_NO_FILES):
         return SlidestatError(
             f"The worker has no file left to open for the tables in {data_dir}: it may have"
@@ -49,4 +48,11 @@ def _table_error(reason: str, data_dir: Path) -> SlidestatError:
     return SlidestatError(
         f"The tables in {data_dir} cannot be read: {reason.rstrip('.')}.",
         f"Delete the folder {data_dir}; the worker restores it from the changelog.",
+    )
+
+
+def _no_room(data_dir: Path) -> SlidestatError:
+    return SlidestatError(
+        f"There is no room for tables and waiting events in {data_dir}.",
+        "Make room, and start the worker again: nothing is lost.",
     )

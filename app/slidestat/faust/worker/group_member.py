@@ -134,6 +134,7 @@ class GroupMember:
                 allow_loss=settings.allow_loss,
                 schemas=None if settings.registry is None else settings.registry.schemas,
                 provisional=self._provisional,
+                folder=settings.data_dir,
             )
             for topology, table, codec in zip(
                 settings.topologies, self._tables, codecs, strict=True

@@ -8,10 +8,11 @@ what lies up to a time is given back in order of (time, offset), however it came
 Events are kept in parts: what a batch brought, and runs of many batches, sorted, their texts
 numbered. To take what lies before a time costs a look at each part and what is taken, not what goes
 on waiting. A waiting event takes 28 bytes, 8 more for each number and 4 for each item, and each
-different text of a run once.
+different text of a run once. Where runs come to more than 64 MiB, further ones go to files.
 """
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -23,11 +24,14 @@ from slidestat.declare.columns import Columns
 from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.events import Events, distinct_texts, joined
 from slidestat.engine.keys.key_slices import KeySlices
+from slidestat.engine.waiting.event_file import in_file
 
 Int64s = npt.NDArray[np.int64]
 
 # Of the events that came last; more of them become a run.
 _RUN_EVENTS = 32_768
+# Of runs in memory; further ones go to files.
+_MEMORY_BYTES = 64 * 2**20
 
 
 class _Part(NamedTuple):
@@ -37,17 +41,31 @@ class _Part(NamedTuple):
     first_time: int
     last_time: int
     first_offset: int
+    last_offset: int
     in_order: bool
     # How many there were, of which these are a view.
     whole: int
+    # Whether they are in a file.
+    is_filed: bool = False
 
     @classmethod
-    def of(cls, events: Events, whole: int = 0) -> "_Part":
+    def of(cls, events: Events, whole: int = 0, *, is_filed: bool = False) -> "_Part":
         times = events.times
         in_order = bool((times[1:] >= times[:-1]).all())
         first, last = (times[0], times[-1]) if in_order else (times.min(), times.max())
-        offset = int(events.offsets.min())
-        return cls(events, int(first), int(last), offset, in_order, whole or len(events))
+        offsets = int(events.offsets.min()), int(events.offsets.max())
+        whole = whole or len(events)
+        return cls(events, int(first), int(last), *offsets, in_order, whole, is_filed)
+
+    @property
+    def memory_bytes(self) -> int:
+        """What they take of the memory."""
+        return 0 if self.is_filed else self.events.nbytes
+
+    def all(self) -> Events:
+        """All of its events, in memory."""
+        # Kernels are compiled for arrays that may be written, which a file's are not.
+        return _copied(self.events) if self.is_filed else self.events
 
     def split(self, until: int) -> tuple[Events, "_Part"]:
         """The events up to a time, and the rest; neither is empty."""
@@ -57,10 +75,12 @@ class _Part(NamedTuple):
             return self.events.take(np.flatnonzero(early)), _Part.of(rest)
         end, count = int(np.searchsorted(self.events.times, until, "right")), len(self.events)
         rest = self.events.between(end, count)
+        if self.is_filed:
+            return _copied(self.events.between(0, end)), _Part.of(rest, self.whole, is_filed=True)
         if 4 * len(rest) > 3 * self.whole:
             return self.events.between(0, end), _Part.of(rest, self.whole)
         # The memory of the whole is held by any view of it.
-        return self.events.between(0, end), _Part.of(rest.take(np.arange(len(rest))))
+        return self.events.between(0, end), _Part.of(_copied(rest))
 
     def upto(self, until: int) -> Events:
         """The events up to a time."""
@@ -72,8 +92,10 @@ class _Part(NamedTuple):
 class EventStore:
     """The events of a partition that wait."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: Columns, file: Path | None = None) -> None:
+        """What is more than memory is to hold goes to files that are at `file` for a moment."""
         self._columns = columns
+        self._file = file
         self._runs: list[_Part] = []
         self._newest: list[_Part] = []
         self._newest_events = 0
@@ -98,7 +120,7 @@ class EventStore:
             return
         if self._newest_events >= _RUN_EVENTS:
             run = joined([part.events for part in self._newest], self._columns)
-            self._runs.append(_Part.of(run.in_order().numbered()))
+            self._runs.append(self._placed(run.in_order().numbered()))
             self._newest, self._newest_events = [], 0
         self._newest.append(_Part.of(events))
         self._newest_events += len(events)
@@ -179,6 +201,13 @@ class EventStore:
                     return True
         return False
 
+    def _placed(self, run: Events) -> _Part:
+        """A run, in memory or in a file."""
+        in_memory = sum(part.memory_bytes for part in self._runs)
+        if self._file is None or in_memory + run.nbytes <= _MEMORY_BYTES:
+            return _Part.of(run)
+        return _Part.of(in_file(run, self._file), is_filed=True)
+
     def _parts(self) -> list[_Part]:
         return [*self._untaken(), *self._runs, *self._newest]
 
@@ -196,7 +225,7 @@ def _cut(parts: list[_Part], until: int, taken: list[Events]) -> list[_Part]:
         if part.first_time > until:
             left.append(part)
         elif part.last_time <= until:
-            taken.append(part.events)
+            taken.append(part.all())
         else:
             early, rest = part.split(until)
             taken.append(early)
@@ -206,14 +235,21 @@ def _cut(parts: list[_Part], until: int, taken: list[Events]) -> list[_Part]:
 
 def _without(parts: list[_Part], offsets: Sequence[int]) -> list[_Part]:
     """The parts without the events at these offsets."""
-    left = []
+    left, first, last = [], min(offsets), max(offsets)
     for part in parts:
+        if part.last_offset < first or part.first_offset > last:
+            left.append(part)
+            continue
         kept = ~np.isin(part.events.offsets, offsets)
         if kept.all():
             left.append(part)
         elif kept.any():
             left.append(_Part.of(part.events.take(np.flatnonzero(kept))))
     return left
+
+
+def _copied(events: Events) -> Events:
+    return events.take(np.arange(len(events)))
 
 
 def _rows_of(column: pa.Array, text: str) -> Int64s:

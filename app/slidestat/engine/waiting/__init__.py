@@ -1,0 +1,1 @@
+"""Records in: which of them count, which are late or refused."""
