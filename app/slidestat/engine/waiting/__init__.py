@@ -1,1 +1,1 @@
-"""Records in: which of them count, which are late or refused."""
+"""Hold events that were read and are not in the states of their keys yet."""
