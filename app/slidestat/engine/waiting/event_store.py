@@ -59,7 +59,7 @@ class _Part(NamedTuple):
 
     @property
     def memory_bytes(self) -> int:
-        """What they take of the memory."""
+        """Return what they take of the memory."""
         return 0 if self.is_filed else self.events.nbytes
 
     def all(self) -> Events:
@@ -93,7 +93,7 @@ class EventStore:
     """The events of a partition that wait."""
 
     def __init__(self, columns: Columns, file: Path | None = None) -> None:
-        """What is more than memory is to hold goes to files that are at `file` for a moment."""
+        """Use files, each at `file` for a moment, for what is more than memory is to hold."""
         self._columns = columns
         self._file = file
         self._runs: list[_Part] = []
