@@ -20,6 +20,8 @@ _TIMEOUT_S = 30.0
 class _Window(msgspec.Struct, gc=False):
     start: int
     value: int
+    # -1: an answer that is taken back, as Pathway does before it gives another.
+    diff: int = 1
 
 
 _decode = msgspec.json.Decoder(_Window).decode
@@ -48,9 +50,9 @@ class Answers:
         return cls(topic, "tumbling", None, is_table=True, lost_when_stopped=True)
 
     @classmethod
-    def updated(cls, shape: str) -> "Answers":
+    def updated(cls, shape: str, *, lost_when_stopped: bool = False) -> "Answers":
         """Those that are written whenever they change."""
-        return cls("{group}-answers", shape, None)
+        return cls("{group}-answers", shape, None, lost_when_stopped=lost_when_stopped)
 
     @classmethod
     def final(cls, shape: str) -> "Answers":
@@ -86,12 +88,16 @@ class Answers:
             raise _impossible(f"{len(missing)} of {len(wanted)} windows of {topic} are missing")
         return len(keys)
 
-    def window(self, workload: Workload, key: bytes, value: bytes) -> tuple[int, int, int]:
-        """Key number, start and count of the window that a record tells."""
+    def window(self, workload: Workload, key: bytes, value: bytes) -> tuple[int, int, int] | None:
+        """Key number, start and count of the window that a record tells; None if it takes an answer
+        back.
+        """
         if self.is_table:
             text, (start, _) = msgspec.json.decode(key)
             return workload.key_number(text), round(start * 1000), int(value)
         window = _decode(value)
+        if window.diff < 0:
+            return None
         return workload.key_number(key.decode()), window.start, window.value
 
     def _due(self, workload: Workload) -> Int64s:
@@ -120,8 +126,10 @@ class Answers:
         """Key number, start and count of each window, as it was answered last."""
         last: dict[tuple[int, int], int] = {}
         for record in read_topic(bootstrap, topic):
-            key, start, count = self.window(workload, *record)
-            last[key, start] = count
+            found = self.window(workload, *record)
+            if found is not None:
+                key, start, count = found
+                last[key, start] = count
         places = np.array(list(last), np.int64).reshape(-1, 2)
         return places[:, 0], places[:, 1], np.array(list(last.values()), np.int64)
 

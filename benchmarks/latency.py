@@ -158,8 +158,10 @@ def _emissions(workload: Workload, bootstrap: str, topic: str) -> Iterator[Answe
 
 def _windows(answers: Answers, workload: Workload, bootstrap: str, topic: str) -> Iterator[Answer]:
     for message in read_messages(bootstrap, topic):
-        key, start, count = answers.window(workload, message.key() or b"", message.value() or b"")
-        yield Answer(key, start, start + answers.length_ms, count, message.timestamp()[1])
+        found = answers.window(workload, message.key() or b"", message.value() or b"")
+        if found is not None:
+            key, start, count = found
+            yield Answer(key, start, start + answers.length_ms, count, message.timestamp()[1])
 
 
 def _delete(bootstrap: str, group: str) -> None:

@@ -163,6 +163,19 @@ def _bytewax(window: str, most_events: int) -> System:
     )
 
 
+def _pathway(window: str, most_events: int) -> System:
+    return System(
+        f"pathway_{window}",
+        _QUESTIONS[window],
+        partial(_peer, "pathway", "pathway_flow"),
+        window,
+        most_events,
+        Answers.updated(window, lost_when_stopped=True),
+        has_changelog=False,
+        cannot=_NO_QUANTILES,
+    )
+
+
 def _spark(window: str, most_events: int | None) -> System:
     return System(
         f"spark_{window}",
@@ -190,6 +203,8 @@ SYSTEMS = {
         _streams("sliding", 40_000),
         _bytewax("tumbling", 200_000),
         _bytewax("hopping", 60_000),
+        _pathway("tumbling", 1_000_000),
+        _pathway("hopping", 200_000),
         _spark("tumbling", 400_000),
         _spark("hopping", 400_000),
         System("flink_tumbling", _QUESTIONS["tumbling"], _flink, has_changelog=False),

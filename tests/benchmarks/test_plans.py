@@ -15,6 +15,8 @@ RATIOS = {
     "kafka_streams_tumbling",
     "kafka_streams_sliding",
     "bytewax_tumbling",
+    "pathway_tumbling",
+    "pathway_hopping",
     "spark_tumbling",
 }
 
