@@ -103,7 +103,7 @@ class StateStore(Store):
 
 @cache
 def shared_memory() -> tuple[rocksdict.Cache, rocksdict.WriteBufferManager]:
-    """What the databases of this process have in memory: blocks of files that were read, and, as a
+    """Return the memory of all databases of this process: blocks of files that were read, and, as a
     part of that, what is not in files yet.
     """
     blocks = rocksdict.Cache(_CACHE_BYTES)
