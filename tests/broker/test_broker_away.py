@@ -87,10 +87,11 @@ def test_workers_wait_for_a_broker(
 
 
 @pytest.mark.timeout(900)
-def test_a_worker_waits_for_a_leader(tmp_path: Path, topic_name: str) -> None:
+def test_workers_wait_for_a_leader(tmp_path: Path, topic_name: str) -> None:
     """One of the broker's two disks fails under load, and so the partitions on it have no leader,
-    of the source, of outputs, changelogs or of the group's offsets. The worker says what it waits
-    for, and goes on once the disk is there again; all comes out as if nothing had been.
+    of the source, of outputs, changelogs or of the group's offsets. Two workers say each half
+    minute what they wait for, and go on once the disk is there again; all comes out as if nothing
+    had been.
     """
     data, second = tmp_path / "broker", tmp_path / "second"
     disks = {"log.dirs": f"{data / 'kafka'},{second}", "metadata.log.dir": str(data / "kafka")}
@@ -100,16 +101,26 @@ def test_a_worker_waits_for_a_leader(tmp_path: Path, topic_name: str) -> None:
         admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         admin.create_topics([NewTopic(source, 4, 1)])[source].result()
         stage = Stage(bootstrap, tmp_path, topic_name, source, BODY)
-        with stage.worker("a").await_ready() as worker:
+        with stage.worker("a").await_ready() as one, stage.worker("b").await_ready() as two:
+            workers = (one, two)
             produce(bootstrap, source, events(10_000))
             stage.await_commit_after(0)
             second.rename(tmp_path / "gone")
-            wait_until(lambda: "no broker leads" in worker.said(), "it is told", DRAIN_S)
+            for worker in workers:
+                wait_until(
+                    lambda worker=worker: "no broker leads" in worker.said(),  # type: ignore[misc]
+                    "it is told",
+                    DRAIN_S,
+                )
+            before = [worker.said().count("no broker leads") for worker in workers]
             time.sleep(DRAIN_S)
-            worker.require_running()
+            for worker, said in zip(workers, before, strict=True):
+                worker.require_running()
+                assert worker.said().count("no broker leads") > said
             (tmp_path / "gone").rename(second)
             broker.restart()
             produce(bootstrap, source, events(10_000, start=10_000))
-            stage.await_settled([worker], 2 * DRAIN_S)
-            worker.stop()
+            stage.await_settled(workers, 2 * DRAIN_S)
+            for worker in workers:
+                worker.stop()
         stage.check()

@@ -5,7 +5,11 @@ import time
 
 from tests.broker.conftest import MakeStage
 from tests.broker.test_restarts import feed
-from tests.broker.workers import DRAIN_S, Stage
+from tests.broker.workers import (
+    DRAIN_S,
+    Stage,
+    Worker,
+)
 
 BODY = (
     'span="10m", every="20s", windows=("1m", "10m"), lateness="5s", exactly_once=True,\n'
@@ -57,3 +61,29 @@ def test_killed_and_frozen_workers_repeat_nothing(make_stage: MakeStage) -> None
         stage.await_settled([zombie], timeout_s=2 * DRAIN_S)
         zombie.stop()
     assert_each_once(stage)
+
+
+def test_a_worker_of_several_topologies_stands_by(make_stage: MakeStage, topic_name: str) -> None:
+    """Of two workers one is killed in a backlog. What the other has followed of its changelogs, of
+    a topology with `exactly_once` and of one without, is as far as both were committed: the one
+    repeats nothing, and the other is as it would be alone.
+    """
+    once = make_stage(name="once", body=f"{BODY}    group={topic_name!r}")
+    plain_body = BODY.replace(" exactly_once=True,", f" group={topic_name!r},")
+    plain = make_stage(name="plain", source=once.topology.source, body=plain_body)
+    declared = [str(once.file), str(plain.file)]
+
+    def worker(name: str) -> Worker:
+        return Worker(declared, once.data_dir(name), once.bootstrap)
+
+    feed(once, 0, 10_000)
+    with worker("a").await_ready() as one, worker("b").await_ready() as two:
+        once.await_settled([one, two])
+        feed(once, 10_000, 40_000)
+        once.await_commit_after(sum(once.committed().values()))
+        two.kill()
+        feed(once, 50_000, 10_000)
+        once.await_settled([one], 2 * DRAIN_S)
+        one.stop()
+    assert_each_once(once)
+    plain.check()

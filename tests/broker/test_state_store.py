@@ -1,12 +1,13 @@
 """The databases of a worker at its end."""
 
+import os
 from pathlib import Path
 
 import faust
 import pytest
 import rocksdict
 
-from slidestat.faust.state_store import StateStore
+from slidestat.faust.state_store import StateStore, shared_memory
 
 
 @pytest.fixture
@@ -39,3 +40,23 @@ def test_no_statistics_are_due_while_a_process_exits(store: StateStore) -> None:
     assert "stats_dump_period_sec=0\n" in settings
     assert "stats_persist_period_sec=0\n" in settings
     store.close()
+
+
+def test_all_partitions_share_their_memory(tmp_path: Path) -> None:
+    """Eight partitions with 8 MiB each to write hold no more of it than all may together, and give
+    it back when they are closed.
+    """
+    app = faust.App("shared", datadir=str(tmp_path), store="rocksdb://")
+    table = app.Table("t", partitions=8, key_type=bytes, value_type=bytes)
+    store = StateStore("rocksdb://", app, table, table_name="t")
+    blocks, unwritten = shared_memory()
+    most, value = unwritten.get_buffer_size(), os.urandom(1_000)
+    for key in range(8_000):
+        for partition in range(8):
+            store._db_for_partition(partition).put(b"%d" % key, value)
+        if key % 500 == 0:
+            # What is on its way to a file is there until it is in it.
+            assert unwritten.get_usage() < 2 * most
+            assert blocks.get_usage() <= 2 * most
+    store.close()
+    assert unwritten.get_usage() < most // 8

@@ -47,6 +47,21 @@ def test_a_worker_that_can_count_nothing(capsys: pytest.CaptureFixture[str]) -> 
             assert said.count("slidestat dlq count") == (counted == 0)
 
 
+def test_a_condition_that_nothing_meets(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where each event was passed over, it is said once; where one met it, never."""
+    with logging_to_stderr(LogForm.TEXT):
+        for counted in (0, 1):
+            told = Progress("t")
+            for read in (10, 20):
+                told._told_at = float("-inf")
+                told.read(10)
+                of = Counters(read=read, counted=counted, passed_over=read - counted)
+                told.flushed(of, 0)
+            said = capsys.readouterr().err
+            assert said.count("passed over") == 2
+            assert said.count("no event so far meets the condition") == (counted == 0)
+
+
 def test_fields_that_are_lacked_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     """How many events each statistic left out; where it is all of them, once, with what may be
     wrong.

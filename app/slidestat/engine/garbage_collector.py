@@ -1,8 +1,19 @@
-"""Python's garbage collector while batches come: calm."""
+"""Python's garbage collector while batches come: calm, and in a worker by the clock."""
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+# Of a worker. Each connection that is closed leaves a kilobyte in a cycle of asyncio's own; after
+# 500,000 objects, when the calmed collector would begin by itself, these are 80 MB.
+COLLECT_EVERY_S = 30.0
+
+
+def collect_garbage() -> None:
+    """Collect what is in cycles; milliseconds, as what was there at the beginning is frozen, and
+    states are bytes.
+    """
+    gc.collect()
 
 
 @contextmanager

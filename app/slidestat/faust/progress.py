@@ -26,7 +26,7 @@ class Progress:
         self._told_at = -_EVERY_S  # the first line comes at once
         self._newest = Counters(), NO_TIME
         self._due: asyncio.TimerHandle | None = None
-        self._told_refusals = self._told_empty = False
+        self._told_refusals = self._told_empty = self._told_where = False
 
     def ready(self, partitions: Collection[int]) -> None:
         """The group gave this worker these partitions."""
@@ -75,6 +75,12 @@ class Progress:
             self._say(
                 "nothing counted",
                 "no record could be counted so far; `slidestat dlq count TOPOLOGY` says why",
+            )
+        if counters.passed_over and counters.passed_over == counters.read and not self._told_where:
+            self._told_where = True
+            self._say(
+                "nothing chosen",
+                "no event so far meets the condition `where`: check the names and values in it",
             )
         empty = {s: n for s, n in counters.left_out.items() if n == counters.counted}
         if empty and not self._told_empty:

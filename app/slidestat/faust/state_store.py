@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import rocksdict
@@ -15,8 +16,11 @@ EPOCH_KEY = b"e"
 _NO_OFFSET = -1
 
 # Faust's defaults are made for one large database, not for one a partition: a 2 GiB cache each.
-_BLOCK_CACHE_BYTES = 32 * 2**20
-_WRITE_BUFFER_BYTES = 16 * 2**20
+# All partitions of a process share this, what they have yet to write to files included.
+_CACHE_BYTES = 128 * 2**20
+_UNWRITTEN_BYTES = 32 * 2**20
+# Of one partition. What is written again before it goes to a file goes there once.
+_WRITE_BUFFER_BYTES = 8 * 2**20
 
 Row = tuple[int, bytes, bytes | None, Headers]
 """(offset, key, value, headers) of a changelog's record."""
@@ -27,10 +31,8 @@ class StateStore(Store):
 
     def __init__(self, url: str, app: Any, table: Any, **kwargs: Any) -> None:
         super().__init__(url, app, table, driver="rocksdict", **kwargs)
-        self.rocksdb_options = _WithoutTimers(
-            block_cache_size=_BLOCK_CACHE_BYTES,
-            write_buffer_size=_WRITE_BUFFER_BYTES,
-            use_rocksdict=True,
+        self.rocksdb_options = _SharedMemory(
+            write_buffer_size=_WRITE_BUFFER_BYTES, use_rocksdict=True
         )
         self._open: dict[int, rocksdict.Rdict] = {}
 
@@ -99,14 +101,32 @@ class StateStore(Store):
             self.restore(partition, some)
 
 
-class _WithoutTimers(RocksDBOptions):
-    """Faust's settings of RocksDB, without the statistics that it writes every ten minutes: nobody
-    reads them, and their thread ends a process with a segmentation fault if they are due while it
-    exits.
+@cache
+def shared_memory() -> tuple[rocksdict.Cache, rocksdict.WriteBufferManager]:
+    """Return the memory of all databases of this process: blocks of files that were read, and, as a
+    part of that, what is not in files yet.
+    """
+    blocks = rocksdict.Cache(_CACHE_BYTES)
+    unwritten = rocksdict.WriteBufferManager.new_write_buffer_manager_with_cache(
+        _UNWRITTEN_BYTES, allow_stall=False, cache=blocks
+    )
+    return blocks, unwritten
+
+
+class _SharedMemory(RocksDBOptions):
+    """Faust's settings of RocksDB, in memory that all partitions share, and without the statistics
+    that it writes every ten minutes: nobody reads them, and their thread ends a process with a
+    segmentation fault if they are due while it exits.
     """
 
     def as_options(self) -> rocksdict.Options:
         options: rocksdict.Options = super().as_options()
+        blocks, unwritten = shared_memory()
+        files = rocksdict.BlockBasedOptions()
+        files.set_block_cache(blocks)
+        files.set_bloom_filter(self.bloom_filter_size, block_based=True)
+        options.set_block_based_table_factory(files)
+        options.set_write_buffer_manager(unwritten)
         options.set_stats_dump_period_sec(0)
         options.set_stats_persist_period_sec(0)
         return options

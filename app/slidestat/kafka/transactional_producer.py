@@ -17,7 +17,8 @@ from slidestat.kafka.producer import BulkProducer
 _TIMEOUT_MS = 600_000
 _CALL_S = 5.0
 _QUEUED_KIB = 64 * 2**10
-_FENCED = frozenset(
+# What a producer gets whose transactional id another one has now.
+FENCED = frozenset(
     {
         KafkaError._FENCED,
         KafkaError._FATAL,
@@ -28,7 +29,7 @@ _FENCED = frozenset(
 
 
 class FencedError(Exception):
-    """Another producer has the transactional id now, or the broker has given this one up."""
+    """Another producer has the transactional id now, or the transaction was open for too long."""
 
 
 class TransactionalProducer(BulkProducer):
@@ -118,7 +119,9 @@ class TransactionalProducer(BulkProducer):
             super()._delivered(error, message)
 
     def _note_fence(self, reason: KafkaError) -> None:
-        self._is_fenced = self._is_fenced or reason.code() in _FENCED
+        # A record expires when the brokers give its transaction up, or would if they were there.
+        code = reason.code()
+        self._is_fenced = self._is_fenced or code in FENCED or code == KafkaError._MSG_TIMED_OUT
 
     def _refused(self, reason: KafkaError) -> SlidestatError:
         return SlidestatError(

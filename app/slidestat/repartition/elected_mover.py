@@ -12,20 +12,13 @@ from collections.abc import Collection
 from confluent_kafka import KafkaError, KafkaException
 
 from slidestat.errors import SlidestatError
+from slidestat.kafka.transactional_producer import FENCED
 from slidestat.log import log_event
 from slidestat.repartition.mover import Mover
 from slidestat.repartition.starts import Move
 
 ELECTING_PARTITION = 0
 
-_FENCED = frozenset(
-    {
-        KafkaError._FENCED,
-        KafkaError.PRODUCER_FENCED,
-        KafkaError.INVALID_PRODUCER_EPOCH,
-        KafkaError._FATAL,
-    }
-)
 # What waiting does not mend.
 _LASTING = frozenset(
     {
@@ -91,7 +84,7 @@ class ElectedMover:
                 if kafka_error.code() in _LASTING:
                     self.failure = _refused(self._move, kafka_error)
                     return
-                if kafka_error.code() in _FENCED:
+                if kafka_error.code() in FENCED:
                     self._is_stopping.wait(_FENCED_PAUSE_S)
                     continue
                 if time.monotonic() - began > _LONGEST_PAUSE_S:

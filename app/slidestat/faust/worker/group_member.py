@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial, wraps
 from typing import Any
@@ -12,6 +13,7 @@ from faust.types import TP, StreamT
 from slidestat.declare.one_worker import require_one_worker
 from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission_codec import JsonCodec
+from slidestat.engine.garbage_collector import COLLECT_EVERY_S, collect_garbage
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.faust.broker_contact import LOOK_EVERY_S, BrokerContact
@@ -38,7 +40,8 @@ _IDLE_CHECK_S = 1.0
 _END_CHECK_S = 0.5
 _KEY_CHECK_S = 1.0
 _LOSS_CHECK_S = 1.0
-_RIVAL_CHECK_S = 10.0
+# A rival began when this worker did: looks at all topics of the brokers get rare.
+_RIVAL_CHECK_S, _RAREST_RIVAL_CHECK_S = 10.0, 320.0
 _MOVER_CHECK_S = 1.0
 
 # Of the minute after which the group would go on without this worker.
@@ -76,6 +79,7 @@ class GroupMember:
         self._key_watch = settings.key_watch
         self._schemas = None if settings.registry is None else SchemaWait(settings.registry)
         self._rival = settings.rival
+        self._rival_due, self._rival_pause_s = 0.0, _RIVAL_CHECK_S
         self._mover = settings.mover
         servers = settings.bootstrap_servers
         self._outputs = BulkProducer(servers)
@@ -170,6 +174,7 @@ class GroupMember:
             (LOOK_EVERY_S, self._look_for_brokers),
             (_LOSS_CHECK_S, self._look_for_losses),
             (_RIVAL_CHECK_S, self._look_for_rivals),
+            (COLLECT_EVERY_S, self._collect_garbage),
         ]
         if self._mover is not None:
             timers.append((_MOVER_CHECK_S, self._look_at_mover))
@@ -356,6 +361,10 @@ class GroupMember:
         await self._topics.confirm()
 
     async def _look_for_rivals(self) -> None:
+        if time.monotonic() < self._rival_due:
+            return
+        self._rival_due = time.monotonic() + self._rival_pause_s
+        self._rival_pause_s = min(2 * self._rival_pause_s, _RAREST_RIVAL_CHECK_S)
         rival = await asyncio.get_running_loop().run_in_executor(None, self._rival)
         if rival is not None:
             await self._crash(rival)
@@ -373,6 +382,9 @@ class GroupMember:
             return  # They may be here by now.
         for pipeline in self._pipelines:
             pipeline.learn_keys(notes)
+
+    async def _collect_garbage(self) -> None:
+        collect_garbage()
 
     async def _look_for_losses(self) -> None:
         async with self._sending:
