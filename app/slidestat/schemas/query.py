@@ -163,6 +163,20 @@ class TopologyList(msgspec.Struct, frozen=True):
     topologies: Annotated[list[TopologyDescription], Meta(description="by name")]
 
 
+class AddedStatistic(msgspec.Struct, frozen=True):
+    """A statistic that was added while the topology ran; its windows may begin before that."""
+
+    statistic: Annotated[str, Meta(description="its name")]
+    from_ms: Annotated[int, Meta(description="the events from this time on are counted")]
+    until_ms: Annotated[
+        int | None,
+        Meta(
+            description="windows that end from here on are complete; null if they may reach back"
+            " over any time"
+        ),
+    ]
+
+
 class PartitionStatus(msgspec.Struct, frozen=True):
     """How far a partition of the source has come in the worker that holds it.
 
@@ -204,6 +218,10 @@ class PartitionStatus(msgspec.Struct, frozen=True):
         Meta(
             description="of a sequence alone: the number that it has reached; null before any event"
         ),
+    ] = msgspec.UNSET
+    incomplete: Annotated[
+        list[AddedStatistic] | msgspec.UnsetType,
+        Meta(description="statistics that were added of late; left out if there are none"),
     ] = msgspec.UNSET
 
 

@@ -18,7 +18,7 @@ from slidestat.faust.broker_contact import LOOK_EVERY_S, BrokerContact
 from slidestat.faust.exactly_once.table import TransactionalTable
 from slidestat.faust.exactly_once.transactions import PartitionTransactions
 from slidestat.faust.fencing import SupersededError
-from slidestat.faust.flushes import Flushes, FlushGivenUpError
+from slidestat.faust.flushes import Flushes, FlushGivenUpError, to_its_end
 from slidestat.faust.pipeline import Pipeline, flush_all
 from slidestat.faust.progress import Progress
 from slidestat.faust.restore import BulkRecovery
@@ -132,6 +132,7 @@ class GroupMember:
                 settings.letter_bytes,
                 settings.checkpoint_interval_s,
                 allow_loss=settings.allow_loss,
+                change_statistics=settings.change_statistics,
                 schemas=None if settings.registry is None else settings.registry.schemas,
                 provisional=self._provisional,
             )
@@ -238,7 +239,8 @@ class GroupMember:
         for pipeline in self._pipelines:
             if self._superseded.is_set() or not await pipeline.check_order(batch):
                 return
-            if not await pipeline.process(batch):
+            await self._store_changes(pipeline)
+            if self._superseded.is_set() or not await pipeline.process(batch):
                 return
 
     # Commits.
@@ -255,10 +257,7 @@ class GroupMember:
         try:
             return await flush_all(self._pipelines, self._outputs, self._sending, whole=whole)
         except SupersededError as error:
-            self._forget()
-            self._superseded.set()
-            reason = _FENCED_OFF if isinstance(error.__cause__, FencedError) else _SUPERSEDED
-            asyncio.get_running_loop().call_later(_REBALANCE_S, self._end_superseded, reason)
+            self._wait_superseded(error)
             return {}
         except BaseException as error:
             # What was taken for writing is not written: the next flush must not commit it.
@@ -266,6 +265,23 @@ class GroupMember:
             if isinstance(error, Exception):
                 await self.app.crash(error)
             raise
+
+    async def _store_changes(self, pipeline: Pipeline) -> None:
+        """Make durable which statistics partitions have, if those were changed. `_sending` is held:
+        nothing of them is emitted meanwhile.
+        """
+        if pipeline.has_new_statistics:
+            try:
+                await to_its_end(pipeline.store_changes())
+            except SupersededError as error:
+                self._wait_superseded(error)
+
+    def _wait_superseded(self, error: SupersededError) -> None:
+        """Drop all, and wait for the rebalance that says who has the partitions."""
+        self._forget()
+        self._superseded.set()
+        reason = _FENCED_OFF if isinstance(error.__cause__, FencedError) else _SUPERSEDED
+        asyncio.get_running_loop().call_later(_REBALANCE_S, self._end_superseded, reason)
 
     def _needed_offset(self, tp: TP) -> int:
         try:
@@ -313,6 +329,9 @@ class GroupMember:
         try:
             for pipeline in self._pipelines:
                 pipeline.open(held)
+                if pipeline.has_new_statistics:
+                    async with self._sending:
+                        await self._store_changes(pipeline)
         except SlidestatError as error:
             await self._crash(error)
             return
