@@ -38,6 +38,8 @@ from slidestat.kafka.producer import BulkProducer
 from slidestat.live.live_topology import View
 from slidestat.live.observed import Observed
 from slidestat.referee.referee_partition import RefereeProcessor
+from slidestat.repartition.behind import Behind
+from slidestat.repartition.elected_mover import ElectedMover
 from slidestat.schemas.query import AddedStatistic, PartitionStatus
 
 
@@ -61,13 +63,16 @@ class Pipeline:
         change_statistics: bool = False,
         schemas: SourceSchemas | None = None,
         provisional: ExpiringProducer | None = None,
+        mover: ElectedMover | None = None,
     ) -> None:
         """With `allow_loss`, records that are gone before they were read are counted, and stop
         nothing; with `change_statistics`, stored states may be of other statistics. `schemas` are
         those of the source's records, if they take any. What is emitted ahead goes to
-        `provisional`, which a topology with an `idle` takes.
+        `provisional`, which a topology with an `idle` takes; `mover` moves the source's records, if
+        this worker is elected to.
         """
         self._topology = topology
+        self._mover = mover
         self._table = table
         self._offsets = offsets
         self.progress = progress
@@ -244,6 +249,10 @@ class Pipeline:
                 for alert, keys in processor.firing.items():
                     found[alert] += keys
         return found
+
+    def behind(self) -> Behind | None:
+        """How far moving the source's records is behind; None unless this worker moves them."""
+        return None if self._mover is None else self._mover.behind
 
     @property
     def is_exactly_once(self) -> bool:

@@ -225,6 +225,21 @@ class PartitionStatus(msgspec.Struct, frozen=True):
     ] = msgspec.UNSET
 
 
+class RepartitionStatus(msgspec.Struct, frozen=True):
+    """How far moving the source's records by their key is behind."""
+
+    records: Annotated[
+        int, Meta(description="of the source, not moved yet; offsets, so this many at most")
+    ]
+    seconds: Annotated[
+        float | None,
+        Meta(
+            description="how long ago the oldest of those that were fetched was written; null"
+            " without one"
+        ),
+    ]
+
+
 class WorkerStatus(msgspec.Struct, frozen=True):
     """How a worker of the group is, with its partitions."""
 
@@ -238,6 +253,10 @@ class WorkerStatus(msgspec.Struct, frozen=True):
     firing: Annotated[
         dict[str, int], Meta(description="for how many keys of its partitions each alert fires")
     ] = msgspec.field(default_factory=dict)
+    repartition: Annotated[
+        RepartitionStatus | msgspec.UnsetType,
+        Meta(description="of the worker that moves the source's records; else left out"),
+    ] = msgspec.UNSET
 
 
 class TopologyStatus(msgspec.Struct, frozen=True):

@@ -33,6 +33,7 @@ from slidestat.kafka.producer import BulkProducer
 from slidestat.kafka.transactional_producer import FencedError
 from slidestat.live.live_topology import LiveTopology
 from slidestat.log import log_event, log_exception
+from slidestat.repartition.elected_mover import ElectedMover
 
 _IDLE_CHECK_S = 1.0
 _END_CHECK_S = 0.5
@@ -135,6 +136,7 @@ class GroupMember:
                 change_statistics=settings.change_statistics,
                 schemas=None if settings.registry is None else settings.registry.schemas,
                 provisional=self._provisional,
+                mover=_mover_of(settings, topology),
             )
             for topology, table, codec in zip(
                 settings.topologies, self._tables, codecs, strict=True
@@ -430,3 +432,9 @@ class GroupMember:
             asyncio.get_running_loop().call_later(_REBALANCE_S, self._end_superseded, reason)
         else:
             self.app.add_future(self._crash(reason))
+
+
+def _mover_of(settings: WorkerSettings, topology: object) -> ElectedMover | None:
+    """Who moves the records of a topology's source, if somebody does."""
+    is_moved = isinstance(topology, Topology) and topology.repartition
+    return settings.mover if is_moved else None
