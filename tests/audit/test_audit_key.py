@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -10,11 +10,22 @@ import msgspec
 import numpy as np
 import pytest
 from hypothesis import assume, given
+from msgspec import structs
 
 from slidestat.declare import statistics
 from slidestat.declare.fields import RECORD_KEY, RECORD_TIMESTAMP
 from slidestat.declare.forms.resolved import resolved
-from slidestat.declare.statistics import Count, Distinct, Mean, Norm, Quantiles, TopItems
+from slidestat.declare.statistics import (
+    Count,
+    Distinct,
+    LandmarkCount,
+    Mean,
+    Minimum,
+    Norm,
+    Quantiles,
+    Sample,
+    TopItems,
+)
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.partition import PartitionProcessor
@@ -32,7 +43,7 @@ from slidestat.spark.audit.declaration import Declaration, declaration_of
 from slidestat.spark.audit.exact_key import ExactKey
 from tests.engine.cases import CLOCKS, Case, cases, laws, topology
 from tests.engine.checks import emissions_of, offsets_of
-from tests.engine.memory import PARTITION, SOURCE, MemoryStore, batch_of, outputs_of
+from tests.engine.memory import PARTITION, SOURCE, MemoryStore, batch_of, outputs_of, rows_of
 from tests.engine.model import Record
 from tests.engine.streams import START_MS, encode
 
@@ -406,3 +417,44 @@ def test_pairs_of_two_fields_are_counted() -> None:
         first, figures=[*first.figures[:-1], wrong]
     )
     assert partition.violations("a") == ["more off than promised"]
+
+
+ADDED = (Mean(), Minimum(epsilon=0), TopItems(), Quantiles(), LandmarkCount(), Sample(size=3))
+
+
+def test_figures_of_statistics_that_were_added_are_judged_from_their_start() -> None:
+    """In each window they are of the events since then, and of those alone: with another start the
+    same figures are violations.
+    """
+    before = topology(statistics=(Count(),))
+    after = topology(statistics=(Count(), *ADDED))
+    records = [
+        Record(place, None, encode("k", START_MS + 13 * place, place % 7), START_MS)
+        for place in range(150)
+    ]
+    store = MemoryStore()
+    first = PartitionProcessor(before, SOURCE, PARTITION, store)
+    emitted = emissions_of(outputs_of(first.process(batch_of(records[:50]))))
+    by_others = {emission.window_end_ms for emission in emitted}
+    snapshot = first.snapshot()
+    assert snapshot is not None
+    store.write(rows_of(snapshot))
+    second = PartitionProcessor(after, SOURCE, PARTITION, store, change_statistics=True)
+    found = emissions_of(outputs_of(second.process(batch_of(records[50:]))))
+    audited = Partition(after, records)
+
+    def violations(emissions: Iterable[Emission]) -> list[Finding]:
+        by_tick = {emission.window_end_ms: emission for emission in emissions}
+        place = audited.declaration, audited.keys["k"], "k", by_tick, audited.watermark, NEVER_MS
+        return [it for it in audit_key(*place, by_others=by_others) if it.violation]
+
+    assert any(f.counted_from_ms is not None for e in found for f in e.figures)
+    assert violations(found) == []
+    earlier = [
+        structs.replace(e, figures=[structs.replace(f, counted_from_ms=None) for f in e.figures])
+        for e in found
+    ]
+    assert {it.figure.statistic for it in violations(earlier) if it.figure} >= {
+        "landmark_count",
+        "top",
+    }

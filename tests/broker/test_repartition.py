@@ -2,6 +2,7 @@
 
 import signal
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 
@@ -13,6 +14,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from tests.broker.conftest import MakeStage
+from tests.broker.test_queries import get
 from tests.broker.workers import START_S, Stage, Worker, produce, wait_until
 
 NOON = 1_700_000_000_000
@@ -86,6 +88,16 @@ def test_each_record_is_moved_once_and_in_order(make_stage: MakeStage, admin: Ad
             lambda: sum(map(len, stage.read(topic).values())) == len(sent), "all are moved", 120
         )
         stage.await_settled([other], 120)
+
+        def told() -> list[dict[str, object]]:
+            _, body = get(other.url, f"/topologies/{stage.name}/status")
+            return [told["repartition"] for told in body["workers"] if "repartition" in told]
+
+        wait_until(lambda: told() == [{"records": 0, "seconds": 0.0}], "nothing is behind", 30)
+        with urllib.request.urlopen(f"{other.url}/metrics") as metrics:  # noqa: S310
+            text = metrics.read().decode()
+        for name in ("records", "seconds"):
+            assert f'slidestat_repartition_lag_{name}{{topology="{stage.name}"}} 0.0' in text
         other.stop()
     moved = stage.read(topic)
     assert Counter(r.value for own in moved.values() for r in own) == Counter(sent)

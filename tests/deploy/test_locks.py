@@ -12,7 +12,9 @@ ROOT = Path(__file__).parents[2]
 LOCKS = ["requirements.lock", "requirements-dev.lock"]
 # What builds the packages that have no wheel; installed before the others.
 BUILD_LOCK = "requirements-build.lock"
-PEERS = [f"benchmarks/peers/requirements-{name}.lock" for name in ("bytewax", "pathway", "plots", "quix")]
+PEERS = [
+    f"benchmarks/peers/requirements-{name}.lock" for name in ("bytewax", "pathway", "plots", "quix")
+]
 
 
 def locked(name: str) -> dict[str, Version]:

@@ -125,6 +125,8 @@ class Partition:
     ) -> None:
         """`largest_batches`: one of them is chosen for each worker, its batches are up to that."""
         self.topology = topology
+        # Whether a worker may find states of other statistics.
+        self.change_statistics = False
         self.records = records
         self.random = random
         self.largest_batches = largest_batches
@@ -224,12 +226,31 @@ class _Life:
             return
         batch = batch_of(taken)
         if self._processor is None:
-            self._processor = self._make(self._partition.topology, SOURCE, PARTITION, self._store)
+            self._start()
         if isinstance(self._processor, PartitionProcessor):
             more_follows = self._random.random() < 0.5
             self._queue(self._processor.steps(batch, more_follows=more_follows))
         else:
             self._queue(self._processor.steps(batch))
+
+    def _start(self) -> None:
+        partition = self._partition
+        place = partition.topology, SOURCE, PARTITION, self._store
+        if not partition.change_statistics:
+            self._processor = self._make(*place)
+            return
+        self._processor = self._make(*place, change_statistics=True)
+        assert isinstance(self._processor, PartitionProcessor)
+        self._step()
+        if self._processor.has_new_statistics:
+            snapshot = self._processor.snapshot(())
+            assert snapshot is not None
+            assert not snapshot.states
+            partition.changelog += rows_of(snapshot)
+            self._step()
+            self._store.write(rows_of(snapshot))
+            self._processor.written()
+            self._step()
 
     def _queue(self, steps: Iterator[Effects]) -> None:
         for effects in steps:

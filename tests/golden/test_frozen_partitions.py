@@ -202,10 +202,10 @@ def test_a_frozen_referee_goes_on_as_if_never_stopped(name: str) -> None:
 def test_what_a_newer_version_stored_is_refused(name: str) -> None:
     """By the checkpoint, before any state is looked at, with what to do."""
     newer = [
-        (key, value if key or not value else value[:1] + bytes([4]) + value[2:])
+        (key, value if key or not value else value[:1] + bytes([5]) + value[2:])
         for key, value in frozen(name)
     ]
     make = referee if name.startswith("referee") else partition
-    with pytest.raises(SlidestatError, match="version 4") as raised:
+    with pytest.raises(SlidestatError, match="version 5") as raised:
         make(MemoryStore(newer))
     assert "the version that wrote it" in raised.value.advice

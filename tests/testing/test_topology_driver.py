@@ -262,3 +262,29 @@ def test_the_driver_emits_what_the_model_says(case: Case, crash: bool) -> None:
     check_emissions(case.topology, model, driver.emissions)
     assert [letter.offset for letter in driver.late] == model.offsets(Fate.LATE)
     assert [letter.offset for letter in driver.dead_letters] == model.dead
+
+
+def test_a_statistic_added_while_the_topology_runs() -> None:
+    """The others go on as they were; what is new says since when it is counted, also after a
+    crash. A topology that differs otherwise is refused, and the old one goes on.
+    """
+    driver = TopologyDriver(latency(statistics=(Count(),)))
+    driver.send(request("/a", START, ms=10), request("/a", START + 20_000, ms=20))
+    driver.change_statistics(latency(statistics=(Count(), Mean())))
+    driver.send(request("/a", START + 30_000, ms=40))
+    driver.advance_to(START + MINUTE)
+    counts, mean = driver.figure("/a", "count", "1m"), driver.figure("/a", "mean", "1m")
+    assert (counts.estimate, counts.counted_from_ms) == (3, None)
+    assert mean.lower is not None
+    assert mean.upper is not None
+    assert mean.lower <= 40 <= mean.upper
+    assert mean.counted_from_ms == START + 20_001
+    emissions = list(driver.emissions)
+    driver.restart()
+    assert driver.emissions == emissions
+    with pytest.raises(SlidestatError, match="lateness"):
+        driver.change_statistics(latency(statistics=(Count(),), lateness="20s"))
+    driver.send(request("/a", START + 2 * MINUTE, ms=40))
+    driver.close_windows()
+    last = driver.figure("/a", "mean", "5m", at=START + 3 * MINUTE)
+    assert last.counted_from_ms == START + 20_001

@@ -24,6 +24,7 @@ from slidestat.live.looks import Looks
 from slidestat.live.observed import Observed
 from slidestat.options import LOOPBACK
 from slidestat.referee.referee_partition import RefereeProcessor
+from slidestat.repartition.behind import Behind
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.query import PartitionStatus
 from slidestat.web.address import WebAddress, listen
@@ -123,6 +124,9 @@ class Held:
             view.keys_held,
             0,
         )
+
+    def behind(self) -> Behind | None:
+        return None
 
     def firing(self) -> dict[str, int]:
         found: Counter[str] = Counter()

@@ -75,6 +75,15 @@ def run(
             "and statistics that may lack them say so.",
         ),
     ] = False,
+    change_statistics: Annotated[
+        bool,
+        typer.Option(
+            "--change-statistics",
+            help="Go on over states of other statistics: those that are new begin now, without "
+            "counting the source again, and their figures say since when; what is not declared any "
+            "more is dropped.",
+        ),
+    ] = False,
     registry: Registry = "",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     **flags: Given,
@@ -124,5 +133,6 @@ def run(
             web_port,
             log=log,
             allow_loss=allow_loss,
+            change_statistics=change_statistics,
             checkpoint_interval_s=duration_ms(checkpoint_interval, "--checkpoint-interval") / 1000,
         )

@@ -43,6 +43,7 @@ def start_worker(
     checkpoint_interval_s: float = CHECKPOINT_INTERVAL_S,
     *,
     allow_loss: bool = False,
+    change_statistics: bool = False,
 ) -> None:
     """Run a worker of `topologies`, which share a group and a source, until SIGINT or SIGTERM.
 
@@ -50,7 +51,8 @@ def start_worker(
     `data_dir` None takes a folder of the user's that no other worker holds; `registry` is the
     schema registry of what is in Avro; `web_port` None the first port that is free from 6066 on.
     With an `extent` that ends, the worker ends there by itself; with `allow_loss` it goes on
-    without records that are gone before they were read, and counts them. Each changed state becomes
+    without records that are gone before they were read, and counts them; with `change_statistics`
+    over states of other statistics, of which what is new begins now. Each changed state becomes
     durable once in `checkpoint_interval_s` seconds; what is not yet is read again after a crash.
     Raises SlidestatError for what the user can correct, such as a source that is not partitioned by
     the key.
@@ -116,6 +118,7 @@ def start_worker(
                 checkpoint_interval_s=checkpoint_interval_s,
                 rival=OtherGroups(bootstrap, topologies).error,
                 allow_loss=allow_loss,
+                change_statistics=change_statistics,
                 registry=schemas,
                 mover=mover,
             )

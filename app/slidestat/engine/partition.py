@@ -29,18 +29,22 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.alerts.alerting import Alerting
 from slidestat.engine.checkpoints.checkpoint import Checkpoint
 from slidestat.engine.checkpoints.durability import Durability, needed_offset
+from slidestat.engine.checkpoints.kept_statistics import kept_statistics
 from slidestat.engine.checkpoints.snapshot import Snapshot
 from slidestat.engine.clock.event_clock import EventClock
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns
 from slidestat.engine.effects import Effects
+from slidestat.engine.emissions.added_figures import AddedFigures
 from slidestat.engine.emissions.emission import EmissionEncoder, OutputRecord
 from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
+from slidestat.engine.intake.earlier_records import EarlierRecords
 from slidestat.engine.intake.intake import Intake
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.keys.key_cache import PartitionStore
 from slidestat.engine.keys.key_sample import KeySample
+from slidestat.engine.keys.state_layout import StateLayout, starts_by_label
 from slidestat.engine.keys.unwritten import SLOTS
 from slidestat.engine.limits import Limits
 from slidestat.engine.partition_work import PartitionWork
@@ -59,6 +63,7 @@ from slidestat.engine.ticks.ticker import Ticker
 from slidestat.engine.ticks.unabsorbed import Unabsorbed
 from slidestat.engine.view import PartitionView
 from slidestat.engine.waiting.event_store import EventStore
+from slidestat.schemas.query import AddedStatistic
 
 
 class PartitionProcessor:
@@ -79,11 +84,14 @@ class PartitionProcessor:
         publisher: TickPublisher | None = None,
         clock: EventClock | None = None,
         file: Path | None = None,
+        *,
+        change_statistics: bool = False,
     ) -> None:
         """`topic_id` is that of the source, which a checkpoint without one takes for its own;
         `publisher` says what is published tick by tick, by default what the topology does; `clock`
         is the partition's where not all of its records come here; `file` is where events go that
-        memory is not to hold, for a moment each.
+        memory is not to hold, for a moment each. With `change_statistics` the stored states may be
+        of other statistics: what is new begins behind what was read.
         """
         work, limits = work or PartitionWork(), self.LIMITS
         self._partition = partition
@@ -92,26 +100,34 @@ class PartitionProcessor:
         self._publisher = publisher
         if topology.publish:
             self._publisher = Publisher(topology, topic, partition)
-        self._durability = Durability(topology, store.checkpoint(), topic_id)
+        kept = kept_statistics(topology, store, may_change=change_statistics)
+        layout = StateLayout(topology, kept.slots)
+        self._starts = starts_by_label(topology, layout)
+        self._added = AddedFigures(topology, self._starts)
+        self._durability = Durability(topology, store.checkpoint(), topic_id, kept)
         start = self._durability.checkpoint
         self._waiting = EventStore(topology.columns, file)
         watermark = start.max_time - self._lateness
-        self._alerting = Alerting(topology, topic, partition) if topology.alerts else None
+        self._alerting = None
+        if topology.alerts:
+            self._alerting = Alerting(topology, topic, partition, self._starts)
         self._keys = HeldKeys.restored(
-            topology, store, watermark, limits.cached_keys, work, self._alerting
+            topology, store, watermark, limits.cached_keys, work, self._alerting, layout
         )
+        decoder = decoder or EventDecoder(topology)
+        self._earlier = EarlierRecords(topology, kept.slots, decoder)
         self._intake = Intake(
             topology,
-            decoder or EventDecoder(topology),
+            decoder,
             self._publisher.whole_key if self._publisher is not None else None,
             start,
             self._keys,
             self._waiting,
             clock,
         )
-        kernels = KernelCalls(topology, work)
+        kernels = KernelCalls(topology, work, layout.starts)
         emissions = PlacedEmissions(
-            EmissionEncoder(topology, topic, partition, codec or JsonCodec()),
+            EmissionEncoder(topology, topic, partition, codec or JsonCodec(), self._starts),
             # They may be spread over partitions: what one of them knows is no answer.
             frozenset(() if topology.publishes_partitions else topology.publish),
         )
@@ -180,6 +196,19 @@ class PartitionProcessor:
         return self._keys.cache.sample
 
     @property
+    def has_new_statistics(self) -> bool:
+        """Whether statistics were changed, and no snapshot was taken since: the first one must be
+        durable before anything is read.
+        """
+        return self._durability.is_changed
+
+    @property
+    def incomplete(self) -> list[AddedStatistic]:
+        """The statistics that were added, as long as windows that end now begin before them."""
+        end = self.watermark + 1
+        return [it for it in self._added.statistics() if it.until_ms is None or end < it.until_ms]
+
+    @property
     def undecided(self) -> int:
         """How many records wait that may yet be refused."""
         return len(self._intake.suspects)
@@ -241,7 +270,8 @@ class PartitionProcessor:
         before, where they are known already.
         """
         self._is_amid = True
-        yield from self._steps(batch, decoded, more_follows)
+        for part, columns in self._earlier.parts(batch, decoded, self.next_offset):
+            yield from self._steps(part, columns, more_follows)
         self._is_amid = False
 
     def kept_back(self) -> Iterator[Effects]:
@@ -347,6 +377,7 @@ class PartitionProcessor:
             self._keys.cache,
             self._intake.loss,
             self._unabsorbed,
+            self._starts,
         )
 
     def snapshot(self, slots: Iterable[int] = range(SLOTS)) -> Snapshot | None:

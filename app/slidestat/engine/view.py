@@ -1,7 +1,7 @@
 """The keys of a partition, for whoever asks about them."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from heapq import merge
 from itertools import islice
 from typing import Protocol
@@ -31,6 +31,8 @@ class PartitionView:
     cache: KeyCache
     loss: Loss | None = None
     unabsorbed: Unabsorbed | None = None
+    # From when on figures that were added are counted, by their names.
+    starts: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def keys_held(self) -> int | None:
@@ -47,7 +49,8 @@ class PartitionView:
         state = self.state(key)
         if state is None:
             return None
-        return KeyView(self.partition, self.watermark, self.next_offset, self.loss, key, state)
+        place = self.partition, self.watermark, self.next_offset, self.loss
+        return KeyView(*place, key, state, self.starts)
 
     def has(self, key: str) -> bool:
         """Whether the key has a state. Costs as much as `state`."""
@@ -61,7 +64,7 @@ class PartitionView:
         state = stored if self.unabsorbed is None else self.unabsorbed.state(key)
         if state is None:
             return None
-        known = decode_key_state(state)
+        known = self.cache.layout.decode(state)
         if state is not stored and stored is not None and may_have_alerts(stored):
             # Alerts go on at ticks alone: they stand as at the key's last emission.
             return known._replace(alerts=decode_key_state(stored).alerts)
@@ -98,6 +101,7 @@ class KeyView:
     loss: Loss | None
     key: str
     key_state: KeyState
+    starts: Mapping[str, int] = field(default_factory=dict)
 
     def state(self, key: str) -> KeyState | None:
         """The key's state; None for any other key."""

@@ -38,7 +38,10 @@ from slidestat.kafka.letter_record import LETTER_BYTES
 from slidestat.kafka.producer import BulkProducer
 from slidestat.live.live_topology import View
 from slidestat.live.observed import Observed
-from slidestat.schemas.query import PartitionStatus
+from slidestat.referee.referee_partition import RefereeProcessor
+from slidestat.repartition.behind import Behind
+from slidestat.repartition.elected_mover import ElectedMover
+from slidestat.schemas.query import AddedStatistic, PartitionStatus
 
 
 class Pipeline:
@@ -58,16 +61,20 @@ class Pipeline:
         checkpoint_interval_s: float = 0.0,
         *,
         allow_loss: bool = False,
+        change_statistics: bool = False,
         schemas: SourceSchemas | None = None,
         provisional: ExpiringProducer | None = None,
         folder: Path | None = None,
+        mover: ElectedMover | None = None,
     ) -> None:
         """With `allow_loss`, records that are gone before they were read are counted, and stop
-        nothing. `schemas` are those of the source's records, if they take any. What is emitted
-        ahead goes to `provisional`, which a topology with an `idle` takes. Events that memory is
-        not to hold wait in `folder`.
+        nothing; with `change_statistics`, stored states may be of other statistics. `schemas` are
+        those of the source's records, if they take any. What is emitted ahead goes to
+        `provisional`, which a topology with an `idle` takes. Events that memory is not to hold wait
+        in `folder`; `mover` moves the source's records, if this worker is elected to.
         """
         self._topology = topology
+        self._mover = mover
         self._table = table
         self._offsets = offsets
         self.progress = progress
@@ -80,7 +87,14 @@ class Pipeline:
             ahead = OutputTopics(topology, provisional, *written)
             self._ahead = AheadTopics(ahead, provisional)
         self._held = HeldPartitions(
-            topology, table, offsets, codec or JsonCodec(), self.observed, schemas, folder
+            topology,
+            table,
+            offsets,
+            codec or JsonCodec(),
+            self.observed,
+            schemas,
+            folder,
+            change_statistics=change_statistics,
         )
         self._steps = BatchSteps(self._held, self._outputs, offsets, self.observed, progress)
         self._order = ReadOrder(
@@ -109,6 +123,17 @@ class Pipeline:
         Raises SlidestatError for a state of another topology, and for a key of two partitions.
         """
         self._held.open(partitions)
+
+    @property
+    def has_new_statistics(self) -> bool:
+        """Whether an open partition has other statistics than are stored: `store_changes` must come
+        before `process`.
+        """
+        return self._states.are_changed
+
+    async def store_changes(self) -> None:
+        """Make durable which statistics the open partitions have."""
+        await self._states.store_changes()
 
     def forget(self) -> None:
         """Drop what is in memory: partitions may move, and will be read again where they go."""
@@ -212,6 +237,7 @@ class Pipeline:
             view.keys_held,
             table.size(),
             reached_time if is_sequence else msgspec.UNSET,
+            _incomplete(processor),
         )
 
     def firing(self) -> dict[str, int]:
@@ -226,6 +252,10 @@ class Pipeline:
                 for alert, keys in processor.firing.items():
                     found[alert] += keys
         return found
+
+    def behind(self) -> Behind | None:
+        """How far moving the source's records is behind; None unless this worker moves them."""
+        return None if self._mover is None else self._mover.behind
 
     @property
     def due_in_ms(self) -> int:
@@ -248,6 +278,15 @@ class Pipeline:
     def changelog_written(self) -> tuple[int, int]:
         """Records and bytes written to the changelog since the process began."""
         return self._table.changelog_records, self._table.changelog_bytes
+
+
+def _incomplete(
+    processor: PartitionProcessor | RefereeProcessor | None,
+) -> list[AddedStatistic] | msgspec.UnsetType:
+    """The statistics that were added of late, if any."""
+    if not isinstance(processor, PartitionProcessor):
+        return msgspec.UNSET
+    return processor.incomplete or msgspec.UNSET
 
 
 async def flush_all(

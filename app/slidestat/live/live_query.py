@@ -22,10 +22,12 @@ from slidestat.declare.runners import ItemColumn, Work
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.statistics.quantiles import QuantileStatistic
 from slidestat.declare.topology import Topology
-from slidestat.engine.checkpoints.checkpoint import decode_checkpoint
+from slidestat.engine.checkpoints.checkpoint import decode_checkpoint, stored_slots
 from slidestat.engine.clock.event_time import closing_tick
+from slidestat.engine.emissions.added_figures import AddedFigures
 from slidestat.engine.emissions.emission import FigureTable
 from slidestat.engine.keys.key_cache import KeyCache, PartitionStore
+from slidestat.engine.keys.state_layout import StateLayout, starts_by_label
 from slidestat.engine.view import KeyView, PartitionView
 from slidestat.errors import SlidestatError
 from slidestat.live.key_alerts import key_alerts
@@ -48,10 +50,13 @@ def stored_view(topology: Topology, partition: int, store: PartitionStore) -> Pa
 
     Raises SlidestatError for a store of another topology.
     """
-    checkpoint = decode_checkpoint(store.checkpoint(), topology.state_meaning)
+    stored = store.checkpoint()
+    checkpoint = decode_checkpoint(stored, topology.state_meaning)
+    layout = StateLayout(topology, stored_slots(stored))
     watermark = checkpoint.max_time - topology.lateness_ms
-    offset, cache = checkpoint.next_offset, KeyCache(store, 0)
-    return PartitionView(partition, watermark, offset, cache, checkpoint.loss)
+    offset, cache = checkpoint.next_offset, KeyCache(store, 0, layout=layout)
+    starts = starts_by_label(topology, layout)
+    return PartitionView(partition, watermark, offset, cache, checkpoint.loss, starts=starts)
 
 
 class Asked(NamedTuple):
@@ -156,6 +161,8 @@ class LiveQuery:
         lengths = self._topology.window_lengths
         self._windows = np.array(lengths, np.int64)
         self._figures = FigureTable(self._topology, lengths)
+        # Of partitions with statistics that were added, by when they were.
+        self._added: dict[frozenset[tuple[str, int]], FigureTable] = {}
 
     def answer(self, view: PartitionView | KeyView, key: str) -> KeyAnswer | None:
         """The key's figures, None for a key without a state, and for one that is forgotten after so
@@ -184,7 +191,7 @@ class LiveQuery:
         )
         try:
             answered = {
-                runner: runner.run([state.synopses[place]], work)
+                runner: runner.run([state.synopses[place] or None], work)
                 for runner, place in zip(topology.runners, self._places, strict=True)
             }
         except SynopsisError as error:
@@ -192,7 +199,9 @@ class LiveQuery:
                 f"A stored state is not that of the topology: {error}.",
                 "Delete the worker's data folder; it is restored from the changelog.",
             ) from error
-        figures = [] if self._ranks else self._figures.rows(answered)[0]
+        figures = [] if self._ranks else self._table(view.starts).rows(answered)[0]
+        if view.starts:
+            figures = AddedFigures(topology, view.starts).marked(figures, end)
         return self._kinds.key_answer(
             *(topology.name, key, end, figures),
             *(topology.events_topic, view.partition, view.next_offset),
@@ -201,6 +210,15 @@ class LiveQuery:
             ranks=self._ranks.rows(answered) if self._ranks else None,
             alerts=key_alerts(self._alerts, state.alerts, self._kinds.key_alert) or None,
         )
+
+    def _table(self, starts: Mapping[str, int]) -> FigureTable:
+        if not starts:
+            return self._figures
+        kind = frozenset(starts.items())
+        if kind not in self._added:
+            lengths = self._topology.window_lengths
+            self._added[kind] = FigureTable(self._topology, lengths, starts)
+        return self._added[kind]
 
     def _is_forgotten(self, last_time: int, end: int) -> bool:
         """Whether what is kept of a key tells of nothing any more: when its state goes is up to

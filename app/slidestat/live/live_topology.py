@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.live.observed import Observed
+from slidestat.repartition.behind import Behind
 from slidestat.schemas.query import KeyAnswer, PartitionStatus
 
 
@@ -70,6 +71,9 @@ class Held(Protocol):
 
     def firing(self) -> dict[str, int]:
         """For how many of its keys each alert fires."""
+
+    def behind(self) -> Behind | None:
+        """How far moving the source's records is behind; None unless this worker moves them."""
 
     def changelog_written(self) -> tuple[int, int]:
         """Records and bytes written to the changelog since the process began."""

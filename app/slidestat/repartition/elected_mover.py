@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 from slidestat.errors import SlidestatError
 from slidestat.kafka.transactional_producer import FENCED
 from slidestat.log import log_event
+from slidestat.repartition.behind import Behind
 from slidestat.repartition.mover import Mover
 from slidestat.repartition.starts import Move
 
@@ -46,8 +47,17 @@ class ElectedMover:
         self._is_elected = threading.Event()
         self._is_stopping = threading.Event()
         self.failure: Exception | None = None
+        self._mover: Mover | None = None
         self._thread = threading.Thread(target=self._run, name="repartition", daemon=True)
         self._thread.start()
+
+    @property
+    def behind(self) -> Behind | None:
+        """How far moving is behind, as of the last second or so; None where another worker moves,
+        and until it is known.
+        """
+        mover = self._mover
+        return None if mover is None else mover.behind
 
     def elect(self, partitions: Collection[int]) -> None:
         """Begin, or end, by the partitions that this worker has now."""
@@ -74,7 +84,8 @@ class ElectedMover:
             began = time.monotonic()
             try:
                 self._tell("begins", "by their key")
-                Mover(self._move, self._goes_on).run()
+                self._mover = Mover(self._move, self._goes_on)
+                self._mover.run()
                 pause_s = _FIRST_PAUSE_S
             except SlidestatError as error:
                 self.failure = error
@@ -97,6 +108,8 @@ class ElectedMover:
             except Exception as error:  # noqa: BLE001  The worker ends of it.
                 self.failure = error
                 return
+            finally:
+                self._mover = None
 
     def _tell(self, what: str, how: str) -> None:
         topology = self._move.topology

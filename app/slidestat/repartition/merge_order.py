@@ -81,6 +81,11 @@ class MergeOrder(Generic[_Record]):
         queue = self._queues[partition]
         return int(queue.offsets[0]) if queue.records else queue.next_offset
 
+    def first(self, partition: int) -> _Record | None:
+        """Return the record of a partition that was fetched first of those that wait."""
+        records = self._queues[partition].records
+        return records[0] if records else None
+
     @property
     def awaited(self) -> list[int]:
         """Return the partitions that others wait for: nothing of them is here, and more is to

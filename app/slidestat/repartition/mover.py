@@ -12,7 +12,7 @@ topology to make a dead letter of it. Values, headers and timestamps stay in any
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 import numpy as np
@@ -28,6 +28,7 @@ from confluent_kafka.admin import AdminClient
 from slidestat.errors import SlidestatError
 from slidestat.kafka.clients import client_config
 from slidestat.log import log_event
+from slidestat.repartition.behind import Behind
 from slidestat.repartition.keyed_records import KeyReader
 from slidestat.repartition.merge_order import MergeOrder
 from slidestat.repartition.moved_from import mover_id, offsets_of, topics_now
@@ -45,6 +46,7 @@ _COMMIT_S, _BACKLOG_COMMIT_S = 0.1, 1.0
 # for no partition's may be forgotten before the others'.
 _COMMIT_AGAIN_S = 3_600.0
 _LOOK_S = 5.0
+_MEASURE_S = 1.0
 _TELL_S = 30.0
 # What waits for its turn, of all partitions together.
 _HELD_RECORDS, _HELD_BYTES = 100_000, 64 * 2**20
@@ -63,6 +65,8 @@ class Mover:
     def __init__(self, move: Move, goes_on: Callable[[], bool]) -> None:
         self._move = move
         self._goes_on = goes_on
+        # Read by other threads; None until it is known.
+        self.behind: Behind | None = None
         self._topology = move.topology
         self._topic = move.topology.events_topic
         self._reader = KeyReader(move.topology)
@@ -108,7 +112,7 @@ class Mover:
         self._order = MergeOrder[KeyedRecord](starts, self._topology.lateness_ms)
         self._paused: set[int] = set()
         self._committed: dict[int, int] = {}
-        self._due = self._again_due = 0.0
+        self._due = self._again_due = self._measure_due = 0.0
         now = time.monotonic()
         self._look_due, self._waiting_since = now + _LOOK_S, now
         self._consumer.assign(
@@ -178,7 +182,24 @@ class Mover:
             offsets = offsets_of(self._topology, positions, self._now.note)
             self._transactions.commit(offsets, self._consumer.consumer_group_metadata())
             self._committed, self._again_due = positions, now + _COMMIT_AGAIN_S
+        if now >= self._measure_due:
+            self._measure(positions)
+            self._measure_due = now + _MEASURE_S
         self._due = time.monotonic() + (_BACKLOG_COMMIT_S if self._paused else _COMMIT_S)
+
+    def _measure(self, positions: Mapping[int, int]) -> None:
+        """Note how far it is behind, by the ends that the last fetches told."""
+        records, oldest = 0, []
+        for number, position in positions.items():
+            place = TopicPartition(self._topology.source, number)
+            _, end = self._consumer.get_watermark_offsets(place, cached=True)
+            if end < 0:
+                return  # Nothing was fetched of it.
+            records += max(0, end - position)
+            first = self._order.first(number)
+            if first is not None:
+                oldest.append(first[2])
+        self.behind = Behind(records, min(oldest, default=None))
 
     # Looks.
 

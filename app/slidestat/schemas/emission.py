@@ -62,6 +62,13 @@ class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
     magnitude_error: Annotated[
         float, Meta(description="promised, as a share of the sum of the values' magnitudes")
     ] = 0.0
+    counted_from_ms: Annotated[
+        int | None,
+        Meta(
+            description="of a statistic that was added while the topology ran, while its window may"
+            " begin before that: it is of the events from this time on alone"
+        ),
+    ] = None
 
 
 class AbsentParty(msgspec.Struct, frozen=True):

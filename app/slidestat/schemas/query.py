@@ -163,6 +163,20 @@ class TopologyList(msgspec.Struct, frozen=True):
     topologies: Annotated[list[TopologyDescription], Meta(description="by name")]
 
 
+class AddedStatistic(msgspec.Struct, frozen=True):
+    """A statistic that was added while the topology ran; its windows may begin before that."""
+
+    statistic: Annotated[str, Meta(description="its name")]
+    from_ms: Annotated[int, Meta(description="the events from this time on are counted")]
+    until_ms: Annotated[
+        int | None,
+        Meta(
+            description="windows that end from here on are complete; null if they may reach back"
+            " over any time"
+        ),
+    ]
+
+
 class PartitionStatus(msgspec.Struct, frozen=True):
     """How far a partition of the source has come in the worker that holds it.
 
@@ -205,6 +219,25 @@ class PartitionStatus(msgspec.Struct, frozen=True):
             description="of a sequence alone: the number that it has reached; null before any event"
         ),
     ] = msgspec.UNSET
+    incomplete: Annotated[
+        list[AddedStatistic] | msgspec.UnsetType,
+        Meta(description="statistics that were added of late; left out if there are none"),
+    ] = msgspec.UNSET
+
+
+class RepartitionStatus(msgspec.Struct, frozen=True):
+    """How far moving the source's records by their key is behind."""
+
+    records: Annotated[
+        int, Meta(description="of the source, not moved yet; offsets, so this many at most")
+    ]
+    seconds: Annotated[
+        float | None,
+        Meta(
+            description="how long ago the oldest of those that were fetched was written; null"
+            " without one"
+        ),
+    ]
 
 
 class WorkerStatus(msgspec.Struct, frozen=True):
@@ -220,6 +253,10 @@ class WorkerStatus(msgspec.Struct, frozen=True):
     firing: Annotated[
         dict[str, int], Meta(description="for how many keys of its partitions each alert fires")
     ] = msgspec.field(default_factory=dict)
+    repartition: Annotated[
+        RepartitionStatus | msgspec.UnsetType,
+        Meta(description="of the worker that moves the source's records; else left out"),
+    ] = msgspec.UNSET
 
 
 class TopologyStatus(msgspec.Struct, frozen=True):

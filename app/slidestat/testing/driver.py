@@ -87,7 +87,8 @@ class TopologyDriver:
     ) -> None:
         if type(partitions) is not int or partitions < 1:
             raise SlidestatError(f"partitions is {partitions!r}.", "Give a number from 1 on.")
-        self.topology = topology
+        self._schemas = schemas
+        self._take_up(topology)
         self.emissions: list[Emission] = []
         self.alerts: list[AlertChange] = []
         self.late: list[Letter] = []
@@ -95,9 +96,6 @@ class TopologyDriver:
         self.published: list[SynopsisRecord] = []
         self._synopses = SynopsisTopic(topology, partitions)
         self._partitions = [_Partition() for _ in range(partitions)]
-        self._writer = EventWriter(topology, schemas)
-        self._decoder = _Decoder(topology, self._writer.schemas)
-        self._codec = JsonCodec() if topology.writes_rows else emission_codec(topology, _REGISTRY)
         self._place = DefaultPartitioner()
         self._moved_by = KeyReader(topology) if topology.repartition else None
         self._sent: set[OutputRecord] = set()
@@ -212,6 +210,24 @@ class TopologyDriver:
         for number, partition in enumerate(self._partitions):
             self._read(number, partition.committed)
 
+    def change_statistics(self, topology: Topology) -> None:
+        """Commit, stop, and go on as `topology`, as a worker with --change-statistics does: it may
+        have other statistics. Those that are new begin now, and their figures say so.
+
+        Raises SlidestatError for a topology that differs otherwise, as a worker does.
+        """
+        self.commit()
+        before = self.topology
+        self._take_up(topology)
+        try:
+            self._processors = self._start(change_statistics=True)
+        except SlidestatError:
+            self._take_up(before)
+            raise
+        self.commit()
+        for number, partition in enumerate(self._partitions):
+            self._read(number, partition.committed)
+
     def figure(
         self,
         key: str,
@@ -258,7 +274,13 @@ class TopologyDriver:
             )
         return found[0]
 
-    def _start(self) -> list[PartitionProcessor]:
+    def _take_up(self, topology: Topology) -> None:
+        self.topology = topology
+        self._writer = EventWriter(topology, self._schemas)
+        self._decoder = _Decoder(topology, self._writer.schemas)
+        self._codec = JsonCodec() if topology.writes_rows else emission_codec(topology, _REGISTRY)
+
+    def _start(self, *, change_statistics: bool = False) -> list[PartitionProcessor]:
         processors = [
             PartitionProcessor(
                 self.topology,
@@ -267,6 +289,7 @@ class TopologyDriver:
                 partition.store,
                 self._decoder,
                 self._codec,
+                change_statistics=change_statistics,
             )
             for number, partition in enumerate(self._partitions)
         ]
@@ -384,7 +407,7 @@ class _Decoder(EventDecoder):
 
     def __init__(self, topology: Topology, schemas: SourceSchemas) -> None:
         super().__init__(topology, schemas=schemas)
-        self._schemas = schemas
+        self._known = schemas
         own = replace(topology, computed=(), source_format="json", source_schema="")
         self._of_clock = EventDecoder(own)
 
@@ -396,9 +419,12 @@ class _Decoder(EventDecoder):
     ) -> EventColumns:
         if keys and keys[0] == _CLOCK_KEY.encode():
             return self._of_clock.decode(records, keys, timestamps)
-        for number in self._schemas.unknown(records):
-            self._schemas.lack(number, "there is none of this number")
+        for number in self._known.unknown(records):
+            self._known.lack(number, "there is none of this number")
         return super().decode(records, keys, timestamps)
+
+    def of(self, topology: Topology) -> "_Decoder":
+        return _Decoder(topology, self._known)
 
 
 def _plant(event: dict[str, Any], path: FieldPath, value: object) -> None:

@@ -26,6 +26,8 @@ class Row:
         marks = ["provisional"] if self.provisional else []
         if self.lost is not None and self._may_lack(self.lost):
             marks.append(f"may lack {self.lost.records:,} lost records")
+        if self.figure.counted_from_ms is not None:
+            marks.append(f"counted since {iso_time(self.figure.counted_from_ms)}")
         return ", ".join(marks)
 
     def _may_lack(self, lost: LostRecords) -> bool:

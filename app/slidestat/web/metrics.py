@@ -124,6 +124,17 @@ class _Topologies:
             "For how many keys of this worker's partitions an alert fires.",
             labels=["topology", "alert"],
         )
+        behind = GaugeMetricFamily(
+            "slidestat_repartition_lag_records",
+            "Records of the source that are not moved to the topic by key yet, of the worker that"
+            " moves them; offsets, so at most.",
+            labels=["topology"],
+        )
+        behind_s = GaugeMetricFamily(
+            "slidestat_repartition_lag_seconds",
+            "How long ago the oldest of them that was fetched was written.",
+            labels=["topology"],
+        )
         latency = HistogramMetricFamily(
             "slidestat_emission_latency_seconds",
             "From taking up the batch that closed a window to the broker's acknowledgement of the"
@@ -144,10 +155,14 @@ class _Topologies:
                 published_size.add_metric([name], observed.synopsis_bytes)
             for alert, keys in live.held.firing().items():
                 firing.add_metric([name, alert], keys)
+            if (moving := live.held.behind()) is not None:
+                behind.add_metric([name], moving.records)
+                if (seconds := moving.seconds(time.time())) is not None:
+                    behind_s.add_metric([name], seconds)
             latencies = observed.emission_latencies
             latency.add_metric([name], _buckets(latencies), latencies.sum_s)
         yield from (ready, refused, flushes, records, size, published, published_size)
-        yield from (firing, latency)
+        yield from (firing, behind, behind_s, latency)
 
     def _of_work(self) -> Iterator[Metric]:
         records = CounterMetricFamily(

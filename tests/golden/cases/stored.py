@@ -3,6 +3,7 @@
 from functools import partial
 
 import msgspec
+from msgspec.structs import astuple
 
 from slidestat.engine.alerts.standing import Standing, alert_id
 from slidestat.engine.checkpoints.checkpoint import (
@@ -11,8 +12,10 @@ from slidestat.engine.checkpoints.checkpoint import (
     Recent,
     decode_checkpoint,
     encode_checkpoint,
+    stored_slots,
 )
 from slidestat.engine.checkpoints.loss import Loss
+from slidestat.engine.checkpoints.slots import Slot
 from slidestat.engine.keys.key_state import KeyState, decode_key_state, encode_key_state
 from tests.golden.golden import NOON, Golden
 
@@ -40,6 +43,7 @@ KEY_STATES = {
     "key-state-3/alerts": KeyState(NOON, 7, NOON + 5, 12, (b"one", b""), b"", STANDING),
     "key-state-3/alerts-and-quota": KeyState(NOON, 7, NOON, 1, (), bytes(range(24)), STANDING),
 }
+SLOTS = (Slot("a count"), Slot(""), Slot("a sum", NOON + 1, 2**40))
 MEANING = {"name": "frozen", "span": "600000 ms"}
 CHECKPOINTS = {
     "checkpoint-1/new": Checkpoint(0),
@@ -64,6 +68,7 @@ CHECKPOINTS = {
         Counters(10, 7, 2, 1, left_out={"mean": 3, "sum": 3}),
         "k7jLpHrTQXq0N2hs5FvB8g",
     ),
+    "checkpoint-4/statistics-added": Checkpoint(2**40, NOON, Counters(10, 7, 2, 1)),
 }
 
 
@@ -78,7 +83,7 @@ def _key_state(data: bytes) -> dict[str, object]:
 
 
 def _checkpoint(data: bytes) -> dict[str, object]:
-    checkpoint = decode_checkpoint(data, MEANING)
+    checkpoint, slots = decode_checkpoint(data, MEANING), stored_slots(data)
     counters, recent, loss = checkpoint.counters, checkpoint.recent, checkpoint.loss
     return {
         "position": [checkpoint.next_offset, checkpoint.max_time, checkpoint.topic_id],
@@ -89,7 +94,12 @@ def _checkpoint(data: bytes) -> dict[str, object]:
         "left out": counters.left_out,
         "recent": [recent.front, list(recent.times), list(recent.steps)],
         "loss": loss and [loss.records, loss.first, loss.last, loss.is_open],
+        **({"slots": [list(astuple(slot)) for slot in slots]} if slots else {}),
     }
+
+
+def _encode(name: str, checkpoint: Checkpoint) -> bytes:
+    return encode_checkpoint(checkpoint, MEANING, slots=SLOTS if "-4/" in name else ())
 
 
 def _rows(data: bytes) -> list[list[object]]:
@@ -106,7 +116,7 @@ GOLDEN = [
             name,
             _checkpoint,
             # Of version 1, none is written any more.
-            partial(encode_checkpoint, checkpoint, MEANING) if name >= "checkpoint-2" else None,
+            partial(_encode, name, checkpoint) if name >= "checkpoint-2" else None,
             version_at=1,
         )
         for name, checkpoint in CHECKPOINTS.items()

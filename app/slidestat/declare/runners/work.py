@@ -95,9 +95,13 @@ class Work:
 
     def chosen(self, condition: Expression) -> "Work":
         """The same work over the events for which a condition holds."""
+        return self.among(self.conditions[condition]) if len(self.times) else self
+
+    def among(self, there: npt.NDArray[np.bool_]) -> "Work":
+        """The same work over the events that are there, bool[n]."""
         if not len(self.times):
             return self
-        starts, times, rows = self._where(self.conditions[condition])
+        starts, times, rows = self._where(there)
         if rows is None:
             return self
         return replace(
@@ -108,6 +112,7 @@ class Work:
             items={
                 path: items._replace(codes=items.codes[rows]) for path, items in self.items.items()
             },
+            conditions={it: holds[rows] for it, holds in self.conditions.items()},
             _made={"all": self.batch.taking(rows)},
         )
 

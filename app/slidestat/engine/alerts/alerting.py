@@ -7,6 +7,7 @@ when the key is forgotten: at that emission no alert begins.
 """
 
 from collections.abc import Container, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -19,6 +20,7 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.alerts.rules import Judged, Rule, rules_of
 from slidestat.engine.alerts.standing import Standing, decode_standings, encode_standings
 from slidestat.engine.checkpoints.loss import Loss
+from slidestat.engine.emissions.added_figures import WHOLE, AddedFigures
 from slidestat.engine.emissions.emission import FigureTable
 from slidestat.engine.keys.key_timers import Place
 from slidestat.schemas.alert import AlertChange, AlertState, Certainty, alert_key
@@ -71,8 +73,16 @@ class _Change(NamedTuple):
 class Alerting:
     """The alerts of one source partition."""
 
-    def __init__(self, topology: Topology, topic: str, partition: int) -> None:
-        self._figures = FigureTable(topology, topology.window_lengths).numbered
+    def __init__(
+        self,
+        topology: Topology,
+        topic: str,
+        partition: int,
+        starts: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """`starts` are from when on figures that were added are counted, by their names."""
+        self._added = AddedFigures(topology, starts)
+        self._figures = FigureTable(topology, topology.window_lengths, starts).numbered
         self._rules = rules_of(topology, self._figures.models())
         self._topology = topology.name
         self._source = (topic, partition)
@@ -103,7 +113,7 @@ class Alerting:
         if not len(emitted.groups):
             return [], []
         table = self._figures.table(answered)
-        judged = [rule.judge(table) for rule in self._rules]
+        judged = [rule.judge(table, self._whole(rule, emitted.ticks)) for rule in self._rules]
         concerned = np.array([bool(before) for before in standings])
         for one in judged:
             concerned[emitted.groups[one.holds]] = True
@@ -134,7 +144,7 @@ class Alerting:
                     change.state,
                     Certainty.CERTAIN if change.is_certain else Certainty.LIKELY,
                     change.since,
-                    rule.figures(table[row]),
+                    self._added.marked(rule.figures(table[row]), ticks[row]),
                     *self._source,
                     offsets[row],
                     forgotten=place in forgotten,
@@ -155,6 +165,12 @@ class Alerting:
     def kept(self, standings: bytes) -> bytes:
         """The same without alerts that are not declared."""
         return encode_standings(self._known(standings)) if standings else standings
+
+    def _whole(self, rule: Rule, ticks: Int64s) -> npt.NDArray[np.bool_] | None:
+        """Whether all figures that the alert reads are of all of their windows; None if always."""
+        if not self._added:
+            return None
+        return ticks >= max(map(self._added.whole_from, rule.models), default=WHOLE)
 
     def _known(self, standings: bytes) -> dict[bytes, Standing]:
         """The standings of alerts that are declared."""

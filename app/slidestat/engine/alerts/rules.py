@@ -53,8 +53,10 @@ class Rule:
             for model, numbers in zip(self.models, row[self.columns].tolist(), strict=True)
         ]
 
-    def judge(self, table: Float64s) -> Judged:
-        """Judge emissions by their figures, float64[n, figures, 3]: estimates, lowers, uppers."""
+    def judge(self, table: Float64s, whole: Bools | None = None) -> Judged:
+        """Judge emissions by their figures, float64[n, figures, 3]: estimates, lowers, uppers. Only
+        of those that are `whole`, bool[n], None for all, bounds make anything certain.
+        """
         when = self._truths(self._when, table)
         holds, surely = when.is_true, when.surely_true
         if self._resolve is None:
@@ -62,6 +64,8 @@ class Rule:
         else:
             other = self._truths(self._resolve, table)
             resolves, resolves_surely = other.is_true, other.surely_true
+        if whole is not None:
+            surely, resolves_surely = surely & whole, resolves_surely & whole
         if self._certain:
             return Judged(surely, surely, resolves_surely, resolves_surely)
         return Judged(holds, surely & holds, resolves, resolves_surely & resolves)

@@ -8,7 +8,8 @@ not happen, what lies between is settled and is passed over.
 
 An offset is one of a topic, which its id tells from another of the same name. Ids, lost records and
 what decides how the clock goes on came with version 2, what the topology passed over and statistics
-left out with version 3, which is written where there is such; all are read for ever.
+left out with version 3, the places of statistics that were added later with version 4, each of
+which is written where there is such; all are read for ever.
 """
 
 from collections.abc import Mapping
@@ -18,10 +19,11 @@ import msgspec
 from msgspec.structs import astuple, replace
 
 from slidestat.engine.checkpoints.loss import Loss
+from slidestat.engine.checkpoints.slots import Slots
 from slidestat.errors import SlidestatError
 
 # Version 1 has the largest event time, and the counters without `lost`; version 2 those up to it.
-_VERSION = 3
+_WITHOUT_SLOTS, _VERSION = 3, 4
 _LENGTH_2 = 5
 
 # Of a partition's checkpoint, in its table and its changelog.
@@ -32,6 +34,9 @@ NO_TIME = -(2**62)
 
 # What is meant by a field that is not there.
 _MEANT_IF_NOT_SAID = {"where": "none"}
+
+# What may be changed over a state, if that is asked for.
+_OF_STATISTICS = ("statistics", "computed")
 
 # Stands in for a topology's meaning while a replay sets its states back.
 BEING_RESET = {"reset": "under way"}
@@ -133,22 +138,36 @@ class _StoredAhead(_Stored, array_like=True):
     emitted: Checkpoint | None = None
 
 
+class _StoredSlots(_StoredAhead, array_like=True):
+    """Of states in which statistics were added or removed: their places."""
+
+    slots: Slots = ()
+
+
 _version_of = msgspec.msgpack.Decoder(_Versioned)
 _decoder = msgspec.msgpack.Decoder(_Stored)
 _ahead_decoder = msgspec.msgpack.Decoder(_StoredAhead)
+_slots_decoder = msgspec.msgpack.Decoder(_StoredSlots)
 
 
 def encode_checkpoint(
-    checkpoint: Checkpoint, meaning: dict[str, str], emitted: Checkpoint | None = None
+    checkpoint: Checkpoint,
+    meaning: dict[str, str],
+    emitted: Checkpoint | None = None,
+    slots: Slots = (),
 ) -> bytes:
-    """The bytes that the table and the changelog keep; `meaning` is a topology's `state_label`, and
-    `emitted` the position up to which everything has been emitted, if it lies further on.
+    """The bytes that the table and the changelog keep; `meaning` is a topology's `state_label`,
+    `emitted` the position up to which everything has been emitted, if it lies further on, and
+    `slots` the places of synopses in states, if any was changed.
     """
     positions = [checkpoint]
     if emitted is not None and emitted.next_offset > checkpoint.next_offset:
         positions.append(emitted)
+    if slots:
+        ahead = positions[1] if len(positions) > 1 else None
+        return msgspec.msgpack.encode([_VERSION, checkpoint, meaning, ahead, slots])
     if any(p.counters.left_out or p.counters.passed_over for p in positions):
-        return msgspec.msgpack.encode([_VERSION, positions[0], meaning, *positions[1:]])
+        return msgspec.msgpack.encode([_WITHOUT_SLOTS, positions[0], meaning, *positions[1:]])
     first, *others = map(_in_version_2, positions)
     return msgspec.msgpack.encode([2, first, meaning, *others])
 
@@ -175,10 +194,20 @@ def stored_meaning(stored: bytes) -> dict[str, str]:
         return {}
 
 
-def decode_checkpoint(stored: bytes | None, meaning: dict[str, str]) -> Checkpoint:
+def stored_slots(stored: bytes | None) -> Slots:
+    """Return the places of synopses in the states of a stored checkpoint that can be read; () where
+    none was ever changed.
+    """
+    return () if stored is None else _slots_decoder.decode(stored).slots
+
+
+def decode_checkpoint(
+    stored: bytes | None, meaning: dict[str, str], *, statistics_change: bool = False
+) -> Checkpoint:
     """The stored checkpoint; that of a partition never seen if there is none.
 
-    Raises SlidestatError for bytes that are not one, and for one of states with another meaning.
+    Raises SlidestatError for bytes that are not one, and for one of states with another meaning,
+    but for that of statistics where they may change.
     """
     if stored is None:
         return Checkpoint(next_offset=0)
@@ -202,16 +231,16 @@ def decode_checkpoint(stored: bytes | None, meaning: dict[str, str]) -> Checkpoi
     before_all = {**_MEANT_IF_NOT_SAID, **decoded.meaning}
     for field, now in {**_MEANT_IF_NOT_SAID, **meaning}.items():
         before = before_all.get(field)
-        if before != now:
+        if before != now and not (statistics_change and field in _OF_STATISTICS):
             raise SlidestatError(
                 f"The stored state was made with another topology: {field} was"
                 f" {before or 'not there'}, and is {now}.",
-                _advice_on(before or "", now),
+                _advice_on(field, before or "", now),
             )
     return decoded.checkpoint
 
 
-def _advice_on(before: str, now: str) -> str:
+def _advice_on(field: str, before: str, now: str) -> str:
     rename = "Give the changed topology a new name, which counts from the start of its source"
     if "quantiles, epsilon" in before and "quantiles by value" in now:
         # Up to 0.1.0 the kind `quantile` was what `rank_quantile` is.
@@ -219,4 +248,9 @@ def _advice_on(before: str, now: str) -> str:
     if "frequent items, epsilon" in before and "frequent items in pairs" in now:
         # Up to 0.1.0 the items of `top` were kept in blocks.
         return f"{rename}: top items are kept in a tenth of the bytes now."
+    if field in _OF_STATISTICS:
+        return (
+            f"{rename}; or go on with --change-statistics: those that are new begin now, and say"
+            " since when they are counted; or change it back."
+        )
     return f"{rename}, or change it back."

@@ -16,6 +16,7 @@ from slidestat.engine.checkpoints.checkpoint import (
     of_topic,
     stored_meaning,
 )
+from slidestat.engine.checkpoints.kept_statistics import AS_STORED, KeptStatistics
 from slidestat.engine.checkpoints.ledger import Ledger
 from slidestat.engine.checkpoints.snapshot import Snapshot
 from slidestat.engine.clock.event_clock import EventClock
@@ -25,14 +26,26 @@ from slidestat.engine.keys.key_cache import KeyCache
 class Durability:
     """The newest checkpoint of a partition, and the snapshot that is being written."""
 
-    def __init__(self, topology: Topology, stored: bytes | None, topic_id: str) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        stored: bytes | None,
+        topic_id: str,
+        kept: KeptStatistics = AS_STORED,
+    ) -> None:
         """`stored` is the checkpoint's bytes, None for a partition never seen; `topic_id` is that
-        of the source, which a checkpoint without one takes for its own.
+        of the source, which a checkpoint without one takes for its own; `kept` says which
+        statistics the states have.
         """
+        self._slots = kept.slots
+        # Stored at once, before anything is emitted by it.
+        self.is_changed = kept.is_changed
         self._label = topology.state_label
         self._lateness = topology.lateness_ms
         self.is_stored = stored is not None
-        self.checkpoint = decode_checkpoint(stored, topology.state_meaning)
+        self.checkpoint = decode_checkpoint(
+            stored, topology.state_meaning, statistics_change=kept.is_changed
+        )
         # Whether what was emitted was so by the same alerts: others have told nothing of it.
         before = {} if stored is None else stored_meaning(stored)
         self.has_same_alerts = before.get(ALERTS_LABEL) == self._label.get(ALERTS_LABEL)
@@ -83,16 +96,17 @@ class Durability:
             and not states
             and end.next_offset <= self.emitted.next_offset
             and not self._claims_source
+            and not self.is_changed
         ):
             return None
-        self.is_stored, self._claims_source = True, False
+        self.is_stored, self._claims_source, self.is_changed = True, False, False
         self.checkpoint = replace(ledger.settle(needed), recent=clock.settle(needed))
         if end.next_offset > self.emitted.next_offset:
             self.emitted = replace(end, recent=Recent(), topic_id="", loss=None)
             self.emitted_watermark = end.max_time - self._lateness
         if end.next_offset >= self.emitted.next_offset:
             self._judged_by = self._label
-        encoded = encode_checkpoint(self.checkpoint, self._judged_by, self.emitted)
+        encoded = encode_checkpoint(self.checkpoint, self._judged_by, self.emitted, self._slots)
         self._snapshot = Snapshot(states, encoded, needed)
         return self._snapshot
 

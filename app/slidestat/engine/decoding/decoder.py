@@ -51,6 +51,7 @@ class EventDecoder:
         records, if the topology reads any.
         """
         self._reader = reader or fastest_reader(topology, schemas)
+        self._schemas = schemas
         self._has_framed_keys = topology.source_format != "json"
         self._chosen_columns = topology.chosen_columns
         self._has_keys = not topology.publishes_partitions
@@ -67,6 +68,10 @@ class EventDecoder:
             for place, column in enumerate(topology.columns.numbers)
             if column.path in topology.computed_fields and place not in topology.chosen_columns
         ]
+
+    def of(self, topology: Topology) -> "EventDecoder":
+        """Return a decoder of another topology on the same source."""
+        return EventDecoder(topology, schemas=self._schemas)
 
     def decode(
         self,

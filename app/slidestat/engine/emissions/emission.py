@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from slidestat.declare.runners import Answered, Runner
 from slidestat.declare.statistics.base import ListStatistic, Promise, Series, Statistic
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.loss import Loss
+from slidestat.engine.emissions.added_figures import AddedFigures
 from slidestat.engine.emissions.agreement import Agreement
 from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
 from slidestat.engine.emissions.emission_text import EmissionText
@@ -37,7 +39,15 @@ _MOST_TEXTS = 8
 class FigureTable:
     """Turns the answers of a topology's synopses into the figures of its statistics."""
 
-    def __init__(self, topology: Topology, windows: Sequence[int]) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        windows: Sequence[int],
+        starts: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """`starts` are from when on figures that were added are counted, by their names: they need
+        not agree with those of other events.
+        """
         self._numbers = _Numbers(np.array(windows, np.float64))
         # In the order of the statistics: which of the numbers, or the lists that stand there.
         self._parts: list[slice | _Lists] = []
@@ -55,7 +65,7 @@ class FigureTable:
             if isinstance(statistic, ListStatistic):
                 self._parts.append(_Lists(statistic, label, runner, [tail for (tail,) in tails]))
                 continue
-            values = statistic.path(topology.value_path), statistic.where
+            values = statistic.path(topology.value_path), statistic.where, starts.get(label)
             self._parts.append(self._numbers.add(statistic, label, runner, values, promise, tails))
 
     @property
@@ -168,22 +178,29 @@ class EmissionEncoder:
     """Writes the emissions of one source partition."""
 
     def __init__(
-        self, topology: Topology, topic: str, partition: int, codec: EmissionWriter
+        self,
+        topology: Topology,
+        topic: str,
+        partition: int,
+        codec: EmissionWriter,
+        starts: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
+        """`starts` are from when on figures that were added are counted, by their names."""
         self._topology = topology.name
+        self._added = AddedFigures(topology, starts)
         self._source = (topic, partition)
         self._codec = codec
         self._kinds = kinds(is_sequence=topology.is_sequence)
         # In the order of the queries, so many records for each.
         self.records_each = codec.records_each
-        self._figures = FigureTable(topology, topology.window_lengths)
+        self._figures = FigureTable(topology, topology.window_lengths, starts)
         numbers = self._figures.numbers
         # What is not JSON, or lists items, is written emission by emission.
         self._numbers = numbers if isinstance(codec, JsonCodec) else None
         self._model = self._kinds.emission(
             self._topology, "", 0, numbers.models() if numbers else [], *self._source, 0
         )
-        self._texts: dict[tuple[bool, LostRecords | None], EmissionText] = {}
+        self._texts: dict[tuple[bool, LostRecords | None, int], EmissionText] = {}
         self._longest = int(max(topology.window_lengths)) if topology.sees_span_alone else None
 
     def encode(
@@ -206,33 +223,45 @@ class EmissionEncoder:
         for part, lost in self._parts(ticks, loss):
             asked, ends, offsets = queries[part], ticks[part], source_offsets[part]
             if numbers is not None:
-                text = self._text(provisional, lost)
+                text = self._text(provisional, lost, int(ends[0]))
                 texts = text.write(keys[part], ends, numbers[asked], offsets)
                 yield from zip(*texts, ends.tolist(), strict=True)
             elif rows is not None:
                 figures = [rows[query] for query in asked.tolist()]
+                if self._added:
+                    figures = list(map(self._added.marked, figures, ends.tolist()))
                 yield from self._each(figures, keys[part], ends, offsets, provisional, lost)
 
     def _parts(
         self, ticks: Int64s, loss: Loss | None
     ) -> Iterator[tuple[slice, LostRecords | None]]:
-        """Runs of queries that lack lost records, or lack none."""
-        if loss is None:
+        """Runs of queries that lack lost records, or lack none, and of which the same figures are
+        whole.
+        """
+        if loss is None and not self._added:
             yield slice(0, len(ticks)), None
             return
-        concerned = loss.concerns(ticks, self._longest)
-        lost = loss.as_record(self._kinds.lost_records)
-        edges = [0, *(np.flatnonzero(np.diff(concerned)) + 1).tolist(), len(ticks)]
+        concerned, lost = np.zeros(len(ticks), bool), None
+        if loss is not None:
+            concerned = loss.concerns(ticks, self._longest)
+            lost = loss.as_record(self._kinds.lost_records)
+        differs = np.diff(concerned) | (np.diff(self._added.stages(ticks)) != 0)
+        edges = [0, *(np.flatnonzero(differs) + 1).tolist(), len(ticks)]
         for start, end in pairwise(edges):
             yield slice(start, end), lost if concerned[start] else None
 
-    def _text(self, provisional: bool, lost: LostRecords | None) -> EmissionText:
-        text = self._texts.get((provisional, lost))
+    def _text(self, provisional: bool, lost: LostRecords | None, end: int) -> EmissionText:
+        """That of emissions at the window end `end`, and others of its stage."""
+        kind = provisional, lost, int(self._added.stages(np.array([end]))[0])
+        text = self._texts.get(kind)
         if text is None:
             if len(self._texts) >= _MOST_TEXTS:
                 self._texts.clear()
-            text = EmissionText(replace(self._model, provisional=provisional, lost=lost))
-            self._texts[provisional, lost] = text
+            figures = self._added.marked(self._model.figures, end)
+            text = EmissionText(
+                replace(self._model, figures=figures, provisional=provisional, lost=lost)
+            )
+            self._texts[kind] = text
         return text
 
     def _each(
@@ -270,6 +299,7 @@ def _tail(
         promise.deviation_error,
         promise.confidence,
         promise.magnitude_error,
+        None,
     )
     # msgspec leaves out what is the default itself, not what equals it.
     return tuple(

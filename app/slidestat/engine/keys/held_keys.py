@@ -14,6 +14,7 @@ from slidestat.engine.keys.key_state import (
     read_clock,
 )
 from slidestat.engine.keys.key_timers import KeyTimers
+from slidestat.engine.keys.state_layout import AS_DECLARED, StateLayout
 from slidestat.engine.partition_work import PartitionWork
 
 
@@ -48,14 +49,15 @@ class HeldKeys:
         limit: int,
         work: PartitionWork,
         alerting: Alerting | None = None,
+        layout: StateLayout = AS_DECLARED,
     ) -> "HeldKeys":
         """The stored keys, with their timers; of the states `limit` stay in memory. `alerting` is
-        told how their alerts stand.
+        told how their alerts stand; `layout` says where their synopses stand.
 
         A state may be ahead of the checkpoint, also in events that will not be read again: it is
         asked for the ticks of its own newest event, not for the checkpoint's next tick.
         """
-        held = cls(KeyCache(store, limit, work))
+        held = cls(KeyCache(store, limit, work, layout))
         every = topology.every_ms
         keys = 0
         for key, state in store.scan():

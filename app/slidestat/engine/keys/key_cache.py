@@ -8,7 +8,8 @@ from typing import Protocol
 from slidestat.engine.checkpoints.checkpoint import NO_TIME
 from slidestat.engine.keys.first_keys import first_keys
 from slidestat.engine.keys.key_sample import KeySample
-from slidestat.engine.keys.key_state import KeyState, decode_key_state
+from slidestat.engine.keys.key_state import KeyState
+from slidestat.engine.keys.state_layout import AS_DECLARED, StateLayout
 from slidestat.engine.keys.unwritten import SLOTS, UnwrittenKeys
 from slidestat.engine.partition_work import PartitionWork
 
@@ -32,8 +33,14 @@ class KeyCache:
     """Changed states until they are written, and the most recently touched of the others."""
 
     def __init__(
-        self, store: PartitionStore, limit: int, work: PartitionWork | None = None
+        self,
+        store: PartitionStore,
+        limit: int,
+        work: PartitionWork | None = None,
+        layout: StateLayout = AS_DECLARED,
     ) -> None:
+        """Of the states `limit` stay in memory; `layout` says where their synopses stand."""
+        self.layout = layout
         self._store = store
         self._limit = limit
         self._work = work or PartitionWork()
@@ -78,7 +85,7 @@ class KeyCache:
 
     def copy(self, keys: Iterable[str] | None = None) -> "KeyCache":
         """The same states, of all keys or of some; what is put there stays there."""
-        other = KeyCache(self._store, self._limit)
+        other = KeyCache(self._store, self._limit, layout=self.layout)
         other.keys_held = self.keys_held
         states = self._states
         other._states = (
@@ -104,7 +111,7 @@ class KeyCache:
                 self._new.add(key)
                 self.sample.add(key)
                 new += 1
-            loaded.append(NEW_KEY if state is None else decode_key_state(state))
+            loaded.append(NEW_KEY if state is None else self.layout.decode(state))
         self._count(new)
         return loaded
 
@@ -118,7 +125,7 @@ class KeyCache:
     def read(self, keys: list[str]) -> list[KeyState]:
         """As `get_many`, taken apart."""
         states = self.get_many(keys)
-        return [NEW_KEY if state is None else decode_key_state(state) for state in states]
+        return [NEW_KEY if state is None else self.layout.decode(state) for state in states]
 
     def put(self, key: str, state: bytes, first_offset: int) -> None:
         """The key's new state, to be written; the first of the events that it has absorbed since it

@@ -109,6 +109,11 @@ def may_have_alerts(state: bytes) -> bool:
     return version == _WITH_ALERTS
 
 
+def number_of_synopses(state: bytes) -> int:
+    """How many synopses a state has; raises SlidestatError as `read_clock` does."""
+    return _read_head(state)[1]
+
+
 def read_clock(state: bytes) -> KeyClock:
     """The state's times without taking its synopses apart: for scans.
 

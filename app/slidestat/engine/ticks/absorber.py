@@ -11,7 +11,7 @@ from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.events import Events, distinct_texts
 from slidestat.engine.keys.held_keys import DueKeys, HeldKeys
 from slidestat.engine.keys.key_runs import KeyRuns, cut, gaps_of, previous_times
-from slidestat.engine.keys.key_state import KeyState, encode_key_state
+from slidestat.engine.keys.key_state import KeyState
 from slidestat.engine.ticks.advance import Advance
 from slidestat.engine.ticks.closing import Closing
 from slidestat.engine.ticks.followed_alerts import FollowedAlerts
@@ -162,12 +162,10 @@ class Absorber:
             first_offsets,
             strict=True,
         ):
-            synopses = [result.states[run] for result in answered.values()]
+            synopses = tuple(result.states[run] for result in answered.values())
             key = keys[group]
             used = self._keys.used.pop(key, states[group].used)
             alerts = self._alerts.kept(states[group].alerts)
-            written = encode_key_state(
-                watermark, offset, last_time, events_in_all, synopses, used, alerts
-            )
-            self._keys.cache.put(key, written, first_offset)
+            state = KeyState(watermark, offset, last_time, events_in_all, synopses, used, alerts)
+            self._keys.cache.put(key, self._keys.cache.layout.encode(state), first_offset)
         return answered

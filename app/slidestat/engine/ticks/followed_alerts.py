@@ -9,7 +9,7 @@ from slidestat.declare.runners import Answered, Runner
 from slidestat.engine.alerts.alerting import Alerting, Emitted
 from slidestat.engine.emissions.in_order import Placed
 from slidestat.engine.keys.held_keys import HeldKeys
-from slidestat.engine.keys.key_state import KeyState, encode_key_state
+from slidestat.engine.keys.key_state import KeyState
 from slidestat.engine.keys.key_timers import Place
 from slidestat.engine.ticks.advance import Advance
 from slidestat.engine.ticks.queries import Queries
@@ -75,7 +75,8 @@ class FollowedAlerts:
                 used=self._keys.used.get(change.key, state.used),
                 alerts=change.standings,
             )
-            self._keys.cache.put(change.key, encode_key_state(*now), change.first_offset)
+            stored = self._keys.cache.layout.encode(now)
+            self._keys.cache.put(change.key, stored, change.first_offset)
         return [
             (place, it)
             for place, it in records

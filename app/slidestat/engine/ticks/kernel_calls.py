@@ -1,7 +1,8 @@
 """Calls of the synopses' kernels: all keys of a slice in one call for each synopsis."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import perf_counter
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,14 @@ Int64s = npt.NDArray[np.int64]
 class KernelCalls:
     """The synopses of a topology, called for many keys at once."""
 
-    def __init__(self, topology: Topology, observed: PartitionWork) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        observed: PartitionWork,
+        starts: Mapping[Runner, int] = MappingProxyType({}),
+    ) -> None:
+        """`starts` are the times from which on synopses that were added take events in."""
+        self._starts = starts
         self._runners = list(dict.fromkeys(topology.runners))
         self._columns = topology.columns
         self._windows = np.array(topology.window_lengths, dtype=np.int64)
@@ -49,12 +57,15 @@ class KernelCalls:
             np.searchsorted(runs.run_of, np.arange(len(runs.starts))),
             query_times,
         )
+        event_times = events.times[order] if self._starts else times
         answered: dict[Runner, Answered] = {}
         before: list[bytes | None] = [None] * (len(runs.starts) - 1)
         for i, runner in enumerate(self._runners):
             for run, state in zip(runs.first.tolist(), states, strict=True):
-                before[run] = state.synopses[i] if state.synopses else None
-            answered[runner] = self._run(runner, before, work)
+                before[run] = (state.synopses[i] or None) if state.synopses else None
+            start = self._starts.get(runner)
+            own = work if start is None else work.among(event_times >= start)
+            answered[runner] = self._run(runner, before, own)
         return answered
 
     def ask(
@@ -71,7 +82,7 @@ class KernelCalls:
             times,
         )
         return {
-            runner: self._run(runner, [state.synopses[i] for state in states], work)
+            runner: self._run(runner, [state.synopses[i] or None for state in states], work)
             for i, runner in enumerate(self._runners)
         }
 

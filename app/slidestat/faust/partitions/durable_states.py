@@ -8,8 +8,9 @@ from faust.types import TP
 from slidestat.engine.checkpoints.checkpoint import Counters
 from slidestat.engine.checkpoints.snapshot import Snapshot
 from slidestat.engine.keys.unwritten import SLOTS
+from slidestat.engine.partition import PartitionProcessor
 from slidestat.faust.checkpoint_turns import CheckpointTurns
-from slidestat.faust.partitions.held_partitions import HeldPartitions
+from slidestat.faust.partitions.held_partitions import HeldPartitions, Processor
 from slidestat.faust.progress import Progress
 from slidestat.faust.table import StateTable, TablePartition
 
@@ -42,6 +43,8 @@ class DurableStates:
         slots = range(SLOTS) if whole else due
         found = {}
         for partition, processor in self._held.processors.items():
+            if _has_new_statistics(processor):
+                continue  # `store_changes` does it, before anything else.
             snapshot = processor.snapshot(slots)
             if snapshot is not None:
                 found[self._held.stores[partition]] = snapshot
@@ -59,6 +62,23 @@ class DurableStates:
             reached = [processor.reached for processor in processors.values()]
             counters = sum((one.counters for one in reached), Counters())
             self._progress.flushed(counters, max(one.max_time for one in reached))
+
+    @property
+    def are_changed(self) -> bool:
+        """Whether a partition has other statistics than are stored."""
+        return any(map(_has_new_statistics, self._held.processors.values()))
+
+    async def store_changes(self) -> None:
+        """Make durable which statistics partitions have now: where those begin that are new must be
+        known before they are emitted.
+        """
+        changed = {}
+        for partition, processor in self._held.processors.items():
+            if _has_new_statistics(processor):
+                snapshot = processor.snapshot(())
+                if snapshot is not None:
+                    changed[self._held.stores[partition]] = snapshot
+        await self.write(changed)
 
     def durable(self, source: str) -> dict[TP, int]:
         """The offset up to which each partition is durable, if the last snapshots are.
@@ -79,3 +99,7 @@ class DurableStates:
         return max(
             1 - _UNWRITTEN_BYTES / max(size, 1), 1 - _UNWRITTEN_RECORDS / max(records, 1), 0.0
         )
+
+
+def _has_new_statistics(processor: Processor) -> bool:
+    return isinstance(processor, PartitionProcessor) and processor.has_new_statistics

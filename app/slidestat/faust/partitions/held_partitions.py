@@ -29,6 +29,7 @@ from slidestat.live.live_topology import View
 from slidestat.live.observed import Observed
 from slidestat.log import log_event
 from slidestat.referee.referee_partition import RefereeProcessor
+from slidestat.text.figure_text import iso_time
 
 Processor = PartitionProcessor | RefereeProcessor
 
@@ -49,10 +50,13 @@ class HeldPartitions:
         observed: Observed,
         schemas: SourceSchemas | None,
         folder: Path | None,
+        *,
+        change_statistics: bool,
     ) -> None:
         """`schemas` are those of the source's records, if they take any; events that memory is not
-        to hold wait in `folder`.
+        to hold wait in `folder`; with `change_statistics` stored states may be of other statistics.
         """
+        self._change_statistics = change_statistics
         self.processors: dict[int, Processor] = {}
         self.stores: dict[int, TablePartition] = {}
         # When the last batch came, of time.monotonic.
@@ -136,7 +140,11 @@ class HeldPartitions:
             )
 
     def _stored(self, table: TablePartition) -> Checkpoint:
-        checkpoint = decode_checkpoint(table.checkpoint(), self._topology.state_meaning)
+        checkpoint = decode_checkpoint(
+            table.checkpoint(),
+            self._topology.state_meaning,
+            statistics_change=self._change_statistics,
+        )
         topology, topic_id = self._topology, self._offsets.topic_id
         require_same_source(topology.events_topic, checkpoint.topic_id, topic_id, topology.name)
         return checkpoint
@@ -158,6 +166,8 @@ class HeldPartitions:
             partition=partition,
             offset=processor.next_offset,
         )
+        if isinstance(processor, PartitionProcessor):
+            self._log_added(partition, processor)
 
     def _processor(self, partition: int, store: TablePartition) -> Processor:
         source, topic_id = self._topology.events_topic, self._offsets.topic_id
@@ -173,7 +183,27 @@ class HeldPartitions:
             self._observed.partition(partition),
             topic_id,
             file=self._folder and self._folder / f"{self._topology.name}-{partition}.waiting",
+            change_statistics=self._change_statistics,
         )
+
+    def _log_added(self, partition: int, processor: PartitionProcessor) -> None:
+        name = self._topology.name
+        for added in processor.incomplete:
+            until = (
+                "its windows stay incomplete"
+                if added.until_ms is None
+                else (f"its windows are incomplete until {iso_time(added.until_ms)}")
+            )
+            log_event(
+                "statistic added",
+                f"{name}: partition {partition}: {added.statistic} counts events from"
+                f" {iso_time(added.from_ms)} on; {until}",
+                topology=name,
+                partition=partition,
+                statistic=added.statistic,
+                from_ms=added.from_ms,
+                until_ms=added.until_ms,
+            )
 
     def _log_claim(self, partition: int) -> None:
         name, topic_id = self._topology.name, self._offsets.topic_id

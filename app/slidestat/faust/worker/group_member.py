@@ -20,7 +20,7 @@ from slidestat.faust.broker_contact import LOOK_EVERY_S, BrokerContact
 from slidestat.faust.exactly_once.table import TransactionalTable
 from slidestat.faust.exactly_once.transactions import PartitionTransactions
 from slidestat.faust.fencing import SupersededError
-from slidestat.faust.flushes import Flushes, FlushGivenUpError
+from slidestat.faust.flushes import Flushes, FlushGivenUpError, to_its_end
 from slidestat.faust.pipeline import Pipeline, flush_all
 from slidestat.faust.progress import Progress
 from slidestat.faust.restore import BulkRecovery
@@ -35,6 +35,7 @@ from slidestat.kafka.producer import BulkProducer
 from slidestat.kafka.transactional_producer import FencedError
 from slidestat.live.live_topology import LiveTopology
 from slidestat.log import log_event, log_exception
+from slidestat.repartition.elected_mover import ElectedMover
 
 _IDLE_CHECK_S = 1.0
 _END_CHECK_S = 0.5
@@ -136,9 +137,11 @@ class GroupMember:
                 settings.letter_bytes,
                 settings.checkpoint_interval_s,
                 allow_loss=settings.allow_loss,
+                change_statistics=settings.change_statistics,
                 schemas=None if settings.registry is None else settings.registry.schemas,
                 provisional=self._provisional,
                 folder=settings.data_dir,
+                mover=_mover_of(settings, topology),
             )
             for topology, table, codec in zip(
                 settings.topologies, self._tables, codecs, strict=True
@@ -244,7 +247,8 @@ class GroupMember:
         for pipeline in self._pipelines:
             if self._superseded.is_set() or not await pipeline.check_order(batch):
                 return
-            if not await pipeline.process(batch):
+            await self._store_changes(pipeline)
+            if self._superseded.is_set() or not await pipeline.process(batch):
                 return
         self.app.due_in_ms = min(pipeline.due_in_ms for pipeline in self._pipelines)
 
@@ -262,10 +266,7 @@ class GroupMember:
         try:
             return await flush_all(self._pipelines, self._outputs, self._sending, whole=whole)
         except SupersededError as error:
-            self._forget()
-            self._superseded.set()
-            reason = _FENCED_OFF if isinstance(error.__cause__, FencedError) else _SUPERSEDED
-            asyncio.get_running_loop().call_later(_REBALANCE_S, self._end_superseded, reason)
+            self._wait_superseded(error)
             return {}
         except BaseException as error:
             # What was taken for writing is not written: the next flush must not commit it.
@@ -273,6 +274,23 @@ class GroupMember:
             if isinstance(error, Exception):
                 await self.app.crash(error)
             raise
+
+    async def _store_changes(self, pipeline: Pipeline) -> None:
+        """Make durable which statistics partitions have, if those were changed. `_sending` is held:
+        nothing of them is emitted meanwhile.
+        """
+        if pipeline.has_new_statistics:
+            try:
+                await to_its_end(pipeline.store_changes())
+            except SupersededError as error:
+                self._wait_superseded(error)
+
+    def _wait_superseded(self, error: SupersededError) -> None:
+        """Drop all, and wait for the rebalance that says who has the partitions."""
+        self._forget()
+        self._superseded.set()
+        reason = _FENCED_OFF if isinstance(error.__cause__, FencedError) else _SUPERSEDED
+        asyncio.get_running_loop().call_later(_REBALANCE_S, self._end_superseded, reason)
 
     def _needed_offset(self, tp: TP) -> int:
         try:
@@ -320,6 +338,9 @@ class GroupMember:
         try:
             for pipeline in self._pipelines:
                 pipeline.open(held)
+                if pipeline.has_new_statistics:
+                    async with self._sending:
+                        await self._store_changes(pipeline)
         except SlidestatError as error:
             await self._crash(error)
             return
@@ -425,3 +446,9 @@ class GroupMember:
             asyncio.get_running_loop().call_later(_REBALANCE_S, self._end_superseded, reason)
         else:
             self.app.add_future(self._crash(reason))
+
+
+def _mover_of(settings: WorkerSettings, topology: object) -> ElectedMover | None:
+    """Who moves the records of a topology's source, if somebody does."""
+    is_moved = isinstance(topology, Topology) and topology.repartition
+    return settings.mover if is_moved else None

@@ -49,6 +49,7 @@ class WorkerSettings:
     checkpoint_interval_s: a state becomes durable at most once in as many seconds.
     rival: the error of another group that computes the same, and began when this one did.
     allow_loss: records that are gone before they were read are counted as lost; else they stop it.
+    change_statistics: stored states may be of other statistics; else they stop it.
     registry: has the schemas of the source's records, if they take any.
     mover: moves the records of a source that is not partitioned by the key.
     """
@@ -66,6 +67,7 @@ class WorkerSettings:
     checkpoint_interval_s: float = CHECKPOINT_INTERVAL_S
     rival: Callable[[], SlidestatError | None] = lambda: None
     allow_loss: bool = False
+    change_statistics: bool = False
     registry: Registry | None = None
     mover: ElectedMover | None = None
 

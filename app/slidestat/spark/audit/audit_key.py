@@ -95,6 +95,7 @@ def audit_key(
                 yield Finding(name, tick, emission.provisional, figure, violation=violation)
                 continue
             window = seen.window(tick, window_ms, figure.window_events, declaration.forget_ms)
+            window = seen.since(figure.counted_from_ms, window)
             verdict = judge(seen, statistic, figure, window, tick)
             yield Finding(name, tick, emission.provisional, figure, verdict, verdict.violation)
             if statistic.series is None:
@@ -104,6 +105,7 @@ def audit_key(
             if window_ms is None or tick - window_ms >= complete_from_ms:
                 window = seen.window(tick, window_ms, window_events, declaration.forget_ms)
                 statistic = statistics[label]
+                window = seen.since(_counted_from(figures), window)
                 if statistic.kind == "sample":
                     whole = Figure(label, None, None, None, window_ms, window_events)
                     if violation := violation_of_sample(seen, statistic, figures, window):
@@ -129,6 +131,11 @@ def due(declaration: Declaration, key: ExactKey, watermark_ms: int) -> set[int]:
         following = np.append(times[1:], watermark_ms)
         wanted.update(silent[silent <= np.minimum(following, watermark_ms)].tolist())
     return wanted
+
+
+def _counted_from(figures: Sequence[Figure]) -> int | None:
+    """From when on the items of a list are counted; None for all of its window."""
+    return max((f.counted_from_ms for f in figures if f.counted_from_ms is not None), default=None)
 
 
 def _window_ms(

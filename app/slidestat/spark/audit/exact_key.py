@@ -125,6 +125,13 @@ class ExactKey:
         }
         return ExactKey(self.times[kept], self.offsets[kept], columns)
 
+    def since(self, time_ms: int | None, window: slice) -> slice:
+        """The part of a window from a time on, or all of it for None: of what was added later."""
+        if time_ms is None:
+            return window
+        start = max(window.start, int(np.searchsorted(self.times, time_ms)))
+        return slice(min(start, window.stop), window.stop)
+
     def window(
         self,
         end_ms: int,

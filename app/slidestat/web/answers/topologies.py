@@ -8,6 +8,7 @@ from aiohttp import web
 
 from slidestat.live.live_topology import LiveTopology
 from slidestat.schemas.query import (
+    RepartitionStatus,
     StatisticDescription,
     TopologyDescription,
     TopologyList,
@@ -72,7 +73,11 @@ class TopologyAnswers:
         """How this worker is."""
         if not live.is_ready:
             return WorkerStatus(self._url, "restoring", self._remaining(), [])
-        return WorkerStatus(self._url, "ready", 0, live.status(), live.held.firing())
+        behind = live.held.behind()
+        moves: RepartitionStatus | msgspec.UnsetType = msgspec.UNSET
+        if behind is not None:
+            moves = RepartitionStatus(behind.records, behind.seconds(time.time()))
+        return WorkerStatus(self._url, "ready", 0, live.status(), live.held.firing(), moves)
 
     def _describe(self, live: LiveTopology) -> TopologyDescription:
         declared, topology = live.topology, answering(live)

@@ -104,7 +104,9 @@ export function promise(figure) {
   }
   if (figure.deviation_error) terms.push(`${percent(figure.deviation_error)} of a deviation`);
   if (figure.magnitude_error) terms.push(`${percent(figure.magnitude_error)} of the magnitudes`);
-  if (!terms.length) return "exact";
+  const from = figure.counted_from_ms;
+  const since = from === undefined ? "" : ` since ${utc(from)} UTC`;
+  if (!terms.length) return `exact${since}`;
   const sure = figure.confidence === undefined ? "" : `, in ${percent(figure.confidence)} of cases`;
-  return `± ${terms.join(" + ")}${sure}`;
+  return `± ${terms.join(" + ")}${sure}${since}`;
 }

@@ -27,6 +27,7 @@ export class Status {
     this.flow.show({ rates, totals, workers: status.workers.length });
     this.showTotals(totals, rates, status.now_ms);
     showFiring(status.workers);
+    showIncomplete(partitions);
     showWorkers(status.workers);
     fillRows(
       byId("partitions"),
@@ -87,6 +88,20 @@ function showFiring(workers) {
   byId("firing").dataset.fires = String(fires.length > 0);
   const texts = fires.map(([alert, count]) => `${alert}: ${number(count)} ${count === 1 ? "key" : "keys"}`);
   say(byId("total-firing"), texts.join(", ") || "none fires");
+}
+
+/** Until when the windows of statistics that were added are incomplete; of all partitions the last. */
+function showIncomplete(partitions) {
+  const until = new Map();
+  for (const added of partitions.flatMap(({ incomplete }) => incomplete ?? [])) {
+    const end = added.until_ms ?? Infinity;
+    until.set(added.statistic, Math.max(end, until.get(added.statistic) ?? end));
+  }
+  const texts = [...until].map(([name, end]) =>
+    end === Infinity ? `${name}: not of all events` : `${name}: until ${utc(end)} UTC`,
+  );
+  byId("incomplete").hidden = !texts.length;
+  say(byId("total-incomplete"), texts.join(", "));
 }
 
 /** In milliseconds, or a number of a sequence; null before any event. */

@@ -1,0 +1,118 @@
+"""Which statistics a partition's stored states have, and what becomes of them when others are asked
+for.
+
+Nothing is counted again: what is added begins behind all that the partition has read, and what is
+removed is dropped. The change must be durable before anything is emitted by it, so that it is the
+same after a crash; where it begins follows from what is stored alone.
+"""
+
+from typing import NamedTuple
+
+from slidestat.declare.statistics import Statistic
+from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoints.checkpoint import (
+    NO_TIME,
+    decode_checkpoint,
+    decode_emitted,
+    stored_meaning,
+    stored_slots,
+)
+from slidestat.engine.checkpoints.slots import Slots, changed, slots_of, split_meanings
+from slidestat.engine.keys.key_cache import PartitionStore
+from slidestat.engine.keys.key_state import number_of_synopses, read_clock
+from slidestat.errors import SlidestatError
+
+_RENAME = "Give the changed topology a new name, which counts from the start of its source."
+
+
+class KeptStatistics(NamedTuple):
+    """The places of synopses in states, () where none was ever changed; and whether they are not
+    what is stored.
+    """
+
+    slots: Slots = ()
+    is_changed: bool = False
+
+
+AS_STORED = KeptStatistics()
+
+
+def kept_statistics(
+    topology: Topology, store: PartitionStore, *, may_change: bool
+) -> KeptStatistics:
+    """Those of a stored partition; a change costs one look at each of its states.
+
+    Raises SlidestatError where the states are of another topology, but for statistics that
+    `may_change`.
+    """
+    stored = store.checkpoint()
+    checkpoint = decode_checkpoint(stored, topology.state_meaning, statistics_change=may_change)
+    if stored is None:
+        return KeptStatistics()
+    slots, before = stored_slots(stored), stored_meaning(stored)
+    now = topology.state_meaning
+    if all(before.get(name) == now.get(name) for name in ("statistics", "computed")):
+        return KeptStatistics(slots)
+    _require_changeable(topology)
+    meanings = list(dict.fromkeys(runner.meaning for runner in topology.runners))
+    had_slots = bool(slots)
+    slots = slots or slots_of(split_meanings(before["statistics"], meanings))
+    emitted = decode_emitted(stored, checkpoint)
+    newest = emitted.max_time
+    for _, state in store.scan():
+        newest = max(newest, read_clock(state).watermark)
+        if not had_slots and number_of_synopses(state) != len(slots):
+            raise SlidestatError(
+                f"{topology.name}: it cannot be told which statistics the stored states have.",
+                _RENAME,
+            )
+    if newest == NO_TIME and not had_slots:
+        # No event was counted: all begin together.
+        return KeptStatistics((), is_changed=True)
+    slots = changed(slots, meanings, newest + 1, emitted.next_offset)
+    _require_same_fields(topology, slots, before.get("computed", ""))
+    return KeptStatistics(slots, is_changed=True)
+
+
+def _require_changeable(topology: Topology) -> None:
+    what = ""
+    if topology.publish:
+        what = "publishes its synopses, whose readers take windows for whole"
+    elif topology.is_sequence:
+        what = "has numbers of a sequence for event times"
+    elif topology.writes_rows:
+        what = "writes rows, which cannot say since when a figure is counted"
+    if what:
+        raise SlidestatError(
+            f"{topology.name} {what}: its statistics cannot be changed over a state.", _RENAME
+        )
+
+
+def _require_same_fields(topology: Topology, slots: Slots, computed_before: str) -> None:
+    """Refuse a change of what is kept: all of it, or the fields that it is of."""
+    added = {slot.meaning for slot in slots if slot.start is not None}
+    pairs = zip(topology.statistics, topology.runners, strict=True)
+    kept = [statistic for statistic, runner in pairs if runner.meaning not in added]
+    if not any(slot.meaning and slot.meaning not in added for slot in slots):
+        raise SlidestatError(
+            f"{topology.name}: none of the statistics that are stored is asked for any more.",
+            _RENAME,
+        )
+    now = topology.computed_texts
+    before = split_meanings(computed_before, now)
+    changed_fields = {text.rpartition(" as ")[2].strip('"') for text in {*before} ^ {*now}}
+    read = {path[0] for path in fields_of(topology, kept)}
+    read |= {path[0] for path in (topology.key_path, topology.time_path) if path is not None}
+    for name in sorted(changed_fields & read):
+        raise SlidestatError(
+            f"{topology.name}: the computed field {name} is another one now, and what is stored"
+            " was counted by it.",
+            "Give the new field another name, or the changed topology.",
+        )
+
+
+def fields_of(topology: Topology, statistics: list[Statistic]) -> set[tuple[str, ...]]:
+    """The fields that statistics read, those of their conditions and of the topology's included."""
+    paths = {column.path for it in statistics for column in topology.columns_of(it)}
+    conditions = [topology.condition, *(it.condition for it in statistics)]
+    return paths | {path for it in conditions if it is not None for path, _ in it.fields}

@@ -1,0 +1,83 @@
+"""Which figures do not cover their windows: those of statistics that were added while a topology
+ran, as long as their windows begin before that.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from msgspec.structs import replace
+
+from slidestat.declare.topology import Topology
+from slidestat.schemas.emission import Figure
+from slidestat.schemas.query import AddedStatistic
+
+Int64s = npt.NDArray[np.int64]
+
+WHOLE, NEVER_WHOLE = -(2**62), 2**62
+
+
+class AddedFigures:
+    """The figures of a topology's statistics that were added."""
+
+    def __init__(self, topology: Topology, starts: Mapping[str, int]) -> None:
+        """`starts` are from when on figures are counted, by their names; of others always."""
+        self._starts = starts
+        # Once in an emission: it tells of the span, or of all events.
+        span = topology.span_length
+        self._spans = {
+            label: span.length
+            for label, statistic in zip(topology.labels, topology.statistics, strict=True)
+            if not statistic.is_landmark and not statistic.has_windows and not span.of_events
+        }
+        windows = () if span.of_events else topology.window_lengths
+        self._longest = None if span.of_events else max(topology.window_lengths)
+        self._landmarks = {
+            label
+            for label, statistic in zip(topology.labels, topology.statistics, strict=True)
+            if statistic.is_landmark
+        }
+        self._edges = np.unique(
+            np.array(
+                [start + length for start in starts.values() for length in windows]
+                + [starts[it] + length for it, length in self._spans.items() if it in starts],
+                np.int64,
+            )
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self._starts)
+
+    def whole_from(self, figure: Figure) -> int:
+        """From which window end on a figure is of all of its window."""
+        start = self._starts.get(figure.statistic)
+        if start is None:
+            return WHOLE
+        length = figure.window_ms or self._spans.get(figure.statistic)
+        # A key's last events, and all of them, may reach back over any time.
+        return NEVER_WHOLE if length is None else start + length
+
+    def statistics(self) -> list[AddedStatistic]:
+        """Each that was added, with the first window end at which all of its figures are whole."""
+        found = []
+        for label, start in self._starts.items():
+            longest = self._spans.get(label, self._longest)
+            is_ever = longest is not None and label not in self._landmarks
+            until = start + longest if is_ever and longest is not None else None
+            found.append(AddedStatistic(label, start, until))
+        return found
+
+    def marked(self, figures: Sequence[Figure], end: int) -> list[Figure]:
+        """The figures of windows that end at `end`; those that are not whole say since when they
+        are counted.
+        """
+        return [
+            figure
+            if end >= self.whole_from(figure)
+            else replace(figure, counted_from_ms=self._starts[figure.statistic])
+            for figure in figures
+        ]
+
+    def stages(self, ends: Int64s) -> Int64s:
+        """int64[n]: equal numbers for window ends at which the same figures are whole."""
+        return np.searchsorted(self._edges, ends, side="right")

@@ -1,0 +1,100 @@
+"""Records that were read before a statistic was added, and are read again after a restart.
+
+They were judged without it: one that it would refuse was counted, and must be again. So they are
+judged as they were, and what the new statistic cannot read of them is missing. It begins behind
+them, but for one that lay far ahead of the others and waits.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoints.kept_statistics import fields_of
+from slidestat.engine.checkpoints.slots import Slots
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.decoding.event_columns import EventColumns
+from slidestat.engine.records import RecordBatch
+
+
+class EarlierRecords:
+    """Reads the records before a change of statistics as they were read before."""
+
+    def __init__(self, topology: Topology, slots: Slots, decoder: EventDecoder) -> None:
+        self._topology = topology
+        self._slots = slots
+        self._decoder = decoder
+        self._changes = sorted({slot.first_offset for slot in slots if slot.meaning} - {0})
+
+    def parts(
+        self, batch: RecordBatch, decoded: EventColumns | None, next_offset: int
+    ) -> Iterator[tuple[RecordBatch, EventColumns | None]]:
+        """A batch and its columns, where they are known; in parts where some of it lies before a
+        change. `next_offset` is the first that was not read since the restart.
+        """
+        last = self._changes[-1] if self._changes else 0
+        if not len(batch) or batch.offsets[0] >= last:
+            yield batch, decoded
+            return
+        batch = batch.since(next_offset)
+        while len(batch) and (offset := int(batch.offsets[0])) < last:
+            change = next(it for it in self._changes if it > offset)
+            part = batch.until(change) or batch
+            yield part, self._as_before(part, offset)
+            batch = batch.since(change)
+        if len(batch):
+            yield batch, None
+
+    def _as_before(self, batch: RecordBatch, offset: int) -> EventColumns | None:
+        before = _judged_before(self._topology, self._slots, offset)
+        if before is None:
+            return None
+        read = self._decoder.of(before).decode(batch.values, batch.keys, batch.timestamps)
+        now = self._decoder.decode(batch.values, batch.keys, batch.timestamps)
+        # Where each event stands among those that can be read now.
+        places = np.searchsorted(now.rows, read.rows)
+        places[places == len(now.rows)] = 0
+        is_there = now.rows[places] == read.rows if len(now.rows) else np.zeros(len(places), bool)
+        return replace(
+            read,
+            numbers=tuple(_taken(it, places, is_there, np.nan) for it in now.numbers),
+            items=tuple(it.take(pa.array(places, mask=~is_there)) for it in now.items),
+            conditions=tuple(_taken(it, places, is_there, False) for it in now.conditions),
+        )
+
+
+def _taken(
+    column: npt.NDArray[Any],
+    places: npt.NDArray[np.int64],
+    there: npt.NDArray[np.bool_],
+    lacks: Any,
+) -> npt.NDArray[Any]:
+    """The values at these places, where there are such."""
+    taken = np.full(len(places), lacks, column.dtype)
+    taken[there] = column[places[there]]
+    return taken
+
+
+def _judged_before(topology: Topology, slots: Slots, offset: int) -> Topology | None:
+    """The topology by which records up to the one at `offset` were judged: without statistics that
+    were added behind it; None if that is the topology itself.
+    """
+    later = {slot.meaning for slot in slots if slot.first_offset > offset}
+    pairs = zip(topology.statistics, topology.runners, strict=True)
+    kept = [statistic for statistic, runner in pairs if runner.meaning not in later]
+    if len(kept) == len(topology.statistics):
+        return None
+    fields = zip(topology.computed, topology.computed_fields, strict=True)
+    read = {topology.key_path, *fields_of(topology, kept)}
+    return replace(
+        topology,
+        statistics=kept,
+        computed=[text for text, path in fields if path in read],
+        alerts=(),
+        output_shape="emissions",
+        output_format="json",
+    )

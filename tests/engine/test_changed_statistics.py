@@ -1,0 +1,385 @@
+"""Statistics that are added to states, or removed from them: the others do not notice, those that
+are new are right from where they begin, and a crash at any point changes nothing.
+"""
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
+
+import msgspec
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from slidestat.declare.alerts import Alert
+from slidestat.declare.statistics import (
+    Count,
+    LandmarkCount,
+    LandmarkSum,
+    Mean,
+    Minimum,
+    Quantiles,
+    Statistic,
+    Sum,
+)
+from slidestat.declare.topology import Topology
+from slidestat.engine.checkpoints.checkpoint import stored_slots
+from slidestat.engine.checkpoints.slots import Slot, changed, joined_meanings, split_meanings
+from slidestat.engine.emissions.added_figures import AddedFigures
+from slidestat.engine.partition import PartitionProcessor
+from slidestat.errors import SlidestatError
+from slidestat.schemas.emission import Emission, Figure
+from tests.engine.cases import AGES, EVERY_STATISTIC, Case, cases, laws, topology
+from tests.engine.checks import check_figures, emissions_of
+from tests.engine.memory import PARTITION, SOURCE, MemoryStore, Partition, batch_of, rows_of
+from tests.engine.model import Model, Record, inside, of_all, since_forgotten
+from tests.engine.streams import encode
+
+BASES = (
+    "no lateness",
+    "a little lateness",
+    "lateness of the span",
+    "ticks far apart",
+    "windows beyond the ticks",
+    "last events",
+    "last events, late",
+)
+BEFORE = (Count(epsilon=0.5), Sum(), Mean(epsilon=0.2, decimals=1))
+NEW = tuple(s for s in EVERY_STATISTIC if s.kind not in {"count", "sum", "mean", "rate"})
+NEW = (*NEW, LandmarkSum(name="in-all"), *AGES[:2])
+
+few = settings(laws, max_examples=60)
+_encode = msgspec.json.encode
+
+
+def declared(case: Case, statistics: Sequence[Statistic]) -> Topology:
+    return replace(case.topology, statistics=tuple(statistics))
+
+
+def figures(emission: Emission, labels: Sequence[str]) -> list[Figure]:
+    return [figure for figure in emission.figures if figure.statistic in labels]
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> tuple[Case, list[Statistic], int, int | None]:
+    """A stream, what is kept of BEFORE with what is new, in any order; before which record the
+    change comes, and after which step the worker before it crashed.
+    """
+    case = draw(cases(max_size=120, topologies=BASES))
+    fitting = [s for s in NEW if not (s.needs_time and case.topology.span_length.of_events)]
+    # Without a count, an event that lacks the value is none.
+    kept = [BEFORE[0], *draw(st.lists(st.sampled_from(BEFORE[1:]), unique_by=id))]
+    new = draw(st.lists(st.sampled_from(fitting), max_size=3, unique_by=id))
+    after = draw(st.permutations([*kept, *new]))
+    place = draw(st.integers(0, len(case.records) - 1))
+    return case, after, place, draw(st.none() | st.integers(0, 80))
+
+
+def changed_run(case: Case, after: Sequence[Statistic], place: int, steps: int | None) -> Partition:
+    """What is left for the worker that has the other statistics."""
+    run = Partition(declared(case, BEFORE), case.records[:place], case.random)
+    run.live(steps)
+    run.topology, run.records = declared(case, after), case.records
+    run.outputs, run.starts, run.commits = [], [], []
+    run.flushed = slice(0)
+    run.change_statistics = True
+    return run
+
+
+@few
+@given(changes())
+def test_the_others_do_not_notice_and_what_is_new_is_right_from_its_start(
+    change: tuple[Case, list[Statistic], int, int | None],
+) -> None:
+    """Each figure that was kept has the same bytes at the same record; each that is new is, within
+    its bounds, of the events of its window since one time; and says so as long as it must.
+    """
+    case, after, place, steps = change
+    unchanged = Partition(declared(case, BEFORE), case.records, case.random)
+    unchanged.live()
+    run = changed_run(case, after, place, steps)
+    run.live()
+    topology = run.topology
+    assert isinstance(topology, Topology)
+    kept = [it for it in declared(case, BEFORE).labels if it in topology.labels]
+    # The variance comes from the state of the mean, and is known from the beginning.
+    runners = declared(case, BEFORE).runners
+    pairs = zip(topology.labels, topology.statistics, topology.runners, strict=True)
+    new = {label: s for label, s, runner in pairs if runner not in runners}
+    labels = list(new)
+    before = {(e.key, e.window_end_ms): e for e in emissions_of(unchanged.outputs)}
+    slots = stored_slots(run.store().checkpoint())
+    starts = {slot.start for slot in slots if slot.start is not None}
+    start = starts.pop() if starts else None
+    assert not starts
+    model = Model(topology, case.records)
+    if start is not None and place > 0:
+        last = case.records[place - 1].offset + 1
+        assert start - 1 <= model.watermark_before(last) + topology.lateness_ms
+    of_key = model.of_key()
+    marks = AddedFigures(topology, dict.fromkeys(labels, start) if start is not None else {})
+    for emission in emissions_of(run.outputs):
+        tick = emission.window_end_ms
+        as_before = before[emission.key, tick]
+        assert emission.source_offset == as_before.source_offset
+        for label in kept:
+            pair = figures(emission, [label]), figures(as_before, [label])
+            assert _encode(pair[0]) == _encode(pair[1])
+        found = figures(emission, labels)
+        for figure in found:
+            is_whole = start is None or tick >= marks.whole_from(figure)
+            assert figure.counted_from_ms == (None if is_whole else start)
+        lived = since_forgotten(topology, [e for e in of_key[emission.key] if e.time < tick])
+        lived = [e for e in lived if start is None or e.time >= start]
+        values = {
+            n: [event.value for event in inside(topology, lived, n, tick)]
+            for n in topology.window_lengths
+        }
+        if new:
+            declared_new = replace(topology, statistics=tuple(new.values()))
+            check_figures(declared_new, found, values | of_all(lived, tick))
+
+
+@few
+@given(changes(), st.lists(st.integers(0, 120), min_size=1, max_size=5), st.booleans())
+def test_crashes_after_a_change_leave_no_trace(
+    change: tuple[Case, list[Statistic], int, int | None],
+    crashes: list[int],
+    asks_again: bool,
+) -> None:
+    """Whether the change was durable or not; later workers need not be asked for it again."""
+    run = changed_run(*change)
+    other = copy(run)
+    other.random = copy(run.random)
+    other.changelog, other.outputs, other.starts, other.commits = run.changelog[:], [], [], []
+    other.live()
+    for steps in crashes:
+        run.live(steps, forget_offsets=run.random.random() < 0.3)
+    stored = MemoryStore(run.changelog).checkpoint()
+    is_changed = stored is not None and bool(stored_slots(stored))
+    run.change_statistics = asks_again or not is_changed
+    run.live()
+    assert isinstance(run.topology, Topology)
+    first: dict[tuple[str, bytes | int], object] = {}
+    for kind, key, rest in (*other.outputs, *run.outputs):
+        assert first.setdefault((kind, key), rest) == rest
+    assert {it[:2] for it in run.outputs} >= {it[:2] for it in other.outputs}
+    assert run.store().synopses(run.topology) == other.store().synopses(other.topology)
+
+
+# Told step by step: times are milliseconds after TICK.
+
+TICK = 1_600_000_000_000
+PLAIN = topology(windows=("100ms", "1s"))
+
+
+def records_of(*times: int, value: object = 1, first: int = 0) -> list[Record]:
+    return [
+        Record(first + place, None, encode("k", TICK + time, value), TICK)
+        for place, time in enumerate(times)
+    ]
+
+
+def processor(
+    declaration: Topology, store: MemoryStore, *, change: bool = True
+) -> PartitionProcessor:
+    one = PartitionProcessor(declaration, SOURCE, PARTITION, store, change_statistics=change)
+    if one.has_new_statistics:
+        flush(one, store)
+    return one
+
+
+def flush(one: PartitionProcessor, store: MemoryStore) -> None:
+    snapshot = one.snapshot()
+    assert snapshot is not None
+    store.write(rows_of(snapshot))
+    one.written()
+
+
+def emitted(one: PartitionProcessor, records: Sequence[Record]) -> list[Emission]:
+    decode = msgspec.json.Decoder(Emission).decode
+    return [decode(value) for _, value, _ in one.process(batch_of(records)).emissions]
+
+
+def with_(*statistics: Statistic) -> Topology:
+    return replace(PLAIN, statistics=statistics)
+
+
+def begun(declaration: Topology) -> MemoryStore:
+    """A store with an event at 0 and one at 120, which is as far as event time has come."""
+    store = MemoryStore()
+    one = processor(declaration, store)
+    one.process(batch_of(records_of(0, 120)))
+    flush(one, store)
+    return store
+
+
+def test_without_being_asked_for_a_change_is_refused_and_says_how_to_go_on() -> None:
+    store = begun(with_(Count()))
+    with pytest.raises(SlidestatError, match="statistics was") as refused:
+        processor(with_(Count(), Sum()), store, change=False)
+    assert "--change-statistics" in refused.value.advice
+
+
+def test_a_new_statistic_says_since_when_it_counts_until_its_windows_begin_later() -> None:
+    """It begins behind the newest event, at 121; a window of 100 ms that ends at 300 begins at
+    200, that of a second at 1200 begins at 200.
+    """
+    store = begun(with_(Count(), Sum()))
+    one = processor(with_(Count(), Sum(), Minimum(epsilon=0)), store)
+    assert [(it.statistic, it.from_ms, it.until_ms) for it in one.incomplete] == [
+        ("minimum", TICK + 121, TICK + 1_121)
+    ]
+    found = emitted(one, records_of(130, 250, 1_150, 1_290, first=2, value=7))
+    told = {
+        (e.window_end_ms - TICK, f.window_ms): f.counted_from_ms
+        for e in found
+        for f in figures(e, ["minimum"])
+    }
+    began = TICK + 121
+    assert told == {
+        (200, 100): began,
+        (200, 1_000): began,
+        (300, 100): None,
+        (300, 1_000): began,
+        (1_200, 100): None,
+        (1_200, 1_000): None,
+    }
+    assert one.incomplete == []
+    assert all(f.counted_from_ms is None for e in found for f in figures(e, ["count", "sum"]))
+
+
+def test_what_was_removed_and_added_again_begins_anew() -> None:
+    store = begun(with_(Count(), Sum()))
+    one = processor(with_(Count()), store)
+    one.process(batch_of(records_of(130, first=2)))
+    flush(one, store)
+    two = processor(with_(Sum(), Count()), store)
+    (emission,) = emitted(two, records_of(140, 230, first=3, value=5))
+    by_name = {(f.statistic, f.window_ms): f for f in emission.figures}
+    assert by_name["count", 1_000].estimate == 4
+    assert by_name["sum", 1_000].upper == 5
+    assert by_name["sum", 1_000].counted_from_ms == TICK + 131
+    slots = stored_slots(store.checkpoint())
+    assert [(bool(s.meaning), s.start) for s in slots] == [
+        (True, None),
+        (False, None),
+        (True, TICK + 131),
+    ]
+
+
+def test_statistics_that_share_a_state_are_new_together_or_not_at_all() -> None:
+    """Another quantile of the same field is known at once."""
+    store = begun(with_(Count(), Quantiles(quantiles=(0.5,))))
+    one = processor(with_(Count(), Quantiles(quantiles=(0.5, 0.9))), store, change=False)
+    assert not one.has_new_statistics
+    assert one.incomplete == []
+
+
+def test_a_record_that_only_the_new_statistic_would_refuse_stays_counted() -> None:
+    """It was read before the change, waits or is not durable, and is read again: without a letter.
+    The same record behind the change is refused.
+    """
+    declaration = replace(PLAIN, statistics=(Count(),), lateness="100ms")
+    bad = [Record(it.offset, None, it.value, TICK) for it in records_of(110, value="no number")]
+    store = MemoryStore()
+    one = processor(declaration, store)
+    waiting = replace(declaration, statistics=(Count(), Sum()))
+    first = [*records_of(0, 30), bad[0]._replace(offset=2), *records_of(120, first=3)]
+    assert one.process(batch_of(first)).dead_letters == []
+    flush(one, store)
+    two = processor(waiting, store)
+    start = store.newest_checkpoint(waiting).next_offset
+    later = [bad[0]._replace(offset=4), *records_of(350, 360, first=5)]
+    again = [record for record in (*first, *later) if record.offset >= start]
+    assert start <= 2
+    effects = two.process(batch_of(again))
+    assert [letter.offset for letter in effects.dead_letters] == [4]
+    decode = msgspec.json.Decoder(Emission).decode
+    counts = {
+        e.window_end_ms - TICK: figures(e, ["count"])[1].estimate
+        for e in (decode(value) for _, value, _ in effects.emissions)
+    }
+    assert counts == {100: 2, 200: 4}
+
+
+def test_bounds_of_a_part_of_a_window_make_no_alert_certain() -> None:
+    """More than two events since it began may be called likely; an upper bound says nothing."""
+    alerts = (
+        Alert(name="few", when="n < 2", window="1s"),
+        Alert(name="surely-few", when="n < 2", window="1s", certain=True),
+    )
+    store = begun(with_(Sum()))
+    one = processor(replace(with_(Sum(), Count(name="n")), alerts=alerts), store)
+    effects = one.process(batch_of(records_of(130, 250, first=2)))
+    changes = [msgspec.json.decode(record.value) for record in effects.alerts]
+    assert [(c["alert"], c["state"], c["certainty"]) for c in changes] == [
+        ("few", "firing", "likely")
+    ]
+    assert changes[0]["figures"][0]["counted_from_ms"] == TICK + 121
+
+
+def test_totals_since_the_first_event_are_never_of_all_of_them() -> None:
+    store = begun(with_(Count()))
+    one = processor(with_(Count(), LandmarkCount()), store)
+    found = emitted(one, records_of(900, 1_150, first=2))
+    assert figures(found[-1], ["landmark_count"])[0].counted_from_ms == TICK + 121
+    assert one.incomplete[0].until_ms is None
+
+
+@pytest.mark.parametrize(
+    ("after", "why"),
+    [
+        (replace(PLAIN, statistics=(Sum(), Count()), publish="partition"), "key_field"),
+        (replace(PLAIN, statistics=(Sum(), Count()), output_shape="rows"), "writes rows"),
+        (with_(Minimum()), "none of the statistics"),
+        (replace(PLAIN, statistics=(Sum(), Count()), lateness="1s"), "lateness"),
+        (
+            replace(PLAIN, statistics=(Sum(), Count()), computed=("ms * 2 as value",)),
+            "computed field value",
+        ),
+    ],
+)
+def test_what_cannot_go_on_is_refused(after: Topology, why: str) -> None:
+    store = begun(with_(Sum()))
+    with pytest.raises(SlidestatError, match=why):
+        processor(after, store)
+
+
+def test_a_new_statistic_may_bring_its_computed_field() -> None:
+    store = begun(with_(Count()))
+    after = replace(
+        PLAIN,
+        statistics=(Count(), Sum(field="double")),
+        computed=("value * 2 as double",),
+    )
+    (found,) = emitted(processor(after, store), records_of(130, 250, first=2, value=4))
+    assert figures(found, ["sum_double"])[0].upper == 8
+
+
+def test_a_topology_of_which_nothing_was_counted_begins_as_a_new_one() -> None:
+    store = MemoryStore()
+    one = processor(with_(Count()), store)
+    one.process(batch_of([Record(0, None, b"not JSON", TICK)]))
+    flush(one, store)
+    two = processor(with_(Count(), Sum()), store)
+    assert two.incomplete == []
+    assert stored_slots(store.checkpoint()) == ()
+    assert not processor(with_(Count(), Sum()), store, change=False).has_new_statistics
+
+
+@laws
+@given(
+    st.lists(st.text("ab; ", min_size=1).filter(lambda it: not it.startswith("; ")), unique=True)
+)
+def test_meanings_are_split_as_they_were_joined(meanings: list[str]) -> None:
+    """Where all of them are known, and none begins with another and the separator."""
+    if any(a != b and b.startswith(a + "; ") for a in meanings for b in meanings):
+        return
+    assert split_meanings(joined_meanings(meanings), meanings) == meanings
+
+
+def test_a_state_has_places_for_255_synopses() -> None:
+    before = tuple(Slot("") for _ in range(254))
+    assert len(changed(before, ["a"], 1, 1)) == 255
+    with pytest.raises(SlidestatError, match="no place for more"):
+        changed(before, ["a", "b"], 1, 1)

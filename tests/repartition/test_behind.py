@@ -1,0 +1,31 @@
+"""How far moving records is behind, in records and by the clock."""
+
+import numpy as np
+
+from slidestat.repartition.behind import Behind
+from slidestat.repartition.merge_order import MergeOrder
+
+
+def test_seconds_are_since_the_oldest_record_that_waits() -> None:
+    """None where the rest is not known yet, and never less than none: clocks differ."""
+    assert Behind(0, None).seconds(1_000.0) == Behind(0, 5).seconds(1_000.0) == 0
+    assert Behind(7, None).seconds(1_000.0) is None
+    assert Behind(7, 990_500).seconds(1_000.0) == 9.5
+    assert Behind(7, 1_000_500).seconds(1_000.0) == 0
+
+
+def test_the_oldest_record_is_the_first_of_those_that_were_not_taken() -> None:
+    """Of two partitions; nothing waits once both are at their ends and all was taken."""
+    order = MergeOrder[str]({0: 0, 1: 0}, 0)
+    times = np.array([10, 20])
+    sizes = np.ones(2, np.int64)
+    assert order.first(0) is None
+    order.add(0, np.arange(2), times, sizes, ["a", "b"])
+    assert order.take() == []
+    assert order.first(0) == "a"
+    order.add(1, np.arange(2), times, sizes, ["c", "d"])
+    order.reach_end(0, 2)
+    order.reach_end(1, 2)
+    assert len(order.take()) == 4
+    assert (order.first(0), order.first(1)) == (None, None)
+    assert (order.position(0), order.position(1)) == (2, 2)
