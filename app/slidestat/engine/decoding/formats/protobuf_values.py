@@ -56,7 +56,7 @@ class MessageValues:
         return take
 
     def _of_field(self, field: FieldDescriptor) -> _Take | None:
-        """What makes a plain value of a field's; None where it is one."""
+        """Return what makes a plain value of a field's; None where it is one."""
         if _is_map(field):
             key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
             to_text = _KEYS.get(key.cpp_type, str)
