@@ -1,4 +1,4 @@
-"""Kafka Connect, which Apache Kafka ships, reads the rows of a worker as the guide configures it."""
+"""Kafka Connect, which Apache Kafka ships, reads a worker's rows as the guide configures it."""
 
 import json
 import re
