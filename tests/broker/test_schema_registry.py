@@ -11,7 +11,8 @@ import pytest
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.formats.framing import UnusableSchemaError, framed
-from slidestat.engine.decoding.formats.source_schemas import SchemaText
+from slidestat.engine.decoding.formats.source_schemas import NamedText, SchemaText
+from slidestat.engine.decoding.formats.translations import parsed_schema
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.faust.source.schema_wait import SchemaWait
@@ -52,7 +53,8 @@ def test_references_are_had_each_before_what_takes_it() -> None:
         event = put(server, EVENT, references=[reference("place"), reference("city")])
         assert registry.look_up(event) is None
         assert registry.schemas.of(event) == SchemaText(
-            json.dumps(EVENT), (json.dumps(CITY), json.dumps(PLACE))
+            json.dumps(EVENT),
+            (NamedText("city", json.dumps(CITY)), NamedText("place", json.dumps(PLACE))),
         )
         assert len(server.asked) == 3
         lame = put(server, EVENT, references=[reference("nowhere")])
@@ -82,14 +84,15 @@ def test_an_error_of_the_registry_is_none_of_the_schema(status: int) -> None:
     assert said.startswith("no schema registry answers at http://127.0.0.1")
 
 
-def test_schemas_that_are_not_there_or_not_avro_are_known_as_such() -> None:
+def test_schemas_that_are_not_there_or_of_another_type_are_known_as_such() -> None:
+    """What of another type there is, is no schema to read this format by."""
     with stand_in() as server:
         registry = SchemaRegistry(server.url)
-        message = put(server, "", schemaType="PROTOBUF")
-        for number, said in ((message, "of the type PROTOBUF"), (7, "Schema not found")):
+        message = put(server, "", schemaType="JSON")
+        for number, said in ((message, "it is of the type JSON, not AVRO"), (7, "not found")):
             assert registry.look_up(number) is None
             with pytest.raises(UnusableSchemaError, match=said):
-                registry.schemas.of(number)
+                parsed_schema(registry.schemas.of(number), "avro")
 
 
 def test_a_batch_waits_until_all_of_its_schemas_are_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -19,6 +21,7 @@ from slidestat import TopologyDriver
 from slidestat.declare.forms.files import load_topology
 from slidestat.engine.decoding.formats.avro_schema import AvroSchema
 from slidestat.engine.decoding.formats.framing import framed
+from slidestat.engine.decoding.formats.protobuf_schema import ProtobufSchema
 from slidestat.errors import SlidestatError
 from slidestat.infer.proposal import propose
 from slidestat.infer.proposal_toml import toml_text
@@ -97,7 +100,7 @@ def test_fields_are_found(tmp_path: Path) -> None:
     assert not driver.dead_letters
 
 
-@pytest.mark.parametrize("source_format", ["avro", "json-schema"])
+@pytest.mark.parametrize("source_format", ["avro", "protobuf", "json-schema"])
 def test_topics_of_a_registry_are_read(source_format: str, tmp_path: Path) -> None:
     """The proposal is that of the same events in JSON, and says the format; records that cannot be
     read are told. Timestamps of a schema are times.
@@ -124,22 +127,28 @@ def test_topics_of_a_registry_are_read(source_format: str, tmp_path: Path) -> No
             {"name": "ok", "type": "boolean"},
         ],
     }
-    avro = AvroSchema(json.dumps(schema))
+    proto = """syntax = "proto3"; message Request {
+        int64 at = 1; string path = 2; map<string, string> user = 3;
+        message Took { double ms = 1; } Took took = 4; int32 id = 5; bool ok = 6; }"""
+    write: Callable[[Any], bytes] = {
+        "avro": AvroSchema(json.dumps(schema)).write,
+        "protobuf": partial(ProtobufSchema.registered(proto).write, framed=True),
+        "json-schema": json_of,
+    }[source_format]
     with stand_in() as registry:
-        registry.schemas.append({"schema": json.dumps(schema)})
-        written = [
-            (key, framed(1, avro.write(value) if source_format == "avro" else json_of(value)))
-            for key, value in requests()
-        ]
+        is_proto = source_format == "protobuf"
+        text = {"schema": proto, "schemaType": "PROTOBUF"} if is_proto else {}
+        registry.schemas.append({"schema": json.dumps(schema), **text})
+        written = [(key, framed(1, write(value))) for key, value in requests()]
         read = readable(sample([*written, (b"x", framed(2, b"?"))]), registry.url)
         asked = registry.asked
-        if source_format == "avro":
+        if source_format != "json-schema":
             with pytest.raises(SlidestatError, match="--schema-registry"):
                 readable(sample(written), "")
-            registry.schemas.append({"schema": "", "schemaType": "PROTOBUF"})
-            with pytest.raises(SlidestatError, match="it is of the type PROTOBUF, not AVRO"):
+            registry.schemas.append({"schema": "", "schemaType": "JSON"})
+            with pytest.raises(SlidestatError, match="it is of the type JSON, not AVRO"):
                 readable(sample([(b"k", framed(2, b"?"))]), registry.url)
-    if source_format == "avro":
+    if source_format != "json-schema":
         with pytest.raises(SlidestatError, match="no schema registry answers"):
             readable(sample(written), registry.url)
     else:

@@ -36,7 +36,7 @@ def declared(name: str) -> list[Requirement]:
     extras = project["project"]["optional-dependencies"]
     wanted = project["project"]["dependencies"] + extras["worker"] + extras["local"]
     if name == "requirements-dev.lock":
-        wanted = wanted + extras["avro"] + extras["spark"]
+        wanted = wanted + extras["avro"] + extras["protobuf"] + extras["spark"]
         wanted = wanted + project["dependency-groups"]["dev"] + project["build-system"]["requires"]
     found = [Requirement(text) for text in wanted]
     return [requirement for requirement in found if requirement.name != project["project"]["name"]]

@@ -143,10 +143,10 @@ def _mover(
 
 def _schemas_of(topologies: Sequence[Topology | Referee], registry: str) -> Registry | None:
     """The registry that has the schemas of the source's records, if they take any."""
-    in_avro = [it for it in topologies if isinstance(it, Topology) and it.reads_avro]
-    for topology in in_avro:
+    in_binary = [it for it in topologies if isinstance(it, Topology) and it.reads_binary]
+    for topology in in_binary:
         translation_of(topology, SourceSchemas())  # It says what is missing, or wrong.
-    if not any(topology.takes_registry for topology in in_avro):
+    if not any(topology.takes_registry for topology in in_binary):
         return None
     from slidestat.kafka.schema_registry import SchemaRegistry
 

@@ -68,10 +68,12 @@ class Topology(KeptFigures):
     fields.
     tombstones: what a record without a value is: "pass-over", nothing that is counted, as in a
     compacted topic, or a "dead-letter".
-    source_format: that of the source, "json", or as a schema registry's clients write it: "avro" or
-    "json-schema".
-    source_schema: the schema of a source in Avro that takes no registry, as JSON; in TOML and in
-    flags the file that has it.
+    source_format: that of the source, "json", or as a schema registry's clients write it: "avro",
+    "protobuf" or "json-schema".
+    source_schema: the schema of a source in Avro or Protobuf that takes no registry, as JSON or as
+    the text of a .proto file (or a set of descriptors in base64); in TOML and in flags the file
+    that has it.
+    source_message: which message of a Protobuf schema the events are, where its file has several.
     group: the consumer group of the workers is slidestat-GROUP; without one, the topology's name is
     taken. Topologies of one source and group share a worker.
     output_format: that of the output, "json" or "avro", or of rows "connect-json": JSON with the
@@ -118,6 +120,7 @@ class Topology(KeptFigures):
     tombstones: str = "pass-over"
     source_format: str = "json"
     source_schema: str = ""
+    source_message: str = ""
     group: str = ""
     output_format: str = "json"
     output_shape: str = "emissions"

@@ -164,7 +164,7 @@ class _Unconditional(EventDecoder):
 
     def __init__(self, topology: Topology) -> None:
         every = [replace(statistic, where="") for statistic in topology.statistics]
-        in_json = replace(topology, source_format="json", source_schema="")
+        in_json = replace(topology, source_format="json", source_schema="", source_message="")
         super().__init__(replace(in_json, where="", computed=(), statistics=every))
         self._count = len(topology.columns.conditions)
 

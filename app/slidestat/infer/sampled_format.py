@@ -1,5 +1,7 @@
 """The format of sampled records, and the JSON that they say."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
@@ -8,10 +10,11 @@ from slidestat.engine.decoding.formats.framing import (
     HEADER,
     NotReadableError,
     UnusableSchemaError,
+    schema_of,
     schemas_of,
 )
-from slidestat.engine.decoding.formats.source_schemas import Registry
-from slidestat.engine.decoding.formats.translations import FramedAvro, require_avro
+from slidestat.engine.decoding.formats.source_schemas import AVRO, PROTOBUF, Registry
+from slidestat.engine.decoding.formats.translations import FramedValues
 from slidestat.errors import SlidestatError
 from slidestat.infer.sampling import Sample
 from slidestat.produce.readers import NOT_JSON
@@ -35,20 +38,26 @@ def readable(sample: Sample, registry: str) -> Sample:
             f"Records of {sample.topic!r} are written as a schema registry's clients do.",
             "Say where the registry is with --schema-registry.",
         )
-    require_avro()
-    from slidestat.kafka.schema_registry import SchemaRegistry
+    try:
+        # Here, for it needs packages that not everybody has.
+        from slidestat.kafka.schema_registry import SchemaRegistry
+    except ImportError as error:
+        raise SlidestatError(
+            f"A schema registry takes packages that are not installed ({error.name}).",
+            "Install them with `pip install 'slidestat[avro]'`, or [protobuf].",
+        ) from error
+    return _read_by_schemas(sample, framed, SchemaRegistry(registry))
 
-    return _read_as_avro(sample, framed, SchemaRegistry(registry))
 
-
-def _read_as_avro(sample: Sample, framed: list[bytes], registry: Registry) -> Sample:
+def _read_by_schemas(sample: Sample, framed: list[bytes], registry: Registry) -> Sample:
     for number in sorted(registry.schemas.unknown(framed)):
         why = registry.look_up(number)
         if why is not None:
             raise SlidestatError(
                 f"Schema {number} cannot be had: {why}.", "Try again when the registry answers."
             )
-    read, reason = FramedAvro(registry.schemas), ""
+    source_format = _format_of(framed, registry)
+    read, reason = FramedValues(registry.schemas, source_format), ""
     texts = {}
     for value in framed:
         try:
@@ -57,10 +66,22 @@ def _read_as_avro(sample: Sample, framed: list[bytes], registry: Registry) -> Sa
             reason = reason or str(error)
     if not texts:
         raise SlidestatError(
-            f"No record of {sample.topic!r} that was looked at can be read as Avro: {reason}.",
-            "Events are JSON, or Avro or JSON with a schema of the registry.",
+            f"No record of {sample.topic!r} that was looked at can be read by its schema:"
+            f" {reason}.",
+            "Events are JSON, or Avro, Protobuf or JSON with a schema of the registry.",
         )
-    return _translated(sample, "avro", texts)
+    return _translated(sample, source_format, texts)
+
+
+def _format_of(framed: Sequence[bytes], registry: Registry) -> str:
+    """The format of most values that the registry has a schema of."""
+    kinds: Counter[str] = Counter()
+    for value in framed:
+        try:
+            kinds[registry.schemas.of(schema_of(value)).kind] += 1
+        except UnusableSchemaError:  # There is none.
+            continue
+    return "protobuf" if kinds[PROTOBUF] > kinds[AVRO] else "avro"
 
 
 def _translated(sample: Sample, source_format: str, texts: dict[bytes, bytes]) -> Sample:

@@ -1,22 +1,30 @@
 """A schema registry, asked for the schemas of a source's records.
 
-Needs the packages of the extra `avro`: imported only where Avro is asked for.
+Needs the packages of the extras `avro` and `protobuf` alike: imported only where one of both is
+asked for.
 """
 
 import re
+from base64 import b64encode
+from importlib import import_module
 
 import httpx2
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
-from slidestat.engine.decoding.formats.source_schemas import SchemaText, SourceSchemas
+from slidestat.engine.decoding.formats.source_schemas import (
+    AVRO,
+    PROTOBUF,
+    NamedText,
+    SchemaText,
+    SourceSchemas,
+)
 from slidestat.errors import SlidestatError
 
 # Whoever waits asks again.
 _IMPATIENCE = {"timeout": 5.0, "max.retries": 0}
 # What it says where it has no such subject, version or schema; another 404 is of something else.
 _NOT_FOUND = (40401, 40402, 40403)
-_AVRO = "AVRO"
 
 # What Confluent's client raises where nothing answers, or something that is no registry.
 _NO_REGISTRY = (
@@ -39,7 +47,7 @@ class SchemaRegistry:
         """
         if not url:
             raise SlidestatError(
-                "Events in Avro take a schema registry, and none is named.",
+                "Events in Avro or Protobuf take a schema registry, and none is named.",
                 "Say where it is with --schema-registry.",
             )
         self.schemas = SourceSchemas()
@@ -55,10 +63,7 @@ class SchemaRegistry:
         """As of a Registry. Takes 5 s at most for the schema, and for each that it refers to."""
         try:
             schema = self._client.get_schema(number)
-            if schema.schema_type not in (None, _AVRO):
-                self.schemas.lack(number, f"it is of the type {schema.schema_type}, not {_AVRO}")
-                return None
-            references: dict[tuple[str, int], str] = {}
+            references: dict[tuple[str, int], NamedText] = {}
             self._gather(schema, references)
         except SchemaRegistryError as error:
             if error.error_code in _NOT_FOUND:
@@ -67,10 +72,14 @@ class SchemaRegistry:
             return f"the schema registry at {self._url} says: {error}"
         except _NO_REGISTRY as error:
             return f"no schema registry answers at {self._url}: {error}"
-        self.schemas.add(number, SchemaText(schema.schema_str or "", tuple(references.values())))
+        kind, named = schema.schema_type or AVRO, list(references.values())
+        if kind == PROTOBUF:
+            names = {reference.name for reference in named}
+            named += [own for own in _confluent_files() if own.name not in names]
+        self.schemas.add(number, SchemaText(schema.schema_str or "", tuple(named), kind))
         return None
 
-    def _gather(self, schema: Schema, found: dict[tuple[str, int], str]) -> None:
+    def _gather(self, schema: Schema, found: dict[tuple[str, int], NamedText]) -> None:
         """Put in what a schema refers to, each after what it refers to itself; also what has been
         deleted: older records need it.
         """
@@ -80,4 +89,17 @@ class SchemaRegistry:
                 continue
             registered = self._client.get_version(*place, deleted=True).schema
             self._gather(registered, found)
-            found[place] = registered.schema_str or ""
+            found[place] = NamedText(reference.name or "", registered.schema_str or "")
+
+
+def _confluent_files() -> list[NamedText]:
+    """The files of Confluent's own that any schema may import, as no registry has them."""
+    found = []
+    for name in ("meta_pb2", "type.decimal_pb2", "type.variant_pb2", "types.decimal_pb2"):
+        try:
+            module = import_module(f"confluent_kafka.schema_registry.confluent.{name}")
+        except ImportError:  # Without Protobuf nothing reads such a schema.
+            return []
+        file = module.DESCRIPTOR
+        found.append(NamedText(file.name, b64encode(file.serialized_pb).decode()))
+    return found

@@ -35,6 +35,7 @@ class Reason(StrEnum):
     NULL_RECORD = "null-record"
     NOT_JSON = "not-json"
     NOT_AVRO = "not-avro"
+    NOT_PROTOBUF = "not-protobuf"
     BAD_SCHEMA = "bad-schema"
     MISSING_FIELD = "missing-field"
     WRONG_TYPE = "wrong-type"

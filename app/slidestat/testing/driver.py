@@ -75,7 +75,7 @@ class TopologyDriver:
     by the topology's key, wherever it comes from. `alerts` has the changes of the topology's
     alerts; `published` has what the partitions publish for a referee, again after a restart.
 
-    `schemas` are the Avro schemas of a source in Avro, as JSON text, by their numbers in the
+    `schemas` are those of a source in Avro or Protobuf, as their text, by their numbers in the
     registry; events are sent by the last one.
     """
 
@@ -408,7 +408,8 @@ class _Decoder(EventDecoder):
     def __init__(self, topology: Topology, schemas: SourceSchemas) -> None:
         super().__init__(topology, schemas=schemas)
         self._known = schemas
-        own = replace(topology, computed=(), source_format="json", source_schema="")
+        in_json = replace(topology, source_format="json", source_schema="", source_message="")
+        own = replace(in_json, computed=())
         self._of_clock = EventDecoder(own)
 
     def decode(

@@ -1,18 +1,19 @@
 """Events as the records of a source, in its format."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.formats.framing import UnusableSchemaError, framed
-from slidestat.engine.decoding.formats.source_schemas import SchemaText, SourceSchemas
-from slidestat.engine.decoding.formats.translations import avro_schema
+from slidestat.engine.decoding.formats.source_schemas import PROTOBUF, SchemaText, SourceSchemas
+from slidestat.engine.decoding.formats.translations import (
+    avro_schema,
+    protobuf_of,
+    require_protobuf,
+)
 from slidestat.errors import SlidestatError
-
-if TYPE_CHECKING:
-    from slidestat.engine.decoding.formats.avro_schema import AvroSchema
 
 # Of a JSON Schema, which nobody needs to read the record.
 _ANY_SCHEMA = 1
@@ -21,7 +22,9 @@ _encode = msgspec.json.Encoder().encode
 
 
 class EventWriter:
-    """Writes events in the format of a topology's source, in Avro by the last of its schemas."""
+    """Writes events in the format of a topology's source, by the last of its schemas where it takes
+    any; in Protobuf as the first message of that.
+    """
 
     def __init__(self, topology: Topology, schemas: Mapping[int, str]) -> None:
         """Raises SlidestatError for a schema that cannot be used, or that nothing reads."""
@@ -30,17 +33,21 @@ class EventWriter:
         if schemas and not topology.takes_registry:
             raise SlidestatError(
                 f"There are schemas, and {topology.name} takes none of a registry.",
-                'Leave them out, or declare source_format="avro" without a source_schema.',
+                'Leave them out, or declare source_format="avro" (or "protobuf") without a'
+                " source_schema.",
             )
-        self._number: int | None = None
-        self._avro: AvroSchema | None = None
-        if topology.source_schema:
-            self._avro = _parsed(SchemaText(topology.source_schema))
-        for number, text in schemas.items():
-            schema = SchemaText(text)
-            self._avro = _parsed(schema)
-            self.schemas.add(number, schema)
-            self._number = number
+        self._write: Callable[[Mapping[str, Any]], bytes] | None = None
+        try:
+            if topology.source_schema:
+                self._write = _by_its_own(topology)
+            for number, text in schemas.items():
+                schema = SchemaText(text, kind=topology.source_format.upper())
+                self._write = _by_registered(schema, number)
+                self.schemas.add(number, schema)
+        except UnusableSchemaError as error:
+            raise SlidestatError(
+                f"A schema cannot be used: {error}.", "Give another one."
+            ) from error
 
     def write(self, event: Mapping[str, Any]) -> bytes:
         """The value of an event's record; raises SlidestatError if the schema cannot have it."""
@@ -48,17 +55,26 @@ class EventWriter:
             return _encode(event)
         if self._format == "json-schema":
             return framed(_ANY_SCHEMA, _encode(event))
-        if self._avro is None:
+        if self._write is None:
             raise SlidestatError(
-                "Events are sent in Avro, and there is no schema.",
+                f"Events are sent in {self._format.title()}, and there is no schema.",
                 "Give the driver schemas={1: TEXT}.",
             )
-        content = self._avro.write(dict(event))
-        return content if self._number is None else framed(self._number, content)
+        return self._write(event)
 
 
-def _parsed(schema: SchemaText) -> "AvroSchema":
-    try:
-        return avro_schema(schema)
-    except UnusableSchemaError as error:
-        raise SlidestatError(f"A schema cannot be used: {error}.", "Give another one.") from error
+def _by_its_own(topology: Topology) -> Callable[[Mapping[str, Any]], bytes]:
+    if topology.source_format == "protobuf":
+        protobuf, message = protobuf_of(topology), topology.source_message
+        protobuf.reader_of(message)  # It says what is wrong with the message.
+        return lambda event: protobuf.write(event, message)
+    avro = avro_schema(SchemaText(topology.source_schema))
+    return lambda event: avro.write(dict(event))
+
+
+def _by_registered(schema: SchemaText, number: int) -> Callable[[Mapping[str, Any]], bytes]:
+    if schema.kind == PROTOBUF:
+        protobuf = require_protobuf().registered(schema.text)
+        return lambda event: framed(number, protobuf.write(event, framed=True))
+    avro = avro_schema(schema)
+    return lambda event: framed(number, avro.write(dict(event)))

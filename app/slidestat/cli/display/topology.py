@@ -61,9 +61,10 @@ def _format_text(topology: Topology) -> str:
     """The format of a source that is not plain JSON."""
     if topology.source_format == "json":
         return ""
-    if not topology.reads_avro:
+    if not topology.reads_binary:
         return ", with a JSON Schema"
-    return ", in Avro" + ("" if topology.takes_registry else " by the schema that is declared")
+    by = "" if topology.takes_registry else " by the schema that is declared"
+    return f", in {topology.source_format.title()}{by}"
 
 
 def _facts(topology: Topology) -> dict[str, str]:

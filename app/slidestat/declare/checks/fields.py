@@ -17,15 +17,27 @@ def check_fields(topology: ReadFields) -> None:
         raise SlidestatError(
             f"source_format is {topology.source_format!r}.", f"Give one of {formats}."
         )
-    if topology.source_schema and topology.source_format != "avro":
+    if topology.source_schema and not topology.reads_binary:
         raise SlidestatError(
             f"source_schema is given, and source_format is {topology.source_format!r}.",
-            'Give source_format = "avro" too, or leave the schema out.',
+            'Give source_format = "avro" or "protobuf" too, or leave the schema out.',
         )
     if not isinstance(topology.source_schema, str):
         raise SlidestatError(
             f"source_schema is {topology.source_schema!r}, which is no text.",
             "Give the schema as the text that its file has.",
+        )
+    has_message = topology.source_format == "protobuf" and topology.source_schema
+    if topology.source_message and not has_message:
+        raise SlidestatError(
+            f"source_message is {topology.source_message!r}, and there is no schema that it is of:"
+            " records of a registry say themselves which message they are.",
+            'Give source_format = "protobuf" and source_schema too, or leave it out.',
+        )
+    if not isinstance(topology.source_message, str):
+        raise SlidestatError(
+            f"source_message is {topology.source_message!r}, which is no text.",
+            'Give the full name of a message: "shop.Order".',
         )
     all_paths = topology.key_path, topology.time_path, topology.value_path
     paths = [path for path in all_paths if path is not None]

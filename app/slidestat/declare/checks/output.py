@@ -49,7 +49,7 @@ def check_repartition(topology: KeptFigures) -> None:
             " lies in several partitions, and one is enough.",
             "Leave repartition out where a referee answers, else publish.",
         )
-    if topology.reads_avro:
+    if topology.reads_binary:
         raise SlidestatError(
             f"repartition is true, and source_format is {topology.source_format!r}: records are"
             " moved by what they say in JSON.",

@@ -24,7 +24,8 @@ from slidestat.declare.statistics import Statistic
 _What = TypeVar("_What")
 
 TOMBSTONES = ("pass-over", "dead-letter")
-SOURCE_FORMATS = ("json", "avro", "json-schema")
+SOURCE_FORMATS = ("json", "avro", "protobuf", "json-schema")
+_BINARY = ("avro", "protobuf")
 
 
 class ReadFields(EventTimes):
@@ -38,6 +39,7 @@ class ReadFields(EventTimes):
     tombstones: str
     source_format: str
     source_schema: str
+    source_message: str
     statistics: Sequence[Statistic]
 
     @property
@@ -76,14 +78,14 @@ class ReadFields(EventTimes):
         return self.tombstones == TOMBSTONES[0]
 
     @property
-    def reads_avro(self) -> bool:
-        """Whether the source is in Avro."""
-        return self.source_format == "avro"
+    def reads_binary(self) -> bool:
+        """Whether the source is in a format that takes a schema to read."""
+        return self.source_format in _BINARY
 
     @property
     def takes_registry(self) -> bool:
         """Whether the schemas of the source's records are in a registry."""
-        return self.reads_avro and not self.source_schema
+        return self.reads_binary and not self.source_schema
 
     @property
     def condition(self) -> Expression | None:

@@ -67,10 +67,13 @@ TOPOLOGY_FLAGS: dict[str, Flag] = {
         "--tombstones", "pass-over|dead-letter", "Records without a value; default: pass-over."
     ),
     "source_format": Flag(
-        "--source-format", "json|avro|json-schema", "Of the events; default: json."
+        "--source-format", "json|avro|protobuf|json-schema", "Of the events; default: json."
     ),
     "source_schema": Flag(
-        "--source-schema", "FILE.avsc", "Of events in Avro that take no schema registry."
+        "--source-schema", "FILE", "Of events in Avro or Protobuf that take no schema registry."
+    ),
+    "source_message": Flag(
+        "--source-message", "NAME", "Of the schema's messages, which the events are: shop.Order."
     ),
     "publish": Flag("--publish", "partition|KEY,KEY", "Have a referee answer over all partitions."),
     "alerts": Flag(

@@ -60,6 +60,8 @@ def resolved(topology: Topology) -> dict[str, object]:
         table["source_format"] = topology.source_format
     if topology.source_schema:
         table["source_schema"] = topology.source_schema
+    if topology.source_message:
+        table["source_message"] = topology.source_message
     if topology.publish:
         table["publish"] = topology.publish
     return table

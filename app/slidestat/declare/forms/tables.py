@@ -5,6 +5,7 @@ what is wrong with the others by the checks of the topology and its statistics t
 import errno
 import os
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -50,7 +51,10 @@ def with_schema(table: Mapping[str, object], folder: Path) -> Mapping[str, objec
     try:
         if not isinstance(name, str):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        return {**table, SCHEMA: (folder / name).read_text(encoding="utf-8-sig")}
+        file = folder / name
+        if table.get("source_format") == "protobuf" and file.suffix != ".proto":
+            return {**table, SCHEMA: b64encode(file.read_bytes()).decode()}
+        return {**table, SCHEMA: file.read_text(encoding="utf-8-sig")}
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise SlidestatError(

@@ -26,6 +26,12 @@ from slidestat.engine.events import numbered_texts, texts
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.event import MAX_KEY_LENGTH
 
+_NOT_READABLE = {
+    "avro": Reason.NOT_AVRO,
+    "protobuf": Reason.NOT_PROTOBUF,
+    "json-schema": Reason.NOT_JSON,
+}
+
 
 def fastest_reader(topology: Topology, schemas: SourceSchemas | None = None) -> RecordReader:
     """The reader of a topology's records that takes least time; `schemas` are theirs."""
@@ -34,8 +40,7 @@ def fastest_reader(topology: Topology, schemas: SourceSchemas | None = None) -> 
     if topology.source_format == "json":
         return json
     translation = translation_of(topology, schemas or SourceSchemas())
-    not_readable = Reason.NOT_AVRO if topology.reads_avro else Reason.NOT_JSON
-    return TranslatedReader(translation, json, not_readable)
+    return TranslatedReader(translation, json, _NOT_READABLE[topology.source_format])
 
 
 class EventDecoder:

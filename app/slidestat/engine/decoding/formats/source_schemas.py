@@ -5,12 +5,25 @@ from typing import NamedTuple, Protocol
 
 from slidestat.engine.decoding.formats.framing import UnusableSchemaError, schemas_of
 
+AVRO = "AVRO"
+PROTOBUF = "PROTOBUF"
+
+
+class NamedText(NamedTuple):
+    """A schema that another one refers to, by this name."""
+
+    name: str
+    text: str
+
 
 class SchemaText(NamedTuple):
-    """An Avro schema, and those that it names types of, each before those that name its own."""
+    """A schema, and those that it names types of, each before those that name its own; `kind` is
+    its type as a registry calls it.
+    """
 
     text: str
-    references: tuple[str, ...] = ()
+    references: tuple[NamedText, ...] = ()
+    kind: str = AVRO
 
 
 class SourceSchemas:
@@ -25,7 +38,7 @@ class SourceSchemas:
         self._found[number] = schema
 
     def lack(self, number: int, why: str) -> None:
-        """Take in that there is no Avro schema of this number."""
+        """Take in that there is no schema of this number."""
         self._lacking[number] = why
 
     def forget_lacking(self) -> None:

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from slidestat.declare.fields import FieldPath
+from slidestat.declare.time_format import TimeFormat
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.formats.framing import (
     HEADER,
@@ -16,10 +18,18 @@ from slidestat.errors import SlidestatError
 
 if TYPE_CHECKING:
     from slidestat.engine.decoding.formats.avro_schema import AvroSchema
+    from slidestat.engine.decoding.formats.protobuf_schema import ProtobufSchema
 
 Translation = Callable[[bytes], bytes]
 """Makes JSON of a value; raises NotReadableError, and UnusableSchemaError for the error of its
 schema."""
+
+
+class ReadingSchema(Protocol):
+    """A schema by which values are read."""
+
+    def json(self, value: bytes, start: int = 0) -> bytes:
+        """The JSON of the value whose bytes are all from `start` on; raises NotReadableError."""
 
 
 def translation_of(topology: Topology, schemas: SourceSchemas) -> Translation:
@@ -28,11 +38,13 @@ def translation_of(topology: Topology, schemas: SourceSchemas) -> Translation:
     Raises SlidestatError without the packages that it takes, and for a schema of its own that
     nothing can be read by.
     """
-    if not topology.reads_avro:
+    if not topology.reads_binary:
         return _content
     if topology.takes_registry:
-        return FramedAvro(schemas, topology)
+        return FramedValues(schemas, topology.source_format, topology)
     try:
+        if topology.source_format == "protobuf":
+            return protobuf_of(topology).reader_of(topology.source_message)
         return avro_schema(SchemaText(topology.source_schema), topology).json
     except UnusableSchemaError as error:
         raise SlidestatError(
@@ -46,16 +58,19 @@ def _content(value: bytes) -> bytes:
     return value[HEADER:]
 
 
-class FramedAvro:
-    """Makes JSON of Avro in a registry's framing."""
+class FramedValues:
+    """Makes JSON of Avro or Protobuf in a registry's framing."""
 
-    def __init__(self, schemas: SourceSchemas, topology: Topology | None = None) -> None:
+    def __init__(
+        self, schemas: SourceSchemas, source_format: str, topology: Topology | None = None
+    ) -> None:
         """Event times are given as `topology` has them, if it is given; else as the schema."""
         self._schemas = schemas
+        self._format = source_format
         self._topology = topology
         # By the bytes before the content; an error of a schema that there is, too.
-        self._parsed: dict[bytes, AvroSchema | UnusableSchemaError] = {}
-        require_avro()
+        self._parsed: dict[bytes, ReadingSchema | UnusableSchemaError] = {}
+        _ = require_protobuf() if source_format == "protobuf" else require_avro()
 
     def __call__(self, value: bytes) -> bytes:
         """As of a Translation."""
@@ -67,19 +82,33 @@ class FramedAvro:
         except NotReadableError as error:
             raise NotReadableError(f"by schema {schema_of(value)}, {error}") from error
 
-    def _schema_of(self, value: bytes) -> "AvroSchema | UnusableSchemaError":
+    def _schema_of(self, value: bytes) -> ReadingSchema | UnusableSchemaError:
         number = schema_of(value)
         try:
             text = self._schemas.of(number)
         except UnusableSchemaError as error:
             raise UnusableSchemaError(f"schema {number}: {error}") from error
-        found: AvroSchema | UnusableSchemaError
+        found: ReadingSchema | UnusableSchemaError
         try:
-            found = avro_schema(text, self._topology)
+            found = parsed_schema(text, self._format, self._topology)
         except UnusableSchemaError as error:
             found = UnusableSchemaError(f"schema {number}: {error}")
         self._parsed[value[:HEADER]] = found
         return found
+
+
+def parsed_schema(
+    schema: SchemaText, source_format: str, topology: Topology | None = None
+) -> ReadingSchema:
+    """A schema of a registry, parsed; event times are given as `topology` has them, if it is given.
+
+    Raises UnusableSchemaError, and SlidestatError without the packages.
+    """
+    if schema.kind != source_format.upper():
+        raise UnusableSchemaError(f"it is of the type {schema.kind}, not {source_format.upper()}")
+    if source_format == "avro":
+        return avro_schema(schema, topology)
+    return require_protobuf().registered(schema.text, schema.references, *_times(topology))
 
 
 def avro_schema(schema: SchemaText, topology: Topology | None = None) -> "AvroSchema":
@@ -87,9 +116,17 @@ def avro_schema(schema: SchemaText, topology: Topology | None = None) -> "AvroSc
 
     Raises UnusableSchemaError, and SlidestatError without the packages.
     """
-    path, times = (None, None) if topology is None else (topology.time_path, topology.times)
-    made: AvroSchema = require_avro()(schema.text, schema.references, path, times)
-    return made
+    references = [reference.text for reference in schema.references]
+    return require_avro()(schema.text, references, *_times(topology))
+
+
+def protobuf_of(topology: Topology) -> "ProtobufSchema":
+    """A topology's own Protobuf schema, parsed; raises as `avro_schema`."""
+    return require_protobuf().declared(topology.source_schema, *_times(topology))
+
+
+def _times(topology: Topology | None) -> tuple[FieldPath | None, TimeFormat | None]:
+    return (None, None) if topology is None else (topology.time_path, topology.times)
 
 
 def require_avro() -> type["AvroSchema"]:
@@ -100,8 +137,24 @@ def require_avro() -> type["AvroSchema"]:
             "slidestat.engine.decoding.formats.avro_schema"
         ).AvroSchema
     except ImportError as error:
-        raise SlidestatError(
-            f"Avro needs packages that are not installed ({error.name}).",
-            "Install them with `pip install 'slidestat[avro]'`.",
-        ) from error
+        raise _missing("Avro", "avro", error) from error
     return found
+
+
+def require_protobuf() -> type["ProtobufSchema"]:
+    """Return what reads Protobuf; raises SlidestatError without the packages."""
+    try:
+        import_module("grpc_tools")
+        found: type[ProtobufSchema] = import_module(
+            "slidestat.engine.decoding.formats.protobuf_schema"
+        ).ProtobufSchema
+    except ImportError as error:
+        raise _missing("Protobuf", "protobuf", error) from error
+    return found
+
+
+def _missing(what: str, extra: str, error: ImportError) -> SlidestatError:
+    return SlidestatError(
+        f"{what} needs packages that are not installed ({error.name}).",
+        f"Install them with `pip install 'slidestat[{extra}]'`.",
+    )
