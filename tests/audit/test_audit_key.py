@@ -75,6 +75,7 @@ class Partition:
                 key, time, texts = read_event(self.declaration, raw)
                 events[key].append((time, record.offset, texts))
         self.keys = {key: self._key(rows) for key, rows in events.items()}
+        self.rows = events
         self.watermark = processor.watermark
 
     def _key(self, rows: list[tuple[int, int, list[str | None]]]) -> ExactKey:

@@ -1,8 +1,8 @@
 """`slidestat spark audit`: each emitted figure beside the exact one, recomputed from the raw topic.
 
 Records that have a letter (late, dead) are left out; all others must have been counted. The events
-of a key come together in one Python worker, which recomputes each of its windows. An emission is
-judged by the declaration whose fingerprint it has.
+of a key go through one Python worker in order of time, which recomputes each of its windows and has
+no more of them at once. An emission is judged by the declaration whose fingerprint it has.
 """
 
 import json
@@ -12,17 +12,21 @@ from functools import cached_property, reduce
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession, functions as f
+from pyspark.sql.types import StructType
 
 from slidestat.errors import SlidestatError
 from slidestat.spark.audit.audit_charges import Charges, charges_of
 from slidestat.spark.audit.audit_emissions import AuditedEmissions
 from slidestat.spark.audit.audit_report import AuditReport, Judged, Records, report_of
 from slidestat.spark.audit.audit_workers import (
-    EVENT_COLUMNS,
+    SORTED_COLUMNS,
+    Auditor,
     Bounds,
     FigureRow,
     auditor,
+    event_columns,
     event_reader,
+    text_column,
 )
 from slidestat.spark.audit.declaration import UNMARKED, Declaration, declaration_of
 from slidestat.spark.audit.exact_key import KINDS
@@ -101,8 +105,12 @@ class Audit:
                     letters, ["source_partition", "source_offset"], "left_anti"
                 )
                 bounds = self._bounds(group, timed, emitted_until, charges)
-                figures = _figures(
-                    group, self._sampled(counted), self._sampled(emissions.rows), bounds
+                figures = judged(
+                    group,
+                    self._sampled(counted),
+                    self._sampled(emissions.rows),
+                    auditor(group, bounds),
+                    struct_type(FigureRow),
                 )
                 figures.write.mode(mode).option("compression", "zstd").parquet(
                     self.lake.data(AUDIT)
@@ -111,12 +119,12 @@ class Audit:
         finally:
             for _, raw in groups:
                 raw.unpersist()
-        judged = [
+        judged_by = [
             Judged(mark, count, mark == UNMARKED or known.is_given(mark))
             for mark, count in marks.items()
         ]
         report = report_of(
-            self.spark, self.lake, declarations.values(), records, emission_bytes, judged
+            self.spark, self.lake, declarations.values(), records, emission_bytes, judged_by
         )
         report = msgspec.structs.replace(report, sample=self.sample)
         LakeFiles(self.spark).write(self.lake.summary, msgspec.json.encode(report).decode())
@@ -198,12 +206,14 @@ class Audit:
             .load()
             .select("partition", "offset", "key", "value", f.unix_millis("timestamp").alias("ms"))
         )
-        return records.mapInArrow(event_reader(next(iter(group.values()))), EVENT_COLUMNS)
+        declaration = next(iter(group.values()))
+        return records.mapInArrow(event_reader(declaration), event_columns(declaration))
 
     @staticmethod
     def _records(raws: list[DataFrame], letters: DataFrame) -> Records:
         """Count the records by outcome; one is an event if any declaration can read it."""
-        raw = reduce(DataFrame.union, raws)
+        common = ["source_partition", "source_offset", "event_key", "passed_over", "bytes"]
+        raw = reduce(DataFrame.union, [one.select(*common) for one in raws])
         if len(raws) > 1:
             raw = raw.groupBy("source_partition", "source_offset").agg(
                 f.max("event_key").alias("event_key"),
@@ -263,15 +273,38 @@ def _complete_from(declaration: Declaration, newest_of_first: int | None) -> int
     return newest_of_first + 2 * (lateness + max(1_000, lateness // 8)) + 1
 
 
-def _figures(
+def judged(
     group: Mapping[str, Declaration],
     counted: DataFrame,
     emissions: DataFrame,
-    bounds: Mapping[tuple[int, str], Bounds],
+    audit: Auditor,
+    columns: StructType | str,
 ) -> DataFrame:
-    keys = ["source_partition", "event_key"]
+    """Have `audit` go through all keys. Spark sorts what there is of a key, on disk if it is much,
+    and no task holds more of it than its windows have.
+    """
+    texts = [text_column(n) for n in range(len(next(iter(group.values())).columns))]
+    nothing = {"declaration": "string", "value": "binary"}
+    keys = [f.col("source_partition"), f.col("event_key")]
+    events = counted.select(
+        *keys,
+        f.col("time_ms").alias("at"),
+        f.lit(True).alias("is_event"),
+        f.col("source_offset").alias("place"),
+        *(f.lit(None).cast(kind).alias(name) for name, kind in nothing.items()),
+        *texts,
+    )
+    emitted = emissions.select(
+        *keys,
+        f.col("window_end_ms").alias("at"),
+        f.lit(False).alias("is_event"),
+        "place",
+        *nothing,
+        *(f.lit(None).cast("string").alias(name) for name in texts),
+    )
     return (
-        counted.groupBy(*keys)
-        .cogroup(emissions.groupBy(*keys))
-        .applyInArrow(auditor(group, bounds), struct_type(FigureRow))
+        events.union(emitted)
+        .repartition(*keys)
+        .sortWithinPartitions(*SORTED_COLUMNS)
+        .mapInArrow(audit, columns)
     )

@@ -1,7 +1,7 @@
 """The audit of one key: all that was emitted of it beside all that it should have been."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from slidestat.schemas.emission import Emission, Figure
 from slidestat.spark.audit.audit_charges import ALWAYS, Charge
+from slidestat.spark.audit.columns.column import Int64s
 from slidestat.spark.audit.declaration import Declaration, DeclaredStatistic
 from slidestat.spark.audit.exact_key import ExactKey
 from slidestat.spark.audit.verdict import Verdict, judge, violation_of_sample
@@ -47,36 +48,64 @@ def newest(records: Iterable[tuple[int, bytes]]) -> tuple[dict[int, Emission], l
     return found, violations
 
 
-def audit_key(
-    declaration: Declaration,
-    key: ExactKey,
-    name: str,
-    emissions: dict[int, Emission],
-    watermark_ms: int,
-    complete_from_ms: int,
-    charges: Sequence[Charge] = ALWAYS,
-    by_others: Collection[int] = (),
-    *,
-    is_marked: bool = True,
-) -> Iterator[Finding]:
-    """Findings of one key, by tick. `watermark_ms` is as far as its partition was emitted; windows
-    that begin before `complete_from_ms` are left out: their events are gone.
+class KeyJudge:
+    """Judges the emissions of one key by one declaration, which was in charge in `charges`.
 
-    `emissions` are those of this declaration, which was in charge in `charges`; other declarations
-    emitted `by_others`. Unless it is sure to be the declaration of these emissions (`is_marked`),
-    figures that are missing are not looked for.
+    `watermark_ms` is as far as its partition was emitted; windows that begin before
+    `complete_from_ms` are left out: their events are gone. Unless it is sure to be the declaration
+    of these emissions (`is_marked`), figures that are missing are not looked for.
     """
-    statistics = {s.label: s for s in declaration.statistics}
-    expected = expected_figures(declaration)
-    wanted = due(declaration, key, watermark_ms) - emissions.keys() - set(by_others)
-    for tick in sorted(tick for tick in wanted if any(charge.has(tick) for charge in charges)):
-        if tick - declaration.span >= complete_from_ms:
-            yield Finding(name, tick, violation="not emitted")
-    for tick, emission in sorted(emissions.items()):
-        if is_marked:
-            for violation in _without(expected, emission):
-                yield Finding(name, tick, emission.provisional, violation=violation)
-        seen = key.until(emission.source_offset) if emission.provisional else key
+
+    def __init__(
+        self,
+        declaration: Declaration,
+        name: str,
+        watermark_ms: int,
+        complete_from_ms: int,
+        charges: Sequence[Charge] = ALWAYS,
+        *,
+        is_marked: bool = True,
+    ) -> None:
+        self.declaration = declaration
+        self.name = name
+        self.watermark_ms = watermark_ms
+        self._complete_from_ms = complete_from_ms
+        self._charges = charges
+        self._is_marked = is_marked
+        self._statistics = {s.label: s for s in declaration.statistics}
+        self._expected = expected_figures(declaration)
+
+    def due(self, times: Int64s, following: Int64s) -> set[int]:
+        """The ticks at which a key is emitted by events at `times`, each followed by the next: the
+        first after each, the first at which the span has none left, and that at which it is
+        forgotten, as far as the watermark came.
+        """
+        every, until = self.declaration.every_ms, self.watermark_ms
+        ticks = (times // every + 1) * every
+        wanted = set(np.unique(ticks[ticks <= until]).tolist())
+        for silence in self.declaration.silences:
+            silent = ((times + silence) // every + 1) * every
+            wanted.update(silent[silent <= np.minimum(following, until)].tolist())
+        return wanted
+
+    def not_emitted(self, ticks: Iterable[int]) -> Iterator[Finding]:
+        """Yield a violation for each tick that this declaration should have emitted at."""
+        for tick in sorted(ticks):
+            is_its = any(charge.has(tick) for charge in self._charges)
+            if is_its and tick - self.declaration.span >= self._complete_from_ms:
+                yield Finding(self.name, tick, violation="not emitted")
+
+    def emission(self, key: ExactKey, emission: Emission) -> Iterator[Finding]:
+        """Yield what is found of an emission, `key` having the events of its windows."""
+        declaration, tick, provisional = self.declaration, emission.window_end_ms, False
+        seen, is_of_all = key, True
+        if emission.provisional:
+            provisional, seen = True, key.until(emission.source_offset)
+            # What came after that record is left out; of what is dropped already it cannot be.
+            is_of_all = key.bygone.last_offset <= emission.source_offset
+        if self._is_marked:
+            for violation in _without(self._expected, emission):
+                yield Finding(self.name, tick, provisional, violation=violation)
         listed: dict[tuple[str, int | None, int | None], list[Figure]] = {
             (s.label, *length): []
             for s in declaration.statistics
@@ -84,53 +113,71 @@ def audit_key(
             for length in declaration.lengths
         }
         for figure in emission.figures:
-            statistic = statistics.get(figure.statistic)
+            statistic = self._statistics.get(figure.statistic)
             window_ms = _window_ms(declaration, statistic, figure)
-            if (tick - window_ms if window_ms is not None else 0) < complete_from_ms:
+            if not self._has_events(tick, window_ms) or (window_ms is None and not is_of_all):
                 continue
-            is_list = statistic is not None and statistic.series is None
-            is_other = is_marked and not is_list and _place(figure) not in expected
-            if statistic is None or is_other:
+            if statistic is None or not self._is_declared(statistic, figure):
                 violation = "of no declared statistic" if statistic is None else "not declared"
-                yield Finding(name, tick, emission.provisional, figure, violation=violation)
+                yield Finding(self.name, tick, provisional, figure, violation=violation)
                 continue
             window = seen.window(tick, window_ms, figure.window_events, declaration.forget_ms)
             window = seen.since(figure.counted_from_ms, window)
             verdict = judge(seen, statistic, figure, window, tick)
-            yield Finding(name, tick, emission.provisional, figure, verdict, verdict.violation)
+            yield Finding(self.name, tick, provisional, figure, verdict, verdict.violation)
             if statistic.series is None:
                 place = (statistic.label, figure.window_ms, figure.window_events)
                 listed[place].append(figure)
         for (label, window_ms, window_events), figures in listed.items():
-            if window_ms is None or tick - window_ms >= complete_from_ms:
+            if self._has_events(tick, window_ms) and (window_ms is not None or is_of_all):
                 window = seen.window(tick, window_ms, window_events, declaration.forget_ms)
-                statistic = statistics[label]
                 window = seen.since(_counted_from(figures), window)
-                if statistic.kind == "sample":
-                    whole = Figure(label, None, None, None, window_ms, window_events)
-                    if violation := violation_of_sample(seen, statistic, figures, window):
-                        yield Finding(name, tick, emission.provisional, whole, violation=violation)
-                    continue
-                for item in _missing(seen, statistic, figures, window):
-                    missing = Figure(label, None, None, None, window_ms, window_events, item=item)
-                    yield Finding(
-                        name, tick, emission.provisional, missing, violation="a top item not listed"
+                for figure, violation in _of_list(seen, self._statistics[label], figures, window):
+                    whole = msgspec.structs.replace(
+                        figure, window_ms=window_ms, window_events=window_events
                     )
+                    yield Finding(self.name, tick, provisional, whole, violation=violation)
+
+    def _has_events(self, tick: int, window_ms: int | None) -> bool:
+        """Whether the source still has all events of a window."""
+        return (tick - window_ms if window_ms is not None else 0) >= self._complete_from_ms
+
+    def _is_declared(self, statistic: DeclaredStatistic, figure: Figure) -> bool:
+        length = figure.window_ms, figure.window_events
+        if statistic.series is None:
+            return length in self.declaration.lengths
+        if self._is_marked:
+            return _place(figure) in self._expected
+        # The topology may have had other windows; none was longer than the span.
+        known = [own for own in length if own is not None]
+        return all(own <= self.declaration.span for own in known) and (
+            bool(known) == statistic.is_windowed
+        )
 
 
-def due(declaration: Declaration, key: ExactKey, watermark_ms: int) -> set[int]:
-    """The ticks at which a key is emitted: the first after each event, the first at which the span
-    has none left, and that at which it is forgotten, as far as the watermark came.
+def audit_key(
+    declaration: Declaration,
+    key: ExactKey,
+    name: str,
+    emissions: Mapping[int, Emission],
+    watermark_ms: int,
+    complete_from_ms: int,
+    charges: Sequence[Charge] = ALWAYS,
+    by_others: Collection[int] = (),
+    *,
+    is_marked: bool = True,
+) -> Iterator[Finding]:
+    """Findings of one key of which all events are here, by tick; as `KeyJudge` has it.
+
+    `emissions` are those of this declaration; other declarations emitted `by_others`.
     """
-    every = declaration.every_ms
-    times = key.times
-    ticks = (times // every + 1) * every
-    wanted = set(ticks[ticks <= watermark_ms].tolist())
-    for silence in declaration.silences if len(times) else ():
-        silent = ((times + silence) // every + 1) * every
-        following = np.append(times[1:], watermark_ms)
-        wanted.update(silent[silent <= np.minimum(following, watermark_ms)].tolist())
-    return wanted
+    judge_of_key = KeyJudge(
+        declaration, name, watermark_ms, complete_from_ms, charges, is_marked=is_marked
+    )
+    wanted = judge_of_key.due(key.times, np.append(key.times[1:], watermark_ms))
+    yield from judge_of_key.not_emitted(wanted - emissions.keys() - set(by_others))
+    for _, emission in sorted(emissions.items()):
+        yield from judge_of_key.emission(key, emission)
 
 
 def _counted_from(figures: Sequence[Figure]) -> int | None:
@@ -179,6 +226,19 @@ def _without(expected: frozenset[FigurePlace], emission: Emission) -> Iterator[s
     for label, count in sorted(Counter(place[0] for place in lacking).items()):
         of = "" if count == all_of[label] else f" {count} of {all_of[label]} figures of"
         yield f"emitted without{of} {label}"
+
+
+def _of_list(
+    key: ExactKey, statistic: DeclaredStatistic, listed: Sequence[Figure], window: slice
+) -> Iterator[tuple[Figure, str]]:
+    """Yield what is wrong with a list as a whole, each with the figure that it is about."""
+    nothing = Figure(statistic.label, None, None, None)
+    if statistic.kind == "sample":
+        if violation := violation_of_sample(key, statistic, listed, window):
+            yield nothing, violation
+        return
+    for item in _missing(key, statistic, listed, window):
+        yield msgspec.structs.replace(nothing, item=item), "a top item not listed"
 
 
 def _missing(

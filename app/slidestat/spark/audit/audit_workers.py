@@ -1,11 +1,13 @@
 """The part of an audit inside Spark's Python workers: read events, judge the figures of a key."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from slidestat.schemas.emission import Figure
 from slidestat.spark.audit.audit_charges import ALWAYS, Charge
@@ -16,19 +18,14 @@ from slidestat.spark.audit.audit_events import (
     read_event,
     time_of,
 )
-from slidestat.spark.audit.audit_key import Finding, audit_key, newest
-from slidestat.spark.audit.declaration import UNMARKED, Declaration
-from slidestat.spark.audit.exact_key import ExactKey
+from slidestat.spark.audit.audit_key import Finding, KeyJudge
+from slidestat.spark.audit.declaration import UNMARKED, ColumnName, Declaration
+from slidestat.spark.audit.running_audit import Emitted, KeyEvents, RunningAudit
 from slidestat.spark.lake.wire_columns import struct_type
 
-# Of a record that is no event, key, time and texts are null, of one that is passed over key and
-# texts; its time is null where it has none.
-EVENT_COLUMNS = (
-    "source_partition int, source_offset long, event_key string, time_ms long, "
-    "texts array<string>, passed_over boolean, bytes int"
-)
-EVENT_NAMES = [column.split()[0] for column in EVENT_COLUMNS.split(", ")]
 _NEVER_MS = -(2**62)
+Auditor = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
+"""A task of `mapInArrow`."""
 
 
 class FigureRow(msgspec.Struct, frozen=True):
@@ -56,12 +53,31 @@ class FigureRow(msgspec.Struct, frozen=True):
     observed: float | None = None
 
 
-_Read = tuple[str | None, int | None, list[str | None] | None]
+_Read = tuple[str | None, int | None, list[str | None]]
+
+
+def text_column(number: int) -> str:
+    """The name of the column with the texts of one of `Declaration.columns`."""
+    return f"text_{number}"
+
+
+def event_columns(declaration: Declaration) -> str:
+    """The columns that `event_reader` makes of a record. Of one that is no event, key, time and
+    texts are null, of one that is passed over key and texts; its time is null where it has none.
+    """
+    texts = "".join(f", {text_column(n)} string" for n in range(len(declaration.columns)))
+    return (
+        "source_partition int, source_offset long, event_key string, time_ms long,"
+        f" passed_over boolean, bytes int{texts}"
+    )
 
 
 def event_reader(
     declaration: Declaration,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    names = [column.split()[0] for column in event_columns(declaration).split(", ")]
+    nothing: list[str | None] = [None] * len(declaration.columns)
+
     def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             found: list[_Read] = []
@@ -72,12 +88,12 @@ def event_reader(
             ):
                 passed_over.append(is_passed_over(declaration, record))
                 if passed_over[-1]:
-                    found.append((None, time_of(declaration, record), None))
+                    found.append((None, time_of(declaration, record), nothing))
                     continue
                 try:
                     key, time, read = read_event(declaration, record)
                 except UnreadableError:
-                    found.append((None, None, None))
+                    found.append((None, None, nothing))
                 else:
                     found.append((key, time, read))
             yield pa.RecordBatch.from_arrays(
@@ -86,11 +102,14 @@ def event_reader(
                     batch.column("offset"),
                     pa.array([event[0] for event in found], pa.string()),
                     pa.array([event[1] for event in found], pa.int64()),
-                    pa.array([event[2] for event in found], pa.list_(pa.string())),
                     pa.array(passed_over, pa.bool_()),
                     pa.array([len(value or b"") for value in values], pa.int32()),
+                    *(
+                        pa.array([event[2][place] for event in found], pa.string())
+                        for place in range(len(nothing))
+                    ),
                 ],
-                EVENT_NAMES,
+                names,
             )
 
     return read_batches
@@ -110,53 +129,92 @@ class Bounds(NamedTuple):
 _UNBOUNDED = Bounds(_NEVER_MS, _NEVER_MS)
 
 
+# What an audit reads of a key, in this order: of events and of emissions alike where they stand in
+# time, an emission at its windows' end and before the events of that moment; and their places.
+SORTED_COLUMNS = ("source_partition", "event_key", "at", "is_event", "place")
+_FINDINGS_TOGETHER = 4_096
+_Place = tuple[int, str]
+
+
 def auditor(
     declarations: Mapping[str, Declaration], bounds: Mapping[tuple[int, str], Bounds]
-) -> Callable[[pa.Table, pa.Table], pa.Table]:
-    """The audit of a key by declarations that read the same of events, each under its fingerprint;
-    emissions of others are let be. `bounds` are by partition and fingerprint.
+) -> Auditor:
+    """The audit of keys that come one after another, sorted by `SORTED_COLUMNS`, by declarations
+    that read the same of events, each under its fingerprint; emissions of others are let be.
+    `bounds` are by partition and fingerprint.
     """
+    names = next(iter(declarations.values())).columns
 
-    def audit(events: pa.Table, emitted: pa.Table) -> pa.Table:
-        side = events if events.num_rows else emitted
-        partition, name = (side[c][0].as_py() for c in ("source_partition", "event_key"))
-        key = _key(next(iter(declarations.values())), events)
-        marks = emitted["declaration"].to_numpy(zero_copy_only=False)
-        ticks = emitted["window_end_ms"].to_numpy()
-        findings: list[Finding] = []
-        for mark, declaration in declarations.items():
-            is_own = marks == mark
-            emissions, violations = newest(_placed(emitted.filter(pa.array(is_own))))
-            of_it = bounds.get((partition, mark), _UNBOUNDED)
-            found = audit_key(
-                declaration,
-                key,
-                name,
-                emissions,
-                *of_it,
-                ticks[~is_own].tolist(),
-                is_marked=mark != UNMARKED,
+    def begin(place: _Place) -> list[RunningAudit]:
+        partition, name = place
+        return [
+            RunningAudit(
+                KeyJudge(
+                    declaration,
+                    name,
+                    *bounds.get((partition, mark), _UNBOUNDED),
+                    is_marked=mark != UNMARKED,
+                ),
+                mark,
             )
-            findings += (*violations, *found)
-        return _table(findings)
+            for mark, declaration in declarations.items()
+        ]
 
-    return audit
+    def findings(batches: Iterable[pa.RecordBatch]) -> Iterator[Finding]:
+        place: _Place | None = None
+        audits: list[RunningAudit] = []
+        for batch in batches:
+            for of_place, events, emitted, reached_ms in _pieces(batch, names):
+                if of_place != place:
+                    for audit in audits:
+                        yield from audit.end()
+                    place, audits = of_place, begin(of_place)
+                for audit in audits:
+                    yield from audit.go_on(events, emitted, reached_ms)
+        for audit in audits:
+            yield from audit.end()
+
+    def audit_sorted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found = findings(batches)
+        while some := list(islice(found, _FINDINGS_TOGETHER)):
+            yield from _table(some).to_batches()
+
+    return audit_sorted
 
 
-def _placed(emitted: pa.Table) -> Iterable[tuple[int, bytes]]:
-    return zip(emitted["place"].to_pylist(), emitted["value"].to_pylist(), strict=True)
-
-
-def _key(declaration: Declaration, events: pa.Table) -> ExactKey:
-    times = events["time_ms"].to_numpy()
-    offsets = events["source_offset"].to_numpy()
-    order = np.lexsort((offsets, times))
-    texts = events["texts"].to_pylist()
-    columns = {
-        name: [texts[row][place] for row in order.tolist()]
-        for place, name in enumerate(declaration.columns)
-    }
-    return ExactKey(times[order], offsets[order], columns)
+def _pieces(
+    batch: pa.RecordBatch, names: Sequence[ColumnName]
+) -> Iterator[tuple[_Place, KeyEvents, list[Emitted], int]]:
+    """Yield what a batch has of each key, and the moment that it goes up to."""
+    if not batch.num_rows:
+        return
+    partitions, keys = batch.column("source_partition"), batch.column("event_key")
+    is_other = pc.or_(
+        pc.not_equal(keys[1:], keys[:-1]), pc.not_equal(partitions[1:], partitions[:-1])
+    )
+    starts = np.flatnonzero(is_other.to_numpy(zero_copy_only=False)) + 1
+    edges = [0, *starts.tolist(), batch.num_rows]
+    at, places = batch.column("at").to_numpy(), batch.column("place").to_numpy()
+    is_event = batch.column("is_event").to_numpy(zero_copy_only=False)
+    texts = [batch.column(text_column(number)) for number in range(len(names))]
+    for start, stop in pairwise(edges):
+        own = slice(start, stop)
+        chosen = is_event[own]
+        of_events = pa.array(chosen)
+        columns = {
+            name: column[own].filter(of_events) for name, column in zip(names, texts, strict=True)
+        }
+        emitted = [
+            Emitted(
+                int(at[row]),
+                int(places[row]),
+                batch.column("value")[row].as_py(),
+                batch.column("declaration")[row].as_py(),
+            )
+            for row in (np.flatnonzero(~chosen) + start).tolist()
+        ]
+        events = KeyEvents(at[own][chosen], places[own][chosen], columns)
+        yield (partitions[start].as_py(), keys[start].as_py()), events, emitted, int(at[stop - 1])
 
 
 def _table(findings: list[Finding]) -> pa.Table:

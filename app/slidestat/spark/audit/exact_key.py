@@ -1,4 +1,4 @@
-"""The exact figures of one key over any window, recomputed from all of its events.
+"""The exact figures of one key over any window, recomputed from its events.
 
 Sums are of integers, in units of the smallest decimal place that occurs, so nothing is rounded; a
 mean, a variance and a root are fractions. What is picked from the values (extremes, quantiles) is
@@ -9,16 +9,18 @@ import json
 from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
-from functools import cached_property
 from math import ceil, floor
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from slidestat.schemas.emission import Figure
-from slidestat.spark.audit.declaration import ColumnName, DeclaredStatistic
+from slidestat.spark.audit.columns.bygone import Bygone, Totals
+from slidestat.spark.audit.columns.column import Column, Int64s
+from slidestat.spark.audit.columns.growing import GrowingArray
+from slidestat.spark.audit.declaration import ColumnName, Declaration, DeclaredStatistic
 
-Int64s = npt.NDArray[np.int64]
 Exact = int | Fraction | float | None
 
 # The kinds of statistics that can be recomputed here.
@@ -44,86 +46,81 @@ KINDS = frozenset(
 _PRECISE = Context(prec=80)
 
 
-class Column:
-    """A column of a key's events, in the order of their times; `of_events` has None
-    where an event lacks it, `texts` those that are there.
+class ExactKey:
+    """Counted events of one key: `times` rising, `offsets` as they came, texts by column.
+
+    All of them, or those that windows still have: events are added at the end and dropped at the
+    beginning, and what is asked of the dropped ones is kept (`Bygone`). Memory: 16 bytes an event
+    and what its columns take.
     """
 
-    def __init__(self, of_events: Sequence[str | None]) -> None:
-        self.of_events = of_events
-        self.texts = [text for text in of_events if text is not None]
-        # How many there are before each event.
-        self._before = np.cumsum([0, *(text is not None for text in of_events)])
-
-    def within(self, window: slice) -> slice:
-        """Where the texts of a window of events lie."""
-        return slice(int(self._before[window.start]), int(self._before[window.stop]))
-
-    @cached_property
-    def doubles(self) -> npt.NDArray[np.float64]:
-        return np.array([float(text) for text in self.texts], np.float64)
-
-    @cached_property
-    def code_of(self) -> dict[str, int]:
-        """A number for each item, by first appearance."""
-        return {text: code for code, text in enumerate(dict.fromkeys(self.texts))}
-
-    @cached_property
-    def codes(self) -> Int64s:
-        """The item of each event."""
-        return np.array([self.code_of[text] for text in self.texts], np.int64)
-
-    @cached_property
-    def _units(self) -> tuple[int, list[int]]:
-        decimals = [Decimal(text) for text in self.texts]
-        places = max((-d.as_tuple().exponent for d in decimals), default=0)  # type: ignore[operator]
-        scale = 10 ** max(0, places)
-        return scale, [int(Fraction(d) * scale) for d in decimals]
-
-    @cached_property
-    def _totals(self) -> tuple[list[int], list[int]]:
-        sums, squares = [0], [0]
-        for unit in self._units[1]:
-            sums.append(sums[-1] + unit)
-            squares.append(squares[-1] + unit * unit)
-        return sums, squares
-
-    def total(self, start: int, stop: int) -> Fraction:
-        sums, _ = self._totals
-        return Fraction(sums[stop] - sums[start], self._units[0])
-
-    def total_of(self, places: Sequence[int], *, of_magnitudes: bool) -> Fraction:
-        scale, units = self._units
-        chosen = (units[place] for place in places)
-        return Fraction(sum(map(abs, chosen) if of_magnitudes else chosen), scale)
-
-    def variance(self, start: int, stop: int) -> Fraction:
-        """Of the population, at least one."""
-        sums, squares = self._totals
-        n, s = stop - start, sums[stop] - sums[start]
-        return Fraction(n * (squares[stop] - squares[start]) - s * s, (n * self._units[0]) ** 2)
-
-
-class ExactKey:
-    """All counted events of one key: `times` rising, `offsets` as they came, texts by column."""
-
     def __init__(
-        self, times: Int64s, offsets: Int64s, columns: Mapping[ColumnName, Sequence[str | None]]
+        self,
+        times: Int64s,
+        offsets: Int64s,
+        columns: Mapping[ColumnName, Sequence[str | None] | pa.Array],
     ) -> None:
-        self.times = times
-        self.offsets = offsets
-        self._columns = {name: Column(texts) for name, texts in columns.items()}
+        self._times = GrowingArray(np.zeros(0, np.int64))
+        self._offsets = GrowingArray(np.zeros(0, np.int64))
+        # What has no fields says of each event whether its condition holds.
+        self._columns = {
+            (paths, is_item, where): Column(is_item=is_item or not paths)
+            for paths, is_item, where in columns
+        }
         self._tallied: tuple[ColumnName, int, int] | None = None
         self._tallies = np.zeros(0, np.int64)
+        self.bygone = Bygone()
+        self.extend(times, offsets, columns)
+
+    @property
+    def times(self) -> Int64s:
+        """Return the times of the events that are here."""
+        return self._times.values
+
+    def extend(
+        self,
+        times: Int64s,
+        offsets: Int64s,
+        columns: Mapping[ColumnName, Sequence[str | None] | pa.Array],
+    ) -> None:
+        """Add events that are no earlier than those that are here."""
+        self._times.append(times)
+        self._offsets.append(offsets)
+        for name, texts in columns.items():
+            self._columns[name].extend(
+                texts if isinstance(texts, pa.Array) else pa.array(texts, pa.string())
+            )
+        self._tallied = None
+
+    def drop(self, count: int, declaration: Declaration) -> None:
+        """Forget the first `count` events, not the last one, but for what `declaration` asks of
+        them.
+        """
+        gone, bygone = slice(0, count), self.bygone
+        bygone.last_offset = max(bygone.last_offset, int(self._offsets.values[gone].max()))
+        since = self._since(count + 1, declaration.forget_ms)
+        for statistic in declaration.statistics:
+            label = statistic.label
+            if statistic.is_landmark:
+                before = Totals() if since else bygone.totals_of(label)
+                more = self._totals(statistic, slice(min(since, count), count))
+                bygone.totals[label] = before.plus(more)
+            elif statistic.kind == "age_of_last":
+                times = np.append(bygone.times_of(label), self._times_of(statistic, gone))
+                bygone.times[label] = times[-statistic.parameters["number"] :]
+        for column in self._columns.values():
+            column.drop(count)
+        self._times.drop(count)
+        self._offsets.drop(count)
+        self._tallied = None
 
     def until(self, offset: int) -> "ExactKey":
         """The key as it was when the record at `offset` had come: for provisional figures."""
-        kept = np.flatnonzero(self.offsets <= offset)
-        columns = {
-            name: [column.of_events[i] for i in kept.tolist()]
-            for name, column in self._columns.items()
-        }
-        return ExactKey(self.times[kept], self.offsets[kept], columns)
+        kept = self._offsets.values <= offset
+        key = ExactKey(self.times[kept], self._offsets.values[kept], {})
+        key._columns = {name: column.kept(kept) for name, column in self._columns.items()}
+        key.bygone = self.bygone
+        return key
 
     def since(self, time_ms: int | None, window: slice) -> slice:
         """The part of a window from a time on, or all of it for None: of what was added later."""
@@ -145,31 +142,61 @@ class ExactKey:
         stop = int(np.searchsorted(self.times, end_ms))
         if window_ms is not None:
             return slice(int(np.searchsorted(self.times, end_ms - window_ms)), stop)
-        first = 0
-        if forget_ms is not None:
-            gaps = np.flatnonzero(np.diff(self.times[:stop]) >= forget_ms)
-            first = int(gaps[-1]) + 1 if len(gaps) else 0
+        first = self._since(stop, forget_ms)
         if window_events is not None:
             first = max(first, stop - window_events)
         return slice(first, stop)
 
+    def _since(self, stop: int, forget_ms: int | None) -> int:
+        """The place of the first event, of those before `stop`, since the key was forgotten."""
+        if forget_ms is None:
+            return 0
+        gaps = np.flatnonzero(np.diff(self.times[:stop]) >= forget_ms)
+        return int(gaps[-1]) + 1 if len(gaps) else 0
+
     def taken(self, statistic: DeclaredStatistic, window: slice) -> int:
         """How many of a window's events a statistic takes in."""
-        if not statistic.takes_all:
-            window = self._columns[statistic.column].within(window)
-        taken: int = window.stop - window.start
+        if statistic.is_landmark:
+            return self._totals_since(statistic, window).taken
+        values = self._values(statistic, window)
+        taken: int = values.stop - values.start
         return taken
 
-    def age(self, statistic: DeclaredStatistic, window: slice, end_ms: int) -> int | None:
+    def _values(self, statistic: DeclaredStatistic, window: slice) -> slice:
+        if statistic.takes_all:
+            return window
+        return self._columns[statistic.column].within(window)
+
+    def _totals(self, statistic: DeclaredStatistic, window: slice) -> Totals:
+        values = self._values(statistic, window)
+        total = Fraction()
+        if statistic.kind == "landmark_sum":
+            total = self._columns[statistic.column].total(values)
+        return Totals(values.stop - values.start, total)
+
+    def _totals_since(self, statistic: DeclaredStatistic, window: slice) -> Totals:
+        """Of all events since the key's first, where the window begins with the first one here."""
+        here = self._totals(statistic, window)
+        return here if window.start else here.plus(self.bygone.totals_of(statistic.label))
+
+    def age(
+        self, statistic: DeclaredStatistic, window: slice, end_ms: int, *, beyond: bool
+    ) -> int | None:
         """How long before `end_ms` the nth last event was of those that a statistic takes in, None
-        if the window has not so many.
+        if the window has not so many; nor what is `beyond` it, if that counts, too.
         """
+        number = statistic.parameters["number"]
+        seen = slice(0, window.stop) if beyond else window
+        times = self._times_of(statistic, seen)
+        if beyond and number > len(times):
+            times = np.append(self.bygone.times_of(statistic.label), times)
+        return end_ms - int(times[-number]) if number <= len(times) else None
+
+    def _times_of(self, statistic: DeclaredStatistic, window: slice) -> Int64s:
         times = self.times[window]
         if not statistic.takes_all:
-            of_events = self._columns[statistic.column].of_events[window]
-            times = times[np.array([text is not None for text in of_events], bool)]
-        number = statistic.parameters["number"]
-        return end_ms - int(times[-number]) if number <= len(times) else None
+            times = times[self._columns[statistic.column].has(window)]
+        return times
 
     def exact(self, statistic: DeclaredStatistic, figure: Figure, window: slice) -> Exact:
         """The exact figure; None where there is none, as the mean of no events."""
@@ -179,18 +206,19 @@ class ExactKey:
                 return n
             case "rate":
                 return Fraction(1_000 * n, figure.window_ms or 1)
+            case "landmark_sum":
+                return self._totals_since(statistic, window).total
         column = self._columns[statistic.column]
         values = column.within(window)
-        start, stop = values.start, values.stop
         match statistic.kind:
-            case "sum" | "landmark_sum":
-                return column.total(start, stop)
+            case "sum":
+                return column.total(values)
             case "net_sum" | "sum_histogram":
                 return self.sum_between(statistic.column, figure, window)
             case "histogram" | "above":
                 return self._between(column, figure, window)
             case "top" | "items":
-                code = column.code_of.get(figure.item or "")
+                code = column.code_of(figure.item or "")
                 return 0 if code is None else int(self.tallies(statistic.column, window)[code])
             case "sample":
                 # What is told is a value, as it was: whether it was there.
@@ -205,11 +233,11 @@ class ExactKey:
             return None
         match statistic.kind:
             case "mean":
-                return column.total(start, stop) / n
+                return column.total(values) / n
             case "variance":
-                return column.variance(start, stop)
+                return column.variance(values)
             case "deviation":
-                return root(column.variance(start, stop))
+                return root(column.variance(values))
             case "minimum":
                 return float(column.doubles[values].min())
             case "maximum":
@@ -244,7 +272,7 @@ class ExactKey:
         column = self._columns[name]
         values = column.within(window)
         inside = np.flatnonzero(_is_of(figure, column.doubles[values])) + values.start
-        return column.total_of(inside.tolist(), of_magnitudes=of_magnitudes)
+        return column.total_of(inside, of_magnitudes=of_magnitudes)
 
     def deviation(self, name: ColumnName, window: slice) -> Fraction:
         """The standard deviation of a window's values; 0 of none."""
@@ -252,15 +280,14 @@ class ExactKey:
         values = column.within(window)
         if values.stop == values.start:
             return Fraction()
-        return root(column.variance(values.start, values.stop))
+        return root(column.variance(values))
 
     def tallies(self, name: ColumnName, window: slice) -> Int64s:
         """How often each item came in a window, by its code."""
         place = (name, window.start, window.stop)
         if place != self._tallied:
             column = self._columns[name]
-            codes = column.codes[column.within(window)]
-            self._tallies = np.bincount(codes, minlength=len(column.code_of))
+            self._tallies = column.tallies(column.within(window))
             self._tallied = place
         return self._tallies
 
@@ -277,7 +304,7 @@ class ExactKey:
 
     def items(self, name: ColumnName) -> list[str]:
         """The item of each code."""
-        return list(self._columns[name].code_of)
+        return self._columns[name].items
 
     def doubles(self, name: ColumnName, window: slice) -> npt.NDArray[np.float64]:
         """A window's values."""

@@ -38,8 +38,7 @@ def judge(
     events = key.taken(statistic, window)
     if statistic.kind == "age_of_last":
         # One beyond the window may be told, too.
-        seen = slice(0, window.stop) if figure.estimate is not None else window
-        exact: Exact = key.age(statistic, seen, end_ms)
+        exact: Exact = key.age(statistic, window, end_ms, beyond=figure.estimate is not None)
     else:
         exact = key.exact(statistic, figure, window)
     unit, promised = _main_term(figure)
