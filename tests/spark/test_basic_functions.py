@@ -1,5 +1,6 @@
 """basic_count and its relatives in real SQL, against what SQL itself says exactly."""
 
+import re
 from collections.abc import Iterator
 from math import ceil, floor
 
@@ -8,6 +9,7 @@ from pyspark.errors import PythonException
 from pyspark.sql import Row, SparkSession
 
 from slidestat.spark.sql.functions import register_functions
+from tests.docs.markdown import ROOT, blocks
 
 # The stream of the Stream Mill example: s(v Int, t Timestamp), bits at 0 to 3 of a second.
 BITS = """
@@ -258,3 +260,57 @@ def test_what_is_not_taken_is_told_with_what_to_do(sql: SparkSession, call: str,
     """One line of ours, not an error from inside a library."""
     with pytest.raises(PythonException, match=f"slidestat.errors.SlidestatError: .*{told}"):
         sql.table("s").selectExpr(call).collect()
+
+
+def test_a_group_in_parts(sql: SparkSession) -> None:
+    """The query of docs/spark.md as it stands, and each other partial form: within 1/k of what SQL
+    says exactly. No task is handed a group: rows are shuffled by part, and then 256 summaries.
+    """
+    (query,) = [
+        block.text.rstrip().rstrip(";")
+        for block in blocks(ROOT / "docs" / "spark.md", "sql")
+        if block.name == "in-parts"
+    ]
+    exact = {
+        row.g: row
+        for row in _rows(
+            sql,
+            """
+            SELECT g, sum(v) AS n, sum(x) AS total, sort_array(collect_list(x)) AS ranked,
+                   count(DISTINCT item) AS items, mode(item) AS top FROM s GROUP BY g
+            """,
+        )
+    }
+    found = _rows(sql, query)
+    assert {row.g for row in found} == exact.keys()
+    for row in found:
+        assert row.n.lower <= exact[row.g].n <= row.n.upper
+        assert abs(row.n.estimate - exact[row.g].n) <= exact[row.g].n / 100
+    plan = sql.sql(query)._jdf.queryExecution().executedPlan().toString()
+    last, first = re.findall(r"Exchange hashpartitioning\((.*?), \d+\)", plan)
+    assert re.fullmatch(r"g#\w+, _groupingexpression#\w+", first)
+    assert re.fullmatch(r"g#\w+", last)
+
+    others = _rows(
+        sql,
+        """
+        SELECT g, window_estimate(window_merge(total), NULL) AS total,
+               window_quantile(window_merge(p95), NULL, 0.95D) AS p95,
+               window_quantile(window_merge(ranks), NULL, 0.5D) AS median,
+               window_estimate(window_merge(items), NULL) AS items,
+               window_items(window_merge(top), NULL, 0.05D) AS top
+        FROM (SELECT g, basic_sum_partial(x, 50) AS total, basic_quantile_partial(x, 50) AS p95,
+                     basic_rank_quantile_partial(x, 100) AS ranks,
+                     basic_distinct_partial(item, 10) AS items, basic_top_partial(item, 20) AS top
+              FROM s GROUP BY g, pmod(xxhash64(t), 8))
+        GROUP BY g
+        """,
+    )
+    assert len(others) == 3
+    for row in others:
+        truth = exact[row.g]
+        assert abs(row.total.estimate - truth.total) <= truth.total / 50
+        _check_by_value(row.p95.estimate, 0.95, 50, truth.ranked)
+        assert row.median.lower <= truth.ranked[ceil(len(truth.ranked) / 2) - 1] <= row.median.upper
+        assert row["items"].estimate == truth["items"]  # few are exact
+        assert row.top[0]["item"] == truth.top

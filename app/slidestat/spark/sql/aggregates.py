@@ -15,31 +15,29 @@ before the newest one, its start included, as with RANGE BETWEEN that INTERVAL P
 
 Rows where v is NULL (or NaN) do not count, as in SQL's own aggregates; of none, counts and sums are
 0, a quantile is NULL. What v may be is in `frame_values.py`.
+
+Each has a partial form, `basic_count_partial(v, k)`: the summary of the rows of a part of a group,
+which `window_merge` merges (`frame_aggregate.py`).
 """
 
 import math
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from slidestat.errors import SlidestatError
+from slidestat.spark.sql.frame_aggregate import FrameAggregate
 from slidestat.spark.sql.frame_values import (
     decimals_of,
     item_text,
     items_of,
-    length_of,
     named,
     numbers_of,
-    times_of,
-    without_nulls,
 )
-from slidestat.spark.sql.frames import SPAN, Column, Float64s, FrameSynopsis, Int64s, Run
-from slidestat.spark.sql.whole_numbers import keep_whole_numbers, values_of
+from slidestat.spark.sql.frames import SPAN, Column, Float64s, Int64s
 from slidestat.synopses.blocks.parameters import QuantileParameters
 from slidestat.synopses.core.batch import Batch
-from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.parameters import CountParameters, SumParameters
 from slidestat.synopses.distinct.distinct_batch import run_distinct_batch
 from slidestat.synopses.distinct.distinct_parameters import DistinctParameters
@@ -52,16 +50,13 @@ from slidestat.synopses.value_quantiles.batch import run_value_quantile_batch
 from slidestat.synopses.value_quantiles.mapping import LIMIT
 from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
 
-A = TypeVar("A")
-
 QUANTILE_EPSILON = 0.1
 """How far the rows beyond a basic_quantile may be off, as a share of them."""
 DISTINCT_DELTA = 0.01
 """How often basic_distinct may be farther off than 1/k."""
-_MOST_KEPT = 8  # synopses of one function in one task: calls that differ in k, say
 
 
-def basic_count() -> "FrameAggregate[float]":
+def basic_count() -> FrameAggregate[float]:
     """How many of the values are 1 (or true); others than 0 and 1 are refused."""
 
     def make(k: float) -> Any:
@@ -85,7 +80,7 @@ def basic_count() -> "FrameAggregate[float]":
     return FrameAggregate("basic_count", make, 0.0)
 
 
-def basic_sum() -> "FrameAggregate[float]":
+def basic_sum() -> FrameAggregate[float]:
     """The sum of values that are not negative: whole numbers and decimals as they are, others to
     `FRACTION_DECIMALS` places.
     """
@@ -113,7 +108,7 @@ def basic_sum() -> "FrameAggregate[float]":
     return FrameAggregate("basic_sum", make, 0.0)
 
 
-def basic_quantile() -> "FrameAggregate[float]":
+def basic_quantile() -> FrameAggregate[float]:
     """The p-quantile of numbers, by value."""
     name = "basic_quantile"
 
@@ -138,7 +133,7 @@ def basic_quantile() -> "FrameAggregate[float]":
     return FrameAggregate(name, make, None, constants=2)
 
 
-def basic_rank_quantile() -> "FrameAggregate[float]":
+def basic_rank_quantile() -> FrameAggregate[float]:
     """The p-quantile of numbers, by rank."""
     name = "basic_rank_quantile"
 
@@ -158,7 +153,7 @@ def basic_rank_quantile() -> "FrameAggregate[float]":
     return FrameAggregate(name, make, None, constants=2)
 
 
-def basic_distinct() -> "FrameAggregate[float]":
+def basic_distinct() -> FrameAggregate[float]:
     """How many different values."""
     name = "basic_distinct"
 
@@ -181,7 +176,7 @@ def basic_distinct() -> "FrameAggregate[float]":
 Listed = list[dict[str, Any]]
 
 
-def basic_top() -> "FrameAggregate[Listed]":
+def basic_top() -> FrameAggregate[Listed]:
     """The values that came most often, those first that came more often."""
 
     def make(k: float) -> Any:
@@ -204,69 +199,6 @@ def basic_top() -> "FrameAggregate[Listed]":
         return run
 
     return FrameAggregate("basic_top", make, [])
-
-
-class FrameAggregate(Generic[A]):
-    """An aggregate function of (v, t, k, ... constants [, interval]) as Spark calls it."""
-
-    def __init__(
-        self, name: str, make: Callable[..., Any], of_none: A | None, constants: int = 1
-    ) -> None:
-        self._name = name
-        self._make = make
-        self._of_none = of_none
-        self._constants = constants
-        self._synopses: dict[tuple[float, ...], FrameSynopsis[A]] = {}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # Here a Python worker gets the function, before any rows.
-        keep_whole_numbers()
-        self.__dict__.update(state)
-
-    def __call__(self, v: pd.Series, t: pd.Series, *rest: pd.Series) -> A | None:
-        """The answer over the rows; raises SlidestatError for what cannot be counted."""
-        if len(rest) not in (self._constants, self._constants + 1):
-            raise SlidestatError(
-                f"{self._name} was given {2 + len(rest)} arguments.",
-                f"Give v, t, {'k, p' if self._constants == 2 else 'k'}, and maybe an interval.",
-            )
-        if not len(v):
-            return self._of_none
-        constants = tuple(_constant(self._name, column) for column in rest[: self._constants])
-        if not constants[0] > 0:
-            raise SlidestatError(
-                f"{self._name}: k is {constants[0]:g}.", "Give one above 0: the error is 1/k."
-            )
-        length = None
-        if len(rest) > self._constants:
-            length = length_of(self._name, rest[-1], t)
-        try:
-            return self._answer(v, t, constants, length)
-        except SynopsisError as error:
-            raise SlidestatError(
-                f"{self._name}: {error}.", "Give other values, or another k."
-            ) from error
-
-    def _answer(
-        self, v: pd.Series, t: pd.Series, constants: tuple[float, ...], length: int | None
-    ) -> A | None:
-        synopsis = self._synopses.get(constants)
-        if synopsis is None:
-            if len(self._synopses) == _MOST_KEPT:
-                del self._synopses[next(iter(self._synopses))]
-            run = self._make(*constants)
-            synopsis = self._synopses[constants] = FrameSynopsis(_of_rows_there(run))
-        return synopsis.answer(values_of(v), times_of(self._name, t), length)
-
-
-def _of_rows_there(run: Run[A]) -> Run[A]:
-    def counted(
-        state: bytes | None, rows: Int64s, values: Column, now: int, n: int
-    ) -> tuple[bytes, A]:
-        there, values = without_nulls(values)
-        return run(state, rows[there], values, now, n)
-
-    return counted
 
 
 def _ranked(name: str, values: Column) -> Float64s:
@@ -297,20 +229,6 @@ def _require_summable(numbers: Float64s, decimals: int) -> None:
         if decimals:
             advice = "Sum whole numbers, CAST(v AS BIGINT), or thousands, v / 1000."
     raise SlidestatError(f"basic_sum: {value!r} {error}.", advice)
-
-
-def _constant(name: str, column: pd.Series) -> float:
-    first = column.iloc[0]
-    if pd.isna(first) or column.iloc[-1] != first:
-        raise SlidestatError(
-            f"{name}: k (or p) differ from row to row, or are NULL.", "Give them as literals."
-        )
-    try:
-        return float(first)
-    except (TypeError, ValueError) as error:
-        raise SlidestatError(
-            f"{name}: k (or p) is {first!r}, which is no number.", "Give it as a literal."
-        ) from error
 
 
 def _number(figure: float) -> float | None:

@@ -38,6 +38,7 @@ def register_functions(spark: "SparkSession", *, fail_on_foreign: bool = False) 
     """
     for name, (make, returns) in _AGGREGATES.items():
         spark.udf.register(name, _aggregate(make(), returns))
+        spark.udf.register(f"{name}_partial", _partial(make()))
     foreign = Foreign(spark, fail_on_foreign)
     reader = readers.Reader(foreign)
     for name, answer in _FIGURES.items():
@@ -56,6 +57,13 @@ def _aggregate(function: Any, returns: str) -> Any:
         return function(v, t, *rest)
 
     return column_function(aggregate, returns)
+
+
+def _partial(function: Any) -> Any:
+    def partial(v: pd.Series, k: pd.Series) -> bytes:
+        return function.summary(v, k)  # type: ignore[no-any-return]
+
+    return column_function(partial, "binary")
 
 
 def _merge(reader: readers.Reader) -> Any:
