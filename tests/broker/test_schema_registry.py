@@ -63,6 +63,24 @@ def test_references_are_had_each_before_what_takes_it() -> None:
             registry.schemas.of(lame)
 
 
+def test_protobuf_imports_what_is_registered_and_what_is_confluents() -> None:
+    """By the names of the references; Confluent's own files are in no registry."""
+    city = 'syntax = "proto3"; enum City { OSLO = 0; BERN = 1; }'
+    event = """syntax = "proto3"; import "geo/city.proto"; import "confluent/meta.proto";
+        import "confluent/type/decimal.proto";
+        message E { City at = 1; confluent.type.Decimal price = 2; }"""
+    with stand_in() as server:
+        registry = SchemaRegistry(server.url)
+        of_type = {"schemaType": "PROTOBUF"}
+        server.schemas.append({"schema": city, **of_type})
+        server.versions = {"city": [1]}
+        named = [{"name": "geo/city.proto", "subject": "city", "version": 1}]
+        server.schemas.append({"schema": event, "references": named, **of_type})
+        assert registry.look_up(2) is None
+    schema = parsed_schema(registry.schemas.of(2), "protobuf")
+    assert schema.json(b"\0\x08\1\x12\5\x0a\1\x7b\x18\1") == b'{"at":"BERN","price":12.3}'
+
+
 @pytest.mark.parametrize("status", [404, 401, 500, 503])
 def test_an_error_of_the_registry_is_none_of_the_schema(status: int) -> None:
     """Also a 404 that does not say that there is no such schema: what answers may be no registry,

@@ -12,7 +12,10 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer
 
 from slidestat import Count, Maximum, SlidestatError, TopologyDriver
 from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.formats.framing import HEADER, framed
+from slidestat.engine.decoding.formats.protobuf_schema import ProtobufSchema
 from slidestat.engine.emissions.output_codec import emission_writer
+from slidestat.engine.emissions.protobuf_rows import row_proto
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.schemas.emission import Emission
 from tests.engine.cases import EVERY_STATISTIC, TOPOLOGIES, topology
@@ -105,6 +108,32 @@ def test_rows_in_avro() -> None:
         assert [(key, json.loads(value), end) for key, value, end in plain] == [
             (key, read(value), end) for key, value, end in others
         ]
+
+
+def test_rows_in_protobuf() -> None:
+    """The same rows, read by the one schema in the registry; a column keeps its number whatever
+    other statistics there are.
+    """
+    declared = WRITTEN["every statistic"]
+    _, plain = written(declared, "json")
+    with stand_in() as registry:
+        _, others = written(declared, "protobuf", registry.url)
+        assert "POST subjects/law-statistics-value/versions" in registry.asked
+        (known,) = registry.schemas
+    assert known["schemaType"] == "PROTOBUF"
+    schema = ProtobufSchema.registered(str(known["schema"]))
+    assert len(plain) == len(others)
+    for (key, value, end), (other_key, other, other_end) in zip(plain, others, strict=True):
+        assert (other_key, other_end) == (key, end)
+        assert other.startswith(framed(1, b""))
+        row = json.loads(value)
+        exists = {name: number for name, number in row.items() if number is not None}
+        assert json.loads(schema.json(other, HEADER)) == exists
+    fewer = replace(declared, statistics=declared.statistics[-2:])
+    lines = set(row_proto("law-statistics", declared.row_columns).splitlines())
+    assert set(row_proto("law-statistics", fewer.row_columns).splitlines()) <= lines
+    with pytest.raises(SlidestatError, match="the output is no rows"):
+        replace(declared, output_format="protobuf")
 
 
 def test_rows_with_the_schema_that_connect_asks_for() -> None:

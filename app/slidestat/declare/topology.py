@@ -76,8 +76,8 @@ class Topology(KeptFigures):
     source_message: which message of a Protobuf schema the events are, where its file has several.
     group: the consumer group of the workers is slidestat-GROUP; without one, the topology's name is
     taken. Topologies of one source and group share a worker.
-    output_format: that of the output, "json" or "avro", or of rows "connect-json": JSON with the
-    schema that Kafka Connect asks for.
+    output_format: that of the output, "json" or "avro", or of rows "protobuf" or "connect-json":
+    JSON with the schema that Kafka Connect asks for.
     output_shape: "emissions", a record for each key and window end with all figures in a list; or
     "rows", one for each window as well, with plain columns.
     output: begins the names of the topics that are written, in place of `name`: two versions of a

@@ -7,7 +7,8 @@ from slidestat.declare.naming import NAME, NAME_RULE
 from slidestat.errors import SlidestatError
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_OUTPUT_FORMATS = ("json", "avro", "connect-json")
+_OUTPUT_FORMATS = ("json", "avro", "connect-json", "protobuf")
+_OF_ROWS = ("connect-json", "protobuf")
 _OUTPUT_SHAPES = ("emissions", "rows")
 
 
@@ -32,13 +33,13 @@ def check_topics(topology: WrittenTopics) -> None:
     if topology.output_format not in _OUTPUT_FORMATS:
         raise SlidestatError(
             f"output_format is {topology.output_format!r}.",
-            'Give "json" or "avro", or of rows "connect-json".',
+            'Give "json" or "avro", or of rows "connect-json" or "protobuf".',
         )
     if topology.output_shape not in _OUTPUT_SHAPES:
         raise SlidestatError(
             f"output_shape is {topology.output_shape!r}.", 'Give "emissions" or "rows".'
         )
-    if topology.output_format == "connect-json" and not topology.writes_rows:
+    if topology.output_format in _OF_ROWS and not topology.writes_rows:
         raise SlidestatError(
             f"output_format is {topology.output_format!r}, and the output is no rows.",
             'Give output_shape = "rows" too.',

@@ -95,7 +95,7 @@ TOPOLOGY_FLAGS: dict[str, Flag] = {
         is_switch=True,
     ),
     "output_format": Flag(
-        "--output-format", "json|avro|connect-json", "Of the statistics; default: json."
+        "--output-format", "json|avro|connect-json|protobuf", "Of the statistics; default: json."
     ),
     "output_shape": Flag(
         "--output-shape", "emissions|rows", "rows: a record a window, plain columns."

@@ -3,28 +3,23 @@
 Needs the packages of the extra `avro`: imported only where Avro is asked for.
 """
 
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from math import isfinite
 from typing import Any, cast
 
-import httpx2
 import msgspec
-from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
-from confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
+from confluent_kafka.serialization import SerializationContext, SerializationError
 from fastavro.read import SchemaResolutionError
 
 from slidestat.engine.emissions.emission_codec import NotAnEmissionError, OneRecord
+from slidestat.engine.emissions.output_registry import OutputRegistry
 from slidestat.errors import SlidestatError
 from slidestat.schemas.avro import emission_schema
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.sequence import SequenceEmission
 
-# Two retries of at most half a second each: whoever waits for a registry that is away is told soon.
-_PATIENCE = {"timeout": 5.0, "max.retries": 2, "retries.max.wait.ms": 500}
 _NOT_FOUND = 404
 
 # The default strategy would ask the registry about each subject's topic.
@@ -44,55 +39,14 @@ _GARBAGE = (
 )
 
 
-class _Registry:
-    """A schema registry, and the framing for the records of a topic."""
-
-    def __init__(self, topic: str, registry: str) -> None:
-        """`registry` is its address, with a user and password in it if it asks for them; "mock://"
-        and a name is one in memory. Raises SlidestatError for no address.
-        """
-        self._registry = registry
-        if not registry:
-            raise SlidestatError(
-                "Avro takes a schema registry, and none is named.",
-                "Say where it is with --schema-registry.",
-            )
-        try:
-            self._client = SchemaRegistryClient.new_client({"url": registry, **_PATIENCE})
-        except ValueError as error:
-            raise SlidestatError(
-                f"{registry!r} is no schema registry's address.",
-                'Write it as "http://host:port".',
-            ) from error
-        self._context = SerializationContext(topic, MessageField.VALUE)
-
-    @contextmanager
-    def _asking(self) -> Iterator[None]:
-        """Say what is wrong with the registry, should it be asked."""
-        registry = re.sub(r"//[^/@]*@", "//", self._registry)  # Without a password.
-        try:
-            yield
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise SlidestatError(
-                f"No schema registry answers at {registry}: {error}.",
-                "Say where one is with --schema-registry.",
-            ) from error
-        except SchemaRegistryError as error:
-            raise SlidestatError(
-                f"The schema registry at {registry} refused: {error}.",
-                "Look at its log; the schema is what `slidestat schema emission --format avro`"
-                " prints.",
-            ) from error
-
-
-class AvroCodec(_Registry, OneRecord):
+class AvroCodec(OutputRegistry, OneRecord):
     """Avro in Confluent's framing, for the records of a topic. An emission of ten figures takes
     some 100 microseconds, where JSON takes 6, and two thirds of its bytes.
     """
 
     def __init__(self, topic: str, registry: str, emission: type[Emission] = Emission) -> None:
         """As of a registry; `emission` is the version that is written."""
-        super().__init__(topic, registry)
+        super().__init__("Avro", topic, registry)
         self._emission = emission
         self._serialize = AvroSerializer(self._client, emission_schema(emission), _fields, _NAMING)
         # The second one would take records of the first for its own: it has their names as aliases.
@@ -133,14 +87,14 @@ class AvroCodec(_Registry, OneRecord):
             return msgspec.convert(read_of_sequences(value), of_sequences)
 
 
-class RowWriter(_Registry):
+class RowWriter(OutputRegistry):
     """Writes rows in Avro in Confluent's framing, by the `schema` of their columns, which is
     registered at once, under the topic's subject.
     """
 
     def __init__(self, topic: str, registry: str, schema: str) -> None:
         """As of a registry; raises SlidestatError if it does not take the schema."""
-        super().__init__(topic, registry)
+        super().__init__("Avro", topic, registry)
         self._serialize = AvroSerializer(self._client, schema, conf=_NAMING)
         with self._asking():
             subject = f"{topic}-value"

@@ -51,9 +51,15 @@ def emission_writer(topology: Topology | Referee, registry: str) -> EmissionWrit
         return RowCodec(topology, json_row)
     if topology.output_format == "connect-json":
         return RowCodec(topology, connect_row(topology.output_topic, columns))
+    if topology.output_format == "protobuf":
+        rows = _module("protobuf_rows", "Protobuf", "protobuf")
+        of_columns = rows.ProtobufRowWriter(topology.output_topic, registry, columns)
+        return RowCodec(topology, of_columns.write)
     older_names = {column.name: column.older_name for column in columns if column.older_name}
     schema = row_schema(topology.output_topic, avro_types(columns), older_names)
-    writer = _avro().RowWriter(topology.output_topic, registry, schema)
+    writer = _module("avro_codec", "Avro", "avro").RowWriter(
+        topology.output_topic, registry, schema
+    )
     return RowCodec(topology, writer.write)
 
 
@@ -75,16 +81,16 @@ def avro_codec(topic: str, registry: str, emission: type[Emission] = Emission) -
     `emission` is the version that is written.
     Raises SlidestatError without one, and without the packages.
     """
-    codec: AvroCodec = _avro().AvroCodec(topic, registry, emission)
+    codec: AvroCodec = _module("avro_codec", "Avro", "avro").AvroCodec(topic, registry, emission)
     return codec
 
 
-def _avro() -> ModuleType:
+def _module(name: str, what: str, extra: str) -> ModuleType:
     try:
         # Here, for it needs packages that not everybody has.
-        return import_module("slidestat.engine.emissions.avro_codec")
+        return import_module(f"slidestat.engine.emissions.{name}")
     except ImportError as error:
         raise SlidestatError(
-            f"Avro needs packages that are not installed ({error.name}).",
-            "Install them with `pip install 'slidestat[avro]'`.",
+            f"{what} needs packages that are not installed ({error.name}).",
+            f"Install them with `pip install 'slidestat[{extra}]'`.",
         ) from error

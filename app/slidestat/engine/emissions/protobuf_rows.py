@@ -1,0 +1,96 @@
+"""Rows in Protobuf, through a schema registry.
+
+Needs the packages of the extra `protobuf`: imported only where Protobuf is asked for.
+"""
+
+import re
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any
+from zlib import crc32
+
+from confluent_kafka.schema_registry import Schema
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+
+from slidestat.declare.rows import ColumnType, RowColumn
+from slidestat.engine.decoding.formats.framing import framed
+from slidestat.engine.decoding.formats.proto_files import registered_files
+from slidestat.engine.emissions.output_registry import OutputRegistry
+from slidestat.errors import SlidestatError
+from slidestat.schemas.avro import NAMESPACE
+
+_TYPES = {
+    ColumnType.TEXT: "string",
+    ColumnType.WHOLE: "int64",
+    ColumnType.NUMBER: "double",
+    ColumnType.TRUTH: "bool",
+}
+# Those of figures lie in the 2^24 numbers from here on, beyond the ones that Protobuf keeps.
+_FIRST_OF_FIGURES = 20_000
+_FIGURES = 2**24
+# Which of a schema's messages it is: the first.
+_FIRST_MESSAGE = b"\0"
+
+
+class ProtobufRowWriter(OutputRegistry):
+    """Writes rows in Protobuf in Confluent's framing, by the schema of their columns, which is
+    registered at once, under the topic's subject.
+    """
+
+    def __init__(self, topic: str, registry: str, columns: Sequence[RowColumn]) -> None:
+        """As of a registry; raises SlidestatError if it does not take the schema."""
+        super().__init__("Protobuf", topic, registry)
+        text = row_proto(topic, columns)
+        pool = DescriptorPool()
+        for file in registered_files(text, ()).file:
+            pool.AddSerializedFile(file.SerializeToString())
+        self._message = GetMessageClass(
+            pool.FindMessageTypeByName(f"{NAMESPACE}.{_message_name(topic)}")
+        )
+        with self._asking():
+            self._schema = self._client.register_schema(f"{topic}-value", Schema(text, "PROTOBUF"))
+
+    def write(self, row: dict[str, Any]) -> bytes:
+        """The framed bytes of a row; a number that does not exist is not set."""
+        plain = {
+            name: value
+            for name, value in row.items()
+            if value is not None and not (isinstance(value, float) and not isfinite(value))
+        }
+        content = self._message(**plain).SerializeToString()
+        return framed(self._schema, _FIRST_MESSAGE + content)
+
+
+def row_proto(topic: str, columns: Sequence[RowColumn]) -> str:
+    """The .proto file of the rows of a topic.
+
+    A figure's column has a number that its name decides, whatever other columns there are: so a
+    topology with more statistics, or fewer, can be read by the schema of before. Raises
+    SlidestatError where two names decide on one.
+    """
+    lines = ['syntax = "proto3";', f"package {NAMESPACE};", f"message {_message_name(topic)} {{"]
+    taken: dict[int, str] = {}
+    others = 0
+    for column in columns:
+        if column.is_figure:
+            number = _FIRST_OF_FIGURES + crc32(column.name.encode()) % _FIGURES
+        else:
+            others += 1
+            number = others
+        if number in taken:
+            raise SlidestatError(
+                f"The columns {taken[number]!r} and {column.name!r} have one number in Protobuf.",
+                "Give one of the statistics another name.",
+            )
+        taken[number] = column.name
+        presence = "optional " if column.is_figure else ""
+        # Its own name in JSON, too: p9_9 would be p99 there.
+        named = f'[json_name = "{column.name}"]'
+        lines.append(f"  {presence}{_TYPES[column.type]} {column.name} = {number} {named};")
+    return "\n".join([*lines, "}", ""])
+
+
+def _message_name(topic: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9_]", "_", topic)
+    return name if name[0].isalpha() else f"_{name}"
