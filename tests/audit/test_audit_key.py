@@ -111,7 +111,7 @@ def test_what_a_partition_puts_out_is_found_right(case: Case) -> None:
     """Every statistic over any windows, of time and of last events, however late, whatever records
     are bad: each figure holds, uses at most what it promises, and none is missing.
     """
-    assume(not case.topology.publish)  # These are refused.
+    assume(not case.topology.publishes_partitions)  # These are refused.
     partition = Partition(case.topology, case.records)
     for key in partition.keys:
         for finding in partition.audit(key):
@@ -392,6 +392,19 @@ def test_computed_fields_are_those_that_a_worker_computes() -> None:
                 number = read.numbers[numbers.index(name)][0]
                 assert str(number) == str(np.nan if text is None else float(text)), event
     assert 10 < sum(seen) < len(seen)
+
+
+def test_nothing_is_due_of_a_key_that_is_published() -> None:
+    """A referee answers for it; all other keys are audited."""
+    records = [
+        Record(i, b"", encode("ab"[i % 2], START_MS + 10 * i, 1), START_MS) for i in range(100)
+    ]
+    partition = Partition(topology(publish=("a",), statistics=(Count(),)), records)
+    assert partition.emissions.keys() == {"b"}
+    assert partition.audit("a") == []
+    assert partition.violations("b") == []
+    partition.emissions["b"].popitem()
+    assert partition.violations("b") == ["not emitted"]
 
 
 def test_pairs_of_two_fields_are_counted() -> None:

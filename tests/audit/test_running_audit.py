@@ -77,7 +77,7 @@ def test_pieces_find_what_the_whole_key_does(case: Case, size: int) -> None:
     """Every statistic, whatever pieces its events come in, all being dropped as soon as they can:
     the same findings, also where emissions are missing, or wrong.
     """
-    assume(not case.topology.publish)
+    assume(not case.topology.publishes_partitions)
     partition = Partition(case.topology, case.records)
     random = Random(len(case.records))
     for name, emissions in partition.emissions.items():

@@ -10,15 +10,15 @@ _BASE = {"name", "field", "by", "weight", "where"}
 
 
 def require_audited(topology: Topology) -> None:
-    """Raise SlidestatError for a topology that publishes: its figures are not of one key in one
-    partition each; for one that writes rows; and for one whose source is not JSON.
+    """Raise SlidestatError for a topology that publishes whole partitions: it emits nothing by key;
+    for one that writes rows; and for one whose source is not JSON.
     """
     require_emissions(topology, "an audit")
     require_json(topology, "an audit")
-    if topology.publish:
+    if topology.publishes_partitions:
         raise SlidestatError(
-            f"{topology.name} publishes its synopses: figures over whole partitions, or by a"
-            " referee, cannot be recomputed key by key.",
+            f"{topology.name} publishes the synopses of whole partitions, and emits no figure that"
+            " could be recomputed; those of a referee are not audited.",
             "Audit a topology of the same statistics that does not publish.",
         )
 

@@ -105,9 +105,11 @@ class Audit:
                     letters, ["source_partition", "source_offset"], "left_anti"
                 )
                 bounds = self._bounds(group, timed, emitted_until, charges)
+                # Of a key that all of them publish nothing is due, and nothing is to be recomputed.
+                publish = set.intersection(*(set(one.publish) for one in group.values()))
                 figures = judged(
                     group,
-                    self._sampled(counted),
+                    self._sampled(counted.where(~f.col("event_key").isin(*publish))),
                     self._sampled(emissions.rows),
                     auditor(group, bounds),
                     struct_type(FigureRow),
@@ -126,7 +128,8 @@ class Audit:
         report = report_of(
             self.spark, self.lake, declarations.values(), records, emission_bytes, judged_by
         )
-        report = msgspec.structs.replace(report, sample=self.sample)
+        published = sorted({key for one in declarations.values() for key in one.publish})
+        report = msgspec.structs.replace(report, sample=self.sample, published=published)
         LakeFiles(self.spark).write(self.lake.summary, msgspec.json.encode(report).decode())
         return report
 

@@ -35,6 +35,14 @@ def show(report: AuditReport) -> None:
         console.print(line, highlight=False, soft_wrap=True)
     if report.sample < 1:
         console.print(f"a sample of {report.sample:.4%} of the keys, by a hash", highlight=False)
+    if report.published:
+        names = ", ".join(report.published)
+        console.print(
+            f"published for a referee, whose answers are not audited: {names}",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
     figures = sum(statistic.figures for statistic in report.statistics)
     verdict = "every promise kept" if report.is_clean else "PROMISES BROKEN"
     console.print(

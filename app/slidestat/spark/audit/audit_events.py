@@ -14,6 +14,8 @@ from slidestat.spark.audit.declaration import Declaration, Path
 _PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 # Whole doubles below it are the whole numbers that they look like.
 _EXACT = 2**53
+# What json.loads does, without a decoder made for each record.
+_decode = json.JSONDecoder(parse_float=Decimal).decode
 _FRACTION = re.compile(r"(.*?)[.,]([0-9]+)(.*)")
 
 
@@ -81,15 +83,18 @@ def is_passed_over(declaration: Declaration, record: RawRecord) -> bool:
 
 
 def _fields(record: RawRecord) -> object:
+    value = record.value or b""
     try:
-        return json.loads(record.value or b"", parse_float=Decimal)
+        return _decode(value.decode(json.detect_encoding(value), "surrogatepass"))
     except (ValueError, RecursionError) as error:
         raise UnreadableError from error
 
 
 def _of(declaration: Declaration, fields: object, path: Path) -> object:
     """Return what an event has there, read or computed; None for null and for nothing."""
-    expression = dict(declaration.computed).get(path[0]) if len(path) == 1 else None
+    expression = None
+    if declaration.computed and len(path) == 1:
+        expression = dict(declaration.computed).get(path[0])
     if expression is None:
         return _at(fields, path)
     if not isinstance(fields, dict):

@@ -78,8 +78,10 @@ class KeyJudge:
     def due(self, times: Int64s, following: Int64s) -> set[int]:
         """The ticks at which a key is emitted by events at `times`, each followed by the next: the
         first after each, the first at which the span has none left, and that at which it is
-        forgotten, as far as the watermark came.
+        forgotten, as far as the watermark came; none, where they are published for a referee.
         """
+        if self.name in self.declaration.publish:
+            return set()
         every, until = self.declaration.every_ms, self.watermark_ms
         ticks = (times // every + 1) * every
         wanted = set(np.unique(ticks[ticks <= until]).tolist())

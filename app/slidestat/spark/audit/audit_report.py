@@ -59,7 +59,7 @@ class Judged(msgspec.Struct, frozen=True):
 class AuditReport(msgspec.Struct, frozen=True):
     """The outcome of an audit. `broken` are samples of violations, one line each; `judged` tells by
     which declarations emissions were judged, the newest last. `sample` is the share of keys whose
-    figures were judged.
+    figures were judged; `published` are keys that a referee answers for, and is not audited for.
     """
 
     records: Records
@@ -70,6 +70,7 @@ class AuditReport(msgspec.Struct, frozen=True):
     broken: list[str]
     judged: list[Judged] = []
     sample: float = 1.0
+    published: list[str] = []
 
     @property
     def is_clean(self) -> bool:

@@ -63,7 +63,8 @@ class Declaration(msgspec.Struct, frozen=True):
     """A topology; `span` and `windows` are in ms, or in events if `of_events`. Without a `key_path`
     keys are those of the Kafka records, without a `time_path` times are their timestamps.
     Keys end with the span if it `forgets_keys`, else after `forget_after_ms` without an event.
-    `computed` has the expressions of the fields that no record has, by their names.
+    `computed` has the expressions of the fields that no record has, by their names. The keys that
+    it would `publish` for a referee it does not emit.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Declaration(msgspec.Struct, frozen=True):
     computed: tuple[tuple[str, str], ...] = ()
     tombstones: str = "pass-over"
     forget_after_ms: int | None = None
+    publish: tuple[str, ...] = ()
 
     @property
     def forget_ms(self) -> int | None:

@@ -93,7 +93,7 @@ def _summed(numbers: npt.NDArray[np.int64]) -> int:
 
 
 def _scaled(units: Units, places: int) -> Units:
-    if not places or not len(units):
+    if not places or not units.any():
         return units
     if units.dtype != object:
         if int(np.abs(units).max()) * 10**places < _LARGEST:

@@ -1,0 +1,80 @@
+"""Audits of topologies whose records are moved by key, or some of whose keys are published."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from confluent_kafka import Producer
+
+from slidestat import TopologyDriver
+from slidestat.cli.spark.app import audit, ingest
+from slidestat.declare.forms.files import load_topology
+from slidestat.declare.forms.fingerprint import fingerprint_of
+from tests.spark.lake_topics import NOON_MS, make_topics
+
+STATISTICS = '[[statistics]]\nkind = "mean"\nfield = "seconds"\n[[statistics]]\nkind = "count"\n'
+
+
+def _records() -> list[bytes]:
+    """Half an hour of three keys."""
+    return [
+        msgspec.json.encode({"name": f"K{i % 3}", "time": NOON_MS + 6_000 * i, "value": i % 7})
+        for i in range(300)
+    ]
+
+
+def _move(bootstrap: str, topic: str, records: list[bytes]) -> int:
+    """Write records as a mover does, behind a transaction that was aborted; the first offset."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic, "log_level": 0})
+    producer.init_transactions(60)
+    for written, ends in ((records[:5], producer.abort_transaction), (records, None)):
+        producer.begin_transaction()
+        for record in written:
+            producer.produce(topic, record, b"k", partition=0)
+        producer.flush(60)
+        (ends or producer.commit_transaction)(60)
+    return 5 + 1
+
+
+@pytest.mark.usefixtures("jobs_in_one_session")
+@pytest.mark.parametrize("how", ["repartition = true", 'publish = ["k1"]'])
+def test_every_key_that_is_emitted_is_audited(
+    make_topic: Callable[..., str],
+    bootstrap_servers: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    how: str,
+) -> None:
+    """By computed keys and values: of moved records those that were committed count, and of a
+    topology that publishes a key the others are due.
+    """
+    topics = make_topics(make_topic, bootstrap_servers)
+    file, lake = tmp_path / "topology.toml", str(tmp_path / "lake")
+    file.write_text(
+        f'name = "{topics.name}"\nsource = "{topics.source}"\nspan = "10m"\nevery = "1m"\n'
+        f'windows = ["2m", "10m"]\nlateness = "1s"\n{how}\nkey_field = "who"\n'
+        'computed = ["lower(name) as who", "value / 1000 as seconds"]\n' + STATISTICS
+    )
+    topology = load_topology(str(file))
+    driver = TopologyDriver(topology)
+    for record in _records():
+        driver.send_bytes(record)
+    first = 0
+    if topology.repartition:
+        first = _move(bootstrap_servers, make_topic("t-repartition", 1), _records())
+    else:
+        topics.event(*_records())
+    emitted = [
+        msgspec.structs.replace(one, source_offset=one.source_offset + first)
+        for one in driver.emissions
+    ]
+    published = set(topology.publish)
+    assert {one.key for one in emitted} == {"k0", "k1", "k2"} - published
+    topics.emit(emitted, fingerprint_of(topology))
+    ingest(str(file), lake, bootstrap=bootstrap_servers)
+    audit(str(file), lake, bootstrap=bootstrap_servers)
+    said = capsys.readouterr().out
+    assert f"in {len(emitted):,} emissions audited: every promise kept" in said
+    assert ("published for a referee, whose answers are not audited: k1" in said) == bool(published)
+    assert "unaccounted" not in said
