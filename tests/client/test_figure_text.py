@@ -109,3 +109,11 @@ def test_iso_time(time_ms: int, text: str) -> None:
     that far.
     """
     assert iso_time(time_ms) == text
+
+
+def test_a_figure_of_a_statistic_that_was_added_says_since_when() -> None:
+    """Beside the other remarks."""
+    figure = Figure("mean", 1, 1, 1, window_ms=60_000, counted_from_ms=EARLIEST_TIME_MS)
+    row = Row("k", END_MS, figure, provisional=True)
+    assert row.marks == "provisional, counted since 1980-01-01T00:00:00Z"
+    assert Row("k", END_MS, Figure("mean", 1, 1, 1)).marks == ""

@@ -95,12 +95,16 @@ class Work:
 
     def chosen(self, condition: Expression) -> "Work":
         """The same work over the events for which a condition holds."""
-        return self.among(self.conditions[condition]) if len(self.times) else self
+        return self._among(self.conditions[condition]) if len(self.times) else self
 
     def among(self, there: npt.NDArray[np.bool_]) -> "Work":
-        """The same work over the events that are there, bool[n]."""
-        if not len(self.times):
+        """The same work over the events that are there, bool[n], with their conditions."""
+        if not len(self.times) or there.all():
             return self
+        conditions = {it: holds[there] for it, holds in self.conditions.items()}
+        return replace(self._among(there), conditions=conditions)
+
+    def _among(self, there: npt.NDArray[np.bool_]) -> "Work":
         starts, times, rows = self._where(there)
         if rows is None:
             return self
@@ -112,7 +116,6 @@ class Work:
             items={
                 path: items._replace(codes=items.codes[rows]) for path, items in self.items.items()
             },
-            conditions={it: holds[rows] for it, holds in self.conditions.items()},
             _made={"all": self.batch.taking(rows)},
         )
 

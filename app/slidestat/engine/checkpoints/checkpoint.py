@@ -218,7 +218,7 @@ def decode_checkpoint(
                 f"A stored partition checkpoint has version {version}.",
                 "Run the version that wrote it, or reset the topology's state.",
             )
-        decoded = _decoder.decode(stored)
+        decoded = _slots_decoder.decode(stored)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SlidestatError(
             "A stored partition checkpoint is damaged.", "Delete the worker's data folder."
