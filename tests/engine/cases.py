@@ -209,7 +209,7 @@ TOPOLOGIES = {
     "one window of last events": topology(
         span="40 events",
         windows=(),
-        statistics=(RankQuantiles(epsilon=0.5, quantiles=(0, 0.25, 0.5, 1)), Maximum()),
+        statistics=(RankQuantiles(epsilon=0.5, quantiles=(0, 0.25, 0.5, 1)), Sum()),
     ),
     "last events, late": topology(span="9 events", windows=(), lateness="300ms"),
     "no lateness": topology(),
