@@ -206,6 +206,11 @@ TOPOLOGIES = {
         windows=("1 events", "7 events", "40 events"),
         statistics=tuple(s for s in EVERY_STATISTIC if s.kind != "rate"),
     ),
+    "one window of last events": topology(
+        span="40 events",
+        windows=(),
+        statistics=(RankQuantiles(epsilon=0.5, quantiles=(0, 0.25, 0.5, 1)), Sum()),
+    ),
     "last events, late": topology(span="9 events", windows=(), lateness="300ms"),
     "no lateness": topology(),
     "a little lateness": topology(lateness="150ms"),

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.declare.figure_names import asked_quantile
+from slidestat.declare.questions.asked_topology import asked_topology
 from slidestat.declare.questions.item_counts import asked_items
 from slidestat.declare.questions.ranks import asked_ranks
 from slidestat.declare.questions.where import asked_where
@@ -108,7 +109,7 @@ def asked_of(
         )
     _check_windows(windows, topology)
     return Asked(
-        replace(
+        asked_topology(
             topology,
             windows=windows or topology.windows,
             statistics=asked,

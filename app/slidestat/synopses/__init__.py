@@ -12,6 +12,9 @@ from slidestat.faces import loader
 
 if TYPE_CHECKING:
     from slidestat.synopses.blocks.parameters import (
+        FixedFrequentParameters as FixedFrequentParameters,
+        FixedQuantileParameters as FixedQuantileParameters,
+        FixedRandomQuantileParameters as FixedRandomQuantileParameters,
         FrequentParameters as FrequentParameters,
         QuantileParameters as QuantileParameters,
         RandomQuantileParameters as RandomQuantileParameters,
@@ -82,6 +85,7 @@ if TYPE_CHECKING:
         RandomFrequentItems as RandomFrequentItems,
     )
     from slidestat.synopses.frequent.random_frequent_batch import (
+        FixedRandomFrequentParameters as FixedRandomFrequentParameters,
         RandomFrequentParameters as RandomFrequentParameters,
         run_random_frequent_batch as run_random_frequent_batch,
     )
@@ -267,6 +271,9 @@ _MODULES = {
         "run_value_quantile_batch",
     ),
     "slidestat.synopses.blocks.parameters": (
+        "FixedFrequentParameters",
+        "FixedQuantileParameters",
+        "FixedRandomQuantileParameters",
         "FrequentParameters",
         "QuantileParameters",
         "RandomQuantileParameters",
@@ -315,6 +322,7 @@ _MODULES = {
     "slidestat.synopses.frequent.named_items": ("NamedItems",),
     "slidestat.synopses.frequent.random_frequent": ("RandomFrequentItems",),
     "slidestat.synopses.frequent.random_frequent_batch": (
+        "FixedRandomFrequentParameters",
         "RandomFrequentParameters",
         "run_random_frequent_batch",
     ),

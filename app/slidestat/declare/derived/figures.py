@@ -1,5 +1,6 @@
 """The figures of a topology, the synopses that they come from, and the meaning of states."""
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from slidestat.declare.derived.topics import WrittenTopics
 from slidestat.declare.figure_names import NamedFigure, named_figures
 from slidestat.declare.rows import RowColumn, row_columns
 from slidestat.declare.statistics import Statistic
+from slidestat.declare.statistics.base import Promise
 from slidestat.errors import SlidestatError
 from slidestat.synopses.core.errors import SynopsisError
 
@@ -65,9 +67,52 @@ class KeptFigures(WrittenTopics, ReadFields):
         from slidestat.declare.runners.chosen import ChosenRunner
 
         path = statistic.path(self.value_path)
-        runner = statistic.runner(self.span_length.length, path)
+        runner = self._one_window_runner(statistic)
+        if runner is None:
+            runner = statistic.runner(self.span_length.length, path)
         condition = statistic.condition
         return runner if condition is None else ChosenRunner(runner, condition)
+
+    @property
+    def states_of(self) -> "KeptFigures":
+        """The topology that says how states are kept: this one."""
+        return self
+
+    def _one_window_runner(self, statistic: Statistic) -> "Runner | None":
+        """The synopsis for one window of as many events as ever, if that is all that is asked for.
+
+        The statistic takes each of the events that make a key's last n: one that lacks its field is
+        a dead letter where all statistics read that field. A window of time has now more of them,
+        now less.
+        """
+        declared = self.states_of
+        span = declared.span_length
+        if not span.of_events or declared.window_lengths != (span.length,):
+            return None
+        read = {column.path for column in statistic.columns(self.value_path)}
+        if statistic.condition is not None or not all(
+            read <= {column.path for column in other.columns(self.value_path)}
+            for other in declared.statistics
+        ):
+            return None
+        return statistic.one_window_runner(span.length, statistic.path(self.value_path))
+
+    @property
+    def _kept_for_one_window(self) -> list[str]:
+        """The meanings of states that are of use for the one window alone."""
+        runners = map(self._one_window_runner, self.statistics)
+        return list(dict.fromkeys(runner.meaning for runner in runners if runner is not None))
+
+    def promise_of(self, statistic: Statistic, window: int | None) -> Promise:
+        """Return the error that figures keep of a window that is so long, None for one of none.
+
+        What is kept for one window answers for shorter ones with as many events of error.
+        """
+        span = self.span_length.length
+        promise = statistic.promise(span)
+        if window is None or self._one_window_runner(statistic) is None:
+            return promise
+        return replace(promise, share_error=min(1.0, promise.share_error * span / window))
 
     @property
     def sees_span_alone(self) -> bool:
@@ -106,6 +151,7 @@ class KeptFigures(WrittenTopics, ReadFields):
             "span": f"{self.span_length.length} {'events' if self.windows_of_events else 'ms'}",
             "lateness": f"{self.lateness_ms} {self.times.unit}",
             "statistics": "; ".join(dict.fromkeys(runner.meaning for runner in self.runners)),
+            **({"one window": "; ".join(fixed)} if (fixed := self._kept_for_one_window) else {}),
             **({} if self.condition is None else {"where": self.condition.text}),
             **({"computed": "; ".join(self.computed_texts)} if self.computed else {}),
         }

@@ -115,6 +115,12 @@ class Statistic(ABC):
         `field` is the path of what it reads.
         """
 
+    def one_window_runner(self, _span: int, _field: FieldPath) -> Runner | None:
+        """The synopsis that keeps it for the window of the last `span` events alone; None where
+        that of all windows is as small.
+        """
+        return None
+
     @abstractmethod
     def promise(self, span: int) -> Promise:
         """Return the error that its figures keep."""

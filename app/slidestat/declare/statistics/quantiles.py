@@ -142,6 +142,13 @@ class RankQuantiles(QuantileStatistic):
 
         return QuantileRunner(self._parameters(span), field, tuple(sorted(self.quantiles)))
 
+    def one_window_runner(self, span: int, field: FieldPath) -> Runner:
+        from slidestat.declare.runners.quantiles import QuantileRunner
+        from slidestat.synopses.blocks.parameters import FixedQuantileParameters
+
+        parameters = FixedQuantileParameters(self.epsilon, span)
+        return QuantileRunner(parameters, field, tuple(sorted(self.quantiles)))
+
     def promise(self, span: int) -> Promise:
         return Promise(share_error=self._parameters(span).rank_error)
 

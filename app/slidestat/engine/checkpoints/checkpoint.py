@@ -37,6 +37,8 @@ _MEANT_IF_NOT_SAID = {"where": "none"}
 
 # What may be changed over a state, if that is asked for.
 _OF_STATISTICS = ("statistics", "computed")
+# Of a meaning: the states in which one window alone is kept, the whole span.
+ONE_WINDOW = "one window"
 
 # Stands in for a topology's meaning while a replay sets its states back.
 BEING_RESET = {"reset": "under way"}
@@ -229,7 +231,18 @@ def decode_checkpoint(
             "Run the same `slidestat replay` again.",
         )
     before_all = {**_MEANT_IF_NOT_SAID, **decoded.meaning}
+    kept_for_one = before_all.get(ONE_WINDOW, "")
+    if kept_for_one and kept_for_one != meaning.get(ONE_WINDOW):
+        raise SlidestatError(
+            f"The stored {kept_for_one} are of one window, the whole span, and now are asked for"
+            " more.",
+            "Go back to one window as long as the span, and to statistics that all read this"
+            " field, or give the changed topology a new name, which counts from the start of its"
+            " source.",
+        )
     for field, now in {**_MEANT_IF_NOT_SAID, **meaning}.items():
+        if field == ONE_WINDOW:
+            continue  # States of all windows go on as those of one.
         before = before_all.get(field)
         if before != now and not (statistics_change and field in _OF_STATISTICS):
             raise SlidestatError(

@@ -53,13 +53,16 @@ class FigureTable:
         self._parts: list[slice | _Lists] = []
         statistics = zip(topology.statistics, topology.labels, topology.runners, strict=True)
         for statistic, label, runner in statistics:
-            promise = statistic.promise(topology.span_length.length)
+            promise = topology.promise_of(statistic, None)
             lengths = [
                 (None, window) if topology.windows_of_events else (window, None)
                 for window in (windows if statistic.has_windows else (None,))
             ]
             tails = [
-                [_tail(length, series, promise) for series in statistic.series()]
+                [
+                    _tail(length, series, topology.promise_of(statistic, length[0] or length[1]))
+                    for series in statistic.series()
+                ]
                 for length in lengths
             ]
             if isinstance(statistic, ListStatistic):

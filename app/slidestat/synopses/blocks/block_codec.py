@@ -30,8 +30,6 @@ from slidestat.synopses.blocks.blocks import (
     LIVE_LIMIT,
     bit_length,
     left_tail,
-    oldest_kept,
-    phase,
 )
 from slidestat.synopses.blocks.columns import (
     Floats,
@@ -45,6 +43,7 @@ from slidestat.synopses.blocks.frequent_layout import threshold
 from slidestat.synopses.blocks.memory import (
     DEAD,
     FINENESS,
+    FIXED_RANDOM_QUANTILES,
     FREQUENT,
     GONE,
     HIGH,
@@ -59,6 +58,7 @@ from slidestat.synopses.blocks.memory import (
     SEED,
     SHORT,
     SPAN,
+    STORED,
     TAIL,
     TIME,
     TOTAL,
@@ -67,6 +67,7 @@ from slidestat.synopses.blocks.memory import (
     kept_at,
     kept_room,
 )
+from slidestat.synopses.blocks.one_window import known_dead, oldest_of, phase_of
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
@@ -92,7 +93,7 @@ def _count_blocks(head: Integers, left: int, dead: int) -> int:
         if complete & 1 == 1 and (complete << layer) - 1 > dead:
             count += 1
         newest = (complete - 2) | 1
-        count += max(0, (newest - oldest_kept(left, layer, dead, head[LEVELS]) + 2) >> 1)
+        count += max(0, (newest - oldest_of(head, left, layer, dead) + 2) >> 1)
     return count
 
 
@@ -116,11 +117,11 @@ def list_blocks(head: Integers, total: int, dead: int) -> Integers:
             rows[at, SLOT] = ring
             rows[at, ROOM] = fresh_room(head, layer)
             at += 1
-        oldest = oldest_kept(left, layer, dead, head[LEVELS])
+        oldest = oldest_of(head, left, layer, dead)
         before = WAITS
         room = 0
         for block in range((complete - 2) | 1, oldest - 1, -2):
-            g = phase(complete - block)
+            g = phase_of(head, left, layer, block)
             if g != before:
                 room = kept_room(head, layer, g)
                 before = g
@@ -135,11 +136,13 @@ def list_blocks(head: Integers, total: int, dead: int) -> Integers:
 
 
 @kernel
-def _rows_at(blocks: Blocks, listed: Integers, i: int) -> int:
+def _rows_at(head: Integers, blocks: Blocks, listed: Integers, i: int) -> int:
     """Return where the rows of the listed block i begin."""
     if listed[i, PHASE] == WAITS:
         return int(blocks[1][listed[i, LAYER], 0])
-    return kept_at(blocks, listed[i, LAYER], listed[i, BLOCK], listed[i, PHASE], listed[i, ROOM])
+    return kept_at(
+        head, blocks, listed[i, LAYER], listed[i, BLOCK], listed[i, PHASE], listed[i, ROOM]
+    )
 
 
 @kernel
@@ -180,7 +183,7 @@ def gather(head: Integers, listed: Integers, blocks: Blocks, column: Integers, a
             column[at] = facts[layer, slot, LOW]
             at += 1
         if listed[i, WHOLE]:
-            first = _rows_at(blocks, listed, i)
+            first = _rows_at(head, blocks, listed, i)
             for j in range(facts[layer, slot, LISTED]):
                 column[at] = rows[0, first + j]
                 at += 1
@@ -201,7 +204,7 @@ def _scatter(head: Integers, listed: Integers, blocks: Blocks, column: Integers,
             facts[layer, slot, LISTED] = listed[i, ROOM]
             at += _has_minimum(head, listed, i)
         if listed[i, WHOLE]:
-            first = _rows_at(blocks, listed, i)
+            first = _rows_at(head, blocks, listed, i)
             for j in range(facts[layer, slot, LISTED]):
                 rows[0, first + j] = column[at]
                 at += 1
@@ -255,7 +258,7 @@ def encode(
     """
     now = state[NOW]
     tail = state[TOTAL] - begin
-    at = open_envelope(data, start, head[KIND])
+    at = open_envelope(data, start, head[STORED])
     data[at : at + len(made_with)] = made_with
     at += len(made_with)
     at = put_varint(data, at, state[TOTAL])
@@ -293,7 +296,7 @@ def encode(
     if head[KIND] == FREQUENT:
         for i in range(len(listed)):
             if listed[i, WHOLE]:
-                first = _rows_at(blocks, listed, i)
+                first = _rows_at(head, blocks, listed, i)
                 for j in range(facts[listed[i, LAYER], listed[i, SLOT], LISTED]):
                     at = put_varint(data, at, rows[1, first + j])
     seal(data, start, at)
@@ -314,7 +317,7 @@ def read_parameters(
         return error_codes.CORRUPTED, 0, 0, at
     shares[:] = doubles(bits)
     seed = 0
-    if kind == RANDOM_QUANTILES:
+    if kind in (RANDOM_QUANTILES, FIXED_RANDOM_QUANTILES):
         seed, at = get_varint(data, at, end)
     span, at = get_varint(data, at, end)
     if seed < 0 or not (1 <= span <= 1 << 53):
@@ -338,6 +341,8 @@ def read_numbers(
     dead, at = get_varint(data, at, end)
     dead -= 1
     if not (0 <= total <= EVENT_LIMIT) or not (-1 <= dead < total):
+        return error_codes.CORRUPTED, at
+    if dead < known_dead(head, total):
         return error_codes.CORRUPTED, at
     left = left_tail(total, head[LEVELS])
     begin = max(left, dead + 1)
@@ -438,7 +443,7 @@ def _get_counts(
         if listed[i, WHOLE]:
             layer = listed[i, LAYER]
             slot = listed[i, SLOT]
-            first = _rows_at(blocks, listed, i)
+            first = _rows_at(head, blocks, listed, i)
             above = 0
             if listed[i, PHASE] != WAITS:
                 above = threshold(layer, listed[i, PHASE], head[FINENESS])

@@ -7,7 +7,7 @@ each layer up to `fresh`, half of it or less in each layer beyond; O(log(1/epsil
 
 import numpy as np
 
-from slidestat.synopses.blocks.blocks import BASE, bit_length, left_tail, oldest_kept, tail_length
+from slidestat.synopses.blocks.blocks import BASE, bit_length, left_tail, tail_length
 from slidestat.synopses.blocks.columns import Integers
 from slidestat.synopses.blocks.frequent_layout import threshold
 from slidestat.synopses.blocks.memory import (
@@ -31,18 +31,20 @@ from slidestat.synopses.blocks.memory import (
     TOTAL,
     Blocks,
     fresh_room,
+    is_fixed,
     kept_facts,
     kept_rows,
     waiting_facts,
     waiting_rows,
 )
+from slidestat.synopses.blocks.one_window import fixed_phase, known_dead, oldest_of
 from slidestat.synopses.blocks.tallies import count_sorted, leave_out, merge_items, take_off
 from slidestat.synopses.blocks.thinning import merge_values, offset_of, thin
 from slidestat.synopses.core.compile import kernel
 
 
 @kernel
-def _summarise(
+def summarise(
     head: Integers,
     layer: int,
     block: int,
@@ -101,7 +103,26 @@ def _grow_older(
         elif g < levels:
             old = kept_rows(head, blocks, layer, block, g - 1)
             new = kept_rows(head, blocks, layer, block, g)
-            _summarise(head, layer, block, g, old, new, facts)
+            summarise(head, layer, block, g, old, new, facts)
+
+
+@kernel
+def _grow_coarser(head: Integers, state: Integers, blocks: Blocks, end: int, edge: int) -> None:
+    """Move all kept blocks on by a phase, M having doubled to `end` (one_window.py)."""
+    for layer in range(BASE, bit_length(end) - 1):
+        g = fixed_phase(head, end, layer)
+        if g > head[LEVELS]:
+            continue  # It had been let go before.
+        for block in range(1, (end >> layer) - 2, 2):
+            if block << layer <= state[DEAD]:
+                continue
+            facts = kept_facts(head, blocks, layer, block)
+            if facts[TIME] < edge:
+                state[DEAD] = max(state[DEAD], block << layer)
+            elif g < head[LEVELS]:
+                old = kept_rows(head, blocks, layer, block, g - 1)
+                new = kept_rows(head, blocks, layer, block, g)
+                summarise(head, layer, block, g, old, new, facts)
 
 
 @kernel
@@ -163,8 +184,12 @@ def _complete(
         return
     layer = BASE
     block = (end >> BASE) - 1
+    if is_fixed(head) and end & (end - 1) == 0 and end <= head[SPAN]:
+        _grow_coarser(head, state, blocks, end, edge)
     while True:
-        _grow_older(head, state, blocks, layer, block + 1, edge)
+        first_phase = fixed_phase(head, end, layer) if is_fixed(head) else 0
+        if not is_fixed(head):
+            _grow_older(head, state, blocks, layer, block + 1, edge)
         whole = facts[TIME] >= edge
         waiting = waiting_facts(head, blocks, layer)
         if block & 1 == 0:
@@ -175,9 +200,12 @@ def _complete(
             return
         kept = kept_facts(head, blocks, layer, block)
         kept[:] = facts
-        if whole:
-            rows = kept_rows(head, blocks, layer, block, 0)
-            _summarise(head, layer, block, 0, work, rows, kept)
+        if first_phase >= head[LEVELS]:
+            if not whole:  # Its time is known for the last time.
+                state[DEAD] = max(state[DEAD], block << layer)
+        elif whole:
+            rows = kept_rows(head, blocks, layer, block, first_phase)
+            summarise(head, layer, block, first_phase, work, rows, kept)
         start = (block - 1) << layer
         block >>= 1
         layer += 1
@@ -227,7 +255,7 @@ def settle(head: Integers, state: Integers, times: Integers, blocks: Blocks) -> 
     total = state[TOTAL]
     left = left_tail(total, head[LEVELS])
     edge = state[NOW] - head[SPAN]
-    dead = state[DEAD]
+    dead = max(state[DEAD], known_dead(head, total))
     index = tail_begin(head, state)
     while index < total and times[index - state[TAIL]] < edge:
         dead = index
@@ -241,7 +269,7 @@ def settle(head: Integers, state: Integers, times: Integers, blocks: Blocks) -> 
             end = (complete << layer) - 1
             if end > dead and waiting_facts(head, blocks, layer)[LAST] < edge:
                 dead = end
-        oldest = oldest_kept(left, layer, state[DEAD], head[LEVELS])
+        oldest = oldest_of(head, left, layer, state[DEAD])
         for block in range((complete - 2) | 1, oldest - 1, -2):
             if block << layer <= dead:
                 break
@@ -292,7 +320,7 @@ def find_start(
                     after = min(after, event)
                 else:
                     before = max(before, event)
-        oldest = oldest_kept(left, layer, state[DEAD], head[LEVELS])
+        oldest = oldest_of(head, left, layer, state[DEAD])
         for block in range((complete - 2) | 1, oldest - 1, -2):
             event = block << layer
             if event <= state[DEAD]:

@@ -12,6 +12,9 @@ from slidestat.synopses.core.compile import kernel
 QUANTILES, FREQUENT, RANDOM_QUANTILES = 13, 14, 21
 """Kinds of summaries (wire.py)."""
 
+FIXED_QUANTILES, FIXED_FREQUENT, FIXED_RANDOM_QUANTILES = 31, 32, 33
+"""The same, in the same order, of one window (one_window.py)."""
+
 # Places in the array of a summary's numbers: events so far, time, the expired event of the highest
 # index known, the index of the first event in the tail that is in memory.
 TOTAL, NOW, DEAD, TAIL = 0, 1, 2, 3
@@ -19,6 +22,8 @@ STATE_SIZE = 4
 
 # Places in the array of what a summary was made with.
 KIND, SPAN, LEVELS, FINENESS, FRESH, SEED = 0, 1, 2, 3, 4, 5
+STORED = 6
+"""The kind in the bytes: KIND, or that of the same for one window."""
 
 # Places in what is known of a block, besides its values or items: the times of its first event and
 # (while it waits) of its last one; how many values or items stand for it; and then its minimum and
@@ -35,6 +40,18 @@ GONE = -(1 << 62)
 # them the waiting one's; where the rows of a layer's waiting block and phases begin; the rows:
 # values in the order of `columns.ordered`, or items, and their counts.
 Blocks = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
+
+@kernel
+def is_fixed(head: Integers) -> bool:
+    """Whether the summary is for one window of a fixed number of events (one_window.py)."""
+    return bool(head[STORED] != head[KIND])
+
+
+@kernel
+def _places(head: Integers, phase: int) -> int:
+    """Return how many odd blocks of a layer may be in `phase` at once, a power of two."""
+    return int(1 << (phase if is_fixed(head) else max(phase - 1, 0)))
 
 
 @kernel
@@ -68,7 +85,7 @@ def make_blocks(head: Integers, total: int, dead: int) -> Blocks:
         end += fresh_room(head, layer)
         for g in range(levels):
             starts[layer, g + 1] = end
-            end += (1 << (g - 1) if g > 0 else 1) * kept_room(head, layer, g)
+            end += _places(head, g) * kept_room(head, layer, g)
         starts[layer, levels + 1] = end
     return (
         np.empty((bit_length(left), (1 << (levels - 1)) + 1, FACTS), np.int64),
@@ -92,9 +109,9 @@ def waiting_facts(head: Integers, blocks: Blocks, layer: int) -> Integers:
 
 
 @kernel
-def kept_at(blocks: Blocks, layer: int, block: int, phase: int, room: int) -> int:
+def kept_at(head: Integers, blocks: Blocks, layer: int, block: int, phase: int, room: int) -> int:
     """Return where the rows of an odd block are while in `phase`, with so much room."""
-    slot = (block >> 1) & ((1 << (phase - 1)) - 1 if phase > 0 else 0)
+    slot = (block >> 1) & (_places(head, phase) - 1)
     return int(blocks[1][layer, phase + 1] + slot * room)
 
 
@@ -102,7 +119,7 @@ def kept_at(blocks: Blocks, layer: int, block: int, phase: int, room: int) -> in
 def kept_rows(head: Integers, blocks: Blocks, layer: int, block: int, phase: int) -> Integers:
     """Return the room of an odd block while in `phase`."""
     size = kept_room(head, layer, phase)
-    at = kept_at(blocks, layer, block, phase, size)
+    at = kept_at(head, blocks, layer, block, phase, size)
     return blocks[2][:, at : at + size]
 
 

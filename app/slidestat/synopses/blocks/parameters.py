@@ -7,7 +7,14 @@ import numpy as np
 
 from slidestat.synopses.blocks import frequent_layout, quantile_layout
 from slidestat.synopses.blocks.columns import Floats, Integers
-from slidestat.synopses.blocks.memory import FREQUENT, QUANTILES, RANDOM_QUANTILES
+from slidestat.synopses.blocks.memory import (
+    FIXED_FREQUENT,
+    FIXED_QUANTILES,
+    FIXED_RANDOM_QUANTILES,
+    FREQUENT,
+    QUANTILES,
+    RANDOM_QUANTILES,
+)
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.parameters import MAX_SPAN
 from slidestat.synopses.quantiles import random_layout
@@ -36,6 +43,7 @@ class BlockParameters:
     span: int
 
     kind: ClassVar[int]
+    stored_kind: ClassVar[int]
     what: ClassVar[str]
 
     def __post_init__(self) -> None:
@@ -54,7 +62,7 @@ class BlockParameters:
     @property
     def head(self) -> Integers:
         """The whole numbers that kernels take: see memory.py."""
-        return np.array([self.kind, self.span, *self.layout, 0], np.int64)
+        return np.array([self.kind, self.span, *self.layout, 0, self.stored_kind], np.int64)
 
     @property
     def shares(self) -> Floats:
@@ -72,6 +80,7 @@ class QuantileParameters(BlockParameters):
     """
 
     kind: ClassVar[int] = QUANTILES
+    stored_kind: ClassVar[int] = QUANTILES
     what: ClassVar[str] = "quantiles"
 
     @property
@@ -101,6 +110,7 @@ class RandomQuantileParameters(BlockParameters):
     seed: int
 
     kind: ClassVar[int] = RANDOM_QUANTILES
+    stored_kind: ClassVar[int] = RANDOM_QUANTILES
     what: ClassVar[str] = "quantiles"
 
     def __post_init__(self) -> None:
@@ -116,7 +126,7 @@ class RandomQuantileParameters(BlockParameters):
     @property
     def head(self) -> Integers:
         """The whole numbers that kernels take: see memory.py."""
-        return np.array([self.kind, self.span, *self.layout, self.seed], np.int64)
+        return np.array([self.kind, self.span, *self.layout, self.seed, self.stored_kind], np.int64)
 
     @property
     def shares(self) -> Floats:
@@ -143,6 +153,7 @@ class FrequentParameters(BlockParameters):
     """
 
     kind: ClassVar[int] = FREQUENT
+    stored_kind: ClassVar[int] = FREQUENT
     what: ClassVar[str] = "frequent items"
 
     @property
@@ -157,6 +168,36 @@ class FrequentParameters(BlockParameters):
         It is at most epsilon; the estimate, in the middle, is off by half of it at most.
         """
         return frequent_layout.promise(*self.layout)
+
+
+@dataclass(frozen=True)
+class FixedQuantileParameters(QuantileParameters):
+    """Quantiles of the last `span` events, as `QuantileParameters` but for that one window alone.
+
+    Of windows of n < span events, ranks are off by at most epsilon of span.
+    """
+
+    stored_kind: ClassVar[int] = FIXED_QUANTILES
+
+
+@dataclass(frozen=True)
+class FixedRandomQuantileParameters(RandomQuantileParameters):
+    """Quantiles of the last `span` events, as `RandomQuantileParameters` but for that one window.
+
+    Of windows of n < span events, ranks are off by at most epsilon of span.
+    """
+
+    stored_kind: ClassVar[int] = FIXED_RANDOM_QUANTILES
+
+
+@dataclass(frozen=True)
+class FixedFrequentParameters(FrequentParameters):
+    """Frequent items of the last `span` events, as `FrequentParameters` but for that one window.
+
+    Of windows of n < span events, bounds lie less than epsilon of span apart.
+    """
+
+    stored_kind: ClassVar[int] = FIXED_FREQUENT
 
 
 def check_delta(delta: float) -> None:

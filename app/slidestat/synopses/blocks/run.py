@@ -26,11 +26,14 @@ from slidestat.synopses.blocks.memory import (
     KIND,
     NOW,
     STATE_SIZE,
+    STORED,
     TAIL,
     TOTAL,
     Blocks,
+    is_fixed,
     make_blocks,
 )
+from slidestat.synopses.blocks.one_window import not_larger
 from slidestat.synopses.blocks.parameters import BlockParameters
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import Batch, Columns, Joined, follows, split
@@ -90,7 +93,7 @@ def open_state(
     state[TAIL] = 0
     if start == end:
         return error_codes.OK, 0, 0, -1
-    kind = head[KIND]
+    kind = head[STORED]
     error_code, number, at = open_body(arena, start, end, kind, kind)
     if error_code != error_codes.OK:
         return error_code, number, VERSION if error_code == error_codes.NEWER_VERSION else kind, 0
@@ -161,7 +164,7 @@ def _note_held(
 
 
 @kernel
-def _save(
+def save(
     head: Integers,
     made_with: Bytes,
     state: Integers,
@@ -239,6 +242,11 @@ def _run(
         error_code, a, b, after = follows(columns, group, state[NOW])
         if error_code != error_codes.OK:
             return error_code, group, a, b, out, out_offsets, lists, before, now
+        if is_fixed(head):
+            a, b = not_larger(times[event:stop], state[NOW])
+            if a <= b:
+                error_code = error_codes.NUMBER_NOT_LARGER
+                return error_code, group, a, b, out, out_offsets, lists, before, now
         ahead = state[TOTAL] - event
         for query in range(query_starts[group], query_starts[group + 1] + 1):
             absorb(head, state, my_times, my_payload, blocks, ahead + cuts[group + query])
@@ -277,7 +285,7 @@ def _run(
         settle(head, state, my_times, blocks)
         if state[TOTAL] - 1 - state[DEAD] > LIVE_LIMIT:
             return error_codes.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists, before, now
-        out, end = _save(head, made_with, state, my_times, my_payload, blocks, out, end)
+        out, end = save(head, made_with, state, my_times, my_payload, blocks, out, end)
         out_offsets[group + 1] = end
         if held.shape[1] > 0:
             now, length_held = _note_held(head, state, my_payload, blocks, now, held[1, group])

@@ -48,11 +48,12 @@ class BlockSummary(Stored[P]):
     """
 
     kind: ClassVar[int]
+    fixed_kind: ClassVar[int]
     shares: ClassVar[int]
 
     @classmethod
     @abstractmethod
-    def _made_with(cls, shares: list[float], span: int, seed: int) -> P:
+    def _made_with(cls, shares: list[float], span: int, seed: int, *, fixed: bool) -> P:
         """Return the parameters that bytes name; raises SynopsisError."""
 
     @classmethod
@@ -98,12 +99,15 @@ class BlockSummary(Stored[P]):
         array = np.frombuffer(bytearray(data), np.uint8)
         state = np.empty(STATE_SIZE, np.int64)
         shares = np.empty(cls.shares)
-        error_code, number, seed, at = read_parameters(array, 0, len(array), cls.kind, shares)
+        kind = cls.fixed_kind if data[3:4] == bytes([cls.fixed_kind]) else cls.kind
+        error_code, number, seed, at = read_parameters(array, 0, len(array), kind, shares)
         if error_code != error_codes.OK:
             known = VERSION if error_code == error_codes.NEWER_VERSION else cls.kind
             raise summary_error(error_code, int(number), known, -1)
         try:
-            parameters = cls._made_with(shares.tolist(), int(number), int(seed))
+            parameters = cls._made_with(
+                shares.tolist(), int(number), int(seed), fixed=kind == cls.fixed_kind
+            )
         except SynopsisError:
             raise summary_error(error_codes.CORRUPTED, 0, 0, -1) from None
         head = parameters.head

@@ -23,6 +23,7 @@ TOO_MANY_UNITS = 32
 MOMENTS_TOO_LARGE = 33
 VALUE_TOO_LARGE = 34
 TOO_MANY_EVENTS = 35
+NUMBER_NOT_LARGER = 36
 
 _SENTENCES = {
     NOT_A_SYNOPSIS: "these bytes are no synopsis: they do not start as one",
@@ -45,6 +46,8 @@ _SENTENCES = {
     "to more than 2^50, which is more than can be kept",
     VALUE_TOO_LARGE: "value {value!r} cannot be taken: its magnitude must be below 2^50, which is "
     "about 10^15",
+    NUMBER_NOT_LARGER: "event {a} comes after event {b}: in a window of a fixed number of events "
+    "each has a number of its own, larger than that of the one before",
     TOO_MANY_EVENTS: "the window holds more than 2^40 events, which is more than can be kept",
 }
 _OF_WINDOWS = (TOTAL_TOO_LARGE, MOMENTS_TOO_LARGE, TOO_MANY_EVENTS)

@@ -8,7 +8,7 @@ that does not list it, plus U. The estimate is the middle: its error is at most 
 
 import numpy as np
 
-from slidestat.synopses.blocks.blocks import BASE, bit_length, left_tail, phase, trailing_zeros
+from slidestat.synopses.blocks.blocks import BASE, bit_length, left_tail, trailing_zeros
 from slidestat.synopses.blocks.columns import Integers
 from slidestat.synopses.blocks.feeding import find_start, tail_begin
 from slidestat.synopses.blocks.memory import (
@@ -25,6 +25,7 @@ from slidestat.synopses.blocks.memory import (
     waiting_facts,
     waiting_rows,
 )
+from slidestat.synopses.blocks.one_window import phase_of
 from slidestat.synopses.core.compile import kernel
 
 PARTS = 1_000_000
@@ -63,7 +64,7 @@ def _collect(
         if layer < BASE or event + (1 << layer) > left:
             break
         block = event >> layer
-        rows = kept_rows(head, blocks, layer, block, phase((left >> layer) - block))
+        rows = kept_rows(head, blocks, layer, block, phase_of(head, left, layer, block))
         at = _add(kept_facts(head, blocks, layer, block), rows, steps, at, sums)
         event += 1 << layer
     for layer in range(bit_length(left) - 1, BASE - 1, -1):

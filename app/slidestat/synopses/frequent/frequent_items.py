@@ -9,6 +9,9 @@ lower <= its count <= upper and upper - lower < epsilon m; the estimate, in the 
 less than half of that. A list for a share s >= epsilon misses no item with at least s m events, and
 has none with less than (s - 2 epsilon) m. Up to 2^(levels + 2) events, about 10/epsilon, counts
 are exact. Proofs: blocks.py, frequent_layout.py, frequent_answer.py.
+Made with `FixedFrequentParameters`, it is for the window of the last `span` events alone, each with
+a number of its own, in O(1/epsilon log^2(1/epsilon)) items and the fresh ones (one_window.py); of
+windows of n < span events, bounds lie less than epsilon min(span, events so far) apart then.
 Items are 64-bit numbers. A state then is flat and bounded by the theorem, whatever items are
 called; names are the caller's: a number that they already have, or a 64-bit hash of them.
 Space: O(1/epsilon log^2(1/epsilon) log(epsilon m)) items; few events or few items, few bytes.
@@ -27,8 +30,8 @@ Estimate(estimate=1.0, lower=1.0, upper=1.0)
 
 from typing import ClassVar
 
-from slidestat.synopses.blocks.memory import FREQUENT
-from slidestat.synopses.blocks.parameters import FrequentParameters
+from slidestat.synopses.blocks.memory import FIXED_FREQUENT, FREQUENT
+from slidestat.synopses.blocks.parameters import FixedFrequentParameters, FrequentParameters
 from slidestat.synopses.blocks.summary import BlockSummary
 from slidestat.synopses.core.batch import NO_QUERIES
 from slidestat.synopses.core.stored import asking
@@ -42,6 +45,7 @@ class FrequentItems(BlockSummary[FrequentParameters], ItemSummary[FrequentParame
     """A synopsis of the items of one stream, with bounds that always hold."""
 
     kind: ClassVar[int] = FREQUENT
+    fixed_kind: ClassVar[int] = FIXED_FREQUENT
     shares: ClassVar[int] = 1
 
     def _epsilon(self) -> float:
@@ -52,5 +56,12 @@ class FrequentItems(BlockSummary[FrequentParameters], ItemSummary[FrequentParame
         return run_frequent_batch(self.parameters, [self._data], batch, share)
 
     @classmethod
-    def _made_with(cls, shares: list[float], span: int, seed: int) -> FrequentParameters:  # noqa: ARG003
-        return FrequentParameters(shares[0], span)
+    def _made_with(
+        cls,
+        shares: list[float],
+        span: int,
+        seed: int,  # noqa: ARG003
+        *,
+        fixed: bool,
+    ) -> FrequentParameters:
+        return (FixedFrequentParameters if fixed else FrequentParameters)(shares[0], span)

@@ -23,6 +23,10 @@ not past two: the chances of both add up to less than delta.
 Space: R (A + 4) / 2 + A + 2 samples at most, R = log2(m / A) rounded up, m being the events alive:
 of the level r < R alone, one in each group of 2^(r+1) that the last A 2^r events touch.
 That is theorem B.1's O(1/epsilon log(1/(epsilon delta)) log(epsilon m)).
+Made with `FixedRandomFrequentParameters`, it is for the window of the last N = `span` events alone,
+each with a number of its own, by samples of one level r, that of min(N, events so far): A + 2 of
+them at most, theorem 5.1's O(1/epsilon log(1/(epsilon delta))). Of windows of n < N events, counts
+miss at most epsilon min(N, events so far) then.
 Cost: an event O(log(samples)) amortised, in batches of about as many; a query O(samples * log).
 Order: times must not fall. Merge: not offered (levels are those of one stream's events); lowers of
 separate streams add up, and uppers, with the sum of their deltas.
@@ -48,18 +52,21 @@ from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.frequent.frequent_batch import FrequentBatch
 from slidestat.synopses.frequent.item_summary import FrequentItem, ItemSummary
 from slidestat.synopses.frequent.random_frequent_batch import (
+    FixedRandomFrequentParameters,
     RandomFrequentParameters,
     open_state,
     run_random_frequent_batch,
 )
-from slidestat.synopses.frequent.sticky_codec import RANDOM_FREQUENT, read_head
+from slidestat.synopses.frequent.sticky_codec import read_head
 from slidestat.synopses.frequent.sticky_kernel import (
+    FIXED_RANDOM_FREQUENT,
     NOW,
     POSITION,
+    RANDOM_FREQUENT,
     SIZE,
     STATE_SIZE,
     TOTAL,
-    level_needed,
+    level_kept,
     level_of,
 )
 
@@ -90,7 +97,7 @@ class RandomFrequentItems(ItemSummary[RandomFrequentParameters]):
         checks, and that each is of a level that is still sampled."""
         parameters, state, samples = _read(self._data)
         for position in samples[POSITION, : state[SIZE]].tolist():
-            level = level_needed(int(state[TOTAL]) - position, parameters.reach)
+            level = level_kept(parameters.head, int(state[TOTAL]), position)
             if level_of(parameters.seed, position, level) != level:
                 raise SynopsisError(f"event {position} is a sample, and should have been let go")
 
@@ -111,13 +118,16 @@ def _read(data: bytes) -> tuple[RandomFrequentParameters, Integers, Integers]:
     array = np.frombuffer(bytearray(data), np.uint8)
     state = np.empty(STATE_SIZE, np.int64)
     shares = np.empty(2)
-    error_code, number, seed, span, _ = read_head(array, 0, len(array), shares)
+    is_fixed = data[3:4] == bytes([FIXED_RANDOM_FREQUENT])
+    kind = FIXED_RANDOM_FREQUENT if is_fixed else RANDOM_FREQUENT
+    error_code, number, seed, span, _ = read_head(array, 0, len(array), kind, shares)
     if error_code != error_codes.OK:
-        known = VERSION if error_code == error_codes.NEWER_VERSION else RANDOM_FREQUENT
+        known = VERSION if error_code == error_codes.NEWER_VERSION else kind
         raise summary_error(error_code, int(number), known, -1)
     epsilon, delta = shares.tolist()
     try:
-        parameters = RandomFrequentParameters(epsilon, int(span), delta, int(seed))
+        made = FixedRandomFrequentParameters if is_fixed else RandomFrequentParameters
+        parameters = made(epsilon, int(span), delta, int(seed))
     except SynopsisError:
         raise summary_error(error_codes.CORRUPTED, 0, 0, -1) from None
     error_code, _, _, samples = open_state(parameters.head, shares, array, 0, len(array), state, 0)

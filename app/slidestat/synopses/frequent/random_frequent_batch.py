@@ -6,11 +6,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, log
+from typing import ClassVar
 
 import numpy as np
 
 from slidestat.synopses.blocks.blocks import EVENT_LIMIT, LIVE_LIMIT
 from slidestat.synopses.blocks.columns import Floats, Integers
+from slidestat.synopses.blocks.one_window import not_larger
 from slidestat.synopses.blocks.parameters import (
     MAX_EPSILON,
     MAX_SEED,
@@ -30,7 +32,6 @@ from slidestat.synopses.exponential_histogram.codec import TIME_MIN
 from slidestat.synopses.frequent.frequent_answer import PARTS, with_columns
 from slidestat.synopses.frequent.frequent_batch import FrequentBatch, part_of
 from slidestat.synopses.frequent.sticky_codec import (
-    RANDOM_FREQUENT,
     decode,
     encode,
     encoded_limit,
@@ -38,15 +39,19 @@ from slidestat.synopses.frequent.sticky_codec import (
 )
 from slidestat.synopses.frequent.sticky_kernel import (
     COUNT,
+    FIXED_RANDOM_FREQUENT,
     ITEM,
     NOW,
+    RANDOM_FREQUENT,
     REACH,
     ROWS,
     SEED,
     SIZE,
     SPAN,
     STATE_SIZE,
+    STORED,
     TOTAL,
+    level_kept,
     level_needed,
     sweep,
     take,
@@ -69,6 +74,8 @@ class RandomFrequentParameters:
     span: int
     delta: float
     seed: int
+
+    stored_kind: ClassVar[int] = RANDOM_FREQUENT
 
     def __post_init__(self) -> None:
         if not (MIN_EPSILON <= self.epsilon <= MAX_EPSILON):
@@ -93,12 +100,22 @@ class RandomFrequentParameters:
     @property
     def head(self) -> Integers:
         """The whole numbers that kernels take."""
-        return np.array([self.span, self.seed, self.reach], np.int64)
+        return np.array([self.span, self.seed, self.reach, self.stored_kind], np.int64)
 
     @property
     def shares(self) -> Floats:
         """epsilon and delta."""
         return np.array([self.epsilon, self.delta])
+
+
+@dataclass(frozen=True)
+class FixedRandomFrequentParameters(RandomFrequentParameters):
+    """Frequent items of the last `span` events, as `RandomFrequentParameters` but for that window.
+
+    Of windows of n < span events, counts may be too low by epsilon of span.
+    """
+
+    stored_kind: ClassVar[int] = FIXED_RANDOM_FREQUENT
 
 
 @kernel
@@ -119,6 +136,8 @@ def _list_items(
     """
     first, fewest, most = window_of(head, state, samples, start)
     level = level_needed(most, head[REACH])
+    if head[STORED] == FIXED_RANDOM_FREQUENT:
+        level = level_kept(head, state[TOTAL], 0)
     missed = int(np.ceil(rarity * (1 << level))) - 1 if level > 0 else 0
     lists = with_columns(lists, listed, state[SIZE] - first)
     begin = listed
@@ -155,9 +174,10 @@ def open_state(
     if start == end:
         return error_codes.OK, 0, 0, samples
     found = np.empty(len(shares), np.float64)
-    error_code, number, seed, span, at = read_head(arena, start, end, found)
+    kind = head[STORED]
+    error_code, number, seed, span, at = read_head(arena, start, end, kind, found)
     if error_code != error_codes.OK:
-        known = VERSION if error_code == error_codes.NEWER_VERSION else RANDOM_FREQUENT
+        known = VERSION if error_code == error_codes.NEWER_VERSION else kind
         return error_code, number, known, samples
     if seed != head[SEED] or span != head[SPAN] or not np.all(found == shares):
         return error_codes.OTHER_PARAMETERS, 0, 0, samples
@@ -203,6 +223,10 @@ def _run(
         error_code, a, b, after = follows(columns, group, state[NOW])
         if error_code != error_codes.OK:
             return error_code, group, a, b, out, out_offsets, lists
+        if head[STORED] == FIXED_RANDOM_FREQUENT:
+            a, b = not_larger(times[event:stop], state[NOW])
+            if a <= b:
+                return error_codes.NUMBER_NOT_LARGER, group, a, b, out, out_offsets, lists
         for query in range(query_starts[group], query_starts[group + 1] + 1):
             cut = cuts[group + query]
             samples = take(head, state, samples, times[event:cut], items[event:cut])

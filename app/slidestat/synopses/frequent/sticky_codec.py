@@ -37,12 +37,12 @@ from slidestat.synopses.frequent.sticky_kernel import (
     SEED,
     SIZE,
     SPAN,
+    STORED,
     TIME,
     TOTAL,
     window_of,
 )
 
-RANDOM_FREQUENT = 22
 _SHARES = 2
 _HEAD_LIMIT = wire.BODY + 17 + 5 * wire.MAX_VARINT
 
@@ -59,7 +59,7 @@ def encode(
 ) -> int:
     """Write swept samples at `start`; return the offset after. Cost: O(bytes written)."""
     size = state[SIZE]
-    at = open_envelope(data, start, RANDOM_FREQUENT)
+    at = open_envelope(data, start, head[STORED])
     at = put_column(data, at, shares.view(np.int64), True)  # positive: their bits are in order
     at = put_varint(data, at, head[SEED])
     at = put_varint(data, at, head[SPAN])
@@ -82,9 +82,11 @@ def encode(
 
 
 @kernel
-def read_head(data: Bytes, start: int, end: int, shares: Floats) -> tuple[int, int, int, int, int]:
+def read_head(
+    data: Bytes, start: int, end: int, kind: int, shares: Floats
+) -> tuple[int, int, int, int, int]:
     """Check the envelope, fill `shares`; return (error, its number, seed, span, offset after)."""
-    error_code, number, at = open_body(data, start, end, RANDOM_FREQUENT, RANDOM_FREQUENT)
+    error_code, number, at = open_body(data, start, end, kind, kind)
     if error_code != error_codes.OK:
         return error_code, number, 0, 0, at
     bits = np.empty(_SHARES, np.int64)

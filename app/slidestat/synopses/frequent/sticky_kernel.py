@@ -10,7 +10,8 @@ expired. The count of a sample is how often its item came from it on, before the
 when an event ceases to be a sample, its count goes to the item's sample before it, if there is one.
 
 So the samples, and their counts, are a function of the events alone: it does not matter when it is
-looked which of them have ceased.
+looked which of them have ceased. For one window, of the last N events (theorem 5.1), an
+event of level r or more is a sample until it expires, r being that of min(T, N) events.
 """
 
 import numpy as np
@@ -20,9 +21,12 @@ from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.philox import priority
 
 # Places in the array of what a summary was made with, and in that of its numbers in memory.
-SPAN, SEED, REACH = 0, 1, 2
+SPAN, SEED, REACH, STORED = 0, 1, 2, 3
 TOTAL, NOW, SIZE = 0, 1, 2
 STATE_SIZE = 3
+
+RANDOM_FREQUENT, FIXED_RANDOM_FREQUENT = 22, 34
+"""Kinds (wire.py): for windows of any length; for one of a fixed number of events."""
 
 # Rows of the array of samples, the oldest first.
 POSITION, TIME, ITEM, COUNT = 0, 1, 2, 3
@@ -62,6 +66,17 @@ def level_needed(age: int, reach: int) -> int:
 
 
 @kernel
+def level_kept(head: Integers, total: int, position: int) -> int:
+    """Return the least level of a sample at `position` when there are `total` events.
+
+    For one window, that is the level of the window, whatever the sample's age.
+    """
+    if head[STORED] == FIXED_RANDOM_FREQUENT:
+        return level_needed(min(total, head[SPAN]), head[REACH])
+    return level_needed(total - position, head[REACH])
+
+
+@kernel
 def sweep(head: Integers, state: Integers, samples: Integers, known: int) -> None:
     """Let go of what has ceased to be a sample; those before event `known` were swept at `known`.
 
@@ -75,8 +90,8 @@ def sweep(head: Integers, state: Integers, samples: Integers, known: int) -> Non
     stays = np.empty(size - first, np.bool_)
     for i in range(size - first):
         position = samples[POSITION, first + i]
-        needed = level_needed(state[TOTAL] - position, head[REACH])
-        settled = level_needed(max(known - position, 0), head[REACH])
+        needed = level_kept(head, state[TOTAL], position)
+        settled = level_kept(head, known, position) if position < known else 0
         stays[i] = needed == settled or level_of(head[SEED], position, needed) == needed
     if not np.all(stays):
         last = -1
@@ -141,7 +156,7 @@ def _chosen(seed: int, level: int, group: int) -> int:
 @kernel
 def _sample_before(head: Integers, total: int, position: int) -> int:
     """Return the last event before `position` that is a sample, unless it has expired; or -1."""
-    level = level_needed(total - position, head[REACH])
+    level = level_kept(head, total, position)
     while True:
         group = position >> level
         before = _chosen(head[SEED], level, group)
@@ -149,7 +164,7 @@ def _sample_before(head: Integers, total: int, position: int) -> int:
             if group == 0:
                 return -1
             before = _chosen(head[SEED], level, group - 1)
-        if level_needed(total - before, head[REACH]) <= level:
+        if level_kept(head, total, before) <= level:
             return before
         level += 1
 

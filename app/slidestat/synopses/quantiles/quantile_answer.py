@@ -35,8 +35,6 @@ from slidestat.synopses.blocks.blocks import (
     BASE,
     bit_length,
     left_tail,
-    oldest_kept,
-    phase,
     trailing_zeros,
 )
 from slidestat.synopses.blocks.columns import Floats, Integers, doubles
@@ -60,6 +58,7 @@ from slidestat.synopses.blocks.memory import (
     waiting_facts,
     waiting_rows,
 )
+from slidestat.synopses.blocks.one_window import oldest_of, phase_of
 from slidestat.synopses.blocks.quantile_layout import (
     fresh_weight,
     fresh_width,
@@ -90,7 +89,7 @@ def _extremes(
         block = since >> layer
         if block != (until - 1) >> layer:
             continue
-        oldest = oldest_kept(left, layer, state[DEAD], head[LEVELS])
+        oldest = oldest_of(head, left, layer, state[DEAD])
         if block & 1 == 0:
             if block == complete - 1:
                 least = max(least, waiting_facts(head, blocks, layer)[LOW])
@@ -142,7 +141,7 @@ def _add_blocks(
         if layer < BASE or event + (1 << layer) > left:
             break
         block = event >> layer
-        g = phase((left >> layer) - block)
+        g = phase_of(head, left, layer, block)
         width = float(kept_width(layer, g, fineness, fresh))
         if is_random:
             width = kept_spread(layer, g, fineness, fresh)

@@ -10,11 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.blocks.columns import Floats, Integers, ordered
-from slidestat.synopses.blocks.parameters import QuantileParameters, RandomQuantileParameters
+from slidestat.synopses.blocks.convert import for_one_window
+from slidestat.synopses.blocks.memory import QUANTILES
+from slidestat.synopses.blocks.parameters import (
+    FixedQuantileParameters,
+    QuantileParameters,
+    RandomQuantileParameters,
+)
 from slidestat.synopses.blocks.run import run_blocks
 from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.quantiles.quantile_answer import PARTS
+
+_ANY_WINDOW = bytes([QUANTILES])
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,9 @@ def run_quantile_batch(
     The values are float64, finite. quantiles: numbers from 0 to 1, taken to the millionth; each
     query answers for each window and each of them.
 
-    However the events are split into batches, the states end in the same bytes.
+    However the events are split into batches, the states end in the same bytes. With
+    `FixedQuantileParameters`, states of windows of any length with the same epsilon and span are
+    taken, too, and go on as states of one.
 
     Raises SynopsisError, and changes nothing, for bytes that are not a state made with these
     parameters, for times or queries before what a state has come to, for values that are not
@@ -71,5 +81,10 @@ def run_quantile_batch(
     bytes out), and of a query and window O(layers/epsilon * log(1/epsilon)) once, then as much for
     each quantile. Source: Arasu and Manku 2004.
     """
+    if isinstance(parameters, FixedQuantileParameters):
+        states = [
+            for_one_window(parameters, state) if state and state[3:4] == _ANY_WINDOW else state
+            for state in states
+        ]
     result = run_blocks(parameters, states, batch, keys_of(batch.values), parts_of(quantiles))
     return QuantileBatch(result.states, *result.answers)

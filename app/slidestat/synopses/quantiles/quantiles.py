@@ -8,6 +8,9 @@ max(1, ceil(p m)) in order of value. lower <= quantile <= upper, always. A rank 
 at most epsilon m from the one asked for, and one of lower or upper at most 2 epsilon m. Up to
 2^(levels + 2) events, about 10/epsilon, the answer is exact. Proofs: blocks.py, quantile_layout.py,
 quantile_answer.py.
+Made with `FixedQuantileParameters`, it is for the window of the last `span` events alone, each with
+a number of its own, in O(1/epsilon log^2(1/epsilon)) values and the fresh ones (one_window.py); of
+windows of n < span events, ranks are off by at most epsilon min(span, events so far) then.
 Space: O(1/epsilon log^2(1/epsilon) log(epsilon m)) doubles; few events, few bytes.
 Cost: an event O(log(1/epsilon)) amortised; a query O(layers/epsilon log(1/epsilon)).
 Order: times must not fall. Merge: merge/quantile_union.py answers for blocks of several streams,
@@ -23,8 +26,12 @@ QuantileEstimate(estimate=9.5, lower=9.5, upper=9.5, rank_error=0.0)
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from slidestat.synopses.blocks.columns import Integers
-from slidestat.synopses.blocks.memory import QUANTILES
-from slidestat.synopses.blocks.parameters import QuantileParameters, RandomQuantileParameters
+from slidestat.synopses.blocks.memory import FIXED_QUANTILES, QUANTILES
+from slidestat.synopses.blocks.parameters import (
+    FixedQuantileParameters,
+    QuantileParameters,
+    RandomQuantileParameters,
+)
 from slidestat.synopses.blocks.summary import BlockSummary
 from slidestat.synopses.core.stored import asking
 from slidestat.synopses.core.stored_values import NO_VALUES, StoredSynopsis
@@ -75,8 +82,16 @@ class Quantiles(QuantileSummary[QuantileParameters]):
     """A synopsis of the values of one stream, with bounds that always hold."""
 
     kind: ClassVar[int] = QUANTILES
+    fixed_kind: ClassVar[int] = FIXED_QUANTILES
     shares: ClassVar[int] = 1
 
     @classmethod
-    def _made_with(cls, shares: list[float], span: int, seed: int) -> QuantileParameters:  # noqa: ARG003
-        return QuantileParameters(shares[0], span)
+    def _made_with(
+        cls,
+        shares: list[float],
+        span: int,
+        seed: int,  # noqa: ARG003
+        *,
+        fixed: bool,
+    ) -> QuantileParameters:
+        return (FixedQuantileParameters if fixed else QuantileParameters)(shares[0], span)

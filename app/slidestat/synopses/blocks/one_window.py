@@ -1,0 +1,81 @@
+"""Which blocks are kept for one window of a fixed number of events, and how finely.
+
+Source: Arasu and Manku, "Approximate Counts and Quantiles over Sliding Windows" (2004), sections
+4.1, 4.2 and 5 (theorems 4.1, 4.2 and 5.2).
+
+Let the window be the last N = span events, each of which has a number of its own, larger than that
+of the one before. Of L events that have left the tail (blocks.py), let M be the largest power of
+two that is at most min(L, N). A block of layer l is kept in phase g = log2(M) - l, whatever its
+age, and not at all if g >= levels: all blocks of all layers are as coarse as the paper's, off by
+2^(l+g-fineness) = M 2^-fineness. (For windows of any length, a block is only as coarse as its own
+age lets it be.)
+
+Why this serves the window, of m >= min(L, N) >= M events: blocks.py asks no more.
+
+- Blocks of layer l are kept as long as they are in the window. So every multiple of 2^l in it,
+  where l is the lowest layer that is kept, is a known start, or lies behind floor(L / 2^l) 2^l.
+  Layer l - 1 is not kept, so M >= 2^(levels + l - 1): what straddles the window's start is less
+  than 2^l <= 2 M / 2^levels events. The odd blocks that cover the window are at most `levels` many.
+- One of phase g has 2^(l+g) <= M <= m.
+
+So of a window of n <= N events, the errors are those of windows of any length with M, and hence
+with min(L, N), in place of the events of the window. Events that are missing (numbers that no event
+has) make m less, and not the error.
+
+M grows while the first N events come: whenever it doubles, all blocks are summarised more coarsely,
+and those of the lowest layer go. That is what summarising in one step gives, too, so a state of
+windows of any length can be made one of one window (`convert.py`).
+
+Space: a layer has at most N / 2^(l+1) + 1 blocks of at most 2^(fineness - g) values, and N < 2 M:
+at most 2^fineness and a block, in `levels` layers; besides them a fresh block a layer, and the
+tail. The former are the O(1/epsilon log^2(1/epsilon)) of theorems 4.1 and 4.2, without the factor
+log(epsilon N) of windows of any length; fresh blocks stand for the paper's blocks under
+construction, which add O(1/epsilon log(epsilon N)).
+"""
+
+from slidestat.synopses.blocks.blocks import bit_length, oldest_kept, phase
+from slidestat.synopses.blocks.columns import Integers
+from slidestat.synopses.blocks.memory import LEVELS, SPAN, is_fixed
+from slidestat.synopses.core.compile import kernel
+
+
+@kernel
+def fixed_phase(head: Integers, left: int, layer: int) -> int:
+    """Return the phase of all kept blocks of `layer`, of one window; none are, from `levels` on."""
+    return int(max(0, bit_length(min(left, head[SPAN])) - 1 - layer))
+
+
+@kernel
+def phase_of(head: Integers, left: int, layer: int, block: int) -> int:
+    """Return the phase that a kept block is in when `left` events have left the tail."""
+    if is_fixed(head):
+        return fixed_phase(head, left, layer)
+    return phase((left >> layer) - block)
+
+
+@kernel
+def oldest_of(head: Integers, left: int, layer: int, dead: int) -> int:
+    """Return the lowest odd b of the blocks kept in `layer`; those up to floor(L / 2^l) - 1 are."""
+    if is_fixed(head) and fixed_phase(head, left, layer) >= head[LEVELS]:
+        return int((left >> layer) | 1)
+    return oldest_kept(left, layer, dead, head[LEVELS])
+
+
+@kernel
+def known_dead(head: Integers, total: int) -> int:
+    """Return the highest index that has expired for certain, as numbers rise; -1 for none."""
+    return int(max(-1, total - 1 - head[SPAN])) if is_fixed(head) else -1
+
+
+@kernel
+def not_larger(numbers: Integers, now: int) -> tuple[int, int]:
+    """Return the first event's number that is no larger than the one before, and that one; or 1, 0.
+
+    Events with numbers below `now` have been before.
+    """
+    last = now - 1
+    for i in range(len(numbers)):
+        if numbers[i] <= last:
+            return int(numbers[i]), int(last)
+        last = numbers[i]
+    return 1, 0
