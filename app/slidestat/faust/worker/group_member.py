@@ -29,6 +29,7 @@ from slidestat.faust.source.schema_wait import SchemaWait
 from slidestat.faust.source.topic_watch import TopicWatch
 from slidestat.faust.table import StateTable
 from slidestat.faust.worker.app import SESSION_TIMEOUT_S, ConsumerOffsets, batch_app
+from slidestat.faust.worker.memory import give_back_memory
 from slidestat.faust.worker.settings import WorkerSettings
 from slidestat.kafka.expiring_producer import ExpiringProducer
 from slidestat.kafka.producer import BulkProducer
@@ -332,6 +333,7 @@ class GroupMember:
         # So must provisional emissions, or expire: they would replace those of the next worker.
         async with self._looking_ahead:
             pass
+        await asyncio.to_thread(give_back_memory)
 
     async def _ready(self, *_args: Any, **_kwargs: Any) -> None:
         held = self._held_partitions()
