@@ -1,6 +1,6 @@
 """How evenly a backfill keeps its tasks busy, by Spark's own task metrics.
 
-    python -m benchmarks.spread [--events 600000] [--keys 1000000] [--hot 0.5] [--tasks 8]
+    python -m benchmarks.spread [--events 600000] [--keys 1000000] [--hot 0.5] [--tasks 8] [--split]
 
 A history of four partitions, of random keys and a share of one hot key, goes into a lake in so many
 tasks at once. Told are the run times and events of the tasks that run the engine, and what the
@@ -48,6 +48,7 @@ def measure(
     keys: Annotated[int, typer.Option(min=1, help="Different keys, each as likely.")] = 1_000_000,
     hot: Annotated[float, typer.Option(min=0, max=1, help="Share of one key more.")] = 0.0,
     tasks: Annotated[int, typer.Option(min=5, help="Tasks at once, more than partitions.")] = 8,
+    split: Annotated[bool, typer.Option("--split", help="Split hot keys by time.")] = False,
 ) -> None:
     """Backfill a generated history, and tell what its tasks did."""
     console = Console(highlight=False, soft_wrap=True)
@@ -60,7 +61,8 @@ def measure(
         pq.write_table(_history(events, keys, hot), file)
         records = read_files(spark, _TOPOLOGY, Files(str(file), partitions=_PARTITIONS))
         began = time.monotonic()
-        filled = fill_lake(_TOPOLOGY, records, Lake(f"{name}/lake", "spread"), _PARTITIONS)
+        lake = Lake(f"{name}/lake", "spread")
+        filled = fill_lake(_TOPOLOGY, records, lake, _PARTITIONS, split_hot_keys=split)
         seconds = time.monotonic() - began
         console.print(
             f"{events:,} events, {keys:,} keys, {hot:.0%} of one more: {seconds:.1f} s,"
@@ -105,17 +107,23 @@ def _tasks(spark: SparkSession, tasks: int) -> tuple[list[tuple[int, int]], ...]
             attempt = store.lastStageAttempt(stage).attemptId()
         except Exception:  # noqa: BLE001  # py4j's, for NoSuchElementException: the end.
             break
-        found = []
-        for task in _each(store.taskList(stage, attempt, 10_000)):
-            metrics = task.taskMetrics()
-            if metrics.isDefined():
-                read = metrics.get().shuffleReadMetrics().recordsRead()
-                found.append((metrics.get().executorRunTime(), read))
+        found = tasks_of_stage(store, stage, attempt)
         stages.append([task for task in found if task[1]])
         stage += 1
     of_readings = [found for found in stages if len(found) == _PARTITIONS]
     of_engines = [found for found in stages if len(found) == tasks]
     return max(of_readings, key=_total), max(of_engines, key=_total)
+
+
+def tasks_of_stage(store: Any, stage: int, attempt: int) -> list[tuple[int, int]]:
+    """(run time in ms, rows read from shuffles) of a stage's tasks, by Spark's status store."""
+    found = []
+    for task in _each(store.taskList(stage, attempt, 10_000)):
+        metrics = task.taskMetrics()
+        if metrics.isDefined():
+            read = metrics.get().shuffleReadMetrics().recordsRead()
+            found.append((metrics.get().executorRunTime(), read))
+    return found
 
 
 def _total(found: list[tuple[int, int]]) -> int:

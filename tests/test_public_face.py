@@ -2,15 +2,19 @@
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, UnionType
 
 import pytest
 
 import slidestat
+import slidestat.spark
 import slidestat.synopses
 
 FACES = [slidestat, slidestat.synopses]
+if find_spec("pyspark"):  # There is no PySpark 4.0 for Python 3.14.
+    FACES.append(slidestat.spark)
 
 
 @pytest.mark.parametrize("face", FACES, ids=lambda face: face.__name__)

@@ -29,7 +29,7 @@ def _same(
     """Compare what comes out, as records are compared that have no order; the topics of it."""
     given = by_partition(topology, records, partitions, synopses_ms).collect()
     with spread_by_key(topology, records, 3, partitions, synopses_ms) as found:
-        assert sorted(map(repr, found.collect())) == sorted(map(repr, given))
+        assert sorted(map(repr, found.written.collect())) == sorted(map(repr, given))
     assert not records.sparkSession._jsc.sc().getPersistentRDDs().size()
     return {row.topic for row in given}
 

@@ -50,6 +50,14 @@ def backfill(
             " it, at its end alone.",
         ),
     ] = None,
+    split_hot_keys: Annotated[
+        bool,
+        typer.Option(
+            "--split-hot-keys",
+            help="Split the history of keys that one task would be waited for by time: the same"
+            " promises, other bytes.",
+        ),
+    ] = False,
     master: MasterOption = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -62,6 +70,7 @@ def backfill(
     from slidestat.declare.lengths import duration_ms
     from slidestat.declare.topology import require_json
     from slidestat.spark.backfill.interval_synopses import require_interval
+    from slidestat.spark.backfill.stretches import require_stretches
     from slidestat.spark.session import spark_session
 
     declared = lake_topology(topology)
@@ -70,6 +79,8 @@ def backfill(
     if synopses is not None:  # What is wrong is told before Spark starts.
         synopses_ms = duration_ms(synopses, "--synopses")
         require_interval(declared, synopses_ms, synopses)
+    if split_hot_keys:
+        require_stretches(declared)
     fields = (declared.key_name, declared.time_name, field_text(declared.value_path))
     named = {
         field: column
@@ -89,11 +100,17 @@ def backfill(
             where = Files(files, file_format, named, time_unit, partitions)
             records = read_files(spark, declared, where)
         place = Lake(lake, declared.name)
-        filled = fill_lake(declared, records, place, partitions, synopses_ms)
+        filled = fill_lake(
+            declared, records, place, partitions, synopses_ms, split_hot_keys=split_hot_keys
+        )
         for dataset, count in filled.counts.items():
             print(f"{dataset}: {count:,} records")
         for reason, count in filled.refusals.counts.items():
             print(f"refused as {reason}: {count:,}")
+        for name, count in filled.split.items():
+            print(f"split by time: {name} in {count:,} stretches")
+        if split_hot_keys and not filled.split:
+            print("split by time: no key, none is hot over more than two spans")
 
 
 def rollup(

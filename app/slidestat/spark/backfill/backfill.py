@@ -7,6 +7,7 @@ cores than partitions, one task takes a share of the keys of all partitions (`by
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,9 +16,10 @@ from pyspark.sql import DataFrame, Observation, SparkSession, functions as f
 from slidestat.declare.topology import Topology, require_json
 from slidestat.engine.keys.shared_keys import shared_key
 from slidestat.errors import SlidestatError
-from slidestat.spark.backfill.by_key import spread_by_key, spreads_keys
+from slidestat.spark.backfill.by_key import Spread, spread_by_key, spreads_keys
 from slidestat.spark.backfill.engine_outputs import KEYS
 from slidestat.spark.backfill.refusals import Filled, nothing_counted, refusals_of
+from slidestat.spark.backfill.stretches import require_stretches
 from slidestat.spark.backfill.whole_partitions import by_partition
 from slidestat.spark.errors import in_words
 from slidestat.spark.lake.declarations import keep_declaration
@@ -47,17 +49,24 @@ def backfill(
 
 @contextmanager
 def _with_keys(
-    topology: Topology, records: DataFrame, partitions: int, synopses_ms: int | None
-) -> Iterator[DataFrame]:
+    topology: Topology,
+    records: DataFrame,
+    partitions: int,
+    synopses_ms: int | None,
+    *,
+    split_hot_keys: bool,
+) -> Iterator[Spread]:
     """Compute what the topology writes and, as of a topic `KEYS`, the keys of each partition: in as
-    many tasks as there are cores, where partitions are fewer and need not be whole.
+    many tasks as there are cores, where partitions are fewer or hot keys are to be split.
     """
     cores = records.sparkSession.sparkContext.defaultParallelism
-    if not spreads_keys(topology, cores, partitions):
-        yield by_partition(topology, records, partitions, synopses_ms)
+    if not (split_hot_keys or spreads_keys(topology, cores, partitions)):
+        yield Spread(by_partition(topology, records, partitions, synopses_ms))
         return
-    with spread_by_key(topology, records, cores, partitions, synopses_ms) as written:
-        yield written
+    with spread_by_key(
+        topology, records, cores, partitions, synopses_ms, split_hot_keys=split_hot_keys
+    ) as spread:
+        yield spread
 
 
 def fill_lake(
@@ -66,21 +75,36 @@ def fill_lake(
     lake: Lake,
     partitions: int = 1,
     synopses_ms: int | None = None,
+    *,
+    split_hot_keys: bool = False,
 ) -> Filled:
     """Write what `backfill` gives into the folders of a topology in a lake, as an ingest of its
     topics does. Raises SlidestatError for folders that are not empty, while another job writes to
     them, for history that cannot be read or counted, if no record could be counted, and for a key
     that lies in two partitions: then nothing is written.
 
-    With more cores than `partitions`, keys are spread over one task for each core.
+    With more cores than `partitions`, keys are spread over one task for each core. With
+    `split_hot_keys` they always are, and the history of a key that one task would be waited for is
+    split by time: its figures keep all promises, but may be others than a worker's. SlidestatError
+    is raised for topologies whose keys cannot be split.
     """
     require_json(topology, "a backfill")
+    if split_hot_keys:
+        require_stretches(topology)
     with locked(records.sparkSession, lake, "backfill"):
-        return _fill(topology, records, lake, partitions, synopses_ms)
+        return _fill(
+            topology, records, lake, partitions, synopses_ms, split_hot_keys=split_hot_keys
+        )
 
 
 def _fill(
-    topology: Topology, records: DataFrame, lake: Lake, partitions: int, synopses_ms: int | None
+    topology: Topology,
+    records: DataFrame,
+    lake: Lake,
+    partitions: int,
+    synopses_ms: int | None,
+    *,
+    split_hot_keys: bool,
 ) -> Filled:
     spark = records.sparkSession
     topics = {
@@ -105,8 +129,10 @@ def _fill(
         counted = records.observe(read, f.count(f.lit(1)).alias("records"))
         kinds = [text for dataset, topic in topics.items() for text in (topic, str(dataset))]
         kind_of = f.create_map(*map(f.lit, [*kinds, KEYS, KEYS]))
-        with _with_keys(topology, counted, partitions, synopses_ms) as written:
-            rows = rows_of(Dataset.STATISTICS, written)
+        with _with_keys(
+            topology, counted, partitions, synopses_ms, split_hot_keys=split_hot_keys
+        ) as spread:
+            rows = rows_of(Dataset.STATISTICS, spread.written)
             _write(rows.withColumn("dataset", kind_of[f.col("record_topic")]), staging, "dataset")
         _check_keys(topology, spark, staging)
         found = {
@@ -128,7 +154,7 @@ def _fill(
     kept_ms = topology.every_ms if topology.publish else synopses_ms
     files.write(lake.backfilled, json.dumps({"synopses_ms": kept_ms}) + "\n")
     files.remove(staging)
-    return Filled(counts, refusals)
+    return Filled(counts, refusals, dict(Counter(it.key for it in spread.stretches)))
 
 
 def _check_keys(topology: Topology, spark: SparkSession, staging: str) -> None:

@@ -4,12 +4,15 @@ Each partition is read once, in order, by one task: that finds its clock, what i
 and at which records ticks pass (`engine/shares/judge.py`). Then the events that count are handed
 out by key, and each task runs the engine for its share of a partition's keys with that partition's
 clock (`key_share.py`). So what comes out is what one task for each partition gives, byte for byte,
-in another order.
+in another order. Where it is asked for, the history of a hot key is split by time as well
+(`stretches.py`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import astuple
 from functools import partial
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark import StorageLevel
@@ -24,14 +27,23 @@ from slidestat.engine.publishing import SynopsisTopic, TickPublisher
 from slidestat.engine.shares.judge import Judge, Judged
 from slidestat.engine.shares.key_share import KeyShare
 from slidestat.spark.backfill.engine_outputs import EngineOutputs
+from slidestat.spark.backfill.hot_keys import stretches_of
 from slidestat.spark.backfill.judged_rows import JudgedRows
 from slidestat.spark.backfill.partition_batches import is_of_files, one_after_another, record_batch
 from slidestat.spark.backfill.plain_events import PlainEvents
 from slidestat.spark.backfill.record_rows import RECORD_SCHEMA, letter_rows
 from slidestat.spark.backfill.spread import spread, task_slots
+from slidestat.spark.backfill.stretches import Stretch
 
 # Keys are handed out in so many pieces for each task: a hot key takes few others with it.
 _PIECES = 64
+
+
+class Spread(NamedTuple):
+    """The rows that are written of history, and the stretches of its hot keys, if any are split."""
+
+    written: DataFrame
+    stretches: Sequence[Stretch] = ()
 
 
 def spreads_keys(topology: Topology, cores: int, partitions: int) -> bool:
@@ -48,9 +60,12 @@ def spread_by_key(
     tasks: int,
     partitions: int = 1,
     synopses_ms: int | None = None,
-) -> Iterator[DataFrame]:
+    *,
+    split_hot_keys: bool = False,
+) -> Iterator[Spread]:
     """Compute what `by_partition` does of a topology that does not publish, in so many `tasks`,
-    while the context is open: judged events lie on the executors' disks until then.
+    while the context is open: judged events lie on the executors' disks until then. With
+    `split_hot_keys`, of a topology that `require_stretches` takes, hot keys may have other bytes.
     """
     rows = JudgedRows(topology)
     judged = _judged(topology, records, rows).persist(StorageLevel.DISK_ONLY)
@@ -59,8 +74,10 @@ def spread_by_key(
             *("letter.topic", "partition", f.lit(None).cast("bigint").alias("offset")),
             *("letter.timestamp", "letter.key", "letter.value", "letter.headers"),
         )
-        shares = _handed_out(judged.where("letter IS NULL").drop("letter"), tasks)
-        yield _computed(topology, shares, rows, partitions, synopses_ms).unionByName(letters)
+        stretches = stretches_of(topology, judged, tasks) if split_hot_keys else []
+        shares = _handed_out(judged.where("letter IS NULL").drop("letter"), tasks, stretches)
+        written = _computed(topology, shares, rows, partitions, synopses_ms, stretches)
+        yield Spread(written.unionByName(letters), stretches)
     finally:
         judged.unpersist()
 
@@ -74,25 +91,57 @@ def _judged(topology: Topology, records: DataFrame, rows: JudgedRows) -> DataFra
     return records.mapInArrow(run, rows.ddl)
 
 
-def _handed_out(judged: DataFrame, tasks: int) -> DataFrame:
-    """Events by key, the heaviest pieces first; ticks to every task; by partition and offset."""
+def _handed_out(judged: DataFrame, tasks: int, stretches: Sequence[Stretch]) -> DataFrame:
+    """Events by key or stretch, the heaviest pieces first; ticks to every task, and every stretch;
+    by stretch (0 of keys that are whole), partition and offset.
+    """
     spark = judged.sparkSession
-    piece = f.pmod(f.xxhash64("partition", "key"), f.lit(_PIECES * tasks)).cast("int")
-    events = judged.where("key IS NOT NULL").withColumn("piece", piece)
+    pieces = _PIECES * tasks
+    piece = f.pmod(f.xxhash64("partition", "key"), f.lit(pieces)).cast("int")
+    events = judged.where("key IS NOT NULL").withColumns({"piece": piece, "stretch": f.lit(0)})
+    if stretches:
+        events = _split(events, stretches, pieces)
     loads = {row["piece"]: row["count"] for row in events.groupBy("piece").count().collect()}
     slots = task_slots(spark, tasks)
-    given = [(piece, slots[task]) for piece, task in spread(loads, tasks).items()]
-    places = spark.createDataFrame(given, "piece int, slot int")
-    every = spark.createDataFrame([(slot,) for slot in slots], "slot int")
-    ticks = judged.where("key IS NULL").crossJoin(f.broadcast(every))
+    slot_of = {piece: slots[task] for piece, task in spread(loads, tasks).items()}
+    places = spark.createDataFrame(list(slot_of.items()), "piece int, slot int")
+    every = [(slot, 0, None, None, None) for slot in slots] + [
+        (slot_of[pieces + it.number], it.number, it.partition, it.first_time, it.last_offset)
+        for it in stretches
+    ]
+    wanted = spark.createDataFrame(
+        every, "slot int, stretch int, of int, first_time bigint, last_offset bigint"
+    )
+    # No event is later than the clock after it: earlier ticks are nothing to a stretch.
+    is_wanted = "stretch = 0 OR of = partition AND clock >= first_time AND offset <= last_offset"
+    ticks = judged.where("key IS NULL").crossJoin(f.broadcast(wanted)).where(is_wanted)
     return (
         events.join(f.broadcast(places), "piece")
         .drop("piece")
-        .unionByName(ticks)
+        .unionByName(ticks.drop("of", "first_time", "last_offset"))
         .repartition(tasks, "slot")
-        .sortWithinPartitions("partition", "offset", f.col("key").isNull())
+        .sortWithinPartitions("stretch", "partition", "offset", f.col("key").isNull())
         .drop("slot")
     )
+
+
+def _split(events: DataFrame, stretches: Sequence[Stretch], pieces: int) -> DataFrame:
+    """The same, with the events of hot keys once for each stretch that is fed them, which is a
+    piece of its own after the others.
+    """
+    split = events.sparkSession.createDataFrame(
+        [astuple(stretch)[:-2] for stretch in stretches],
+        "stretch int, partition int, key string, first_time bigint, last_offset bigint",
+    )
+    place = ["partition", "key"]
+    fed = (
+        events.drop("piece", "stretch")
+        .join(f.broadcast(split), place)
+        .where("time >= first_time AND offset <= last_offset")
+        .withColumn("piece", f.col("stretch") + pieces)
+    )
+    whole = events.join(f.broadcast(split.select(*place).distinct()), place, "left_anti")
+    return whole.unionByName(fed.drop("first_time", "last_offset"))
 
 
 def _computed(
@@ -101,12 +150,14 @@ def _computed(
     rows: JudgedRows,
     partitions: int,
     synopses_ms: int | None,
+    stretches: Sequence[Stretch],
 ) -> DataFrame:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         decoder, published = EventDecoder(topology), SynopsisTopic(topology, partitions)
-        begin = partial(_Share, topology, rows, decoder, published, synopses_ms)
+        split = {stretch.number: stretch for stretch in stretches}
+        begin = partial(_Share, topology, rows, decoder, published, synopses_ms, split)
         with calm_garbage_collector():
-            yield from one_after_another(batches, begin)
+            yield from one_after_another(batches, begin, ("stretch", "partition"))
 
     return shares.mapInArrow(run, RECORD_SCHEMA)
 
@@ -140,7 +191,7 @@ class _JudgedPartition:
 
 
 class _Share:
-    """A task's share of a partition's keys while their events are read."""
+    """A task's share of a partition's keys, or a stretch of one, while its events are read."""
 
     def __init__(
         self,
@@ -149,10 +200,13 @@ class _Share:
         decoder: EventDecoder,
         published: SynopsisTopic,
         synopses_ms: int | None,
+        split: Mapping[int, Stretch],
+        stretch: int,
         number: int,
     ) -> None:
         self._topology = topology
         self._number = number
+        self._stretch = split.get(stretch)
         self._rows = rows
         self._decoder = decoder
         self._outputs = EngineOutputs(topology, number, published, synopses_ms, self._engine)
@@ -160,11 +214,14 @@ class _Share:
     def take(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take a batch in."""
         records = self._rows.shared(part)
-        yield from self._outputs.write(self._share.steps(records), len(records.rows))
+        yield from self._told(self._outputs.write(self._share.steps(records), len(records.rows)))
 
     def close(self) -> Iterator[pa.RecordBatch]:
         """The synopses in the end."""
-        return self._outputs.close()
+        return self._told(self._outputs.close())
+
+    def _told(self, found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return found if self._stretch is None else map(self._stretch.told, found)
 
     def _engine(
         self, states: PartitionStore, publisher: TickPublisher | None

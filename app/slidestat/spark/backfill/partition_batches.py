@@ -1,6 +1,6 @@
 """The rows that a task is given: whole partitions of history, or of shares, one after another."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Protocol
 
@@ -26,15 +26,19 @@ class OpenPartition(Protocol):
 
 
 def one_after_another(
-    batches: Iterable[pa.RecordBatch], begin: Callable[[int], OpenPartition]
+    batches: Iterable[pa.RecordBatch],
+    begin: Callable[..., OpenPartition],
+    by: Sequence[str] = ("partition",),
 ) -> Iterator[pa.RecordBatch]:
-    """Yield what each partition comes to; `begin` opens one by its number."""
-    number, opened = -1, None
-    for partition, part in _by_partition(batches):
-        if opened is None or partition != number:
+    """Yield what each partition comes to; `begin` opens one by its number. Where there are several
+    parts of one, `by` has the columns of whole numbers that tell them apart.
+    """
+    place, opened = None, None
+    for of, part in _by_place(batches, by):
+        if opened is None or of != place:
             if opened is not None:
                 yield from opened.close()
-            number, opened = partition, begin(partition)
+            place, opened = of, begin(*of)
         yield from opened.take(part)
     if opened is not None:
         yield from opened.close()
@@ -76,13 +80,15 @@ def _headers(part: pa.RecordBatch) -> list[list[tuple[str, bytes | None]]] | Non
     ]
 
 
-def _by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Parts of `BATCH_RECORDS` rows or so, each of one partition."""
+def _by_place(
+    batches: Iterable[pa.RecordBatch], by: Sequence[str]
+) -> Iterator[tuple[tuple[int, ...], pa.RecordBatch]]:
+    """Parts of `BATCH_RECORDS` rows or so, each of one place."""
     for joined in _joined(batches):
-        numbers = joined["partition"].to_numpy()
-        starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
-        for start, end in pairwise(starts):
-            yield int(numbers[start]), joined.slice(start, end - start)
+        places = np.stack([joined[name].to_numpy() for name in by], axis=1)
+        changes = np.flatnonzero(np.any(np.diff(places, axis=0), axis=1)) + 1
+        for start, end in pairwise([0, *changes.tolist(), len(places)]):
+            yield tuple(places[start].tolist()), joined.slice(start, end - start)
 
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

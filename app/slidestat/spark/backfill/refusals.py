@@ -26,10 +26,13 @@ class Refusals:
 
 @dataclass(frozen=True)
 class Filled:
-    """The result of a backfill: records by dataset, and those refused."""
+    """The result of a backfill: records by dataset, and those refused; of each key that was split,
+    in how many stretches of time.
+    """
 
     counts: dict[str, int]
     refusals: Refusals
+    split: dict[str, int]
 
 
 def refusals_of(found: Mapping[Dataset, DataFrame]) -> Refusals:

@@ -36,8 +36,8 @@ def register_functions(spark: "SparkSession", *, fail_on_foreign: bool = False) 
     What is no synopsis in a synopsis column is read as NULL and counted in what is returned, or,
     with `fail_on_foreign`, ends the query.
     """
-    for name, (make, returns) in _AGGREGATES.items():
-        spark.udf.register(name, _aggregate(make(), returns))
+    for name, (make, _) in _AGGREGATES.items():
+        spark.udf.register(name, make_aggregate(name))
         spark.udf.register(f"{name}_partial", _partial(make()))
     foreign = Foreign(spark, fail_on_foreign)
     reader = readers.Reader(foreign)
@@ -52,7 +52,11 @@ def register_functions(spark: "SparkSession", *, fail_on_foreign: bool = False) 
     return foreign
 
 
-def _aggregate(function: Any, returns: str) -> Any:
+def make_aggregate(name: str) -> Any:
+    """Make an aggregate of `aggregates` by its name: a function of columns."""
+    make, returns = _AGGREGATES[name]
+    function = make()
+
     def aggregate(v: pd.Series, t: pd.Series, *rest: pd.Series) -> object:
         return function(v, t, *rest)
 

@@ -1,0 +1,60 @@
+"""basic_count and its relatives as functions of columns, as those of pyspark.sql.functions.
+
+What they promise is told in `aggregates.py`. `v` is the value, `t` its time, each a column or its
+name; the error is 1/k; and `within`, an interval, keeps the rows within it before the newest one.
+They are known without `register_functions`, and take `.over(window)`.
+"""
+
+from datetime import timedelta
+from functools import cache
+from typing import Any
+
+from pyspark.sql import Column, functions as f
+
+from slidestat.spark.sql.functions import make_aggregate
+
+_Name = Column | str
+_Within = Column | timedelta | int | None
+
+
+def basic_count(v: _Name, t: _Name, k: float, within: _Within = None) -> Column:
+    """How many values are 1 or true: off by at most 1/k of them."""
+    return _called("basic_count", v, t, within, k)
+
+
+def basic_sum(v: _Name, t: _Name, k: float, within: _Within = None) -> Column:
+    """The sum of values, none negative: off by at most 1/k of it."""
+    return _called("basic_sum", v, t, within, k)
+
+
+def basic_quantile(v: _Name, t: _Name, k: float, p: float, within: _Within = None) -> Column:
+    """The value of rank p, within 1/k of the value, of a rank that is off by a tenth of the rows
+    beyond it.
+    """
+    return _called("basic_quantile", v, t, within, k, p)
+
+
+def basic_rank_quantile(v: _Name, t: _Name, k: float, p: float, within: _Within = None) -> Column:
+    """A value of rank p, off by at most 1/k of the rows in rank."""
+    return _called("basic_rank_quantile", v, t, within, k, p)
+
+
+def basic_distinct(v: _Name, t: _Name, k: float, within: _Within = None) -> Column:
+    """How many different values: off by at most 1/k in 99 % of cases, exact while few."""
+    return _called("basic_distinct", v, t, within, k)
+
+
+def basic_top(v: _Name, t: _Name, k: float, within: _Within = None) -> Column:
+    """Every value that 1/k of the rows have, most frequent first, with bounds of its count."""
+    return _called("basic_top", v, t, within, k)
+
+
+def _called(name: str, v: _Name, t: _Name, within: _Within, *constants: float) -> Column:
+    last = [] if within is None else [f.lit(within)]
+    called: Column = _function(name)(v, t, *map(f.lit, constants), *last)
+    return called
+
+
+@cache
+def _function(name: str) -> Any:
+    return make_aggregate(name)

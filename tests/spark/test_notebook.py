@@ -1,0 +1,105 @@
+"""The notebook of the documents, cell by cell, over the lake that it names."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from slidestat.declare.forms.files import load_topology
+from slidestat.errors import SlidestatError
+from slidestat.schemas.emission import Figure
+from slidestat.spark.backfill.backfill import fill_lake
+from slidestat.spark.backfill.history import Files, read_files
+from slidestat.spark.figures import read_statistics
+from slidestat.spark.lake.lake import Lake
+from tests.docs.markdown import ROOT
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
+NAMES = {"key": "origin", "time": "date", "value": "delay"}
+NOON = 1_764_072_000_000
+
+
+@pytest.fixture
+def folder(spark: "SparkSession", tmp_path: Path) -> Path:
+    """A folder with three days of flights of three airports, and the lake that a backfill fills."""
+    chance = np.random.default_rng(5)
+    rows = 1_500
+    times = np.sort(chance.integers(0, 3 * 86_400_000, rows)) + NOON
+    table = pa.table(
+        {
+            "origin": chance.choice(["ATL", "ORD", "DFW"], rows),
+            "date": pa.array(times, pa.timestamp("ms", "UTC")),
+            "delay": chance.integers(-20, 90, rows),
+            "destination": chance.choice(["JFK", "LAX"], rows),
+        }
+    )
+    pq.write_table(table, tmp_path / "flights.parquet")
+    topology = load_topology("flights")
+    files = Files(str(tmp_path / "flights.parquet"), "parquet", NAMES, partitions=1)
+    records = read_files(spark, topology, files)
+    fill_lake(topology, records, Lake(str(tmp_path / "history"), "flights"))
+    return tmp_path
+
+
+def test_each_cell_runs_and_says_what_its_text_does(folder: Path) -> None:
+    """One row a figure, in bounds that hold beside the events; aggregates as SQL has them."""
+    cells = json.loads(NOTEBOOK.read_text("utf-8"))["cells"]
+    names: dict[str, Any] = {}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == []
+            text = "".join(cell["source"])
+            for name in ("history", "flights.parquet"):
+                text = text.replace(f'"{name}"', repr(str(folder / name)))
+            exec(text, names)  # noqa: S102 - the document's own
+    figures = names["figures"]
+    assert (
+        figures.count()
+        == figures.dropDuplicates(
+            ["key", "window_end", "window_ms", "statistic", "quantile", "item"]
+        ).count()
+    )
+    assert {"window_start": "timestamp", "window_end": "timestamp"}.items() <= dict(
+        figures.dtypes
+    ).items()
+    assert set(names["widest"]["key"]) == {"ATL", "ORD", "DFW"}
+    beside = names["beside"]
+    assert set(beside["city"]) == {"Atlanta", "Chicago", "Dallas"}
+    assert len(beside) > 20
+    assert ((beside["lower"] <= beside["exact"]) & (beside["exact"] <= beside["upper"])).all()
+    flights = names["flights"].toPandas()
+    for row in names["by_airport"].collect():
+        of_it = flights[flights["origin"] == row.origin]
+        last_hour = of_it[of_it["date"] >= of_it["date"].max() - np.timedelta64(1, "h")]
+        exact = int(last_hour["delayed"].sum())
+        assert abs(row.delayed_last_hour - exact) <= exact / 100
+        ranked = np.sort(of_it["delay"].to_numpy())
+        nearby = ranked[int(0.945 * len(ranked)) - 1], ranked[int(0.955 * len(ranked))]
+        assert nearby[0] * 0.99 <= row.p95 <= nearby[1] * 1.01
+    last = {row.origin: row.delayed_so_far for row in names["delayed"].orderBy("date").collect()}
+    for origin, found in last.items():
+        exact = int(flights[flights["origin"] == origin]["delayed"].sum())
+        assert abs(found - exact) <= exact / 10
+    figures.unpersist()
+
+
+def test_figures_have_all_that_emissions_tell(spark: "SparkSession", folder: Path) -> None:
+    """Each field of a figure is a column, promised errors as numbers; a lake that is not there is
+    told.
+    """
+    figures = read_statistics(spark, str(folder / "history"), "flights")
+    assert set(Figure.__struct_fields__) <= set(figures.columns)
+    row = figures.where("statistic = 'count'").first()
+    assert row is not None
+    assert (row.window_end - row.window_start).total_seconds() * 1_000 == row.window_ms
+    assert (row.absolute_error, row.confidence, row.provisional) == (0.0, 1.0, False)
+    assert row.relative_error > 0
+    with pytest.raises(SlidestatError, match="has no records"):
+        read_statistics(spark, str(folder / "elsewhere"), "flights")
