@@ -79,7 +79,7 @@ class Group:
             time.sleep(self._chance.uniform(2.0, 8.0))
             disks[0].fill()
             assert worker.await_end(NO_ROOM_S) == 2, worker.said()
-            assert "There is no room for the tables in" in worker.said(), worker.said()
+            assert "There is no room for tables" in worker.said(), worker.said()
             assert "Make room, and start the worker again" in worker.said()
             assert "Traceback" not in worker.said(), worker.said()
         self._slots[slot] = self._start(slot)
