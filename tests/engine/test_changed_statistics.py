@@ -27,7 +27,9 @@ from slidestat.engine.checkpoints.slots import Slot, changed, joined_meanings, s
 from slidestat.engine.emissions.added_figures import AddedFigures
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.errors import SlidestatError
+from slidestat.live.live_query import LiveQuery
 from slidestat.schemas.emission import Emission, Figure
+from slidestat.web.answers.figure_gauges import registry_of
 from tests.engine.cases import AGES, EVERY_STATISTIC, Case, cases, laws, topology
 from tests.engine.checks import check_figures, emissions_of
 from tests.engine.memory import PARTITION, SOURCE, MemoryStore, Partition, batch_of, rows_of
@@ -383,3 +385,130 @@ def test_a_state_has_places_for_255_synopses() -> None:
     assert len(changed(before, ["a"], 1, 1)) == 255
     with pytest.raises(SlidestatError, match="no place for more"):
         changed(before, ["a", "b"], 1, 1)
+
+
+def test_what_the_others_read_of_a_record_stays_what_it_was() -> None:
+    """A new statistic that refuses a record, for want of a number or for its size, takes nothing
+    of it from those that had counted it; nor does its quota.
+    """
+    before = replace(with_(Count(), Sum(), Minimum(epsilon=0)), lateness="200ms")
+    added = (Sum(name="fine", decimals=9), Sum(field="page"))
+    records = records_of(0, 40, 80, 120, 160, value=20_000)
+    bad = msgspec.json.encode({"key": "k", "time": TICK + 170, "value": 20_000, "page": "a text"})
+    records.append(Record(5, None, bad, TICK))
+    later = [
+        Record(
+            offset, None, msgspec.json.encode({"key": "k", "time": at, "value": 1, "page": 1}), TICK
+        )
+        for offset, at in enumerate((TICK + 300, TICK + 400, TICK + 600), 6)
+    ]
+    found = []
+    for after in (before, replace(before, statistics=(*before.statistics, *added))):
+        store = MemoryStore()
+        one = processor(before, store)
+        one.process(batch_of(records))
+        flush(one, store)
+        two = processor(after, store)
+        assert two.next_offset < len(records)
+        unread = [it for it in records + later if it.offset >= two.next_offset]
+        effects = two.process(batch_of(unread))
+        assert effects.dead_letters == []
+        emissions = [msgspec.json.decode(it[1], type=Emission) for it in effects.emissions]
+        found.append([_encode(figures(e, ["count", "sum", "minimum"])) for e in emissions])
+    assert found[0] == found[1] != []
+
+
+def test_the_quota_of_a_new_statistic_refuses_no_record_that_was_counted() -> None:
+    """More than 65,536 of its largest values in a stretch, all of which wait for the watermark."""
+    before = replace(with_(Count(epsilon=0.5)), lateness="1s")
+    after = replace(before, statistics=(Count(epsilon=0.5), Sum(decimals=9)))
+    (largest,) = (after.columns.numbers[0].limits,)
+    assert largest is not None
+    (record,) = records_of(0, value=largest.most * 0.99)
+    records = [record._replace(offset=offset) for offset in range(70_000)]
+    store = MemoryStore()
+    one = processor(before, store)
+    one.process(batch_of(records))
+    flush(one, store)
+    two = processor(after, store)
+    later = records_of(*range(1_100, 2_200, 50), first=70_000)
+    emission = emitted(two, [*records, *later])[0]
+    assert figures(emission, ["count"])[0].upper >= 70_000
+    assert two.reached.counters.dead == 0
+
+
+def test_a_second_change_knows_what_the_first_one_added() -> None:
+    """The first statistics may go once others are stored; a computed field that one of these reads
+    may not change.
+    """
+    double = ("value * 2 as double",)
+    first = replace(with_(Count(), Sum(field="double")), computed=double)
+    store = begun(with_(Count()))
+    one = processor(first, store)
+    one.process(batch_of(records_of(130, 250, first=2)))
+    flush(one, store)
+    with pytest.raises(SlidestatError, match="computed field double"):
+        processor(replace(first, computed=("value * 1000 as double",)), store)
+    two = processor(replace(first, statistics=first.statistics[1:]), store)
+    assert [it.statistic for it in two.incomplete] == ["sum_double"]
+
+
+def test_a_total_may_be_added_with_when_it_is_forgotten() -> None:
+    """Also where records from before are read again, of which no statistic was forgotten."""
+    before = replace(with_(Count()), lateness="100ms")
+    store = MemoryStore()
+    one = processor(before, store)
+    records = records_of(0, 110, 120)
+    one.process(batch_of(records))
+    flush(one, store)
+    statistics = (Count(), LandmarkSum())
+    two = processor(replace(before, statistics=statistics, forget_after="10s"), store)
+    unread = [it for it in records if it.offset >= two.next_offset]
+    found = emitted(two, [*unread, *records_of(350, first=3)])
+    assert [it.estimate for it in figures(found[-1], ["count"])] == [2, 3]
+
+
+def test_an_alert_may_not_change_hands_while_it_may_be_firing() -> None:
+    """It would say firing for ever where its new statistic begins with nothing."""
+    alerts = (Alert(name="much", when="n >= 2", window="1s"),)
+    before = replace(with_(Sum(), Count(name="n", epsilon=0.5)), alerts=alerts)
+    after = replace(before, statistics=(Sum(), Count(name="n", epsilon=0.1)))
+    store = begun(before)
+    with pytest.raises(SlidestatError, match="the alert much reads"):
+        processor(after, store)
+    processor(replace(after, alerts=()), store)
+    assert not processor(after, store, change=False).has_new_statistics
+
+
+def test_what_states_have_seen_is_not_judged_by_what_is_new() -> None:
+    """Where a worker died between its states and its checkpoint."""
+    (bad,) = records_of(10, first=1, value="no number")
+    records = [*records_of(0), bad, *records_of(20, 150, first=2)]
+    store = begun(with_(Count()))
+    store = MemoryStore()
+    one = processor(with_(Count()), store)
+    one.process(batch_of(records[:1]))
+    flush(one, store)
+    one.process(batch_of(records))
+    snapshot = one.snapshot()
+    assert snapshot is not None
+    store.write([row for row in rows_of(snapshot) if row[0] is not None])
+    two = processor(with_(Count(), Sum()), store)
+    effects = two.process(batch_of([*records, *records_of(250, 350, first=4)]))
+    assert effects.dead_letters == []
+    assert two.reached.counters.counted == 6
+
+
+def test_ranks_and_metrics_do_not_pass_a_part_of_a_window_for_all_of_it() -> None:
+    store = begun(with_(Count()))
+    after = with_(Count(), Quantiles())
+    one = processor(after, store)
+    one.process(batch_of(records_of(250, 380, first=2)))
+    answer = LiveQuery(after, ranks=(100.0,)).answer(one.view(), "k")
+    assert answer is not None
+    assert [it.counted_from_ms for it in answer.ranks or ()] == [None, TICK + 121]
+    answer = LiveQuery(after).answer(one.view(), "k")
+    assert answer is not None
+    gauges = registry_of([answer], ()).collect()
+    told = {s.labels["statistic"] for g in gauges for s in g.samples if "statistic" in s.labels}
+    assert told == {"count"}

@@ -39,7 +39,7 @@ from slidestat.engine.emissions.added_figures import AddedFigures
 from slidestat.engine.emissions.emission import EmissionEncoder, OutputRecord
 from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
-from slidestat.engine.intake.earlier_records import EarlierRecords
+from slidestat.engine.intake.earlier_records import EarlierRecords, Part
 from slidestat.engine.intake.intake import Intake
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.keys.key_cache import PartitionStore
@@ -270,8 +270,8 @@ class PartitionProcessor:
         before, where they are known already.
         """
         self._is_amid = True
-        for part, columns in self._earlier.parts(batch, decoded, self.next_offset):
-            yield from self._steps(part, columns, more_follows)
+        for part in self._earlier.parts(batch, decoded, self.next_offset):
+            yield from self._steps(part, more_follows)
         self._is_amid = False
 
     def kept_back(self) -> Iterator[Effects]:
@@ -281,10 +281,9 @@ class PartitionProcessor:
             yield from self._emit_kept()
             self._is_amid = False
 
-    def _steps(
-        self, batch: RecordBatch, decoded: EventColumns | None, more_follows: bool
-    ) -> Iterator[Effects]:
-        taken = self._intake.take(batch, decoded, self._durability.emitted.next_offset)
+    def _steps(self, part: Part, more_follows: bool) -> Iterator[Effects]:
+        emitted = self._durability.emitted.next_offset
+        taken = self._intake.take(part.batch, part.columns, emitted, part.quota)
         if taken is not None:
             self._ahead.start_anew()
             yield Effects(dead_letters=taken.dead_letters, late=taken.late)

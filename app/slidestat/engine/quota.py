@@ -60,14 +60,22 @@ class Judgement(NamedTuple):
 class Quota:
     """The quotas of a partition's keys. 6 ns an event; charged, about 0.5 microseconds."""
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, charging: Topology | None = None) -> None:
+        """`charging` is one of fewer statistics whose limits count instead, for records that were
+        charged by it.
+        """
+        charging = charging or topology
         self._span = topology.span_length.length
+        filling = charging.filling_columns.items()
+        largest = {charging.columns.numbers[place].path: most for place, most in filling}
+        paths = [column.path for column in topology.columns.numbers]
         # The place of each column that counts, and the largest value there.
-        self._largest = topology.filling_columns
-        paths = [topology.columns.numbers[place].path for place in self._largest]
-        self._fields = ", ".join(map(field_text, paths))
+        self._largest = {
+            place: largest[path] for place, path in enumerate(paths) if path in largest
+        }
+        self._fields = ", ".join(map(field_text, largest))
         # Half of them in each of the two stretches that a window touches.
-        most = [s.most_events for s in topology.statistics if s.most_events is not None]
+        most = [s.most_events for s in charging.statistics if s.most_events is not None]
         counts = most and not topology.span_length.of_events
         self._of_each = (STEPS << 17) // min(most) if counts else 0
 

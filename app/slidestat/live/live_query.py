@@ -201,14 +201,16 @@ class LiveQuery:
                 "Delete the worker's data folder; it is restored from the changelog.",
             ) from error
         figures = [] if self._ranks else self._table(view.starts).rows(answered)[0]
+        ranks = self._ranks.rows(answered) if self._ranks else None
         if view.starts:
-            figures = AddedFigures(topology, view.starts).marked(figures, end)
+            added = AddedFigures(topology, view.starts)
+            figures, ranks = added.marked(figures, end), ranks and added.marked(ranks, end)
         return self._kinds.key_answer(
             *(topology.name, key, end, figures),
             *(topology.events_topic, view.partition, view.next_offset),
             where=self._where,
             lost=self._lost(view, end),
-            ranks=self._ranks.rows(answered) if self._ranks else None,
+            ranks=ranks,
             alerts=key_alerts(self._alerts, state.alerts, self._kinds.key_alert) or None,
         )
 

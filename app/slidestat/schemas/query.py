@@ -39,6 +39,12 @@ class ValueRank(msgspec.Struct, frozen=True, omit_defaults=True):
     window_events: Annotated[
         int | None, Meta(description="length n of a window of the key's last n events")
     ] = None
+    counted_from_ms: Annotated[
+        int | None,
+        Meta(
+            description="of a statistic that was added later: only events from here on are counted"
+        ),
+    ] = None
 
 
 class KeyAlert(msgspec.Struct, frozen=True):

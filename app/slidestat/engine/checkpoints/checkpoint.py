@@ -263,7 +263,8 @@ def _advice_on(field: str, before: str, now: str) -> str:
         return f"{rename}: top items are kept in a tenth of the bytes now."
     if field in _OF_STATISTICS:
         return (
-            f"{rename}; or go on with --change-statistics: those that are new begin now, and say"
-            " since when they are counted; or change it back."
+            f"{rename}; or change it back. A worker of a topology that neither publishes nor writes"
+            " rows may go on with --change-statistics: statistics that are new begin now, and say"
+            " since when they are counted."
         )
     return f"{rename}, or change it back."

@@ -6,8 +6,11 @@ removed is dropped. The change must be durable before anything is emitted by it,
 same after a crash; where it begins follows from what is stored alone.
 """
 
+from collections.abc import Collection
 from typing import NamedTuple
 
+from slidestat.declare.alerts import ALERTS_LABEL, read_figures
+from slidestat.declare.figure_names import named_figures
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import (
@@ -58,9 +61,11 @@ def kept_statistics(
     had_slots = bool(slots)
     slots = slots or slots_of(split_meanings(before["statistics"], meanings))
     emitted = decode_emitted(stored, checkpoint)
-    newest = emitted.max_time
+    newest, next_offset = emitted.max_time, emitted.next_offset
     for _, state in store.scan():
-        newest = max(newest, read_clock(state).watermark)
+        clock = read_clock(state)
+        # States may be written that no checkpoint tells of yet.
+        newest, next_offset = max(newest, clock.watermark), max(next_offset, clock.offset + 1)
         if not had_slots and number_of_synopses(state) != len(slots):
             raise SlidestatError(
                 f"{topology.name}: it cannot be told which statistics the stored states have.",
@@ -69,8 +74,10 @@ def kept_statistics(
     if newest == NO_TIME and not had_slots:
         # No event was counted: all begin together.
         return KeptStatistics((), is_changed=True)
-    slots = changed(slots, meanings, newest + 1, emitted.next_offset)
-    _require_same_fields(topology, slots, before.get("computed", ""))
+    stored_meanings = {slot.meaning for slot in slots}
+    slots = changed(slots, meanings, newest + 1, next_offset)
+    _require_same_fields(topology, stored_meanings, before.get("computed", ""))
+    _require_other_alerts(topology, stored_meanings, ALERTS_LABEL in before)
     return KeptStatistics(slots, is_changed=True)
 
 
@@ -88,12 +95,32 @@ def _require_changeable(topology: Topology) -> None:
         )
 
 
-def _require_same_fields(topology: Topology, slots: Slots, computed_before: str) -> None:
-    """Refuse a change of what is kept: all of it, or the fields that it is of."""
-    added = {slot.meaning for slot in slots if slot.start is not None}
+def _require_other_alerts(topology: Topology, stored: Collection[str], had_alerts: bool) -> None:
+    """Refuse alerts on what is added, where there were alerts before: one that fires could be of a
+    statistic that is replaced, and would never be told as resolved.
+    """
+    pairs = zip(topology.statistics, topology.labels, topology.runners, strict=True)
+    added = [(statistic, label) for statistic, label, it in pairs if it.meaning not in stored]
+    statistics, labels = [it[0] for it in added], [it[1] for it in added]
+    figures = named_figures(statistics, labels, topology.window_lengths)
+    names = {figure.name for figure in figures}
+    for alert in topology.alerts if had_alerts else ():
+        if not names.isdisjoint(read_figures(alert)):
+            raise SlidestatError(
+                f"{topology.name}: the alert {alert.name} reads a statistic that is added or"
+                " replaced, and may be firing.",
+                "Leave the alert out for the start that changes the statistics, and declare it"
+                " again at the next one.",
+            )
+
+
+def _require_same_fields(topology: Topology, stored: Collection[str], computed_before: str) -> None:
+    """Refuse a change of what is kept: all of it, or the fields that it is of. `stored` is what
+    synopses keep up to now.
+    """
     pairs = zip(topology.statistics, topology.runners, strict=True)
-    kept = [statistic for statistic, runner in pairs if runner.meaning not in added]
-    if not any(slot.meaning and slot.meaning not in added for slot in slots):
+    kept = [statistic for statistic, runner in pairs if runner.meaning in stored]
+    if not kept:
         raise SlidestatError(
             f"{topology.name}: none of the statistics that are stored is asked for any more.",
             _RENAME,

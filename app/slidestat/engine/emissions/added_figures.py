@@ -3,6 +3,7 @@ ran, as long as their windows begin before that.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,9 +11,10 @@ from msgspec.structs import replace
 
 from slidestat.declare.topology import Topology
 from slidestat.schemas.emission import Figure
-from slidestat.schemas.query import AddedStatistic
+from slidestat.schemas.query import AddedStatistic, ValueRank
 
 Int64s = npt.NDArray[np.int64]
+_T = TypeVar("_T", Figure, ValueRank)
 
 WHOLE, NEVER_WHOLE = -(2**62), 2**62
 
@@ -48,7 +50,7 @@ class AddedFigures:
     def __bool__(self) -> bool:
         return bool(self._starts)
 
-    def whole_from(self, figure: Figure) -> int:
+    def whole_from(self, figure: Figure | ValueRank) -> int:
         """From which window end on a figure is of all of its window."""
         start = self._starts.get(figure.statistic)
         if start is None:
@@ -67,9 +69,9 @@ class AddedFigures:
             found.append(AddedStatistic(label, start, until))
         return found
 
-    def marked(self, figures: Sequence[Figure], end: int) -> list[Figure]:
-        """The figures of windows that end at `end`; those that are not whole say since when they
-        are counted.
+    def marked(self, figures: Sequence[_T], end: int) -> list[_T]:
+        """The figures, or ranks, of windows that end at `end`; those that are not whole say since
+        when they are counted.
         """
         return [
             figure

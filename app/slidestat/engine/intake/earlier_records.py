@@ -1,13 +1,14 @@
 """Records that were read before a statistic was added, and are read again after a restart.
 
-They were judged without it: one that it would refuse was counted, and must be again. So they are
-judged as they were, and what the new statistic cannot read of them is missing. It begins behind
-them, but for one that lay far ahead of the others and waits.
+They were judged without it: one that it would refuse was counted, and must be again, with all that
+others read of it. So they are read and judged as they were, and what the new statistic alone reads,
+and cannot, is missing. It begins behind them, but for one that lay far ahead of the others and
+waits.
 """
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,20 @@ from slidestat.engine.checkpoints.kept_statistics import fields_of
 from slidestat.engine.checkpoints.slots import Slots
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns
+from slidestat.engine.quota import Quota
 from slidestat.engine.records import RecordBatch
+
+_T = TypeVar("_T")
+
+
+class Part(NamedTuple):
+    """Records that were judged alike, their columns where they are known, and the quotas of keys
+    by which they were charged; None for those of the topology.
+    """
+
+    batch: RecordBatch
+    columns: EventColumns | None
+    quota: Quota | None = None
 
 
 class EarlierRecords:
@@ -32,39 +46,57 @@ class EarlierRecords:
 
     def parts(
         self, batch: RecordBatch, decoded: EventColumns | None, next_offset: int
-    ) -> Iterator[tuple[RecordBatch, EventColumns | None]]:
+    ) -> Iterator[Part]:
         """A batch and its columns, where they are known; in parts where some of it lies before a
         change. `next_offset` is the first that was not read since the restart.
         """
         last = self._changes[-1] if self._changes else 0
         if not len(batch) or batch.offsets[0] >= last:
-            yield batch, decoded
+            yield Part(batch, decoded)
             return
         batch = batch.since(next_offset)
         while len(batch) and (offset := int(batch.offsets[0])) < last:
             change = next(it for it in self._changes if it > offset)
-            part = batch.until(change) or batch
-            yield part, self._as_before(part, offset)
+            yield self._as_before(batch.until(change) or batch, offset)
             batch = batch.since(change)
         if len(batch):
-            yield batch, None
+            yield Part(batch, None)
 
-    def _as_before(self, batch: RecordBatch, offset: int) -> EventColumns | None:
+    def _as_before(self, batch: RecordBatch, offset: int) -> Part:
         before = _judged_before(self._topology, self._slots, offset)
         if before is None:
-            return None
+            return Part(batch, None)
         read = self._decoder.of(before).decode(batch.values, batch.keys, batch.timestamps)
         now = self._decoder.decode(batch.values, batch.keys, batch.timestamps)
         # Where each event stands among those that can be read now.
         places = np.searchsorted(now.rows, read.rows)
         places[places == len(now.rows)] = 0
         is_there = now.rows[places] == read.rows if len(now.rows) else np.zeros(len(places), bool)
-        return replace(
+        own, old = self._topology.columns, before.columns
+        paths = [[column.path for column in it.numbers] for it in (own, old)]
+        names = [[column.path for column in it.items] for it in (own, old)]
+        mask = pa.array(places, mask=~is_there)
+        columns = replace(
             read,
-            numbers=tuple(_taken(it, places, is_there, np.nan) for it in now.numbers),
-            items=tuple(it.take(pa.array(places, mask=~is_there)) for it in now.items),
-            conditions=tuple(_taken(it, places, is_there, False) for it in now.conditions),
+            numbers=_merged(
+                paths, [_taken(it, places, is_there, np.nan) for it in now.numbers], read.numbers
+            ),
+            items=_merged(names, [it.take(mask) for it in now.items], read.items),
+            conditions=_merged(
+                [own.conditions, old.conditions],
+                [_taken(it, places, is_there, False) for it in now.conditions],
+                read.conditions,
+            ),
         )
+        return Part(batch, columns, Quota(self._topology, charging=before))
+
+
+def _merged(
+    names: Sequence[Sequence[Hashable]], now: Sequence[_T], before: Sequence[_T]
+) -> tuple[_T, ...]:
+    """The columns of `names[0]`: as they were read before, where they are in `names[1]`."""
+    read = dict(zip(names[1], before, strict=True))
+    return tuple(read.get(name, column) for name, column in zip(names[0], now, strict=True))
 
 
 def _taken(
@@ -94,7 +126,9 @@ def _judged_before(topology: Topology, slots: Slots, offset: int) -> Topology | 
         topology,
         statistics=kept,
         computed=[text for text, path in fields if path in read],
+        # Neither decides what of a record is read; without its statistics either is refused.
         alerts=(),
+        forget_after="",
         output_shape="emissions",
         output_format="json",
     )

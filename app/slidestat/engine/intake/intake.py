@@ -83,11 +83,17 @@ class Intake:
         return self.clock.time - self._lateness
 
     def take(
-        self, batch: RecordBatch, decoded: EventColumns | None, unread_offset: int
+        self,
+        batch: RecordBatch,
+        decoded: EventColumns | None,
+        unread_offset: int,
+        quota: Quota | None = None,
     ) -> Taken | None:
         """Take in a batch; what counts of it waits from now on. None if all was read before; what
-        lies before `unread_offset` leads to no letters.
+        lies before `unread_offset` leads to no letters. `quota` charges records that were judged
+        by other statistics.
         """
+        quota = quota or self._quota
         batch = batch.since(self.next_offset)
         if not len(batch):
             return None
@@ -114,11 +120,11 @@ class Intake:
         outcomes = np.full(len(batch), DEAD, dtype=np.uint8)
         outcomes[rows] = np.where(on_time, COUNTED, LATE)
         outcomes[columns.passed_over] = PASSED_OVER
-        refused = self._charge(events, int(taken.watermarks[-1]))
+        refused = self._charge(quota, events, int(taken.watermarks[-1]))
         if len(refused):
             full = rows[on_time][refused]
             for row, time in zip(full.tolist(), events.times[refused].tolist(), strict=True):
-                refusal = Refusal(row, Reason.WINDOW_FULL, self._quota.refusal(time))
+                refusal = Refusal(row, Reason.WINDOW_FULL, quota.refusal(time))
                 taken.dead_letters.append(letter_of(batch, refusal))
             outcomes[full] = DEAD
             events = events.take(np.delete(np.arange(len(events)), refused))
@@ -168,9 +174,9 @@ class Intake:
             columns.conditions,
         )
 
-    def _charge(self, events: Events, watermark: int) -> Int64s:
+    def _charge(self, quota: Quota, events: Events, watermark: int) -> Int64s:
         """Charge new events on time to their keys' quotas; the rows of those that are refused."""
-        refused, used = self._quota.judge(events, self._keys.read_with_used, watermark)
+        refused, used = quota.judge(events, self._keys.read_with_used, watermark)
         self._keys.used |= used
         return refused
 

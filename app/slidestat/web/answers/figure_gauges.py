@@ -68,7 +68,8 @@ class _FigureGauges(Collector):
     def _gauged(self) -> Iterator[tuple[KeyAnswer, Figure]]:
         for answer in self._answers:
             for figure in answer.figures:
-                if figure.statistic not in self._lists:
+                # Bounds are of all of a window: of what was added later there is no gauge yet.
+                if figure.statistic not in self._lists and figure.counted_from_ms is None:
                     yield answer, figure
 
 
