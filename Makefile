@@ -48,10 +48,11 @@ $(INSTALLED): requirements-build.lock requirements-dev.lock pyproject.toml
 	}
 	@# Registries fail now and then: each try waits longer than the one before.
 	@# PySpark has no wheel: its archive is built by what is locked, not by what a registry has now.
+	@# Python compiles a module when it is first imported: most of them never are.
 	@for pause in 5 20 60 0; do \
-	    $(BIN)/python -m pip install --only-binary :all: --require-hashes \
+	    $(BIN)/python -m pip install --no-compile --only-binary :all: --require-hashes \
 	        -r requirements-build.lock && \
-	    $(BIN)/python -m pip install --only-binary :all: --no-binary pyspark \
+	    $(BIN)/python -m pip install --no-compile --only-binary :all: --no-binary pyspark \
 	        --no-build-isolation --require-hashes -r requirements-dev.lock && exit 0; \
 	    [ $$pause -eq 0 ] || echo "the installation failed; trying again in $$pause s" >&2; \
 	    sleep $$pause; \

@@ -12,7 +12,16 @@ from slidestat.declare.statistics import AgeOfLast, Sample, Statistic, TopItems
 from slidestat.declare.topology import Topology
 from slidestat.schemas.emission import Emission, Figure, emission_key
 from slidestat.schemas.query import KeyAnswer
-from tests.engine.exact import Values, between, double, exact, root, total, variance
+from tests.engine.exact import (
+    Values,
+    between,
+    double,
+    exact,
+    in_order,
+    root,
+    total,
+    variance,
+)
 from tests.engine.meant import meant
 from tests.engine.memory import PARTITION, SOURCE, Output
 from tests.engine.model import AGES, ALL, Model
@@ -147,13 +156,13 @@ def _check_sample(statistic: Sample, listed: Sequence[Figure], values: Values) -
     assert not drawn - Counter(map(double, values))
 
 
-def _check_by_value(figure: Figure, ordered: Sequence[Fraction]) -> None:
+def _check_by_value(figure: Figure, ordered: Sequence[float]) -> None:
     """The estimate is within its relative error of a quantile as near as promised."""
     estimate = Fraction(figure.estimate)
     p, share = Fraction(repr(figure.quantile)), Fraction(repr(figure.share_error))
     first = max(1, ceil((p - share) * len(ordered)))
     last = min(len(ordered), floor((p + share) * len(ordered)) + 1)
-    nearest = min(max(estimate, ordered[first - 1]), ordered[last - 1])
+    nearest = min(max(estimate, Fraction(ordered[first - 1])), Fraction(ordered[last - 1]))
     allowed = Fraction(figure.relative_error) * abs(nearest) + Fraction(figure.absolute_error)
     assert abs(estimate - nearest) <= allowed, figure
 
@@ -167,13 +176,24 @@ def check_figure(
         return
     assert right is not None, figure
     # The square root is rounded to 80 digits.
-    slack = right / 10**70 if statistic.kind == "deviation" else 0
-    assert figure.lower <= right + slack, (figure, right)
-    assert right - slack <= figure.upper, (figure, right)
+    slack = right / 10**70 if statistic.kind == "deviation" else Fraction()
+    least, most = (right - slack, right + slack) if slack else (right, right)
+    assert figure.lower <= most, (figure, right)
+    assert least <= figure.upper, (figure, right)
     assert figure.lower <= figure.estimate <= figure.upper, figure
+    errors = (
+        figure.relative_error,
+        figure.absolute_error,
+        figure.deviation_error,
+        figure.magnitude_error,
+        figure.share_error,
+    )
+    assert min(errors) >= 0, figure
+    if figure.estimate == right:  # which keeps any promise, and is what most figures are
+        return
     estimate = Fraction(figure.estimate)
     if figure.quantile is not None:
-        ordered = sorted(map(double, values))
+        ordered = in_order(values)
         if statistic.kind == "quantile":
             _check_by_value(figure, ordered)
             return

@@ -35,16 +35,26 @@ def total(values: Iterable[Fraction]) -> Fraction:
 
 
 def variance(values: Values) -> Fraction:
-    mean = total(values) / len(values)
-    return total((value - mean) ** 2 for value in values) / len(values)
+    """(n sum v^2 - (sum v)^2) / n^2, over one denominator."""
+    common = lcm(*(value.denominator for value in values))
+    wholes = [value.numerator * (common // value.denominator) for value in values]
+    squares = len(wholes) * sum(whole * whole for whole in wholes)
+    return Fraction(squares - sum(wholes) ** 2, (len(wholes) * common) ** 2)
+
+
+def in_order(values: Values) -> list[float]:
+    """The doubles that decimals are read as, which compare exactly with each other and with
+    fractions, and are sorted much faster than these.
+    """
+    return sorted(map(float, values))
 
 
 _OF_SOME: dict[str, Callable[[Values], Fraction]] = {
     "mean": lambda values: total(values) / len(values),
     "variance": variance,
     "deviation": lambda values: root(variance(values)),
-    "minimum": lambda values: min(map(double, values)),
-    "maximum": lambda values: max(map(double, values)),
+    "minimum": lambda values: Fraction(min(map(float, values))),
+    "maximum": lambda values: Fraction(max(map(float, values))),
 }
 
 _OF_ANY: dict[str, Callable[[Values], Fraction]] = {
@@ -64,8 +74,8 @@ def between(figure: Figure | Series, values: Values) -> Values:
     return [
         value
         for value in values
-        if (figure.at_least is None or double(value) >= figure.at_least)
-        and (figure.below is None or double(value) < figure.below)
+        if (figure.at_least is None or float(value) >= figure.at_least)
+        and (figure.below is None or float(value) < figure.below)
     ]
 
 
@@ -74,11 +84,11 @@ def exact(statistic: Statistic, values: Values, window: int) -> list[Fraction | 
     none.
     """
     if isinstance(statistic, QuantileStatistic):
-        ordered = sorted(map(double, values))
+        ordered = in_order(values)
         if not ordered:
             return [None] * len(statistic.quantiles)
         ranks = (max(1, ceil(Fraction(repr(p)) * len(ordered))) for p in statistic.quantiles)
-        return [ordered[rank - 1] for rank in ranks]
+        return [Fraction(ordered[rank - 1]) for rank in ranks]
     if isinstance(statistic, Rate):
         return [Fraction(1_000 * len(values), window)]
     if isinstance(statistic, Histogram | Above):

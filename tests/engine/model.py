@@ -136,8 +136,8 @@ class Clock:
         last = sorted(time for _, time in self._read[-16:])
         step = 0.0
         if len(last) >= 2:
-            # More than half of them are there or beyond.
-            reached = max(t for t in last if sum(other >= t for other in last) * 2 > len(last))
+            # The latest time that more than half of them have reached.
+            reached = last[(len(last) - 1) // 2]
             if reached > self.front:
                 step = reached - self.front if self.front > float("-inf") else 0
                 self.front = reached
