@@ -510,5 +510,6 @@ def test_ranks_and_metrics_do_not_pass_a_part_of_a_window_for_all_of_it() -> Non
     answer = LiveQuery(after).answer(one.view(), "k")
     assert answer is not None
     gauges = registry_of([answer], ()).collect()
-    told = {s.labels["statistic"] for g in gauges for s in g.samples if "statistic" in s.labels}
-    assert told == {"count"}
+    of_figures = [s.labels for g in gauges for s in g.samples if "statistic" in s.labels]
+    told = {(labels["statistic"], labels["window"]) for labels in of_figures}
+    assert told == {("count", "100ms"), ("count", "1s"), ("quantile", "100ms")}
