@@ -55,6 +55,13 @@ SUBJECTS = {
             Scope.RECORD,
             answers=Answers.of_table("{group}-counts-changelog"),
         ),
+        Subject(
+            "pathway_tumbling",
+            "tumbling",
+            "each record: its new count, with the next commit",
+            Scope.RECORD,
+            answers=Answers.updated("tumbling", lost_when_stopped=True),
+        ),
         Subject("quix_tumbling", _CLOSING, "the key's next record", Scope.KEY, answers=_seconds(0)),
         # It looks for windows that have closed once a second.
         Subject(

@@ -50,9 +50,11 @@ class Network:
 
     def _reset(self) -> None:
         for link in self._links:
-            link.transport.get_extra_info("socket").setsockopt(
-                socket.SOL_SOCKET, socket.SO_LINGER, _ABORT_ON_CLOSE
-            )
+            # The other side may have closed it a moment ago.
+            with suppress(OSError):
+                link.transport.get_extra_info("socket").setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, _ABORT_ON_CLOSE
+                )
             link.transport.abort()
 
     async def _close(self) -> None:
