@@ -267,6 +267,9 @@ def test_the_driver_emits_what_the_model_says(case: Case, crash: bool) -> None:
 def test_a_statistic_added_while_the_topology_runs() -> None:
     """The others go on as they were; what is new says since when it is counted, also after a
     crash. A topology that differs otherwise is refused, and the old one goes on.
+
+    The second event is far ahead of the first one, so event time does not follow it before the
+    third: what is new begins behind the first, and has the other two.
     """
     driver = TopologyDriver(latency(statistics=(Count(),)))
     driver.send(request("/a", START, ms=10), request("/a", START + 20_000, ms=20))
@@ -277,8 +280,8 @@ def test_a_statistic_added_while_the_topology_runs() -> None:
     assert (counts.estimate, counts.counted_from_ms) == (3, None)
     assert mean.lower is not None
     assert mean.upper is not None
-    assert mean.lower <= 40 <= mean.upper
-    assert mean.counted_from_ms == START + 20_001
+    assert mean.lower <= 30 <= mean.upper
+    assert mean.counted_from_ms == START + 1
     emissions = list(driver.emissions)
     driver.restart()
     assert driver.emissions == emissions
@@ -287,4 +290,4 @@ def test_a_statistic_added_while_the_topology_runs() -> None:
     driver.send(request("/a", START + 2 * MINUTE, ms=40))
     driver.close_windows()
     last = driver.figure("/a", "mean", "5m", at=START + 3 * MINUTE)
-    assert last.counted_from_ms == START + 20_001
+    assert last.counted_from_ms == START + 1
