@@ -23,7 +23,7 @@ from slidestat.declare.statistics import (
 )
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import stored_slots
-from slidestat.engine.checkpoints.slots import Slot, changed, joined_meanings, split_meanings
+from slidestat.engine.checkpoints.slots import Slot, changed, split_meanings
 from slidestat.engine.emissions.added_figures import AddedFigures
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.errors import SlidestatError
@@ -377,7 +377,7 @@ def test_meanings_are_split_as_they_were_joined(meanings: list[str]) -> None:
     """Where all of them are known, and none begins with another and the separator."""
     if any(a != b and b.startswith(a + "; ") for a in meanings for b in meanings):
         return
-    assert split_meanings(joined_meanings(meanings), meanings) == meanings
+    assert split_meanings("; ".join(meanings), meanings) == meanings
 
 
 def test_a_state_has_places_for_255_synopses() -> None:
@@ -422,7 +422,7 @@ def test_the_quota_of_a_new_statistic_refuses_no_record_that_was_counted() -> No
     """More than 65,536 of its largest values in a stretch, all of which wait for the watermark."""
     before = replace(with_(Count(epsilon=0.5)), lateness="1s")
     after = replace(before, statistics=(Count(epsilon=0.5), Sum(decimals=9)))
-    (largest,) = (after.columns.numbers[0].limits,)
+    largest = after.columns.numbers[0].limits
     assert largest is not None
     (record,) = records_of(0, value=largest.most * 0.99)
     records = [record._replace(offset=offset) for offset in range(70_000)]
@@ -484,7 +484,6 @@ def test_what_states_have_seen_is_not_judged_by_what_is_new() -> None:
     """Where a worker died between its states and its checkpoint."""
     (bad,) = records_of(10, first=1, value="no number")
     records = [*records_of(0), bad, *records_of(20, 150, first=2)]
-    store = begun(with_(Count()))
     store = MemoryStore()
     one = processor(with_(Count()), store)
     one.process(batch_of(records[:1]))

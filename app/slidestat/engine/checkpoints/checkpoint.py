@@ -132,24 +132,19 @@ class _Stored(msgspec.Struct, array_like=True):
     meaning: dict[str, str]
 
 
-class _StoredAhead(_Stored, array_like=True):
-    """Of a partition that has emitted more than its states have: who does not know of it reads the
-    rest, and emits some things again.
+class _StoredWhole(_Stored, array_like=True):
+    """With what is there of some partitions: up to where one has emitted that has emitted more than
+    its states have (who does not know of it reads the rest, and emits some things again); and the
+    places of statistics, where some were added or removed.
     """
 
     emitted: Checkpoint | None = None
-
-
-class _StoredSlots(_StoredAhead, array_like=True):
-    """Of states in which statistics were added or removed: their places."""
-
     slots: Slots = ()
 
 
 _version_of = msgspec.msgpack.Decoder(_Versioned)
 _decoder = msgspec.msgpack.Decoder(_Stored)
-_ahead_decoder = msgspec.msgpack.Decoder(_StoredAhead)
-_slots_decoder = msgspec.msgpack.Decoder(_StoredSlots)
+_whole_decoder = msgspec.msgpack.Decoder(_StoredWhole)
 
 
 def encode_checkpoint(
@@ -184,7 +179,7 @@ def _in_version_2(checkpoint: Checkpoint) -> list[Any]:
 
 def decode_emitted(stored: bytes | None, checkpoint: Checkpoint) -> Checkpoint:
     """Up to where the partition of a stored `checkpoint` has emitted, and sent letters."""
-    emitted = None if stored is None else _ahead_decoder.decode(stored).emitted
+    emitted = None if stored is None else _whole_decoder.decode(stored).emitted
     return emitted or checkpoint
 
 
@@ -200,7 +195,7 @@ def stored_slots(stored: bytes | None) -> Slots:
     """Return the places of synopses in the states of a stored checkpoint that can be read; () where
     none was ever changed.
     """
-    return () if stored is None else _slots_decoder.decode(stored).slots
+    return () if stored is None else _whole_decoder.decode(stored).slots
 
 
 def decode_checkpoint(
@@ -220,7 +215,7 @@ def decode_checkpoint(
                 f"A stored partition checkpoint has version {version}.",
                 "Run the version that wrote it, or reset the topology's state.",
             )
-        decoded = _slots_decoder.decode(stored)
+        decoded = _whole_decoder.decode(stored)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SlidestatError(
             "A stored partition checkpoint is damaged.", "Delete the worker's data folder."

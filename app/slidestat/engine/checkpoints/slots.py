@@ -37,11 +37,6 @@ def slots_of(meanings: Iterable[str]) -> Slots:
     return tuple(map(Slot, meanings))
 
 
-def joined_meanings(meanings: Iterable[str]) -> str:
-    """Return in one text what synopses keep, each once."""
-    return _SEPARATOR.join(dict.fromkeys(meanings))
-
-
 def split_meanings(text: str, known: Collection[str]) -> list[str]:
     """Split what was joined, where those that are `known` may have the separator in them."""
     found = []
