@@ -4,7 +4,6 @@ Avro comes in the framing that every consumer of a registry knows: a zero byte, 
 the fields. No JSON begins with a zero byte, so a reader tells the two apart by the first byte.
 """
 
-from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission_codec import EmissionCodec, EmissionWriter, JsonCodec
 from slidestat.engine.emissions.rows import RowCodec, avro_types, connect_row, json_row
-from slidestat.errors import SlidestatError
+from slidestat.engine.extras import module_of_extra
 from slidestat.schemas.avro import row_schema
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.sequence import kinds
@@ -86,11 +85,4 @@ def avro_codec(topic: str, registry: str, emission: type[Emission] = Emission) -
 
 
 def _module(name: str, what: str, extra: str) -> ModuleType:
-    try:
-        # Here, for it needs packages that not everybody has.
-        return import_module(f"slidestat.engine.emissions.{name}")
-    except ImportError as error:
-        raise SlidestatError(
-            f"{what} needs packages that are not installed ({error.name}).",
-            f"Install them with `pip install 'slidestat[{extra}]'`.",
-        ) from error
+    return module_of_extra(f"slidestat.engine.emissions.{name}", what, extra)

@@ -1,7 +1,6 @@
 """Values of other formats as the JSON that says the same."""
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
 from slidestat.declare.fields import FieldPath
@@ -14,11 +13,14 @@ from slidestat.engine.decoding.formats.framing import (
     schema_of,
 )
 from slidestat.engine.decoding.formats.source_schemas import SchemaText, SourceSchemas
+from slidestat.engine.extras import module_of_extra
 from slidestat.errors import SlidestatError
 
 if TYPE_CHECKING:
     from slidestat.engine.decoding.formats.avro_schema import AvroSchema
     from slidestat.engine.decoding.formats.protobuf_schema import ProtobufSchema
+
+_ROOM = "slidestat.engine.decoding.formats"
 
 Translation = Callable[[bytes], bytes]
 """Makes JSON of a value; raises NotReadableError, and UnusableSchemaError for the error of its
@@ -131,30 +133,14 @@ def _times(topology: Topology | None) -> tuple[FieldPath | None, TimeFormat | No
 
 def require_avro() -> type["AvroSchema"]:
     """Return what reads Avro; raises SlidestatError without the packages."""
-    try:
-        # Here, for it needs packages that not everybody has.
-        found: type[AvroSchema] = import_module(
-            "slidestat.engine.decoding.formats.avro_schema"
-        ).AvroSchema
-    except ImportError as error:
-        raise _missing("Avro", "avro", error) from error
+    found: type[AvroSchema] = module_of_extra(f"{_ROOM}.avro_schema", "Avro", "avro").AvroSchema
     return found
 
 
 def require_protobuf() -> type["ProtobufSchema"]:
     """Return what reads Protobuf; raises SlidestatError without the packages."""
-    try:
-        import_module("grpc_tools")
-        found: type[ProtobufSchema] = import_module(
-            "slidestat.engine.decoding.formats.protobuf_schema"
-        ).ProtobufSchema
-    except ImportError as error:
-        raise _missing("Protobuf", "protobuf", error) from error
+    module_of_extra("grpc_tools", "Protobuf", "protobuf")
+    found: type[ProtobufSchema] = module_of_extra(
+        f"{_ROOM}.protobuf_schema", "Protobuf", "protobuf"
+    ).ProtobufSchema
     return found
-
-
-def _missing(what: str, extra: str, error: ImportError) -> SlidestatError:
-    return SlidestatError(
-        f"{what} needs packages that are not installed ({error.name}).",
-        f"Install them with `pip install 'slidestat[{extra}]'`.",
-    )
