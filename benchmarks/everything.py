@@ -1,6 +1,6 @@
 """All benchmarks in one run, and results/latest.json of them.
 
-    python -m benchmarks.everything             # quick: a quarter of an hour on two quiet cores
+    python -m benchmarks.everything             # quick: half an hour on two quiet cores
     python -m benchmarks.everything --full      # more events, workloads and runs: an hour or two
 
 `ratios` of results/latest.json is how many times as fast ours is on the workload `sums`, the median
@@ -58,7 +58,7 @@ _LEFT_OUT = ("kafka_streams_hopping", "bytewax_hopping", "spark_hopping")
 _RESTARTED = tuple(name for name in SUBJECTS if name != "kafka_streams_tumbling")
 QUICK = Plan(
     tuple(name for name in SYSTEMS if name not in _LEFT_OUT),
-    2_400_000,
+    4_800_000,
     3,
     (CaseName.DEFAULT, CaseName.MILLION_KEYS, CaseName.FLIGHTS),
     (OURS, BARE),
@@ -69,7 +69,7 @@ QUICK = Plan(
 )
 FULL = Plan(
     tuple(SYSTEMS),
-    3_000_000,
+    6_000_000,
     5,
     tuple(case for case in CaseName if case is not CaseName.SUMS),
     tuple(SYSTEMS),

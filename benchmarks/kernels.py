@@ -2,14 +2,16 @@
 
     python -m benchmarks.kernels
 
-CPU time, in four tables: nanoseconds an event where one key has all 10,000 events of each batch,
+CPU time, in five tables: nanoseconds an event where one key has all 10,000 events of each batch,
 beside DataSketches' KLL and river's ADWIN in the same rounds; the same for the whole set of
-statistics together; microseconds a key where each of 100,000 keys has 1 or 10 events in the batch.
+statistics together; microseconds a key where each of 100,000 keys has 1 or 10 events in the batch;
+and nanoseconds an event that is read from JSON with a condition, and without.
 See README.md beside this file.
 """
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from statistics import median
 
 import numpy as np
@@ -30,6 +32,10 @@ from benchmarks.kernel_subjects import (
     total,
 )
 from benchmarks.results import machine
+from slidestat.declare.statistics import Count, Maximum, Mean
+from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.binary_column import BinaryColumn
+from slidestat.engine.decoding.decoder import EventDecoder
 
 _GAP_MS = 2
 _BATCH, _BATCHES = 10_000, 100
@@ -38,8 +44,10 @@ _KEYS = 100_000
 _MOST_KNOWN = 50
 _ROUNDS = 5
 _SEED = 20020106
+_FIRST_MS = 1_764_000_000_000
 
 _WANTED_COUNT_NS, _WANTED_WHOLE_SET_NS, _WANTED_KEY_US = 15.0, 500.0, 2.0
+_WANTED_COMPARISON_NS = 60.0
 
 _values = np.random.default_rng(_SEED).integers(1, 10_000, _KEYS * _MOST_KNOWN) / 100
 
@@ -199,6 +207,50 @@ def of_many_keys(console: Console) -> None:
             console.print(f"  above: {'; '.join(above)}", highlight=False)
 
 
+def of_conditions(console: Console) -> None:
+    """Records of a web log, read with one comparison and without; what it compares is read."""
+    values = [
+        b'{"key":"/p%d","time":%d,"value":%d.5,"status":%d}'
+        % (i % 100, _FIRST_MS + i, i % 900, 500 if i % 20 == 0 else 200)
+        for i in range(_BATCH)
+    ]
+    plain = Topology(
+        name="log",
+        source="requests",
+        span="1h",
+        every="1m",
+        statistics=(Count(), Mean(), Maximum(field="status")),
+    )
+    of_all = "without a condition"
+    conditions = {
+        of_all: plain,
+        "where of the topology": replace(plain, where="status >= 500"),
+        "where of a statistic": replace(
+            plain, statistics=(*plain.statistics, Count(name="errors", where="status >= 500"))
+        ),
+    }
+    runs = {name: _decoding(topology, values) for name, topology in conditions.items()}
+    seconds, _ = rounds(runs, dict.fromkeys(runs, _BATCH * _BATCHES))
+    table = _table("status >= 500", "ns an event", "min - max", "more than without")
+    most = 0.0
+    for name, figures in seconds.items():
+        ns = [s * 1e9 for s in figures]
+        more = median([(s - b) * 1e9 for s, b in zip(figures, seconds[of_all], strict=True)])
+        table.add_row(name, f"{median(ns):,.1f}", _spread(ns), f"{more:,.1f}")
+        most = max(most, more)
+    console.print(table)
+    _verdict(console, "a comparison", most, _WANTED_COMPARISON_NS, "ns an event")
+
+
+def _decoding(topology: Topology, values: list[bytes]) -> Run:
+    decoder, fetched = EventDecoder(topology), BinaryColumn.of(values)
+
+    def run() -> float:
+        return float(sum(len(decoder.decode(fetched).rows) for _ in range(_BATCHES)))
+
+    return run
+
+
 def _verdict(console: Console, what: str, found: float, wanted: float, unit: str) -> None:
     word = "within" if found <= wanted else "ABOVE"
     console.print(f"{what}: {found:,.2f} {unit} at most, {word} {wanted:,.0f}", highlight=False)
@@ -211,6 +263,7 @@ def main() -> None:
     of_one_key(console)
     of_the_whole_set(console)
     of_many_keys(console)
+    of_conditions(console)
 
 
 if __name__ == "__main__":

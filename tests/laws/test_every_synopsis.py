@@ -9,6 +9,7 @@ import os
 import pkgutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,20 @@ def test_bounds_and_promise_hold_at_every_moment(name: str) -> None:
         entry.judge(synopsis, times, units, [end, end + 1, end + 2], asked(entry))
 
 
+@cache
+def real_streams() -> list[tuple[Integers, Integers, int]]:
+    """Times and units of flights and of a web server, with spans for them."""
+    table = pyarrow.parquet.read_table(FLIGHTS, columns=["date", "delay"]).slice(0, 30_000)
+    flights = table["date"].cast("timestamp[ms]").cast("int64").to_numpy() // 60_000
+    with gzip.open(WEB, "rt", encoding="latin-1", newline="") as file:
+        rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        web = np.array(sorted((int(row["time"]), int(row["bytes"] or 0)) for row in rows))
+    return [
+        (flights, table["delay"].to_numpy().astype(np.int64), 1_440),
+        (web[:, 0], web[:, 1], 7_200),
+    ]
+
+
 @pytest.mark.skipif(
     not (FLIGHTS.exists() and WEB.exists()), reason="the folder of real events is not there"
 )
@@ -101,15 +116,7 @@ def test_bounds_and_promise_hold_at_every_moment(name: str) -> None:
 def test_real_events_keep_the_promise(name: str) -> None:
     """Delays of flights, of minutes to a day; bytes of a web server, of seconds to hours."""
     entry = EVERY[name]
-    table = pyarrow.parquet.read_table(FLIGHTS, columns=["date", "delay"]).slice(0, 30_000)
-    flights = table["date"].cast("timestamp[ms]").cast("int64").to_numpy() // 60_000
-    with gzip.open(WEB, "rt", encoding="latin-1", newline="") as file:
-        rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-        web = np.array(sorted((int(row["time"]), int(row["bytes"] or 0)) for row in rows))
-    for times, units, span in (
-        (flights, table["delay"].to_numpy().astype(np.int64), 1_440),
-        (web[:, 0], web[:, 1], 7_200),
-    ):
+    for times, units, span in real_streams():
         size = len(times)
         column = np.arange(size) if entry.places else times
         synopsis = entry.create(span)
@@ -306,13 +313,20 @@ def test_a_small_key_is_small(name: str) -> None:
     assert len(synopsis.to_bytes()) < (105 if name.startswith("named") else 100)
 
 
+@cache
+def many_units(unit_name: str, size: int, parts: int = 1) -> list[Integers]:
+    """The same for every synopsis: drawing them takes longer than most take to read them."""
+    rng = np.random.default_rng(8)
+    return [np.asarray(UNITS[unit_name](rng, size), np.int64) for _ in range(parts)]
+
+
 @pytest.mark.parametrize("name", EVERY)
 def test_space_stays_within_the_theorem(name: str) -> None:
     """In bytes, while 600,000 events pass through windows of up to 200,000."""
     entry = EVERY[name]
     span, step = 200_000, 40_000
     for unit_name in ("uniform", "zipf", "sorted"):
-        times, units = np.arange(3 * span), UNITS[unit_name](np.random.default_rng(8), 3 * span)
+        times, (units,) = np.arange(3 * span), many_units(unit_name, 3 * span)
         synopsis = entry.create(span)
         for end in range(step, 3 * span + 1, step):
             entry.insert(synopsis, times[end - step : end], units[end - step : end])
@@ -331,10 +345,9 @@ def test_space_stays_within_the_theorem_on_ten_million_events(name: str) -> None
     """In bytes, after each million of 10^7 events, with windows of up to a million."""
     entry = EVERY[name]
     span = 10**6
-    rng = np.random.default_rng(8)
     synopsis = entry.create(span)
-    for start in range(0, 10 * span, span):
-        units = UNITS["zipf"](rng, span)
+    for number, units in enumerate(many_units("zipf", span, 10)):
+        start = number * span
         entry.insert(synopsis, np.arange(start, start + span), units)
         assert len(synopsis.to_bytes()) <= entry.most_bytes(span, int(np.abs(units).sum()))
     synopsis.check()

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from numba.core import types
+from numba.core.dispatcher import Dispatcher
 
 from slidestat.synopses import (
     Batch,
@@ -110,3 +112,18 @@ def test_synopses_need_no_kafka_no_faust_and_no_spark() -> None:
     }
     # They load each name of a face at its first use, and say which extra is missing.
     assert others == {"slidestat.faces", "slidestat.missing"}
+
+
+def test_no_constant_has_machine_code_of_its_own() -> None:
+    """numba would compile a callee anew for each constant that a kernel calls it with."""
+    digest()
+    kernels = [
+        one
+        for name, module in [*sys.modules.items()]
+        if name.startswith("slidestat.synopses.")
+        for one in vars(module).values()
+        if isinstance(one, Dispatcher)
+    ]
+    arguments = [kind for one in kernels for signature in one.signatures for kind in signature]
+    assert arguments
+    assert not [kind for kind in arguments if isinstance(kind, types.Literal)]

@@ -1,8 +1,8 @@
 """Emissions as JSON, many in one go, where they differ in key, end and numbers alone.
 
 Their texts are the bytes that msgspec writes of the same emission, which is the schema's word; but
-no object is made of a figure: msgspec writes the numbers of all records as one list, and a kernel
-puts them between the pieces that all records share.
+no object is made of a figure: one kernel writes the numbers of all records, and another puts them
+between the pieces that all records share.
 """
 
 from collections.abc import Sequence
@@ -13,14 +13,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from slidestat.engine.emissions.number_texts import listed_texts, number_texts
 from slidestat.schemas.emission import Emission, emission_key
 from slidestat.synopses.core.compile import kernel
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
 Bytes = npt.NDArray[np.uint8]
-
-_COMMA, _BRACKET = ord(","), len("[")
 
 _encode = msgspec.json.Encoder().encode
 
@@ -53,7 +52,7 @@ class EmissionText:
         self, keys: Sequence[str], ends: Int64s, numbers: Float64s, source_offsets: Int64s
     ) -> tuple[list[bytes], list[bytes]]:
         """(Kafka keys, values) of n > 0 records: `numbers` float64[n, figures, 3] are estimates,
-        lowers and uppers, NaN for what does not exist. A third of the time of one by one.
+        lowers and uppers, NaN for what does not exist.
         """
         count = len(keys)
         names = list(map(_encode, keys))
@@ -61,13 +60,12 @@ class EmissionText:
         starts_of = [np.concatenate(([0], ends_of[0][:-1]))]
         texts = [b"".join(names)]
         place = len(texts[0])
-        for column in (ends, numbers, source_offsets):
-            listed = _encode(column.ravel().tolist())[_BRACKET:-_BRACKET]
-            commas = place + np.flatnonzero(np.frombuffer(listed, np.uint8) == _COMMA)
-            starts_of.append(np.concatenate(([place], commas + 1)))
-            place += len(listed)
-            ends_of.append(np.concatenate((commas, [place])))
-            texts.append(listed)
+        columns = listed_texts(ends), number_texts(numbers), listed_texts(source_offsets)
+        for column, starts, stops in columns:
+            starts_of.append(starts + place)
+            ends_of.append(stops + place)
+            texts.append(column)
+            place += len(column)
         text = b"".join(texts)
         starts = np.hstack([column.reshape(count, -1) for column in starts_of])
         stops = np.hstack([column.reshape(count, -1) for column in ends_of])
@@ -103,16 +101,20 @@ class _Pieces:
 def _put(
     pieces: Bytes, piece_ends: Int64s, text: Bytes, starts: Int64s, ends: Int64s, out: Bytes
 ) -> None:
-    place = 0
+    # Of an index without a sign it is clear that it does not count from the end: so the compiler
+    # copies many bytes at once, which takes a fifth of the time.
+    place = np.uint64(0)
     for row in range(len(starts)):
-        begin = 0
+        begin = np.uint64(0)
         for column in range(len(piece_ends)):
-            length = piece_ends[column] - begin
-            out[place : place + length] = pieces[begin : begin + length]
+            length = np.uint64(piece_ends[column]) - begin
+            for i in range(length):
+                out[place + i] = pieces[begin + i]
             place += length
             begin += length
             if column < starts.shape[1]:
-                # Too short for a copy to be worth its call.
-                for i in range(starts[row, column], ends[row, column]):
-                    out[place] = text[i]
-                    place += 1
+                start = np.uint64(starts[row, column])
+                length = np.uint64(ends[row, column]) - start
+                for i in range(length):
+                    out[place + i] = text[start + i]
+                place += length

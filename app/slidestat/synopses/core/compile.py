@@ -23,10 +23,13 @@ from tempfile import TemporaryFile
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core import types
 from numba.core.caching import _CacheLocator
 from platformdirs import user_cache_path
 
 config: Any = numba.config  # its settings are made at run time, which a type checker cannot see
+njit: Any = numba.njit  # the types that come with it lack options
+unliteral: Any = types.unliteral
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -99,11 +102,29 @@ def kernel(function: Function) -> Function:
 
     Cost: compiling takes seconds, loading tenths of a second, both once in a process.
     """
-    if not _is_writable():
-        return cast(Function, numba.njit(function))
     before = config.CACHE_LOCATOR_CLASSES
     config.CACHE_LOCATOR_CLASSES = f"{__name__}.{SourcesLocator.__name__}"  # read while decorating
     try:
-        return cast(Function, numba.njit(cache=True)(function))
+        # No other language calls them, so they need no C function around them.
+        compiled = njit(cache=_is_writable(), no_cfunc_wrapper=True)(function)
     finally:
         config.CACHE_LOCATOR_CLASSES = before
+    if not config.DISABLE_JIT:
+        _share_among_constants(compiled)
+    return cast(Function, compiled)
+
+
+def _share_among_constants(compiled: Any) -> None:
+    """Let calls from kernels with a constant, such as 0, use the machine code for any number.
+
+    numba compiles a callee anew for each constant that it is called with: a quarter of all there
+    was to compile. Where a callee is small, LLVM makes it one with its caller, constant and all.
+    """
+    template_of = compiled.get_call_template
+
+    def get_call_template(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
+        return template_of(
+            tuple(map(unliteral, args)), {name: unliteral(kind) for name, kind in kws.items()}
+        )
+
+    compiled.get_call_template = get_call_template

@@ -126,8 +126,8 @@ def run_value_quantile_batch(
 
 def figures_of(found: Integers, mapping: Mapping) -> Floats:
     """Return float64[3, ...], estimates, lowers and uppers, of the bins found for each."""
-    figures = np.empty(found.shape, np.float64)
-    for i in range(3):
-        exists = found[i] != NOT_FINITE
-        figures[i] = np.where(exists, outlines(np.where(exists, found[i], 0), mapping)[i], np.nan)
-    return figures
+    if not found.size:
+        return np.empty(found.shape, np.float64)
+    exists = found != NOT_FINITE
+    outlined = outlines(np.where(exists, found, 0), mapping)
+    return np.where(exists, np.stack([outlined[i][i] for i in range(3)]), np.nan)

@@ -1,0 +1,199 @@
+"""Numbers as JSON, many in one go: the shortest decimals that read back, as msgspec writes them.
+
+A float is c 2^q with c < 2^53, and what reads back as it lies within half a unit of c on each side.
+With n so that 2^q 10^n is from 1 up to 10, one of the whole numbers next to c 2^q 10^n reads back
+without its last digit, or one of the two does as it is, and then the nearer is taken (Giulietti,
+"The Schubfach way to render doubles", 2020). Of floats from 1e-5 up to 2^53 all of that is exact in
+128 bits. msgspec writes the others, and all that come with them.
+"""
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.engine.decoding.json_scan.uncounted import uncounted
+from slidestat.synopses.core.compile import kernel
+
+Int64s = npt.NDArray[np.int64]
+UInt64s = npt.NDArray[np.uint64]
+Float64s = npt.NDArray[np.float64]
+Bytes = npt.NDArray[np.uint8]
+
+_encode = msgspec.json.Encoder().encode
+_COMMA, _BRACKET = ord(","), len("[")
+
+_LONGEST = len("-0.00001234567890123456789")
+_LEAST, _MOST = 1e-5, 2.0**53
+# No two decimals of at most 15 digits read back as the same float.
+_UNIQUE = 1e15
+# Of a float from _LEAST up to _MOST, -q is one of so many.
+_SHIFTS = 70
+_FIRST_MANTISSA = np.uint64(1 << 52)
+_MANTISSA = np.uint64((1 << 52) - 1)
+_EXPONENT_BITS, _EXPONENT_OF_ONE = np.uint64(52), 1075
+_SIGN = np.uint64(1 << 63)
+_NULL = np.frombuffer(b"null", np.uint8)
+
+_0, _1, _2, _4 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(4)
+_10, _40, _100 = np.uint64(10), np.uint64(40), np.uint64(100)
+_32, _64, _LOW = np.uint64(32), np.uint64(64), np.uint64(2**32 - 1)
+_ZERO, _POINT, _MINUS = np.uint8(ord("0")), np.uint8(ord(".")), np.uint8(ord("-"))
+
+
+def _decimals(quarters: int) -> Int64s:
+    """For each -q the most n with 10^-n <= quarters / 4 2^q."""
+    found = []
+    for shift in range(_SHIFTS):
+        n = 0
+        while 10**n * quarters < 4 << shift:
+            n += 1
+        found.append(n)
+    return np.array(found, np.int64)
+
+
+# Below a power of two floats lie twice as close: three quarters as much reads back as it.
+_DECIMALS, _DECIMALS_OF_POWER = _decimals(4), _decimals(3)
+_POWERS = [10**n for n in range(int(_DECIMALS_OF_POWER[-1]) + 1)]
+_POWERS_LOW = np.array([power % 2**64 for power in _POWERS], np.uint64)
+_POWERS_HIGH = np.array([power >> 64 for power in _POWERS], np.uint64)
+# A number with more decimals is below 1, and its power takes two words.
+_MOST_OF_WORD = sum(power < 2**64 for power in _POWERS) - 1
+
+
+def number_texts(numbers: Float64s) -> tuple[bytes, Int64s, Int64s]:
+    """(text, starts, stops): the i-th number is text[starts[i]:stops[i]], `null` if it is none."""
+    out = np.empty(_LONGEST * numbers.size, np.uint8)
+    stops = np.empty(numbers.size, np.int64)
+    bits = np.ascontiguousarray(numbers).reshape(-1).view(np.uint64)
+    if not _write(bits, bits.view(np.float64), out, stops):
+        return listed_texts(numbers.ravel())
+    starts = np.concatenate(([0], stops[:-1]))
+    return out[: stops[-1]].tobytes(), starts, stops
+
+
+def listed_texts(numbers: Int64s | Float64s) -> tuple[bytes, Int64s, Int64s]:
+    """The same of any numbers, at least one, by msgspec."""
+    listed = _encode(numbers.tolist())[_BRACKET:-_BRACKET]
+    commas = np.flatnonzero(np.frombuffer(listed, np.uint8) == _COMMA)
+    return listed, np.concatenate(([0], commas + 1)), np.concatenate((commas, [len(listed)]))
+
+
+@kernel
+def _write(bits: UInt64s, numbers: Float64s, out: Bytes, stops: Int64s) -> bool:
+    """Write all numbers one behind the other, or return False."""
+    place = 0
+    for i in range(len(numbers)):
+        magnitude = abs(numbers[i])
+        if not np.isfinite(magnitude):
+            for letter in _NULL:
+                out[place] = letter
+                place += 1
+            stops[i] = place
+            continue
+        if magnitude >= _MOST or 0 < magnitude < _LEAST:
+            return False
+        if bits[i] & _SIGN:
+            out[place] = _MINUS
+            place += 1
+        whole = np.uint64(magnitude)
+        if np.float64(whole) == magnitude:
+            place = _write_whole(whole, out, place)
+            out[place], out[place + 1] = _POINT, _ZERO
+            place += 2
+        else:
+            place = _write_decimal(magnitude, bits[i] & ~_SIGN, out, place)
+        stops[i] = place
+    return True
+
+
+@uncounted
+def _write_decimal(magnitude: float, bits: np.uint64, out: Bytes, place: int) -> int:
+    """Write a number that is not whole; return where it ends."""
+    thousandths = np.rint(magnitude * 1000)
+    if thousandths < _UNIQUE and thousandths / 1000 == magnitude:
+        digits, decimals = np.uint64(thousandths), 3
+    else:
+        mantissa = (bits & _MANTISSA) | _FIRST_MANTISSA
+        shift = np.uint64(_EXPONENT_OF_ONE) - (bits >> _EXPONENT_BITS)
+        is_power = mantissa == _FIRST_MANTISSA
+        decimals = _DECIMALS_OF_POWER[shift] if is_power else _DECIMALS[shift]
+        digits = _shortest(mantissa, shift, decimals, is_power)
+    while digits % _10 == _0:
+        digits //= _10
+        decimals -= 1
+    power = _POWERS_LOW[decimals]
+    whole = digits // power if decimals <= _MOST_OF_WORD else _0
+    place = _write_whole(whole, out, place)
+    out[place] = _POINT
+    return _write_digits(digits - whole * power, decimals, out, place + 1)
+
+
+@uncounted
+def _shortest(mantissa: np.uint64, shift: np.uint64, decimals: int, is_power: bool) -> np.uint64:
+    """The digits of the shortest decimal of so many places that reads back, the nearest of them."""
+    centre = mantissa * _4
+    value = _scaled(centre, shift, decimals)
+    below = _scaled(centre - (_1 if is_power else _2), shift, decimals)
+    above = _scaled(centre + _2, shift, decimals)
+    # The ends of what reads back do so for an even mantissa.
+    is_odd = mantissa & _1
+    lesser: np.uint64 = value // _40 * _10
+    greater: np.uint64 = lesser + _10
+    has_lesser, has_greater = below + is_odd <= lesser * _4, greater * _4 + is_odd <= above
+    if has_lesser == has_greater:
+        lesser = value // _4
+        greater = lesser + _1
+        has_lesser, has_greater = below + is_odd <= lesser * _4, greater * _4 + is_odd <= above
+    if has_lesser == has_greater:
+        middle = lesser * _4 + _2
+        has_lesser = value < middle or (value == middle and lesser & _1 == _0)
+    nearest: np.uint64 = lesser if has_lesser else greater
+    return nearest
+
+
+@uncounted
+def _scaled(quarters: np.uint64, shift: np.uint64, decimals: int) -> np.uint64:
+    """quarters 10^decimals 2^-shift; its last bit is set as well where it was cut off."""
+    factor = _POWERS_LOW[decimals]
+    low, high = quarters & _LOW, quarters >> _32
+    factor_low, factor_high = factor & _LOW, factor >> _32
+    least = low * factor_low
+    cross = high * factor_low + (least >> _32)
+    middle = low * factor_high + (cross & _LOW)
+    upper = high * factor_high + (cross >> _32) + (middle >> _32)
+    upper += quarters * _POWERS_HIGH[decimals]
+    lower = (middle << _32) | (least & _LOW)
+    if shift == _0:
+        kept, cut_off = lower, _0
+    elif shift < _64:
+        kept = (upper << (_64 - shift)) | (lower >> shift)
+        cut_off = lower & ((_1 << shift) - _1)
+    else:
+        kept = upper >> (shift - _64)
+        cut_off = lower | (upper & ((_1 << (shift - _64)) - _1))
+    scaled: np.uint64 = kept | _1 if cut_off else kept
+    return scaled
+
+
+@uncounted
+def _write_whole(number: np.uint64, out: Bytes, place: int) -> int:
+    """Write a whole number; return where it ends."""
+    count, rest = 1, number // _10
+    while rest:
+        count += 1
+        rest //= _10
+    return _write_digits(number, count, out, place)
+
+
+@uncounted
+def _write_digits(number: np.uint64, count: int, out: Bytes, place: int) -> int:
+    """Write the last digits of a whole number; return where they end."""
+    end = place + count
+    for i in range(end - 1, place, -2):
+        two = number % _100
+        number //= _100
+        out[i] = _ZERO + np.uint8(two % _10)
+        out[i - 1] = _ZERO + np.uint8(two // _10)
+    if count % 2:
+        out[place] = _ZERO + np.uint8(number % _10)
+    return end
