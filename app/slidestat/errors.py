@@ -11,6 +11,8 @@ class SlidestatError(Exception):
     The command line prints both and no stack trace.
     """
 
+    exit_code = 2
+
     def __init__(self, message: str, advice: str = "") -> None:
         super().__init__(message)
         self.message = message
@@ -18,6 +20,12 @@ class SlidestatError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} {self.advice}".rstrip()
+
+
+class EndedError(SlidestatError):
+    """An error that ends a worker which goes on well when it is started again, by a parent too."""
+
+    exit_code = 1
 
 
 def near_name(name: str, known: Iterable[str]) -> str | None:

@@ -88,6 +88,38 @@ sys.exit(int(sys.argv[1]))
 STOPPED = json.dumps({"time": "t", "event": "stopped", "error": "No topic.", "advice": "Make it."})
 
 
+ENDS_ONCE = """
+import pathlib, sys
+from slidestat.cli import main
+from slidestat.errors import EndedError
+life = pathlib.Path(sys.argv[1])
+def worker():
+    if not life.exists():
+        life.touch()
+        raise EndedError("Its transaction was open for too long.", "Start it again.")
+main.app = worker
+main.main()
+"""
+
+
+def test_what_only_has_to_be_started_again_is(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """An error after which a worker goes on is no refusal: it is told, and ends nobody else."""
+    caplog.set_level("INFO", logger="slidestat")
+    monkeypatch.setattr(worker_processes, "_FIRST_PAUSE_S", 0.1)
+    WorkerProcesses([script(ENDS_ONCE, tmp_path / "life")]).run()
+    told = [record.text for record in caplog.records if hasattr(record, "worker")]
+    assert [text.split(", and")[0] for text in told] == [
+        "worker 1 ended by exit code 1",
+        "worker 1 was asked to end",
+    ]
+    assert "1 | Its transaction was open for too long." in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(
     "lines", [("error: No topic.", "what to do: Make it."), (STOPPED, '{"event": "other"}')]
 )

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from aiokafka import AIOKafkaConsumer
 
-from slidestat.faust.delivery import BatchApp, BatchConsumer, BatchConsumerThread, trickle_pace
+from slidestat.faust.delivery import BatchApp, BatchConsumer
+from slidestat.faust.fetches.trickle import TricklePace, trickle_pace
 
 
 class _Waiting:
@@ -51,19 +51,11 @@ def test_fetches_wait_for_more_only_while_records_come() -> None:
     def waits() -> tuple[int, int]:
         return fetcher._fetch_max_wait_ms, fetcher._fetch_min_bytes
 
-    async def pace() -> None:
-        app = BatchApp("paces", broker="kafka://127.0.0.1:1", store="memory://")
-        thread = cast(BatchConsumerThread, cast(BatchConsumer, app.consumer)._thread)
-        consumer = cast(AIOKafkaConsumer, SimpleNamespace(_fetcher=fetcher))
-        try:
-            for is_trickling in (False, True, True, False, True):
-                thread._pace(consumer, is_trickling=is_trickling)
-                assert (waits() == unpaced) is not is_trickling
-                assert waits()[0] <= unpaced[0]
-        finally:
-            thread.thread_loop.close()
-
-    asyncio.run(pace())
+    pace = TricklePace()
+    for is_trickling in (False, True, True, False, True):
+        pace.set(fetcher, 0, is_trickling=is_trickling)
+        assert (waits() == unpaced) is not is_trickling
+        assert waits()[0] <= unpaced[0]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import faust
 from aiokafka import AIOKafkaConsumer
@@ -31,14 +31,11 @@ from slidestat.engine.records import RecordBatch
 from slidestat.faust.broker_contact import until_told
 from slidestat.faust.fetches.columns import FetchedColumns
 from slidestat.faust.fetches.fetches import Fetches, keep_fetched_bytes
+from slidestat.faust.fetches.read_positions import ReadPositions
 from slidestat.faust.fetches.record_kernel import load_kernels
+from slidestat.faust.fetches.trickle import TricklePace
 
 _REBALANCE_CHECK_S = 0.02
-# Of a topic that brings a little all the time a fetch waits so long for so much. Else a worker is
-# woken by each record: at 1,000 events/s that costs ten times what the events do.
-_TRICKLE_MS, _TRICKLE_BYTES = 50, 64 * 2**10
-# While no tick is due it waits longer, for as much more: nobody hears of its records before.
-_NOTHING_DUE_MS = 250
 # A fetch that finds nothing waits for half a second.
 _RECENT_FETCH_MS = 2_000
 
@@ -66,12 +63,8 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._reached: dict[TP, _Reached] = {}
-        # Where partitions were put by a seek, or for want of what they would have read on with;
-        # until a record comes.
-        self._jumps: dict[TP, int] = {}
-        # Milliseconds and bytes that Faust has a fetch wait for.
-        self._unpaced: tuple[int, int] | None = None
+        self.positions = ReadPositions(self.consumer.app.batch_topics)
+        self._pace = TricklePace()
 
     def _create_worker_consumer(self, transport: Transport) -> AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)
@@ -129,86 +122,26 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         timeout: float | None = None,
         max_records: int | None = None,
     ) -> Mapping[TP, list[Any]]:
-        batch_topics = self.consumer.app.batch_topics
-        before = _positions(consumer)
-        self._note_jumps(consumer)
-        for tp, position in before.items():
-            reached = self._reached.get(tp)
-            if tp.topic in batch_topics and (reached is None or reached.position != position):
-                self._jumps[tp] = position
+        app = self.consumer.app
         if not isinstance(consumer._fetcher._records, Fetches):
-            consumer._fetcher._records = Fetches(batch_topics, consumer._fetcher._records)
+            consumer._fetcher._records = Fetches(app.batch_topics, consumer._fetcher._records)
+        partitions = self.positions.before_fetch(_assignment(consumer))
         fetched_records: Mapping[TP, list[Any]] = await super()._fetch_records(
             consumer, active_partitions, timeout, max_records
         )
-        self._pace(consumer, is_trickling=any(tp.topic in batch_topics for tp in fetched_records))
-        after = _positions(consumer)
-        delivered = dict(fetched_records)
-        for tp in before.keys() | delivered.keys():
-            if tp.topic not in batch_topics:
-                continue
-            # A fetch goes on behind transaction markers and what else holds no records; nothing
-            # lies between there and the end of the last batch, unless it jumped.
-            reached = self._reached.get(tp)
-            end = reached.end if reached else 0
-            if tp in delivered:
-                start = self._jumps.pop(tp, end)
-                delivered[tp] = [_as_batch(tp, delivered[tp], start)]
-                end = int(delivered[tp][0].offsets[-1]) + 1
-            if tp in after:
-                self._reached[tp] = _Reached(after[tp], end)
-        return delivered
-
-    def _pace(self, consumer: AIOKafkaConsumer, *, is_trickling: bool) -> None:
-        """Have the next fetches wait for more than a record while records come. After a pause the
-        first one is brought at once.
-        """
-        fetcher = consumer._fetcher
-        if self._unpaced is None:
-            self._unpaced = fetcher._fetch_max_wait_ms, fetcher._fetch_min_bytes
-        paced = trickle_pace(self.consumer.app.due_in_ms) if is_trickling else self._unpaced
-        fetcher._fetch_max_wait_ms, fetcher._fetch_min_bytes = paced
-
-    def _note_jumps(self, consumer: AIOKafkaConsumer) -> None:
-        """Have the states of partitions tell when they are put elsewhere while a fetch waits."""
-        assignment = consumer._subscription.subscription.assignment
-        for tp in assignment.tps if assignment else ():
-            state = assignment.state_value(tp)
-            if tp.topic in self.consumer.app.batch_topics and "reset_to" not in vars(state):
-                state.reset_to = partial(self._jump, tp, state.reset_to)
-                state.seek = partial(self._jump, tp, state.seek)
-
-    def _jump(self, tp: TP, put: Callable[[int], None], position: int) -> None:
-        self._jumps[tp] = position
-        put(position)
-
-    def jumped_to(self, tp: TP, offset: int) -> int | None:
-        """Where a partition was put, if no record has come from there, and none was fetched from
-        `offset` on.
-        """
-        reached = self._reached.get(tp)
-        return None if reached and reached.end > offset else self._jumps.get(tp)
+        batches = {
+            tp: _as_batch(tp, cast(FetchedColumns, records), self.positions.start_of(tp))
+            for tp, records in fetched_records.items()
+            if tp.topic in app.batch_topics
+        }
+        ends = {tp: int(batch.offsets[-1]) + 1 for tp, batch in batches.items()}
+        self.positions.after_fetch(partitions, ends, _assignment(consumer))
+        self._pace.set(consumer._fetcher, app.due_in_ms, is_trickling=bool(batches))
+        return {**fetched_records, **{tp: [batch] for tp, batch in batches.items()}}
 
 
-def trickle_pace(due_in_ms: int) -> tuple[int, int]:
-    """Milliseconds that a fetch waits, and for how many bytes, where a tick was due in so many
-    milliseconds when the batch before last had been processed: another fetch is under way since.
-    """
-    wait_ms = min(max(due_in_ms - _NOTHING_DUE_MS, _TRICKLE_MS), _NOTHING_DUE_MS)
-    return wait_ms, _TRICKLE_BYTES * wait_ms // _TRICKLE_MS
-
-
-class _Reached(NamedTuple):
-    """Where a partition's next fetch begins, and where the records before it end."""
-
-    position: int
-    end: int
-
-
-def _positions(consumer: AIOKafkaConsumer) -> dict[TP, int]:
-    assignment = consumer._subscription.subscription.assignment
-    positions = assignment.all_consumed_offsets() if assignment else {}
-    return {tp: position.offset for tp, position in positions.items()}
+def _assignment(consumer: AIOKafkaConsumer) -> Any:
+    return consumer._subscription.subscription.assignment
 
 
 class BatchConsumer(Consumer):
@@ -254,13 +187,13 @@ class BatchConsumer(Consumer):
         """Where a partition is read on, if that is not where it was left; None if records from
         `offset` on are on their way, or some have come since.
         """
-        return cast(BatchConsumerThread, self._thread).jumped_to(tp, offset)
+        return cast(BatchConsumerThread, self._thread).positions.jumped_to(tp, offset)
 
     def is_end(self, tp: TP, offset: int) -> bool:
         """Whether nothing that comes from `offset` on is known or on its way, and a fetch of a
         moment ago has seen it. A worker that was stopped for a while does not know.
         """
-        assignment = self._thread._ensure_consumer()._subscription.subscription.assignment
+        assignment = _assignment(self._thread._ensure_consumer())
         if self._delivered.get(tp, 0) > offset or tp not in assignment.tps:
             return False
         state = assignment.state_value(tp)

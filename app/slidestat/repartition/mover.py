@@ -212,7 +212,7 @@ class Mover:
             raise SlidestatError(
                 f"{name}: {self._topology.source!r} or {self._topic!r} was made anew, or has more"
                 " partitions, while records were moved.",
-                "Start the worker again: it tells what is no longer as it was.",
+                "Start the worker again: it says what has changed.",
             )
         if found.source_partitions != self._now.source_partitions:
             self._commit()

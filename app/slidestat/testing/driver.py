@@ -1,25 +1,19 @@
 """A topology on records in memory, in virtual event time: what a worker would write, at once."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain, groupby
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 from aiokafka.partitioner import DefaultPartitioner
 
-from slidestat.declare.columns import Column
-from slidestat.declare.fields import FieldPath
 from slidestat.declare.lengths import window_length
 from slidestat.declare.topology import Topology
 from slidestat.engine.alerts.alerting import AlertRecord
 from slidestat.engine.checkpoints.checkpoint import NO_TIME, Counters
-from slidestat.engine.decoding.decoder import EventDecoder
-from slidestat.engine.decoding.event_columns import EventColumns
-from slidestat.engine.decoding.formats.source_schemas import SourceSchemas
 from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.emissions.output_codec import emission_codec
@@ -34,32 +28,25 @@ from slidestat.repartition.keyed_records import KeyReader
 from slidestat.schemas.alert import AlertChange
 from slidestat.schemas.emission import Emission, Figure
 from slidestat.schemas.sequence import decode_alert_change
+from slidestat.testing.clock_events import (
+    CLOCK_KEY,
+    NO_TIMESTAMP,
+    DriverDecoder,
+    SourceRecord,
+    clock_record,
+)
 from slidestat.testing.event_writer import EventWriter
 from slidestat.testing.memory_store import MemoryStore
 
-# As in Kafka: a record without one.
-NO_TIMESTAMP = -1
-
-# Of the events that only move event time. Nobody's own begins so, and none is shown.
-_CLOCK_KEY = "\0clock"
-
 _FETCH_RECORDS = 10_000
 _REGISTRY = "mock://slidestat-testing"
-
-_encode = msgspec.json.Encoder().encode
-
-
-class _Record(NamedTuple):
-    key: bytes | None
-    value: bytes | None
-    timestamp: int
 
 
 @dataclass
 class _Partition:
     """The parts that outlive a crash: the log, the table, and where reading starts again."""
 
-    log: list[_Record] = field(default_factory=list)
+    log: list[SourceRecord] = field(default_factory=list)
     store: MemoryStore = field(default_factory=MemoryStore)
     committed: int = 0
 
@@ -118,7 +105,7 @@ class TopologyDriver:
         for event in events:
             value = self._writer.write(event)
             kafka_key = self._kafka_key(event, value) if key is None else key.encode()
-            records.append(_Record(kafka_key, value, timestamp))
+            records.append(SourceRecord(kafka_key, value, timestamp))
         self._come(records, partition)
 
     def send_bytes(
@@ -129,7 +116,7 @@ class TopologyDriver:
         timestamp: int = NO_TIMESTAMP,
     ) -> None:
         """Send records of any bytes, also bad ones, under one Kafka key; None is a null record."""
-        self._come([_Record(key, value, timestamp) for value in values], partition)
+        self._come([SourceRecord(key, value, timestamp) for value in values], partition)
 
     @property
     def left_out(self) -> dict[str, int]:
@@ -167,7 +154,7 @@ class TopologyDriver:
                 if times.is_sequence
                 else "Give milliseconds since 1970; events lie from 1980 to 2100.",
             )
-        tick = self._clock_record(event_time)
+        tick = clock_record(self.topology, event_time)
         for number, processor in enumerate(self._processors):
             while processor.watermark < time:
                 self._send([tick], number)
@@ -277,7 +264,7 @@ class TopologyDriver:
     def _take_up(self, topology: Topology) -> None:
         self.topology = topology
         self._writer = EventWriter(topology, self._schemas)
-        self._decoder = _Decoder(topology, self._writer.schemas)
+        self._decoder = DriverDecoder(topology, self._writer.schemas)
         self._codec = JsonCodec() if topology.writes_rows else emission_codec(topology, _REGISTRY)
 
     def _start(self, *, change_statistics: bool = False) -> list[PartitionProcessor]:
@@ -293,12 +280,12 @@ class TopologyDriver:
             )
             for number, partition in enumerate(self._partitions)
         ]
-        self._shared_keys = SharedKeys(self.topology, also_shared=[_CLOCK_KEY])
+        self._shared_keys = SharedKeys(self.topology, also_shared=[CLOCK_KEY])
         for number, processor in enumerate(processors):
             self._shared_keys.look(number, processor.key_sample)
         return processors
 
-    def _come(self, records: Sequence[_Record], partition: int | None) -> None:
+    def _come(self, records: Sequence[SourceRecord], partition: int | None) -> None:
         """Send on what comes to the source; what has a key is moved by it, if it is to be."""
         if self._moved_by is None or not records:
             self._send(records, partition)
@@ -308,7 +295,7 @@ class TopologyDriver:
         moved = zip(records, moved_by, strict=True)
         self._send([r if k is None else r._replace(key=k.encode()) for r, k in moved], None)
 
-    def _send(self, records: Iterable[_Record], partition: int | None) -> None:
+    def _send(self, records: Iterable[SourceRecord], partition: int | None) -> None:
         count = len(self._partitions)
         if partition is not None and not 0 <= partition < count:
             raise SlidestatError(
@@ -351,7 +338,7 @@ class TopologyDriver:
                 continue
             self._sent.add(record)
             emission = self._codec.decode(record[1])
-            if emission.key != _CLOCK_KEY:
+            if emission.key != CLOCK_KEY:
                 self.emissions.append(emission)
                 self._of_key.setdefault(emission.key, []).append(emission)
 
@@ -371,70 +358,17 @@ class TopologyDriver:
     def _take_alerts(self, records: Iterable[AlertRecord]) -> None:
         for record in records:
             change = decode_alert_change(record.value)
-            if record not in self._sent and change.key != _CLOCK_KEY:
+            if record not in self._sent and change.key != CLOCK_KEY:
                 self._sent.add(record)
                 self.alerts.append(change)
 
-    def _clock_record(self, time: int) -> _Record:
-        """An event that every statistic of the topology can read."""
-        topology = self.topology
-        event: dict[str, Any] = {}
-        for column in topology.columns.items:
-            _plant(event, column.path, "")
-        for column in topology.columns.numbers:
-            _plant(event, column.path, _number(column))
-        if topology.time_path is not None:
-            _plant(event, topology.time_path, topology.times.written(time))
-        if topology.key_path is not None:
-            _plant(event, topology.key_path, _CLOCK_KEY)
-        timestamp = time if topology.time_path is None else NO_TIMESTAMP
-        return _Record(_CLOCK_KEY.encode(), _encode(event), timestamp)
 
-
-def _fetches(log: Sequence[_Record], start: int) -> Iterator[tuple[int, Sequence[_Record]]]:
+def _fetches(
+    log: Sequence[SourceRecord], start: int
+) -> Iterator[tuple[int, Sequence[SourceRecord]]]:
     """Records of a log as they are read, with the offset of the first."""
-    for _, alike in groupby(log[start:], lambda record: record.key == _CLOCK_KEY.encode()):
+    for _, alike in groupby(log[start:], lambda record: record.key == CLOCK_KEY.encode()):
         records = list(alike)
         for place in range(0, len(records), _FETCH_RECORDS):
             yield start + place, records[place : place + _FETCH_RECORDS]
         start += len(records)
-
-
-class _Decoder(EventDecoder):
-    """Reads the driver's own events as if computed fields were in them; a fetch has such alone, or
-    none.
-    """
-
-    def __init__(self, topology: Topology, schemas: SourceSchemas) -> None:
-        super().__init__(topology, schemas=schemas)
-        self._known = schemas
-        in_json = replace(topology, source_format="json", source_schema="", source_message="")
-        own = replace(in_json, computed=())
-        self._of_clock = EventDecoder(own)
-
-    def decode(
-        self,
-        records: Sequence[bytes | None],
-        keys: Sequence[bytes | None] = (),
-        timestamps: npt.ArrayLike = (),
-    ) -> EventColumns:
-        if keys and keys[0] == _CLOCK_KEY.encode():
-            return self._of_clock.decode(records, keys, timestamps)
-        for number in self._known.unknown(records):
-            self._known.lack(number, "there is none of this number")
-        return super().decode(records, keys, timestamps)
-
-    def of(self, topology: Topology) -> "_Decoder":
-        return _Decoder(topology, self._known)
-
-
-def _plant(event: dict[str, Any], path: FieldPath, value: object) -> None:
-    for name in path[:-1]:
-        event = event.setdefault(name, {})
-    event[path[-1]] = value
-
-
-def _number(column: Column) -> float:
-    """The number nearest to 0 that the column can take."""
-    limits = column.limits
-    return 0.0 if limits is None else min(max(0.0, limits.least), limits.most)

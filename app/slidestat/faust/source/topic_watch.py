@@ -131,14 +131,14 @@ class TopicWatch:
     def _other(self, name: str, what: str) -> SlidestatError:
         if name == self._source:
             return SlidestatError(
-                f"The source {name!r} {what} while this worker read it; of another one nothing was"
-                " counted.",
+                f"The source {name!r} {what} while this worker read it; nothing was counted of a"
+                " topic that replaced it.",
                 another_source(self._readers),
             )
         if name in self._changelogs:
             return SlidestatError(
-                f"The changelog {name!r} {what} while this worker wrote to it: the states are in"
-                " the workers' own folders alone.",
+                f"The changelog {name!r} {what} while this worker wrote to it: the states are"
+                " now in the workers' data folders only.",
                 advice_without_changelog(self._data_dir),
             )
         return SlidestatError(
@@ -174,7 +174,8 @@ def _more_partitions(topic: str, before: int, now: int) -> SlidestatError:
     """Return the error for a source that has gained partitions."""
     return SlidestatError(
         f"The source {topic!r} had {before} partition{'s' if before != 1 else ''} when this worker"
-        f" began, and has {now}: keys have moved away from their states.",
+        f" began, and has {now}: keys are no longer in the partitions that"
+        " have their states.",
         "Give the topology another name, to count from the start of its source.",
     )
 

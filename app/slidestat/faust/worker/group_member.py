@@ -11,32 +11,23 @@ from typing import Any
 from faust.types import TP, StreamT
 
 from slidestat.declare.one_worker import require_one_worker
-from slidestat.declare.topology import Topology
-from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.garbage_collector import COLLECT_EVERY_S, collect_garbage
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
 from slidestat.faust.broker_contact import LOOK_EVERY_S, BrokerContact
-from slidestat.faust.exactly_once.table import TransactionalTable
-from slidestat.faust.exactly_once.transactions import PartitionTransactions
 from slidestat.faust.fencing import SupersededError
 from slidestat.faust.flushes import Flushes, FlushGivenUpError, to_its_end
 from slidestat.faust.pipeline import Pipeline, flush_all
-from slidestat.faust.progress import Progress
 from slidestat.faust.restore import BulkRecovery
 from slidestat.faust.source.commit_notes import encode_note
 from slidestat.faust.source.schema_wait import SchemaWait
-from slidestat.faust.source.topic_watch import TopicWatch
-from slidestat.faust.table import StateTable
-from slidestat.faust.worker.app import SESSION_TIMEOUT_S, ConsumerOffsets, batch_app
+from slidestat.faust.worker.app import batch_app
 from slidestat.faust.worker.memory import give_back_memory
+from slidestat.faust.worker.parts import WorkerParts
 from slidestat.faust.worker.settings import WorkerSettings
-from slidestat.kafka.expiring_producer import ExpiringProducer
-from slidestat.kafka.producer import BulkProducer
-from slidestat.kafka.transactional_producer import FencedError
+from slidestat.faust.worker.supersession import Supersession
 from slidestat.live.live_topology import LiveTopology
 from slidestat.log import log_event, log_exception
-from slidestat.repartition.elected_mover import ElectedMover
 
 _IDLE_CHECK_S = 1.0
 _END_CHECK_S = 0.5
@@ -48,22 +39,6 @@ _MOVER_CHECK_S = 1.0
 
 # Of the minute after which the group would go on without this worker.
 _REVOKED_S = 20.0
-# As long as a group may take to tell a worker that it was given up.
-_REBALANCE_S = 3 * SESSION_TIMEOUT_S
-# A provisional emission that is not acknowledged by then is never sent. The partition is another
-# worker's a session after the last heartbeat, of which there is one in 3 s, and what has expired is
-# looked for each second.
-_PROVISIONAL_S = SESSION_TIMEOUT_S / 2
-_SUPERSEDED = SlidestatError(
-    "Another worker writes to the changelog of this one, and is in no group with it.",
-    "Stop one of the two; this one committed nothing since.",
-)
-_FENCED_OFF = SlidestatError(
-    "The brokers take no more transactions of this worker: another one has its partitions, or a"
-    " transaction was open for more than ten minutes.",
-    "Start it again: nothing is lost, and what was not committed is written anew. If it happens"
-    " again, look for a worker of the same topology that is in no group with it.",
-)
 
 
 class GroupMember:
@@ -83,31 +58,13 @@ class GroupMember:
         self._rival = settings.rival
         self._rival_due, self._rival_pause_s = 0.0, _RIVAL_CHECK_S
         self._mover = settings.mover
-        servers = settings.bootstrap_servers
-        self._outputs = BulkProducer(servers)
-        producers = [self._outputs, changelog := BulkProducer(servers, track_offsets=True)]
-        self._provisional = None
-        if any(topology.idle_ms for topology in settings.topologies):
-            self._provisional = ExpiringProducer(servers, _PROVISIONAL_S)
-            producers.append(self._provisional)
-        self._topics = TopicWatch(servers, settings.topologies, settings.data_dir)
-        self._transactions = {
-            topology.name: PartitionTransactions(servers, topology.name)
-            for topology in settings.topologies
-            if isinstance(topology, Topology) and topology.exactly_once
-        }
-        producers += self._transactions.values()
-        self._contact = BrokerContact(producers, self._source)
-        self._tables = [
-            TransactionalTable(
-                *(self.app, topology, settings.partitions, changelog, servers),
-                self._transactions[topology.name],
-            )
-            if topology.name in self._transactions
-            else StateTable(self.app, topology, settings.partitions, changelog, servers)
-            for topology in settings.topologies
-        ]
-        self._pipelines = self._pipelines_of(settings)
+        parts = WorkerParts(self.app, settings)
+        self._outputs = parts.outputs
+        self._topics = parts.topics
+        self._transactions = parts.transactions
+        self._contact = BrokerContact(parts.producers, self._source)
+        self._tables = parts.tables
+        self._pipelines = parts.pipelines
         self._live = {
             topology.name: LiveTopology(topology, pipeline)
             for topology, pipeline in zip(settings.topologies, self._pipelines, strict=True)
@@ -117,37 +74,9 @@ class GroupMember:
         self._sending = asyncio.Lock()
         self._looking_ahead = asyncio.Lock()
         self._flushes = Flushes()
-        # Between the discovery that others have its partitions and the rebalance that says so.
-        self._superseded = asyncio.Event()
+        self._superseded = Supersession(self._contact, self._crash_soon)
         self._connect(settings)
         self._start_timers(settings)
-
-    def _pipelines_of(self, settings: WorkerSettings) -> list[Pipeline]:
-        codecs = settings.codecs or [JsonCodec()] * len(settings.topologies)
-        offsets = ConsumerOffsets(self.app, self._source, self._topics)
-        return [
-            Pipeline(
-                topology,
-                table,
-                self._transactions.get(topology.name, self._outputs),
-                offsets,
-                Progress(topology.name),
-                codec,
-                settings.extent.silent_until,
-                settings.partitions,
-                settings.letter_bytes,
-                settings.checkpoint_interval_s,
-                allow_loss=settings.allow_loss,
-                change_statistics=settings.change_statistics,
-                schemas=None if settings.registry is None else settings.registry.schemas,
-                provisional=self._provisional,
-                folder=settings.data_dir,
-                mover=_mover_of(settings, topology),
-            )
-            for topology, table, codec in zip(
-                settings.topologies, self._tables, codecs, strict=True
-            )
-        ]
 
     def _connect(self, settings: WorkerSettings) -> None:
         """Have the app call this member."""
@@ -246,10 +175,10 @@ class GroupMember:
         if self._is_rebalanced_since(rebalances):
             return  # It is read again, here or by another worker.
         for pipeline in self._pipelines:
-            if self._superseded.is_set() or not await pipeline.check_order(batch):
+            if self._superseded or not await pipeline.check_order(batch):
                 return
             await self._store_changes(pipeline)
-            if self._superseded.is_set() or not await pipeline.process(batch):
+            if self._superseded or not await pipeline.process(batch):
                 return
         self.app.due_in_ms = min(pipeline.due_in_ms for pipeline in self._pipelines)
 
@@ -289,9 +218,7 @@ class GroupMember:
     def _wait_superseded(self, error: SupersededError) -> None:
         """Drop all, and wait for the rebalance that says who has the partitions."""
         self._forget()
-        self._superseded.set()
-        reason = _FENCED_OFF if isinstance(error.__cause__, FencedError) else _SUPERSEDED
-        asyncio.get_running_loop().call_later(_REBALANCE_S, self._end_superseded, reason)
+        self._superseded.learn(error)
 
     def _needed_offset(self, tp: TP) -> int:
         try:
@@ -318,7 +245,7 @@ class GroupMember:
             topology.not_ready()
         # A flush under way must end before another worker may read what it writes; and what this
         # one leaves unwritten is read again.
-        if not self._superseded.is_set():
+        if not self._superseded:
             try:
                 await self._flushes.run_within(_REVOKED_S, partial(self._flush, whole=True))
             except FlushGivenUpError:
@@ -329,7 +256,7 @@ class GroupMember:
                     topics=[self._source],
                 )
         self._forget()
-        self._superseded.clear()
+        self._superseded.rebalanced()
         # So must provisional emissions, or expire: they would replace those of the next worker.
         async with self._looking_ahead:
             pass
@@ -441,16 +368,5 @@ class GroupMember:
         self._forget()
         await self.app.crash(error)
 
-    def _end_superseded(self, reason: SlidestatError) -> None:
-        if not self._superseded.is_set():
-            return
-        if self._contact.is_silent:  # Nobody can tell of a rebalance.
-            asyncio.get_running_loop().call_later(_REBALANCE_S, self._end_superseded, reason)
-        else:
-            self.app.add_future(self._crash(reason))
-
-
-def _mover_of(settings: WorkerSettings, topology: object) -> ElectedMover | None:
-    """Who moves the records of a topology's source, if somebody does."""
-    is_moved = isinstance(topology, Topology) and topology.repartition
-    return settings.mover if is_moved else None
+    def _crash_soon(self, error: Exception) -> None:
+        self.app.add_future(self._crash(error))

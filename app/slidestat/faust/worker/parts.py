@@ -1,0 +1,94 @@
+"""The producers of a worker, and the table and pipeline of each of its topologies."""
+
+from slidestat.declare.referee import Referee
+from slidestat.declare.topology import Topology
+from slidestat.engine.emissions.emission_codec import JsonCodec
+from slidestat.faust.delivery import BatchApp
+from slidestat.faust.exactly_once.table import TransactionalTable
+from slidestat.faust.exactly_once.transactions import PartitionTransactions
+from slidestat.faust.pipeline import Pipeline
+from slidestat.faust.progress import Progress
+from slidestat.faust.source.topic_watch import TopicWatch
+from slidestat.faust.table import StateTable
+from slidestat.faust.worker.app import SESSION_TIMEOUT_S, ConsumerOffsets
+from slidestat.faust.worker.settings import WorkerSettings
+from slidestat.kafka.expiring_producer import ExpiringProducer
+from slidestat.kafka.producer import BulkProducer
+from slidestat.repartition.elected_mover import ElectedMover
+
+# A provisional emission that is not acknowledged by then is never sent. The partition is another
+# worker's a session after the last heartbeat, of which there is one in 3 s, and what has expired is
+# looked for each second.
+_PROVISIONAL_S = SESSION_TIMEOUT_S / 2
+
+
+class WorkerParts:
+    """Makes the parts of a worker, as its settings say."""
+
+    def __init__(self, app: BatchApp, settings: WorkerSettings) -> None:
+        self._app = app
+        self._settings = settings
+        servers = settings.bootstrap_servers
+        self.outputs = BulkProducer(servers)
+        self._changelog = BulkProducer(servers, track_offsets=True)
+        self._provisional = None
+        if any(topology.idle_ms for topology in settings.topologies):
+            self._provisional = ExpiringProducer(servers, _PROVISIONAL_S)
+        self.topics = TopicWatch(servers, settings.topologies, settings.data_dir)
+        self.transactions = {
+            topology.name: PartitionTransactions(servers, topology.name)
+            for topology in settings.topologies
+            if isinstance(topology, Topology) and topology.exactly_once
+        }
+        self.tables = [self._table(topology) for topology in settings.topologies]
+        self.pipelines = self._pipelines()
+
+    @property
+    def producers(self) -> list[BulkProducer]:
+        """All that write to the brokers."""
+        provisional = [] if self._provisional is None else [self._provisional]
+        return [self.outputs, self._changelog, *provisional, *self.transactions.values()]
+
+    def _table(self, topology: Topology | Referee) -> StateTable:
+        settings = self._settings
+        parts = (
+            self._app,
+            topology,
+            settings.partitions,
+            self._changelog,
+            settings.bootstrap_servers,
+        )
+        if topology.name in self.transactions:
+            return TransactionalTable(*parts, self.transactions[topology.name])
+        return StateTable(*parts)
+
+    def _pipelines(self) -> list[Pipeline]:
+        settings = self._settings
+        codecs = settings.codecs or [JsonCodec()] * len(settings.topologies)
+        offsets = ConsumerOffsets(self._app, settings.source, self.topics)
+        return [
+            Pipeline(
+                topology,
+                table,
+                self.transactions.get(topology.name, self.outputs),
+                offsets,
+                Progress(topology.name),
+                codec,
+                settings.extent.silent_until,
+                settings.partitions,
+                settings.letter_bytes,
+                settings.checkpoint_interval_s,
+                allow_loss=settings.allow_loss,
+                change_statistics=settings.change_statistics,
+                schemas=None if settings.registry is None else settings.registry.schemas,
+                provisional=self._provisional,
+                folder=settings.data_dir,
+                mover=self._mover_of(topology),
+            )
+            for topology, table, codec in zip(settings.topologies, self.tables, codecs, strict=True)
+        ]
+
+    def _mover_of(self, topology: Topology | Referee) -> ElectedMover | None:
+        """Who moves the records of a topology's source, if somebody does."""
+        is_moved = isinstance(topology, Topology) and topology.repartition
+        return self._settings.mover if is_moved else None
