@@ -125,7 +125,7 @@ chaos: setup ## two million events while all fails, then an hour (SOAK_MINUTES) 
 demo: setup ## real events through a real broker, every figure checked against the exact one
 	$(BIN)/slidestat demo
 
-bench: setup ## ours and other libraries side by side, every answer checked; a quarter of an hour
+bench: setup ## ours and other libraries side by side, every answer checked; half an hour
 	$(BIN)/python -m benchmarks.everything
 
 bench-full: setup ## the same with more events, workloads and runs; an hour or two

@@ -57,7 +57,7 @@ def logging_to_stderr(form: LogForm = LogForm.TEXT) -> Iterator[None]:
         if form is LogForm.TEXT:
             raise
         _log.error("stopped", extra={"error": error.message, "advice": error.advice})
-        sys.exit(2)
+        sys.exit(error.exit_code)
     except Exception:
         if form is LogForm.TEXT:
             raise

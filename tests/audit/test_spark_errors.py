@@ -31,4 +31,4 @@ def test_one_line_says_what_went_wrong(told: str, says: str) -> None:
     """The end of a worker's traceback, our own words without their class, or what Spark says."""
     with pytest.raises(SlidestatError) as broken, in_words("The audit", "Look at the log."):
         raise PySparkException(told)
-    assert broken.value.message == f"The audit broke off: {says}"
+    assert broken.value.message == f"The audit failed: {says}"

@@ -59,7 +59,7 @@ def test_a_worker_writes_avro_that_watch_reads(
         watch, capture_output=True, text=True, check=False, timeout=60, env=alone
     )
     assert failed.returncode == 2
-    assert "takes a schema registry, and none is named" in failed.stderr
+    assert "needs a schema registry, and none is given" in failed.stderr
     with stage.worker() as worker:
         assert worker.await_end() == 2
         assert "No schema registry answers" in worker.said()

@@ -112,7 +112,7 @@ def test_a_worker_says_which_registry_it_takes(make_stage: MakeStage) -> None:
     stage = make_stage(body=BODY + 'source_format="avro",', name="avro")
     with stage.worker() as worker:
         assert worker.await_end() == 2
-        assert "Avro or Protobuf take a schema registry, and none is named" in worker.said()
+        assert "Avro or Protobuf need a schema registry, and none is given" in worker.said()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"

@@ -124,7 +124,7 @@ def test_letters_that_cannot_be_sent(make_stage: MakeStage, tmp_path: Path) -> N
         ("{}", "Line 2 of - is no letter"),
         (json.dumps(letters[1] | {"topic": "other"}), "is of the topic 'other'"),
         (json.dumps(letters[1] | {"value_base64": "é"}), "is not base64"),
-        (json.dumps(letters[-1]), f"0/{len(BAD)} has but the beginning of the record"),
+        (json.dumps(letters[-1]), f"0/{len(BAD)} holds only the beginning of the record"),
     ]:
         run = dlq(stage, "send", "-", stdin=f"{good}\n{line}\n")
         assert run.returncode == 2

@@ -94,5 +94,5 @@ def test_a_sleeper_writes_no_table(make_stage: MakeStage) -> None:
         feed(stage, 20_000, 20_000)
         wait_until(lambda: not worker.is_running(), "the worker has ended", 120)
         assert worker.await_end() == 2
-        assert "Another worker writes to the changelog" in worker.said()
+        assert "Another worker writes to this worker's changelog" in worker.said()
         assert stage.committed() == committed

@@ -172,7 +172,7 @@ def test_windows_of_events_need_the_whole(make_stage: MakeStage) -> None:
 
 
 def test_a_reset_that_was_broken_off(make_stage: MakeStage) -> None:
-    """A worker does not start on a state that is half set back; the next replay corrects it."""
+    """A worker does not start on a state that is partly reset; the next replay corrects it."""
     stage = make_stage()
     produce(stage.bootstrap, stage.topology.source, events(1_000))
     stage.drain()
@@ -183,7 +183,7 @@ def test_a_reset_that_was_broken_off(make_stage: MakeStage) -> None:
     produce(stage.bootstrap, stage.topology.source, events(100, start=1_000))
     with stage.worker() as worker:
         assert worker.await_end() == 2
-    assert "half set back" in worker.said()
+    assert "only partly reset" in worker.said()
     ended_well(stage)
     stage.check()
 

@@ -142,7 +142,7 @@ def test_a_batch_waits_until_all_of_its_schemas_are_known(monkeypatch: pytest.Mo
 
 
 def test_an_address_is_checked_at_once() -> None:
-    for url, said in (("", "none is named"), ("registry:8081", "no schema registry's address")):
+    for url, said in (("", "none is given"), ("registry:8081", "no schema registry's address")):
         with pytest.raises(SlidestatError, match=said):
             SchemaRegistry(url)
 

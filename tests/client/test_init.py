@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +20,7 @@ from confluent_kafka import Producer
 
 from slidestat import TopologyDriver
 from slidestat.declare.forms.files import load_topology
+from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.formats.avro_schema import AvroSchema
 from slidestat.engine.decoding.formats.framing import framed
 from slidestat.engine.decoding.formats.protobuf_schema import ProtobufSchema
@@ -56,7 +58,21 @@ def proposed(given: Sample, folder: Path, name: str = "requests"):
     proposal = propose(given, survey(given.records), name)
     file = folder / "t.toml"
     file.write_text(toml_text(proposal), "utf-8")
+    with_all_that_is_left_to_choose(toml_text(proposal), folder)
     return proposal, load_topology(str(file))
+
+
+def with_all_that_is_left_to_choose(proposed: str, folder: Path) -> Topology:
+    """The topology with what stands in comments, too."""
+    text = re.sub(r"^# (?=[a-z_]+ = |\[\[)", "", proposed, flags=re.MULTILINE)
+    if 'kind = "top"' in text:
+        text = text.replace('output_shape = "rows"', "")
+    file = folder / "more.toml"
+    file.write_text(text, "utf-8")
+    topology = load_topology(str(file))
+    assert topology.exactly_once
+    assert len(topology.alerts) == 1
+    return topology
 
 
 def requests(count: int = 2_000, **fields: object) -> list[Record]:

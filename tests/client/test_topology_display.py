@@ -1,12 +1,14 @@
 """What a topology means, in text."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.examples import example
 from slidestat.cli.display.topology import promise_text, show_topology
+from slidestat.cli.display.topology_json import topology_object
 from slidestat.declare.statistics import (
     KINDS,
     Count,
@@ -87,6 +89,29 @@ def test_how_long_keys_are_kept(
     assert f"keeps keys  {kept}" in capsys.readouterr().out
     told = f"keys are kept {kept}" in footprint_line(topology, measure(topology))
     assert told == (not topology.sees_span_alone)
+
+
+def test_how_outputs_are_written_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """Their format and shape, and in one transaction; where it is the usual way, nothing."""
+    usual = declare(Count())
+    show_topology(usual)
+    assert "commits" not in capsys.readouterr().out
+    ours = replace(
+        usual,
+        output_shape="rows",
+        output_format="connect-json",
+        exactly_once=True,
+        tombstones="dead-letter",
+    )
+    show_topology(ours)
+    shown = capsys.readouterr().out
+    assert "writes      t-statistics, in JSON with Kafka Connect's schema" in shown
+    assert "columns     key, window_ms, window_end_ms, count, count_lower, count_upper" in shown
+    assert "commits     outputs, states and progress in one transaction" in shown
+    assert "t-late, tombstones as dead letters" in shown
+    plain = topology_object(ours)
+    assert (plain["output_format"], plain["exactly_once"]) == ("connect-json", True)
+    assert plain["tombstones"] == "dead-letter"
 
 
 def test_statistics_that_share_a_synopsis(capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,8 +106,8 @@ TOML: list[tuple[str, str, str]] = [
     ),
     (WHOLE + ALERT + "when = \"count > 'a'\"", "count is a number in one place", "'500'"),
     (WHOLE + ALERT + "when = \"lower(count) = 'a'\"", "count is a number in one", "texts '500'"),
-    (WHOLE + ALERT + "when = 'count % 2 = 1'", "count % 2 is nothing that", "comparisons"),
-    (WHOLE + ALERT + "when = '(count > 1) = true'", "is nothing that follows", "comparisons"),
+    (WHOLE + ALERT + "when = 'count % 2 = 1'", "count % 2 cannot be evaluated", "comparisons"),
+    (WHOLE + ALERT + "when = '(count > 1) = true'", "evaluated over bounds", "comparisons"),
     (WHOLE + ALERT + "when = '1 = 1'", "which reads no field", "status >= 500"),
     (WHOLE + ALERT + "when = ''", "alerts[0].when is ''", "p99 > 500"),
     (WHOLE + ALERT + "when = 5", "alerts[0].when is 5", "p99 > 500"),
@@ -298,6 +298,6 @@ def test_no_flag_ends_in_anything_but_advice() -> None:
             taken += 1
         except SlidestatError as error:
             message = error.message
-            if not message.startswith(("--", "the field ", "a statistic of ", "rate is ")):
+            if not message.startswith(("--", "the field ", "a statistic ", "rate is ")):
                 pytest.fail(f"{text!r}: {message}")
     assert 100 < taken < 4_500

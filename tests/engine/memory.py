@@ -19,6 +19,7 @@ from slidestat.engine.checkpoints.checkpoint import Checkpoint, decode_checkpoin
 from slidestat.engine.checkpoints.snapshot import Snapshot
 from slidestat.engine.clock import event_time
 from slidestat.engine.decoding.binary_column import BinaryColumn
+from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.effects import Effects
 from slidestat.engine.keys.key_state import decode_key_state
 from slidestat.engine.keys.unwritten import SLOTS
@@ -138,10 +139,18 @@ class Partition:
         self.flushed = slice(0)
         self.starts: list[tuple[slice, int]] = []
         self.commits: list[Checkpoint] = []
+        self._decoder: tuple[Topology, EventDecoder] | None = None
 
     def store(self) -> MemoryStore:
         """The store as recovery makes it."""
         return MemoryStore(self.changelog)
+
+    def decoder(self) -> EventDecoder:
+        """Return the topology's: one for all its workers, as theirs have one for all partitions."""
+        assert isinstance(self.topology, Topology)
+        if self._decoder is None or self._decoder[0] is not self.topology:
+            self._decoder = self.topology, EventDecoder(self.topology)
+        return self._decoder[1]
 
     def live(self, steps: int | None = None, *, forget_offsets: bool = False) -> None:
         """Run a worker from the committed offset to the end, or until it crashes after `steps`."""
@@ -156,10 +165,11 @@ class Partition:
 
     def live_and_die(self) -> "list[Partition]":
         """Run a worker from the committed offset to the end; what there would be, had it crashed
-        after any of its steps.
+        after any of its steps: once where steps leave the same behind.
         """
         self.starts.append((self.flushed, len(self.outputs)))
-        deaths: list[Partition] = []
+        # Of one run, so that what is as long is the same.
+        deaths: dict[tuple[int | None, int, int], Partition] = {}
 
         def die(queued: deque[Output]) -> None:
             left = copy(self)
@@ -167,10 +177,10 @@ class Partition:
             left.changelog, left.outputs = self.changelog[:], self.outputs[:]
             left.starts, left.commits = self.starts[:], self.commits[:]
             left._deliver(queued)
-            deaths.append(left)
+            deaths.setdefault((left.committed, len(left.changelog), len(left.outputs)), left)
 
         _Life(self, None, die).run()
-        return deaths
+        return [*deaths.values()]
 
     def _deliver(self, queued: deque[Output]) -> None:
         """What the producer of a worker that died got through."""
@@ -236,6 +246,8 @@ class _Life:
     def _start(self) -> None:
         partition = self._partition
         place = partition.topology, SOURCE, PARTITION, self._store
+        if isinstance(partition.topology, Topology):
+            place += (partition.decoder(),)
         if not partition.change_statistics:
             self._processor = self._make(*place)
             return

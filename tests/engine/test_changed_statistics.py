@@ -2,13 +2,16 @@
 are new are right from where they begin, and a crash at any point changes nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings, strategies as st
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer
+from hypothesis import assume, given, settings, strategies as st
 
 from slidestat.declare.alerts import Alert
 from slidestat.declare.statistics import (
@@ -18,13 +21,20 @@ from slidestat.declare.statistics import (
     Mean,
     Minimum,
     Quantiles,
+    Sample,
     Statistic,
     Sum,
+    TopItems,
 )
+from slidestat.declare.statistics.base import ListStatistic
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import stored_slots
 from slidestat.engine.checkpoints.slots import Slot, changed, split_meanings
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.decoding.formats.framing import HEADER
+from slidestat.engine.decoding.formats.protobuf_schema import ProtobufSchema
 from slidestat.engine.emissions.added_figures import AddedFigures
+from slidestat.engine.emissions.output_codec import emission_writer
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.errors import SlidestatError
 from slidestat.live.live_query import LiveQuery
@@ -35,6 +45,7 @@ from tests.engine.checks import check_figures, emissions_of
 from tests.engine.memory import PARTITION, SOURCE, MemoryStore, Partition, batch_of, rows_of
 from tests.engine.model import Model, Record, inside, of_all, since_forgotten
 from tests.engine.streams import encode
+from tests.registry.stand_in import StandIn, stand_in
 
 BASES = (
     "no lateness",
@@ -72,14 +83,31 @@ def changes(draw: st.DrawFn) -> tuple[Case, list[Statistic], int, int | None]:
     kept = [BEFORE[0], *draw(st.lists(st.sampled_from(BEFORE[1:]), unique_by=id))]
     new = draw(st.lists(st.sampled_from(fitting), max_size=3, unique_by=id))
     after = draw(st.permutations([*kept, *new]))
+    # The others notice where one that is new or gone alone refuses a record.
+    before, *others = (readable(declared(case, it), case) for it in (BEFORE, kept, after))
+    assume(others == [before, before])
     place = draw(st.integers(0, len(case.records) - 1))
     return case, after, place, draw(st.none() | st.integers(0, 80))
+
+
+def readable(topology: Topology, case: Case) -> list[int]:
+    columns = EventDecoder(topology).decode(
+        *([getattr(it, name) for it in case.records] for name in ("value", "key", "timestamp"))
+    )
+    return columns.rows.tolist()
+
+
+def is_told(run: Partition) -> bool:
+    """Whether a checkpoint tells of the states, if there are any."""
+    store = run.store()
+    return store.checkpoint() is not None or not [*store.scan()]
 
 
 def changed_run(case: Case, after: Sequence[Statistic], place: int, steps: int | None) -> Partition:
     """What is left for the worker that has the other statistics."""
     run = Partition(declared(case, BEFORE), case.records[:place], case.random)
     run.live(steps)
+    assume(is_told(run))
     run.topology, run.records = declared(case, after), case.records
     run.outputs, run.starts, run.commits = [], [], []
     run.flushed = slice(0)
@@ -118,18 +146,35 @@ def test_the_others_do_not_notice_and_what_is_new_is_right_from_its_start(
         last = case.records[place - 1].offset + 1
         assert start - 1 <= model.watermark_before(last) + topology.lateness_ms
     of_key = model.of_key()
+    # What begins together agrees, and keys that are kept for longer do not start anew.
+    is_comparable = start is not None or not new
+    is_comparable &= topology.sees_span_alone == declared(case, BEFORE).sees_span_alone
     marks = AddedFigures(topology, dict.fromkeys(labels, start) if start is not None else {})
     for emission in emissions_of(run.outputs):
         tick = emission.window_end_ms
         as_before = before[emission.key, tick]
         assert emission.source_offset == as_before.source_offset
-        for label in kept:
+        for label in kept if is_comparable else ():
             pair = figures(emission, [label]), figures(as_before, [label])
             assert _encode(pair[0]) == _encode(pair[1])
         found = figures(emission, labels)
         for figure in found:
             is_whole = start is None or tick >= marks.whole_from(figure)
             assert figure.counted_from_ms == (None if is_whole else start)
+        of_events = topology.windows_of_events
+        for label, statistic in new.items():
+            for n in topology.window_lengths if isinstance(statistic, ListStatistic) else ():
+                lengths = (None, n) if of_events else (n, None)
+                listed = [
+                    it
+                    for it in found
+                    if (it.statistic, it.window_ms, it.window_events) == (label, *lengths)
+                ]
+                nothing = Figure(label, None, None, None, *lengths)
+                assert start is None or tick >= marks.whole_from(nothing) or listed
+                if any(it.item is None for it in listed):
+                    assert listed == [msgspec.structs.replace(nothing, counted_from_ms=start)]
+                    found.remove(listed[0])
         lived = since_forgotten(topology, [e for e in of_key[emission.key] if e.time < tick])
         lived = [e for e in lived if start is None or e.time >= start]
         values = {
@@ -155,10 +200,11 @@ def test_crashes_after_a_change_leave_no_trace(
     other.changelog, other.outputs, other.starts, other.commits = run.changelog[:], [], [], []
     other.live()
     for steps in crashes:
+        run.change_statistics = is_told(run)
         run.live(steps, forget_offsets=run.random.random() < 0.3)
     stored = MemoryStore(run.changelog).checkpoint()
     is_changed = stored is not None and bool(stored_slots(stored))
-    run.change_statistics = asks_again or not is_changed
+    run.change_statistics = (asks_again or not is_changed) and is_told(run)
     run.live()
     assert isinstance(run.topology, Topology)
     first: dict[tuple[str, bytes | int], object] = {}
@@ -202,6 +248,24 @@ def emitted(one: PartitionProcessor, records: Sequence[Record]) -> list[Emission
     return [decode(value) for _, value, _ in one.process(batch_of(records)).emissions]
 
 
+def reader_of(output_format: str, registry: StandIn) -> Callable[[bytes], dict[str, Any]]:
+    """Reads rows as whoever has the registry alone does."""
+    if output_format == "connect-json":
+        return lambda value: msgspec.json.decode(value)["payload"]
+    if output_format == "avro":
+        return AvroDeserializer(SchemaRegistryClient.new_client({"url": registry.url}))
+    if output_format == "protobuf":
+        return lambda value: protobuf_row(registry, value)
+    return msgspec.json.decode
+
+
+def protobuf_row(registry: StandIn, value: bytes) -> dict[str, Any]:
+    number = int.from_bytes(value[1:5])
+    schema = ProtobufSchema.registered(str(registry.schemas[number - 1]["schema"]))
+    row: dict[str, Any] = msgspec.json.decode(schema.json(value, HEADER))
+    return row
+
+
 def with_(*statistics: Statistic) -> Topology:
     return replace(PLAIN, statistics=statistics)
 
@@ -217,7 +281,7 @@ def begun(declaration: Topology) -> MemoryStore:
 
 def test_without_being_asked_for_a_change_is_refused_and_says_how_to_go_on() -> None:
     store = begun(with_(Count()))
-    with pytest.raises(SlidestatError, match="statistics was") as refused:
+    with pytest.raises(SlidestatError, match="statistics are changed: added sum") as refused:
         processor(with_(Count(), Sum()), store, change=False)
     assert "--change-statistics" in refused.value.advice
 
@@ -248,6 +312,24 @@ def test_a_new_statistic_says_since_when_it_counts_until_its_windows_begin_later
     }
     assert one.incomplete == []
     assert all(f.counted_from_ms is None for e in found for f in figures(e, ["count", "sum"]))
+
+
+def test_states_of_which_no_checkpoint_tells_are_not_changed() -> None:
+    """Those of a worker that died in its first flush: without the flag they go on as they were."""
+    before = with_(Count(), Sum())
+    store = MemoryStore()
+    one = processor(before, store)
+    one.process(batch_of(records_of(0, 120)))
+    snapshot = one.snapshot()
+    assert snapshot is not None
+    store.write([row for row in rows_of(snapshot) if row[0] is not None])
+    with pytest.raises(SlidestatError, match="no checkpoint tells") as refused:
+        processor(with_(Count(), Mean()), store)
+    assert "without --change-statistics" in refused.value.advice
+    again = processor(before, store, change=False)
+    again.process(batch_of(records_of(0, 120)))
+    flush(again, store)
+    assert processor(with_(Count(), Mean()), store).incomplete
 
 
 def test_what_was_removed_and_added_again_begins_anew() -> None:
@@ -320,6 +402,70 @@ def test_bounds_of_a_part_of_a_window_make_no_alert_certain() -> None:
     assert changes[0]["figures"][0]["counted_from_ms"] == TICK + 121
 
 
+def test_a_list_without_an_item_says_since_when_it_has_none() -> None:
+    """In each window that is not whole, of an emission and of an answer: in the list's place, as a
+    figure without an item. One that has items says it by these.
+    """
+    store = begun(with_(Count(), Sum()))
+    after = with_(Count(), TopItems(name="listed"), Sample(size=1, name="some"), Sum())
+    one = processor(after, store)
+    answer = LiveQuery(after, windows=("50ms", "1s")).answer(one.view(), "k")
+    assert answer is not None
+    nothing = [
+        Figure(label, None, None, None, window_ms=window, counted_from_ms=TICK + 121)
+        for label in ("listed", "some")
+        for window in (50, 1_000)
+    ]
+    assert [it for it in answer.figures if it.statistic in ("listed", "some")] == nothing
+    assert list(dict.fromkeys(it.statistic for it in answer.figures)) == [*after.labels]
+    first, *_, last = emitted(one, records_of(240, 1_150, 1_290, first=2))
+    assert {(it.window_ms, it.item) for it in figures(first, ["listed", "some"])} == {
+        (100, None),
+        (1_000, None),
+    }
+    assert [it.estimate for it in figures(first, ["count"])] == [1, 2]
+    assert last.window_end_ms == TICK + 1_200
+    assert {(it.item, it.counted_from_ms) for it in figures(last, ["listed"])} == {("1", None)}
+
+
+@pytest.mark.parametrize("output_format", ["json", "connect-json", "avro", "protobuf"])
+def test_rows_have_a_column_for_since_when_a_figure_is_counted(output_format: str) -> None:
+    """While it is not of all of its window; of what was there before, and of partitions in which
+    nothing was added, rows are as they were, but for a schema's null.
+    """
+    before = replace(with_(Count(), Sum()), output_shape="rows", output_format=output_format)
+    after = replace(before, statistics=(Count(), Quantiles(quantiles=(0.5,)), Sum()))
+    store = begun(with_(Count(), Sum()))
+    later = records_of(130, 250, 1_150, 1_290, first=2, value=7)
+    with stand_in() as registry:
+        codec = emission_writer(after, registry.url)
+        change = PartitionProcessor(
+            after, SOURCE, PARTITION, store, codec=codec, change_statistics=True
+        )
+        flush(change, store)
+        found = [value for _, value, _ in change.process(batch_of(later)).emissions]
+        read = reader_of(output_format, registry)
+        rows = [read(value) for value in found]
+        whole = PartitionProcessor(after, SOURCE, PARTITION, MemoryStore(), codec=codec)
+        plain = [value for _, value, _ in whole.process(batch_of(later)).emissions]
+        assert not any("counted_from" in name for value in plain for name in read(value))
+    began = TICK + 121
+    told = [
+        (row["window_end_ms"] - TICK, row["window_ms"], row.get("p50_counted_from_ms"))
+        for row in rows
+    ]
+    assert told == [
+        (200, 100, began),
+        (200, 1_000, began),
+        (300, 100, None),
+        (300, 1_000, began),
+        (1_200, 100, None),
+        (1_200, 1_000, None),
+    ]
+    marks = {name for row in rows for name in row if "counted_from" in name}
+    assert marks == {"p50_counted_from_ms"}
+
+
 def test_totals_since_the_first_event_are_never_of_all_of_them() -> None:
     store = begun(with_(Count()))
     one = processor(with_(Count(), LandmarkCount()), store)
@@ -332,8 +478,8 @@ def test_totals_since_the_first_event_are_never_of_all_of_them() -> None:
     ("after", "why"),
     [
         (replace(PLAIN, statistics=(Sum(), Count()), publish="partition"), "key_field"),
-        (replace(PLAIN, statistics=(Sum(), Count()), output_shape="rows"), "writes rows"),
-        (with_(Minimum()), "none of the statistics"),
+        (replace(PLAIN, statistics=(Sum(), Count()), publish=("k",)), "publishes its synopses"),
+        (with_(Minimum()), "none of the stored statistics"),
         (replace(PLAIN, statistics=(Sum(), Count()), lateness="1s"), "lateness"),
         (
             replace(PLAIN, statistics=(Sum(), Count()), computed=("ms * 2 as value",)),

@@ -113,6 +113,6 @@ def test_states_of_one_window_are_refused_where_more_is_asked() -> None:
     assert decode_checkpoint(stored, ONE.state_meaning) == Checkpoint(7)
     assert decode_checkpoint(encode_checkpoint(Checkpoint(7), TWO.state_label), ONE.state_meaning)
     for law in (TWO, replace(ONE, windows=("90 events",))):
-        with pytest.raises(SlidestatError, match="of one window") as refused:
+        with pytest.raises(SlidestatError, match="for one window") as refused:
             decode_checkpoint(stored, law.state_meaning)
         assert "new name" in refused.value.advice

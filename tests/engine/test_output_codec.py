@@ -222,7 +222,7 @@ def test_bytes_that_only_begin_like_avro_are_no_emission(registry: StandIn, valu
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("", "takes a schema registry, and none is named"),
+        ("", "needs a schema registry, and none is given"),
         ("registry:8081", "no schema registry's address"),
         ("http://user:secret@127.0.0.1:1", r"No schema registry answers at http://127\.0\.0\.1:1"),
         ("http://registry:port", "No schema registry answers"),

@@ -64,7 +64,7 @@ def test_a_crash_repeats_no_output_from_before_the_last_flush(
 @laws
 @given(cases(max_size=40), st.integers(0, 2**32))
 def test_each_single_step_may_be_the_last(case: Case, seed: int) -> None:
-    """One run, crashed once after each of its steps in turn."""
+    """One run, crashed after each of its steps in turn: all that may be left is gone on from."""
     whole = undisturbed(case)
     partition = Partition(case.topology, case.records, Random(seed))
     deaths = partition.live_and_die()

@@ -470,7 +470,7 @@ def test_plain_protobuf_takes_the_topologys_own_schema(
     assert "s, in Protobuf by the schema that is declared" in capsys.readouterr().out
     with pytest.raises(SlidestatError, match="'protobuf', and an audit reads JSON alone"):
         require_audited(declared)
-    with pytest.raises(SlidestatError, match="and there is no schema that it is of"):
+    with pytest.raises(SlidestatError, match="but no source_schema is given"):
         topology(source_message="shop.Order")
     for text in ("message {", b64encode(b"abc").decode(), ""):
         with pytest.raises(SlidestatError, match="source_schema"):

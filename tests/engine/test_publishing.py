@@ -164,7 +164,7 @@ def test_a_clock_follows_all_that_it_vouches_for(case: Case) -> None:
     [
         ({"publish": "keys"}, "publish is 'keys'"),
         ({"publish": ("",)}, "publish is"),
-        ({"publish": "partition", "span": "9 events", "windows": ()}, "number their events"),
+        ({"publish": "partition", "span": "9 events", "windows": ()}, "numbers its own events"),
         ({"publish": "partition", "statistics": (LandmarkCount(),)}, "landmark_count"),
         ({"publish": "partition", "statistics": (Norm(),)}, "norm"),
         ({"source": "t-synopses", "publish": ("a",)}, "which this topology writes"),

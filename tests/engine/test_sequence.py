@@ -244,7 +244,7 @@ def test_kafka_timestamps_say_nothing_of_numbers(timestamp: int) -> None:
 @pytest.mark.parametrize("statistic", [Mean(field="number"), Sum(field="number")])
 def test_a_statistic_of_the_number_is_refused(statistic: Statistic) -> None:
     """It decides which windows an event is in."""
-    with pytest.raises(SlidestatError, match="'number' is asked for, which is the time"):
+    with pytest.raises(SlidestatError, match="reads 'number', which is the time"):
         declared(statistics=[Count(), statistic])
 
 

@@ -209,7 +209,7 @@ def test_every_statistic_has_parameters_that_are_right_for_most(kind: type[Stati
 def test_a_statistic_of_the_time_is_refused(statistic: Statistic) -> None:
     """It is said that it is the time, in whatever format that is."""
     for time_format in CLOCKS:
-        with pytest.raises(SlidestatError, match=r"'at\.ms' is asked for, which is the time"):
+        with pytest.raises(SlidestatError, match=r"reads 'at\.ms', which is the time"):
             declare(time_field="at.ms", time_format=time_format, statistics=[Count(), statistic])
 
 

@@ -287,5 +287,5 @@ def test_a_sample_of_keys(
         audited.topics.emit([msgspec.structs.replace(whole, figures=wrong)])
         audited.ingest()
         assert audited.audit(sample=share) == exit_code
-    with pytest.raises(SlidestatError, match="A sample of 0 of the keys is none"):
+    with pytest.raises(SlidestatError, match="--sample is 0"):
         audited.audit(sample=0)

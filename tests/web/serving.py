@@ -70,12 +70,26 @@ class Held:
             number: self._processor(number, store) for number, store in self._stores.items()
         }
 
-    def _processor(self, number: int, store: MemoryStore) -> PartitionProcessor | RefereeProcessor:
+    def _processor(
+        self, number: int, store: MemoryStore, *, change: bool = False
+    ) -> PartitionProcessor | RefereeProcessor:
         topology = self.topology
         if isinstance(topology, Referee):
             return RefereeProcessor(topology, topology.source, number, store)
         work = self.observed.partition(number)
-        return PartitionProcessor(topology, topology.source, number, store, work=work)
+        return PartitionProcessor(
+            topology, topology.source, number, store, work=work, change_statistics=change
+        )
+
+    def change_statistics(self, topology: Topology) -> None:
+        """Go on as this topology, as a worker with --change-statistics does."""
+        self.flush()
+        self.topology = topology
+        self.processors = {
+            number: self._processor(number, store, change=True)
+            for number, store in self._stores.items()
+        }
+        self.flush()
 
     def take(self, partition: int, records: Sequence[Record]) -> None:
         """What one fetch brings."""

@@ -1,14 +1,17 @@
 """The live page in a real browser: what a person sees and does, and what it must never do."""
 
 import re
+from dataclasses import replace
+from datetime import UTC, datetime
 from urllib.parse import quote
 
 import msgspec
 import pytest
 from selenium.webdriver.common.keys import Keys
 
+from slidestat.declare.statistics import Mean, TopItems
 from tests.web.browser import Browser
-from tests.web.page_server import Shop, shop
+from tests.web.page_server import SHOP, Shop, shop
 
 HOSTILE = [
     "<img src=x onerror=document.title='owned'>",
@@ -84,6 +87,21 @@ def test_a_key_shows_its_figures_with_bounds(browser: Browser, worker: Shop) -> 
     by_window = browser.find("#over-windows").get_attribute("aria-label") or ""
     assert re.fullmatch(r"count, by the length of the window: \d\d points; .*", by_window)
     assert len(browser.all("#key canvas")) == 3
+
+    # What is added while it runs says since when it counts, also a list without an item.
+    kept = tuple(it for it in SHOP.statistics if not isinstance(it, Mean | TopItems))
+
+    def add_again() -> None:
+        worker.held.change_statistics(replace(SHOP, statistics=kept))
+        worker.held.change_statistics(SHOP)
+
+    worker.do(add_again)
+    browser.until(lambda: "since" in figures(browser)["mean"][3], "a mean of a part")
+    found = figures(browser)
+    since = datetime.fromtimestamp(worker.now_ms // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    assert found["mean"][3].endswith(f" since {since}")
+    assert found["top_page"] == ["\u2013"] * 3 + [f"none since {since}"]
+    assert found["count"] == ["25", "25", "25", "± 1 %"]
 
 
 @pytest.mark.parametrize("key", ["..", ".", "a/b"])

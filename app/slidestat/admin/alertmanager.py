@@ -167,7 +167,7 @@ def _address(url: str) -> tuple[str, str]:
         is_one = False
     if not is_one:
         raise SlidestatError(
-            "The URL of the Alertmanager is none.", "Write it as http://127.0.0.1:9093."
+            "The URL of the Alertmanager is not valid.", "Write it as http://127.0.0.1:9093."
         )
     user, _, place = parts.netloc.rpartition("@")
     return urlunsplit(parts._replace(netloc=place)), unquote(user)

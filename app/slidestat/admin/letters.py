@@ -140,9 +140,9 @@ def send_again(
         cut = (letter.original_value_bytes, letter.original_key_bytes, letter.original_header_count)
         if any(size is not None for size in cut):
             raise SlidestatError(
-                f"The letter about {letter.topic}/{letter.partition}/{letter.offset} has but the"
+                f"The letter about {letter.topic}/{letter.partition}/{letter.offset} holds only the"
                 " beginning of the record.",
-                "Nothing was sent. Put in what the source has there, and take out"
+                "Nothing was sent. Copy the whole record from the source, and remove"
                 " original_value_bytes, original_key_bytes and original_header_count; or leave this"
                 " letter out.",
             )
@@ -304,7 +304,8 @@ def _bytes(text: str | None, encoded: str | None) -> bytes | None:
     except (binascii.Error, ValueError):
         raise SlidestatError(
             f"{encoded[:40]!r} is not base64.",
-            "Nothing was sent. Give what is corrected as text, in value or key.",
+            "Nothing was sent. Give the corrected text in value or key, without value_base64 or"
+            " key_base64.",
         ) from None
 
 

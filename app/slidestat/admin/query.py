@@ -47,10 +47,10 @@ def find_worker(topology: Topology | Referee, data_dir: Path | None = None) -> s
         except (OSError, http.client.HTTPException, ValueError):
             continue
     raise SlidestatError(
-        f"No worker of {topology.name!r} was found on this machine: none that answers has"
+        f"No worker of {topology.name!r} was found on this machine: no worker that answers uses"
         + (f" the data folder {data_dir}." if data_dir else f" a data folder in {own}."),
-        "Start one with `slidestat run`. One that was given a --data-dir is found with the same;"
-        " one on another machine by --url, as it prints it when it starts.",
+        "Start one with `slidestat run`. If it was started with --data-dir, give it here,"
+        " too; if it runs on another machine, give --url with the URL that it printed.",
     )
 
 
@@ -72,7 +72,9 @@ def ask(
     if urlsplit(url).scheme not in ("http", "https"):
         raise SlidestatError(f"{url!r} is no URL.", "Write it as http://127.0.0.1:6066.")
     if not key:
-        raise SlidestatError("The key is empty.", "Name the key to ask for; no event has this one.")
+        raise SlidestatError(
+            "The key is empty.", "Name the key to ask for: no event has an empty one."
+        )
     asked: dict[str, object] = {
         "window": windows,
         "statistic": statistics,

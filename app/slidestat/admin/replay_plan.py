@@ -93,8 +93,8 @@ def plan_replay(
         require_times(topology, f"--from {begin!r}")
     if first is not None and topology.publish:
         raise SlidestatError(
-            f"--from is {begin!r}, and {topology.name} publishes its synopses: a referee would take"
-            " those of the first windows, whose events are not all read, for whole.",
+            f"--from is {begin!r}, and {topology.name} publishes its synopses: those of the first"
+            " windows would lack events, and its referee could not tell.",
             f"Replay it from {EARLIEST}.",
         )
     replayed = topology

@@ -138,8 +138,7 @@ class ChangelogWriter:
         if missing:
             raise SlidestatError(
                 f"{missing} records of the changelog were not acknowledged.",
-                "Check that the broker is up, and replay again: it takes up where this one broke"
-                " off.",
+                "Check that the broker is up, and replay again: it goes on where this one stopped.",
             )
 
     def _delivered(self, kafka_error: KafkaError | None, _message: object) -> None:
@@ -148,6 +147,6 @@ class ChangelogWriter:
 
 def _refused(error: KafkaException) -> SlidestatError:
     return SlidestatError(
-        f"The broker does not let the state be set back: {error.args[0].str().rstrip('.')}.",
+        f"The broker does not allow the state to be reset: {error.args[0].str().rstrip('.')}.",
         "Check that it is up and what this user may do, and replay again.",
     )

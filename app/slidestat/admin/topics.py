@@ -79,7 +79,7 @@ def create_topic(
         raise SlidestatError(
             f"The topic {name!r} exists with {len(found.partitions)} partitions, not {partitions}.",
             f"Ask for {len(found.partitions)} with --partitions, or take another name; with more "
-            "partitions keys would move, and their history be split.",
+            "partitions, keys would move, and their history would be split.",
         )
     retention = _retention(topic_configs(admin, [name])[name])
     return TopicOutcome(name, partitions, retention, created)

@@ -57,8 +57,8 @@ def prepare_topics(bootstrap: str, topology: Topology | Referee) -> int:
         if found[name] < partitions:
             raise SlidestatError(
                 f"The topic {name!r} has {_counted(found[name])}, and the source {source!r} has"
-                f" {partitions}: what partition n gives is written to partition n.",
-                f"Add to them: `kafka-topics --bootstrap-server {bootstrap} --alter --topic {name}"
+                f" {partitions}: figures of its partition n go to partition n.",
+                f"Add some: `kafka-topics --bootstrap-server {bootstrap} --alter --topic {name}"
                 f" --partitions {partitions}`.",
             )
     _check_changelog(bootstrap, topology, partitions, found, cleanup)
@@ -127,8 +127,8 @@ def _check_changelog(
     if found[changelog] != partitions:
         raise SlidestatError(
             f"The changelog {changelog!r} has {_counted(found[changelog])}, and the source"
-            f" {topology.events_topic!r} has {partitions}: with another count, keys have moved away"
-            " from their states.",
+            f" {topology.events_topic!r} has {partitions}: keys are no longer in the partitions"
+            " that have their states.",
             "Give the topology another name, to count from the start of its source.",
         )
     if cleanup[changelog] != {_COMPACT}:

@@ -150,13 +150,13 @@ def demo(
 
 
 def main() -> None:
-    """Run the command line; a user's mistake ends in two lines and exit code 2."""
+    """Run the command line; a user's mistake ends in two lines and exit code 2, or its own."""
     try:
         app()
     except SlidestatError as error:
         print(f"error: {error.message}", file=sys.stderr)
         if error.advice:
             print(f"what to do: {error.advice}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -51,7 +51,7 @@ def replay(
     """
     if as_json and not dry_run:
         raise SlidestatError(
-            "--json is given without --dry-run.", "It is the plan that comes as JSON: give both."
+            "--json is given without --dry-run.", "Only the plan is printed as JSON: give both."
         )
     from slidestat.admin.replay_plan import plan_replay
     from slidestat.admin.state_reset import require_no_workers, reset_state

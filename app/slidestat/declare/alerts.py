@@ -190,7 +190,7 @@ def _check_computable(node: Node, text: str, what: str) -> None:
         of_numbers and any(map(_is_truth, node.operands))
     ):
         raise SlidestatError(
-            f"{what} is {text!r}: {text_of(node)} is nothing that follows from bounds here.",
+            f"{what} is {text!r}: {text_of(node)} cannot be evaluated over bounds.",
             "Use comparisons, and, or, not, in, between, is null, and + - * / over figures.",
         )
     for operand in node.operands:

@@ -19,6 +19,13 @@ RECORD_TIMESTAMP = "kafka:timestamp"
 # What expressions have. A name with such a sign is written as a list, as one with a dot.
 _OPERATOR = re.compile(r"[+*/|]")
 
+TIME_IS_READ = (
+    "Times are read, not computed: name a field, such as time or meta.time, and how times are"
+    " written in time_format (seconds, milliseconds, microseconds, nanoseconds or ISO 8601). Where"
+    f" none fits, take {RECORD_TIMESTAMP!r}, or have producers write one of these."
+)
+"""What to do where event time would be an expression."""
+
 # What msgspec reads no field by.
 _UNREADABLE = re.compile(r'["\\\x00-\x1f]')
 
@@ -56,10 +63,15 @@ def _names(text: str, what: str) -> Sequence[str]:
         except msgspec.DecodeError:
             pass  # A name of which this is the beginning.
     if _OPERATOR.search(text):
+        way = TIME_IS_READ
+        if what != "time_field":
+            way = (
+                f'Compute it, computed = ["{text} as NAME"], and write NAME here (+ adds numbers;'
+                " texts are joined by ||: a || '+' || b)."
+            )
         raise SlidestatError(
             f"{what} is {text!r}, which is an expression and no field's path.",
-            f'Compute it, computed = ["{text} as NAME"], and write NAME here (+ adds numbers; texts'
-            f" are joined by ||: a || '+' || b). A field of this very name is written as a list:"
+            f"{way} A field of this very name is written as a list:"
             f" {msgspec.json.encode([text]).decode()}.",
         )
     return text.split(".")

@@ -40,5 +40,5 @@ def require_one_worker(topologies: Sequence[Topology | Referee]) -> None:
     if len(set(names)) != len(names):
         raise SlidestatError(
             f"The topologies of a worker are named {', '.join(names)}.",
-            "Name each once: its topics and its state go by the name.",
+            "Name each once: topics and state are named after it.",
         )

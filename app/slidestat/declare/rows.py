@@ -34,6 +34,9 @@ class RowColumn:
 BOUNDS = ("", "_lower", "_upper")
 """Behind the name of a figure: its estimate, its lower and its upper bound."""
 
+_COUNTED_FROM = "_counted_from_ms"
+"""Behind the name of a figure: since when it is counted, of a statistic that was added later."""
+
 
 def row_columns(
     figures: Sequence[NamedFigure], window: str, *, is_sequence: bool
@@ -60,6 +63,13 @@ def row_columns(
     ]
 
 
+def counted_from_column(figure: str) -> RowColumn:
+    """The column that says since when a figure of this name is counted, while it is not of all of
+    its window.
+    """
+    return RowColumn(figure + _COUNTED_FROM, ColumnType.WHOLE, is_figure=True)
+
+
 def check_rows(
     statistics: Sequence[Statistic], figures: Sequence[NamedFigure], columns: Sequence[RowColumn]
 ) -> None:
@@ -71,6 +81,7 @@ def check_rows(
                 "Keep it in a topology without output_shape, or take it out.",
             )
     names = Counter(column.name for column in columns)
+    names.update({counted_from_column(figure.name).name for figure in figures})
     twice = ambiguous_names(figures)
     twice |= {name for name, count in names.items() if count > 1}
     if twice:

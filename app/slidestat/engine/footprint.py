@@ -18,7 +18,7 @@ from slidestat.declare.fields import FieldPath
 from slidestat.declare.runners import Runner
 from slidestat.declare.statistics import Items
 from slidestat.declare.topology import Topology
-from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.decoding.decoder import EventDecoder, as_made_up
 from slidestat.engine.decoding.event_columns import EventColumns
 from slidestat.engine.keys.key_state import decode_key_state
 from slidestat.engine.partition import PartitionProcessor
@@ -164,8 +164,7 @@ class _Unconditional(EventDecoder):
 
     def __init__(self, topology: Topology) -> None:
         every = [replace(statistic, where="") for statistic in topology.statistics]
-        in_json = replace(topology, source_format="json", source_schema="", source_message="")
-        super().__init__(replace(in_json, where="", computed=(), statistics=every))
+        super().__init__(replace(as_made_up(topology), where="", statistics=every))
         self._count = len(topology.columns.conditions)
 
     def decode(

@@ -1,11 +1,15 @@
-"""A proposed topology as a TOML file, with the reasons as comments."""
+"""A proposed topology as a TOML file, with the reasons as comments, and with what more could be
+asked for as comments that become declarations without their mark.
+"""
 
 from collections.abc import Iterator
 
 import msgspec
 
+from slidestat.declare.expressions.nodes import FieldValue, text_of
 from slidestat.infer.guesses import Guess
 from slidestat.infer.proposal import Proposal
+from slidestat.infer.proposed_fields import path_of
 
 
 def toml_text(proposal: Proposal) -> str:
@@ -34,6 +38,13 @@ def _lines(proposal: Proposal) -> Iterator[str]:
     yield _field("lateness", proposal.lateness)
     if proposal.repartition:
         yield "repartition = true  # the records are not partitioned by the key"
+    yield ""
+    yield '# More, without the "# " before it: docs/declare-a-topology.md, rows.md and alerts.md.'
+    if condition := _condition(proposal):
+        yield f"# where = {_text(condition)}  # such events are counted, and no others"
+    takes_no_top = " (without top)" if proposal.top is not None else ""
+    yield f'# output_shape = "rows"  # plain columns, as sinks and SQL take them{takes_no_top}'
+    yield "# exactly_once = true  # each record once, for readers of what is committed"
     yield from _statistic("count")
     if proposal.value is not None:
         if proposal.value_is_signed:
@@ -46,6 +57,31 @@ def _lines(proposal: Proposal) -> Iterator[str]:
         yield from _statistic("distinct", _field("field", proposal.distinct))
     if proposal.top is not None:
         yield from _statistic("top", _field("field", proposal.top), "limit = 5")
+    if condition:
+        some = _statistic("count", 'name = "some"', f"where = {_text(condition)}")
+        yield from _left_to_choose(some)
+    when = "count >= 100" if proposal.value is None else "p99 > 100 and count >= 100"
+    yield ""
+    yield "# [[alerts]]  # a record when it begins to hold, and when it no longer does"
+    yield '# name = "much"'
+    yield f"# when = {_text(when)}"
+    yield f"# window = {_text(shortest)}"
+
+
+def _left_to_choose(lines: Iterator[str]) -> Iterator[str]:
+    for line in lines:
+        yield f"# {line}" if line else line
+
+
+def _condition(proposal: Proposal) -> str:
+    """One on what events have, for an example; "" where nothing is known of them."""
+    if proposal.value is not None:
+        return f"{_sql(proposal.value)} > 100"
+    return "" if proposal.top is None else f"{_sql(proposal.top)} is not null"
+
+
+def _sql(guess: Guess) -> str:
+    return text_of(FieldValue(path_of(guess.value)))
 
 
 def _statistic(kind: str, *parameters: str) -> Iterator[str]:

@@ -15,6 +15,7 @@ from slidestat.engine.decoding.formats.framing import (
 )
 from slidestat.engine.decoding.formats.source_schemas import AVRO, PROTOBUF, Registry
 from slidestat.engine.decoding.formats.translations import FramedValues
+from slidestat.engine.extras import module_of_extra
 from slidestat.errors import SlidestatError
 from slidestat.infer.sampling import Sample
 from slidestat.produce.readers import NOT_JSON
@@ -35,18 +36,11 @@ def readable(sample: Sample, registry: str) -> Sample:
         return _translated(sample, "json-schema", {value: value[HEADER:] for value in framed})
     if not registry:
         raise SlidestatError(
-            f"Records of {sample.topic!r} are written as a schema registry's clients do.",
+            f"Records of {sample.topic!r} begin as the clients of a schema registry write them.",
             "Say where the registry is with --schema-registry.",
         )
-    try:
-        # Here, for it needs packages that not everybody has.
-        from slidestat.kafka.schema_registry import SchemaRegistry
-    except ImportError as error:
-        raise SlidestatError(
-            f"A schema registry takes packages that are not installed ({error.name}).",
-            "Install them with `pip install 'slidestat[avro]'`, or [protobuf].",
-        ) from error
-    return _read_by_schemas(sample, framed, SchemaRegistry(registry))
+    needed = module_of_extra("slidestat.kafka.schema_registry", "A schema registry", "avro")
+    return _read_by_schemas(sample, framed, needed.SchemaRegistry(registry))
 
 
 def _read_by_schemas(sample: Sample, framed: list[bytes], registry: Registry) -> Sample:

@@ -47,8 +47,8 @@ class SchemaRegistry:
         """
         if not url:
             raise SlidestatError(
-                "Events in Avro or Protobuf take a schema registry, and none is named.",
-                "Say where it is with --schema-registry.",
+                "Events in Avro or Protobuf need a schema registry, and none is given.",
+                "Give its address with --schema-registry, or a schema with source_schema.",
             )
         self.schemas = SourceSchemas()
         self._url = re.sub(r"//[^/@]*@", "//", url)

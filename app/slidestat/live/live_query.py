@@ -204,7 +204,8 @@ class LiveQuery:
         ranks = self._ranks.rows(answered) if self._ranks else None
         if view.starts:
             added = AddedFigures(topology, view.starts)
-            figures, ranks = added.marked(figures, end), ranks and added.marked(ranks, end)
+            figures = [] if self._ranks else added.all_marked(figures, end)
+            ranks = ranks and added.marked(ranks, end)
         return self._kinds.key_answer(
             *(topology.name, key, end, figures),
             *(topology.events_topic, view.partition, view.next_offset),

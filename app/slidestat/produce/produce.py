@@ -85,11 +85,11 @@ def produce_file(
     if raw and source.format is not Format.JSON_LINES:
         raise SlidestatError(
             f"{source.name} is {source.format}: only JSON lines can be sent raw.",
-            "Leave --raw away, or give a .jsonl file.",
+            "Leave --raw out, or give a .jsonl file.",
         )
     if raw and columns.more:
         raise SlidestatError(
-            "Lines that are sent raw have all their fields already.", "Leave --with or --raw away."
+            "Lines that are sent raw have all their fields already.", "Leave --with or --raw out."
         )
     partitions = require_topic(bootstrap, topic)
     reader = Reader(source)

@@ -264,7 +264,8 @@ def _damage_told(file: EventFile) -> Iterator[None]:
         yield
     except PermissionError as error:
         raise SlidestatError(
-            f"{file.name} may not be read.", "Ask its owner for leave to read it."
+            f"{file.name} cannot be read: permission denied.",
+            "Ask its owner for permission to read it.",
         ) from error
     except (pa.ArrowException, OSError, EOFError, lzma.LZMAError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")

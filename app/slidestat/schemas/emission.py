@@ -66,7 +66,8 @@ class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
         int | None,
         Meta(
             description="of a statistic that was added while the topology ran, while its window may"
-            " begin before that: it is of the events from this time on alone"
+            " begin before that: it is of the events from this time on alone. A list of items that"
+            " has none since then is one figure without an item"
         ),
     ] = None
 

@@ -18,7 +18,7 @@ _OTHER = re.compile(
 
 @contextmanager
 def in_words(what: str, advice: str) -> Iterator[None]:
-    """Raise SlidestatError if `what` breaks off: with our own words where the error is one of ours,
+    """Raise SlidestatError if `what` fails: with our own words where the error is one of ours,
     else with what a Python worker's traceback comes to, or the first line of what Spark says.
     """
     try:
@@ -27,7 +27,7 @@ def in_words(what: str, advice: str) -> Iterator[None]:
         message = str(error).strip()
         ours = _OURS.search(message)
         if ours is not None:
-            raise SlidestatError(f"{what} broke off: {ours['text']}") from error
+            raise SlidestatError(f"{what} failed: {ours['text']}") from error
         other = _OTHER.search(message)
         text = message.splitlines()[0] if other is None else other["text"]
-        raise SlidestatError(f"{what} broke off: {text}", advice) from error
+        raise SlidestatError(f"{what} failed: {text}", advice) from error

@@ -88,11 +88,13 @@ def _facts(topology: Topology) -> dict[str, str]:
         "values": ", ".join(map(field_text, read)) or "none",
         **({} if topology.condition is None else {"where": topology.condition.text}),
         **({"computes": "; ".join(topology.computed_texts)} if topology.computed else {}),
-        "writes": topology.output_topic,
+        "writes": topology.output_topic + _output_text(topology),
         **_rows(topology),
+        **_once(topology),
         **published,
         **_alerts(topology),
-        "sets aside": f"{topology.dead_letter_topic}, {topology.late_topic}",
+        "sets aside": f"{topology.dead_letter_topic}, {topology.late_topic}"
+        + ("" if topology.passes_tombstones_over else ", tombstones as dead letters"),
         "changelog": topology.changelog_topic,
         "group": topology.application_id,
         "windows": f"{windows}; the span is {topology.span}",
@@ -100,6 +102,22 @@ def _facts(topology: Topology) -> dict[str, str]:
         "lateness": topology.lateness,
         "keeps keys": keeping_text(topology),
     }
+
+
+def _output_text(topology: Topology) -> str:
+    """The format of an output that is not plain JSON."""
+    written = {
+        "avro": ", in Avro",
+        "protobuf": ", in Protobuf",
+        "connect-json": ", in JSON with Kafka Connect's schema",
+    }
+    return written.get(topology.output_format, "")
+
+
+def _once(topology: Topology) -> dict[str, str]:
+    if not topology.exactly_once:
+        return {}
+    return {"commits": "outputs, states and progress in one transaction, for read_committed"}
 
 
 def _rows(topology: Topology) -> dict[str, str]:

@@ -28,9 +28,12 @@ def topology_object(topology: Topology) -> dict[str, Any]:
         "where": None if topology.condition is None else topology.condition.text,
         "computed": topology.computed_texts,
         "output_topic": topology.output_topic,
+        "output_format": topology.output_format,
         "output_columns": [column.name for column in topology.row_columns]
         if topology.writes_rows
         else None,
+        "exactly_once": topology.exactly_once,
+        "tombstones": topology.tombstones,
         "dead_letter_topic": topology.dead_letter_topic,
         "late_topic": topology.late_topic,
         "alert_topic": topology.alert_topic,

@@ -2,7 +2,7 @@
 
 from slidestat.declare.derived.reading import ReadFields
 from slidestat.declare.expressions.nodes import Sort
-from slidestat.declare.fields import field_text
+from slidestat.declare.fields import TIME_IS_READ, field_text
 from slidestat.errors import SlidestatError
 
 
@@ -15,7 +15,7 @@ def check_conditions(topology: ReadFields) -> None:
         if path == topology.time_path and (topology.times.is_text or not is_number):
             raise SlidestatError(
                 f"an expression reads {name!r}, the time, as a {sort.value}.",
-                "Leave it out: times decide by themselves which windows an event is in.",
+                "Leave it out: the time of an event decides only which windows it is in.",
             )
         if path in numbers and not is_number:
             raise SlidestatError(
@@ -35,7 +35,7 @@ def check_computed(topology: ReadFields) -> None:
     if topology.time_path in computed:
         raise SlidestatError(
             f"time_field is {topology.time_name!r}, which is computed.",
-            "Name a field of the events, and how times are written in time_format.",
+            TIME_IS_READ,
         )
     if topology.key_path in computed and computed[topology.key_path].sort is Sort.TRUTH:
         raise SlidestatError(
@@ -45,7 +45,7 @@ def check_computed(topology: ReadFields) -> None:
     for column in topology.columns.numbers:
         if column.path in computed and computed[column.path].sort is not Sort.NUMBER:
             raise SlidestatError(
-                f"a statistic of the numbers of {field_text(column.path)!r} is asked for,"
+                f"a statistic reads numbers from {field_text(column.path)!r},"
                 f" which is a {computed[column.path].sort.value}.",
                 "Compute a number, or ask for a statistic of items.",
             )
@@ -53,6 +53,6 @@ def check_computed(topology: ReadFields) -> None:
     for path in computed:
         if path not in read and path != topology.key_path:
             raise SlidestatError(
-                f"computed has {field_text(path)!r}, which neither the key nor a statistic is of.",
+                f"computed has {field_text(path)!r}, which neither the key nor a statistic reads.",
                 "Take it out, or name it in key_field, value_field or a statistic's field.",
             )

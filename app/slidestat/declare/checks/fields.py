@@ -30,8 +30,8 @@ def check_fields(topology: ReadFields) -> None:
     has_message = topology.source_format == "protobuf" and topology.source_schema
     if topology.source_message and not has_message:
         raise SlidestatError(
-            f"source_message is {topology.source_message!r}, and there is no schema that it is of:"
-            " records of a registry say themselves which message they are.",
+            f"source_message is {topology.source_message!r}, but no source_schema is given:"
+            " with a schema registry, each record says itself which message it is.",
             'Give source_format = "protobuf" and source_schema too, or leave it out.',
         )
     if not isinstance(topology.source_message, str):

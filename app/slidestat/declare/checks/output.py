@@ -23,8 +23,8 @@ def check_publish(topology: KeptFigures) -> None:
         )
     if topology.span_length.of_events:
         raise SlidestatError(
-            f"publish is {publish!r}, but windows are of {topology.span!r}: partitions number"
-            " their events each on its own.",
+            f"publish is {publish!r}, but windows are of {topology.span!r}: each partition"
+            " numbers its own events.",
             "Give the span as a duration, or number the events of all partitions in one"
             ' sequence: time_format="sequence".',
         )
@@ -45,21 +45,21 @@ def check_repartition(topology: KeptFigures) -> None:
         return
     if topology.publish:
         raise SlidestatError(
-            f"repartition is true, and publish is {topology.publish!r}: each brings together what"
-            " lies in several partitions, and one is enough.",
+            f"repartition is true, and publish is {topology.publish!r}: both bring together"
+            " keys that lie in several partitions, and one of them is enough.",
             "Leave repartition out where a referee answers, else publish.",
         )
     if topology.reads_binary:
         raise SlidestatError(
             f"repartition is true, and source_format is {topology.source_format!r}: records are"
-            " moved by what they say in JSON.",
+            " moved by a key that is read from their JSON.",
             "Have the producers set the record's key, or copy the events to a topic in JSON.",
         )
     if not topology.lateness_ms:
         raise SlidestatError(
-            f"repartition is true, and lateness is {topology.lateness!r}: a record that its"
-            " partition of the source gets later than others get theirs would not be counted.",
-            'Give as much as partitions may differ in, such as lateness = "10s".',
+            f"repartition is true, and lateness is {topology.lateness!r}: a record of one"
+            " partition would be late as soon as another partition is ahead of it.",
+            'Give the most that one partition may be behind another, such as lateness = "10s".',
         )
 
 
@@ -72,8 +72,8 @@ def check_exactly_once(topology: KeptFigures) -> None:
     if topology.publish:
         raise SlidestatError(
             f"exactly_once is true, and publish is {topology.publish!r}: synopses go to partitions"
-            " of their own, and a referee takes a repeated one for what it is.",
-            "Leave exactly_once out of what publishes.",
+            " of their own, and a referee recognises one that is repeated.",
+            "Leave exactly_once out: the referee counts nothing twice.",
         )
     if topology.idle_ms:
         raise SlidestatError(
@@ -88,8 +88,8 @@ def check_alerts_of(topology: KeptFigures) -> None:
     check_alerts(topology.alerts, topology.named_figures)
     if topology.alerts and topology.publish:
         raise SlidestatError(
-            f"alerts are given, and publish is {topology.publish!r}: what a partition knows of such"
-            " keys is not all there is.",
+            f"alerts are given, and publish is {topology.publish!r}: each partition has only a part"
+            " of the events of such a key.",
             "Declare them in a topology of the same events that does not publish.",
         )
     _ = topology.alert_windows

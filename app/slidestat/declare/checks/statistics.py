@@ -45,18 +45,17 @@ def check_statistics(topology: KeptFigures) -> None:
         is_position = topology.is_sequence and not column.is_number
         if column.path == topology.time_path and not is_position:
             raise SlidestatError(
-                f"a statistic of {field_text(column.path)!r} is asked for, which is the time.",
-                "Give it another field: what times decide is which windows an event is in.",
+                f"a statistic reads {field_text(column.path)!r}, which is the time.",
+                "Give it another field: the time of an event decides only which windows it is in.",
             )
     for column in topology.columns.numbers:
         if column.limits is not None and column.limits.least > column.limits.most:
             raise SlidestatError(
-                f"no value of {field_text(column.path)!r} suits all statistics.",
+                f"no value of {field_text(column.path)!r} is one that all its statistics take.",
                 "Give them different fields.",
             )
         if column.path == topology.key_path:
             raise SlidestatError(
-                f"a statistic of the numbers of {field_text(column.path)!r} is asked for, "
-                "which is the key.",
+                f"a statistic reads numbers from {field_text(column.path)!r}, which is the key.",
                 "Give it the field of a number, or the topology another key_field.",
             )

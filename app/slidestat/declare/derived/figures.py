@@ -136,7 +136,7 @@ class KeptFigures(WrittenTopics, ReadFields):
         forgotten = () if self.forget_ms is None else (self.forget_ms,)
         return tuple(sorted({*span, *forgotten}))
 
-    @property
+    @cached_property
     def state_meaning(self) -> dict[str, str]:
         """Return the fields that stored states depend on: with another meaning, states are of no
         use. Windows and `every` are free to change.
@@ -156,7 +156,7 @@ class KeptFigures(WrittenTopics, ReadFields):
             **({"computed": "; ".join(self.computed_texts)} if self.computed else {}),
         }
 
-    @property
+    @cached_property
     def state_label(self) -> dict[str, str]:
         """Return what is stored beside states: their meaning, where their output goes, and by
         which alerts.

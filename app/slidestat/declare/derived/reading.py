@@ -42,17 +42,17 @@ class ReadFields(EventTimes):
     source_message: str
     statistics: Sequence[Statistic]
 
-    @property
+    @cached_property
     def key_path(self) -> FieldPath | None:
         """The field of the key; None where it is the record's own."""
         return path_unless(self.key_field, "key_field", RECORD_KEY)
 
-    @property
+    @cached_property
     def time_path(self) -> FieldPath | None:
         """The field of the event time; None where it is the record's timestamp."""
         return path_unless(self.time_field, "time_field", RECORD_TIMESTAMP)
 
-    @property
+    @cached_property
     def value_path(self) -> FieldPath:
         return field_path(self.value_field, "value_field")
 
@@ -102,7 +102,7 @@ class ReadFields(EventTimes):
         """Return its computed fields, always written the same way, in the order of their names."""
         return [field.text for _, field in sorted(self.computed_fields.items())]
 
-    @property
+    @cached_property
     def asked_fields(self) -> list[tuple[FieldPath, Sort]]:
         """Return the fields that expressions read, each path with its sort."""
         own = [] if self.condition is None else [self.condition]
@@ -110,7 +110,7 @@ class ReadFields(EventTimes):
         known = (*own, *self.columns.conditions, *computed)
         return [field for expression in known for field in expression.fields]
 
-    @property
+    @cached_property
     def expression_fields(self) -> dict[FieldPath, set[Sort]]:
         """Return the fields that expressions read, each path with the sorts that it is read as."""
         found: dict[FieldPath, set[Sort]] = {}

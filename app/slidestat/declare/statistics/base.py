@@ -86,7 +86,7 @@ class Statistic(ABC):
         if self.condition is not None and not self.name:
             raise SlidestatError(
                 f"the where of {self.kind} is {self.where!r}, and it has no name.",
-                'Give it one, such as name="errors": figures are told apart by it.',
+                'Give it one, such as name="errors": the name tells its figures from others.',
             )
 
     @property

@@ -147,8 +147,8 @@ class Distinct(_Sketched):
         field_path(self.by, "the by of distinct")
         if self.delta > _LARGEST_DELTA_BY:
             raise SlidestatError(
-                f"the delta of distinct is {self.delta}, and it has a by: the answer of one of them"
-                " misses twice as often.",
+                f"the delta of distinct is {self.delta}, and it has a by: an answer for one value"
+                " of that field misses twice as often.",
                 f"Give at most {_LARGEST_DELTA_BY}.",
             )
 

@@ -218,19 +218,20 @@ def decode_checkpoint(
         decoded = _whole_decoder.decode(stored)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SlidestatError(
-            "A stored partition checkpoint is damaged.", "Delete the worker's data folder."
+            "A stored partition checkpoint is damaged.",
+            "Delete the worker's data folder; it is restored from the changelog.",
         ) from error
     if decoded.meaning == BEING_RESET:
         raise SlidestatError(
-            "The stored state is half set back: a replay was broken off.",
+            "The stored state is only partly reset: a replay was interrupted.",
             "Run the same `slidestat replay` again.",
         )
     before_all = {**_MEANT_IF_NOT_SAID, **decoded.meaning}
     kept_for_one = before_all.get(ONE_WINDOW, "")
     if kept_for_one and kept_for_one != meaning.get(ONE_WINDOW):
         raise SlidestatError(
-            f"The stored {kept_for_one} are of one window, the whole span, and now are asked for"
-            " more.",
+            f"The stored {kept_for_one} are kept for one window, the whole span, and the topology"
+            " now has more windows or other fields.",
             "Go back to one window as long as the span, and to statistics that all read this"
             " field, or give the changed topology a new name, which counts from the start of its"
             " source.",
@@ -241,11 +242,25 @@ def decode_checkpoint(
         before = before_all.get(field)
         if before != now and not (statistics_change and field in _OF_STATISTICS):
             raise SlidestatError(
-                f"The stored state was made with another topology: {field} was"
-                f" {before or 'not there'}, and is {now}.",
+                "The stored state was made with another topology:"
+                f" {_difference(field, before or '', now)}.",
                 _advice_on(field, before or "", now),
             )
     return decoded.checkpoint
+
+
+def _difference(field: str, before: str, now: str) -> str:
+    """Return what has changed: of statistics, which were added and which were removed."""
+    if field == "statistics" and before:
+        were, are = before.split("; "), now.split("; ")
+        lists = {
+            "added": [text for text in are if text not in were],
+            "removed": [text for text in were if text not in are],
+        }
+        parts = [f"{what} {' and '.join(texts)}" for what, texts in lists.items() if texts]
+        if parts:
+            return f"{field} are changed: {'; '.join(parts)}"
+    return f"{field} was {before or 'not there'}, and is {now}"
 
 
 def _advice_on(field: str, before: str, now: str) -> str:
@@ -258,8 +273,8 @@ def _advice_on(field: str, before: str, now: str) -> str:
         return f"{rename}: top items are kept in a tenth of the bytes now."
     if field in _OF_STATISTICS:
         return (
-            f"{rename}; or change it back. A worker of a topology that neither publishes nor writes"
-            " rows may go on with --change-statistics: statistics that are new begin now, and say"
+            f"{rename}; or change it back. A worker, but no referee and none that publishes for"
+            " one, may go on with --change-statistics: statistics that are new begin now, and say"
             " since when they are counted."
         )
     return f"{rename}, or change it back."

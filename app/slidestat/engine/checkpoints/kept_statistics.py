@@ -51,6 +51,12 @@ def kept_statistics(
     stored = store.checkpoint()
     checkpoint = decode_checkpoint(stored, topology.state_meaning, statistics_change=may_change)
     if stored is None:
+        if may_change and next(iter(store.scan()), None) is not None:
+            raise SlidestatError(
+                f"{topology.name} has stored states of which no checkpoint tells: a worker ended in"
+                " the middle of its first flush.",
+                "Start it once without --change-statistics, as it was declared before.",
+            )
         return KeptStatistics()
     slots, before = stored_slots(stored), stored_meaning(stored)
     now = topology.state_meaning
@@ -68,7 +74,7 @@ def kept_statistics(
         newest, next_offset = max(newest, clock.watermark), max(next_offset, clock.offset + 1)
         if not had_slots and number_of_synopses(state) != len(slots):
             raise SlidestatError(
-                f"{topology.name}: it cannot be told which statistics the stored states have.",
+                f"{topology.name}: nothing stored says which statistics the states have.",
                 _RENAME,
             )
     if newest == NO_TIME and not had_slots:
@@ -87,11 +93,10 @@ def _require_changeable(topology: Topology) -> None:
         what = "publishes its synopses, whose readers take windows for whole"
     elif topology.is_sequence:
         what = "has numbers of a sequence for event times"
-    elif topology.writes_rows:
-        what = "writes rows, which cannot say since when a figure is counted"
     if what:
         raise SlidestatError(
-            f"{topology.name} {what}: its statistics cannot be changed over a state.", _RENAME
+            f"{topology.name} {what}: its statistics cannot be changed over a state.",
+            _RENAME + (" Name that one in the referee." if topology.publish else ""),
         )
 
 
@@ -122,7 +127,7 @@ def _require_same_fields(topology: Topology, stored: Collection[str], computed_b
     kept = [statistic for statistic, runner in pairs if runner.meaning in stored]
     if not kept:
         raise SlidestatError(
-            f"{topology.name}: none of the statistics that are stored is asked for any more.",
+            f"{topology.name}: none of the stored statistics is declared any more.",
             _RENAME,
         )
     now = topology.computed_texts
@@ -132,9 +137,9 @@ def _require_same_fields(topology: Topology, stored: Collection[str], computed_b
     read |= {path[0] for path in (topology.key_path, topology.time_path) if path is not None}
     for name in sorted(changed_fields & read):
         raise SlidestatError(
-            f"{topology.name}: the computed field {name} is another one now, and what is stored"
-            " was counted by it.",
-            "Give the new field another name, or the changed topology.",
+            f"{topology.name}: the computed field {name} has another expression now, and the"
+            " stored states were counted with the old one.",
+            "Give the new field another name, or give the changed topology one.",
         )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from slidestat.declare.statistics.base import ListStatistic
 from slidestat.declare.topology import Topology
 from slidestat.schemas.emission import Figure
 from slidestat.schemas.query import AddedStatistic, ValueRank
@@ -39,6 +40,20 @@ class AddedFigures:
             for label, statistic in zip(topology.labels, topology.statistics, strict=True)
             if statistic.is_landmark
         }
+        of_events = topology.windows_of_events
+        self._places = {label: place for place, label in enumerate(topology.labels)}
+        # Of lists of items that were added, a figure of each window in place of the items.
+        self._lists = [
+            Figure(
+                *(label, None, None, None),
+                window_ms=None if of_events else length,
+                window_events=length if of_events else None,
+                counted_from_ms=starts[label],
+            )
+            for label, statistic in zip(topology.labels, topology.statistics, strict=True)
+            if isinstance(statistic, ListStatistic) and label in starts
+            for length in topology.window_lengths
+        ]
         self._edges = np.unique(
             np.array(
                 [start + length for start in starts.values() for length in windows]
@@ -80,6 +95,27 @@ class AddedFigures:
             for figure in figures
         ]
 
+    def all_marked(self, figures: Sequence[Figure], end: int) -> list[Figure]:
+        """All figures of windows that end at `end`, in the order of an emission, as `marked` has
+        them. A list of items that is not whole, and has none, is a figure without an item: else
+        nothing would say so.
+        """
+        found = self.marked(figures, end)
+        if not self._lists:
+            return found
+        there = {_list_of(figure) for figure in found}
+        empty = [
+            it for it in self._lists if end < self.whole_from(it) and _list_of(it) not in there
+        ]
+        return sorted([*found, *empty], key=self._order) if empty else found
+
+    def _order(self, figure: Figure) -> tuple[int, int]:
+        return self._places[figure.statistic], figure.window_ms or figure.window_events or 0
+
     def stages(self, ends: Int64s) -> Int64s:
         """int64[n]: equal numbers for window ends at which the same figures are whole."""
         return np.searchsorted(self._edges, ends, side="right")
+
+
+def _list_of(figure: Figure) -> tuple[str, int | None, int | None]:
+    return figure.statistic, figure.window_ms, figure.window_events

@@ -192,7 +192,7 @@ class EmissionEncoder:
         self._topology = topology.name
         self._added = AddedFigures(topology, starts)
         self._source = (topic, partition)
-        self._codec = codec
+        self._codec = codec.of_added(starts) if starts else codec
         self._kinds = kinds(is_sequence=topology.is_sequence)
         # In the order of the queries, so many records for each.
         self.records_each = codec.records_each
@@ -232,7 +232,7 @@ class EmissionEncoder:
             elif rows is not None:
                 figures = [rows[query] for query in asked.tolist()]
                 if self._added:
-                    figures = list(map(self._added.marked, figures, ends.tolist()))
+                    figures = list(map(self._added.all_marked, figures, ends.tolist()))
                 yield from self._each(figures, keys[part], ends, offsets, provisional, lost)
 
     def _parts(

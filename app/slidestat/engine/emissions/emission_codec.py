@@ -1,7 +1,7 @@
 """The interfaces of what writes and reads emissions, and the codec for JSON."""
 
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable
+from typing import Protocol, Self
 
 import msgspec
 
@@ -22,6 +22,11 @@ class EmissionWriter(Protocol):
 
     def records(self, emission: Emission) -> Iterable[tuple[bytes, bytes]]:
         """Their Kafka keys and values; the same ones whenever it is asked."""
+
+    def of_added(self, labels: Collection[str]) -> "EmissionWriter":
+        """One for emissions in which the statistics with these labels may not be of all of their
+        windows. Raises SlidestatError where a registry does not take their schema.
+        """
 
 
 class EmissionCodec(EmissionWriter, Protocol):
@@ -44,6 +49,10 @@ class OneRecord:
         """The record, under the key of the emission."""
         key = emission_key(emission.topology, emission.key, emission.window_end_ms)
         return [(key, self.encode(emission))]
+
+    def of_added(self, _labels: Collection[str]) -> Self:
+        """Itself: each figure says since when it is counted."""
+        return self
 
 
 class JsonCodec(OneRecord):

@@ -4,13 +4,15 @@ Avro comes in the framing that every consumer of a registry knows: a zero byte, 
 the fields. No JSON begins with a zero byte, so a reader tells the two apart by the first byte.
 """
 
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from slidestat.declare.referee import Referee
+from slidestat.declare.rows import RowColumn
 from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission_codec import EmissionCodec, EmissionWriter, JsonCodec
-from slidestat.engine.emissions.rows import RowCodec, avro_types, connect_row, json_row
+from slidestat.engine.emissions.rows import Row, RowCodec, avro_types, connect_row, json_row
 from slidestat.engine.extras import module_of_extra
 from slidestat.schemas.avro import row_schema
 from slidestat.schemas.emission import Emission
@@ -45,21 +47,30 @@ def emission_writer(topology: Topology | Referee, registry: str) -> EmissionWrit
     """The writer of a topology's output: of its rows, or as `emission_codec`."""
     if isinstance(topology, Referee) or not topology.writes_rows:
         return emission_codec(topology, registry)
-    columns = topology.row_columns
-    if topology.output_format == "json":
-        return RowCodec(topology, json_row)
-    if topology.output_format == "connect-json":
-        return RowCodec(topology, connect_row(topology.output_topic, columns))
-    if topology.output_format == "protobuf":
-        rows = _module("protobuf_rows", "Protobuf", "protobuf")
-        of_columns = rows.ProtobufRowWriter(topology.output_topic, registry, columns)
-        return RowCodec(topology, of_columns.write)
-    older_names = {column.name: column.older_name for column in columns if column.older_name}
-    schema = row_schema(topology.output_topic, avro_types(columns), older_names)
-    writer = _module("avro_codec", "Avro", "avro").RowWriter(
-        topology.output_topic, registry, schema
+    return RowCodec(
+        topology,
+        lambda columns: _row_writer(
+            topology.output_format, topology.output_topic, registry, columns
+        ),
     )
-    return RowCodec(topology, writer.write)
+
+
+def _row_writer(
+    output_format: str, topic: str, registry: str, columns: Sequence[RowColumn]
+) -> Callable[[Row], bytes]:
+    write: Callable[[Row], bytes]
+    if output_format == "json":
+        return json_row
+    if output_format == "connect-json":
+        return connect_row(topic, columns)
+    if output_format == "protobuf":
+        rows = _module("protobuf_rows", "Protobuf", "protobuf")
+        write = rows.ProtobufRowWriter(topic, registry, columns).write
+        return write
+    older_names = {column.name: column.older_name for column in columns if column.older_name}
+    schema = row_schema(topic, avro_types(columns), older_names)
+    write = _module("avro_codec", "Avro", "avro").RowWriter(topic, registry, schema).write
+    return write
 
 
 def emission_codec(topology: Topology | Referee, registry: str) -> EmissionCodec:

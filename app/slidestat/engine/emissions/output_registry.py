@@ -29,8 +29,8 @@ class OutputRegistry:
         self._registry = registry
         if not registry:
             raise SlidestatError(
-                f"{what} takes a schema registry, and none is named.",
-                "Say where it is with --schema-registry.",
+                f"{what} needs a schema registry, and none is given.",
+                "Give its address with --schema-registry.",
             )
         try:
             self._client = SchemaRegistryClient.new_client({"url": registry, **_PATIENCE})
@@ -50,7 +50,7 @@ class OutputRegistry:
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise SlidestatError(
                 f"No schema registry answers at {registry}: {error}.",
-                "Say where one is with --schema-registry.",
+                "Check the address that --schema-registry gives.",
             ) from error
         except SchemaRegistryError as error:
             raise SlidestatError(

@@ -3,19 +3,25 @@
 A row's Kafka key is the key's text, or KEY/LENGTH where there are several windows: so a table that
 is upserted by it has the newest figures of each key and window. What tells all rows apart is key,
 window and window end.
+
+A figure that is not of all of its window, for its statistic was added later, says so in a column of
+its own. Only rows of partitions with such statistics have these columns.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import msgspec
 from msgspec.structs import astuple
 
-from slidestat.declare.rows import ColumnType, RowColumn
+from slidestat.declare.figure_names import named_figures
+from slidestat.declare.rows import ColumnType, RowColumn, counted_from_column
 from slidestat.declare.topology import Topology
 from slidestat.schemas.emission import Emission
 
 Row = dict[str, Any]
+# Makes the writer of rows that have these columns.
+WriterOf = Callable[[Sequence[RowColumn]], Callable[[Row], bytes]]
 
 _encode = msgspec.json.Encoder().encode
 # As Connect's JsonConverter has them.
@@ -51,6 +57,7 @@ class Rows:
             for window in self._windows
         ]
         self._names = names
+        self._counted_from = [counted_from_column(it.name).name for it in topology.named_figures]
 
     @property
     def windows(self) -> Sequence[int]:
@@ -70,7 +77,11 @@ class Rows:
         for window, places in zip(self._windows, self._places, strict=True):
             numbers = [number for place in places for number in astuple(figures[place])[1:4]]
             values = (emission.key, window, emission.window_end_ms, *numbers, *after)
-            found.append(dict(zip(self._names, values, strict=True)))
+            row = dict(zip(self._names, values, strict=True))
+            for place in places:
+                if figures[place].counted_from_ms is not None:
+                    row[self._counted_from[place]] = figures[place].counted_from_ms
+            found.append(row)
         return found
 
     def key(self, key: str, window: int) -> bytes:
@@ -79,18 +90,43 @@ class Rows:
 
 
 class RowCodec:
-    """Rows as records, each written by `write`."""
+    """Rows as records."""
 
-    def __init__(self, topology: Topology, write: Callable[[Row], bytes]) -> None:
+    def __init__(
+        self, topology: Topology, writer_of: WriterOf, more: Sequence[RowColumn] = ()
+    ) -> None:
+        """`more` are columns that they have beside those of the topology."""
+        self._topology = topology
+        self._writer_of = writer_of
         self._rows = Rows(topology)
-        self._write = write
+        self._write = writer_of([*self._rows.columns, *more])
         self.records_each = len(self._rows.windows)
+        # By the names of what was added: the partitions of a worker mostly have the same.
+        self._of_added: dict[frozenset[str], RowCodec] = {}
+
+    def of_added(self, labels: Collection[str]) -> "RowCodec":
+        """One whose rows have columns for since when the statistics with these labels count."""
+        kind = frozenset(labels)
+        if kind not in self._of_added:
+            self._of_added[kind] = RowCodec(
+                self._topology, self._writer_of, _added_columns(self._topology, kind)
+            )
+        return self._of_added[kind]
 
     def records(self, emission: Emission) -> Iterator[tuple[bytes, bytes]]:
         """The rows' keys and values, short windows first."""
         rows = self._rows
         for window, row in zip(rows.windows, rows.of(emission), strict=True):
             yield rows.key(emission.key, window), self._write(row)
+
+
+def _added_columns(topology: Topology, labels: Collection[str]) -> list[RowColumn]:
+    pairs = zip(topology.statistics, topology.labels, strict=True)
+    added = [(statistic, label) for statistic, label in pairs if label in labels]
+    figures = named_figures(
+        [it[0] for it in added], [it[1] for it in added], topology.window_lengths
+    )
+    return [counted_from_column(name) for name in dict.fromkeys(it.name for it in figures)]
 
 
 def avro_types(columns: Sequence[RowColumn]) -> dict[str, str | list[str]]:
@@ -116,4 +152,5 @@ def connect_row(name: str, columns: Sequence[RowColumn]) -> Callable[[Row], byte
     ]
     schema = {"type": "struct", "name": name, "optional": False, "fields": fields}
     head = b'{"schema":' + _encode(schema) + b',"payload":'
-    return lambda row: head + _encode(row) + b"}"
+    nothing = dict.fromkeys(column.name for column in columns)
+    return lambda row: head + _encode(nothing | row) + b"}"

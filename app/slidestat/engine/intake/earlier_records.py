@@ -35,6 +35,14 @@ class Part(NamedTuple):
     quota: Quota | None = None
 
 
+class _Before(NamedTuple):
+    """The judge of records before a change: making it costs more than reading a small batch."""
+
+    topology: Topology
+    decoder: EventDecoder
+    quota: Quota
+
+
 class EarlierRecords:
     """Reads the records before a change of statistics as they were read before."""
 
@@ -43,6 +51,8 @@ class EarlierRecords:
         self._slots = slots
         self._decoder = decoder
         self._changes = sorted({slot.first_offset for slot in slots if slot.meaning} - {0})
+        # By the change that came after the records.
+        self._before: dict[int, _Before | None] = {}
 
     def parts(
         self, batch: RecordBatch, decoded: EventColumns | None, next_offset: int
@@ -57,22 +67,32 @@ class EarlierRecords:
         batch = batch.since(next_offset)
         while len(batch) and (offset := int(batch.offsets[0])) < last:
             change = next(it for it in self._changes if it > offset)
-            yield self._as_before(batch.until(change) or batch, offset)
+            yield self._as_before(batch.until(change) or batch, change)
             batch = batch.since(change)
         if len(batch):
             yield Part(batch, None)
 
-    def _as_before(self, batch: RecordBatch, offset: int) -> Part:
-        before = _judged_before(self._topology, self._slots, offset)
+    def _judging_before(self, change: int) -> "_Before | None":
+        if change not in self._before:
+            topology = _judged_before(self._topology, self._slots, change)
+            before = None
+            if topology is not None:
+                quota = Quota(self._topology, charging=topology)
+                before = _Before(topology, self._decoder.of(topology), quota)
+            self._before[change] = before
+        return self._before[change]
+
+    def _as_before(self, batch: RecordBatch, change: int) -> Part:
+        before = self._judging_before(change)
         if before is None:
             return Part(batch, None)
-        read = self._decoder.of(before).decode(batch.values, batch.keys, batch.timestamps)
+        read = before.decoder.decode(batch.values, batch.keys, batch.timestamps)
         now = self._decoder.decode(batch.values, batch.keys, batch.timestamps)
         # Where each event stands among those that can be read now.
         places = np.searchsorted(now.rows, read.rows)
         places[places == len(now.rows)] = 0
         is_there = now.rows[places] == read.rows if len(now.rows) else np.zeros(len(places), bool)
-        own, old = self._topology.columns, before.columns
+        own, old = self._topology.columns, before.topology.columns
         paths = [[column.path for column in it.numbers] for it in (own, old)]
         names = [[column.path for column in it.items] for it in (own, old)]
         mask = pa.array(places, mask=~is_there)
@@ -88,7 +108,7 @@ class EarlierRecords:
                 read.conditions,
             ),
         )
-        return Part(batch, columns, Quota(self._topology, charging=before))
+        return Part(batch, columns, before.quota)
 
 
 def _merged(
@@ -111,11 +131,11 @@ def _taken(
     return taken
 
 
-def _judged_before(topology: Topology, slots: Slots, offset: int) -> Topology | None:
-    """The topology by which records up to the one at `offset` were judged: without statistics that
-    were added behind it; None if that is the topology itself.
+def _judged_before(topology: Topology, slots: Slots, change: int) -> Topology | None:
+    """The topology by which records before the offset `change` were judged: without statistics that
+    were added there or later; None if that is the topology itself.
     """
-    later = {slot.meaning for slot in slots if slot.first_offset > offset}
+    later = {slot.meaning for slot in slots if slot.first_offset >= change}
     pairs = zip(topology.statistics, topology.runners, strict=True)
     kept = [statistic for statistic, runner in pairs if runner.meaning not in later]
     if len(kept) == len(topology.statistics):

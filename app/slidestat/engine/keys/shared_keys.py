@@ -81,11 +81,11 @@ def shared_key(topology: Topology, key: str, first: int, second: int) -> Slidest
     one, other = sorted((first, second))
     return SlidestatError(
         f"The key {key!r} ({topology.key_name}) is in partitions {one} and {other} of"
-        f" {topology.events_topic!r}: each would count a part of its events, and give bounds for"
-        " that part alone.",
-        "Have the workers bring each key's records together: give `repartition = true`"
-        " (--repartition) to a topology of another name; or send them under this key in the first"
-        " place (`slidestat produce`, or the key of your producer); or have a referee answer over"
-        " all partitions (`publish`, docs/many-parties.md). What this topology has written of such"
-        " keys, if anything, is of parts.",
+        f" {topology.events_topic!r}: each would count only a part of its events, and its"
+        " bounds would hold for that part alone.",
+        "Have the workers move each key's records to one partition: give the topology another name"
+        " and `repartition = true` (--repartition); or produce the records with this field as their"
+        " Kafka key (`slidestat produce --key FIELD`); or have a referee answer over all"
+        " partitions (`publish`, docs/many-parties.md). If this topology has already written"
+        " figures of such keys, they are of a part of the events.",
     )

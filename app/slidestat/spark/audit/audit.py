@@ -66,7 +66,7 @@ class Audit:
     def __post_init__(self) -> None:
         if not 1 / _PARTS <= self.sample <= 1:
             raise SlidestatError(
-                f"A sample of {self.sample:g} of the keys is none.",
+                f"--sample is {self.sample:g}.",
                 "Give a share from 0.000001 to 1, such as 0.01.",
             )
 

@@ -123,18 +123,21 @@ class KeyJudge:
                 violation = "of no declared statistic" if statistic is None else "not declared"
                 yield Finding(self.name, tick, provisional, figure, violation=violation)
                 continue
+            if statistic.series is None:
+                place = (statistic.label, figure.window_ms, figure.window_events)
+                listed[place].append(figure)
+                if _tells_of_no_item(figure):
+                    continue
             window = seen.window(tick, window_ms, figure.window_events, declaration.forget_ms)
             window = seen.since(figure.counted_from_ms, window)
             verdict = judge(seen, statistic, figure, window, tick)
             yield Finding(self.name, tick, provisional, figure, verdict, verdict.violation)
-            if statistic.series is None:
-                place = (statistic.label, figure.window_ms, figure.window_events)
-                listed[place].append(figure)
         for (label, window_ms, window_events), figures in listed.items():
             if self._has_events(tick, window_ms) and (window_ms is not None or is_of_all):
                 window = seen.window(tick, window_ms, window_events, declaration.forget_ms)
                 window = seen.since(_counted_from(figures), window)
-                for figure, violation in _of_list(seen, self._statistics[label], figures, window):
+                items = [figure for figure in figures if not _tells_of_no_item(figure)]
+                for figure, violation in _of_list(seen, self._statistics[label], items, window):
                     whole = msgspec.structs.replace(
                         figure, window_ms=window_ms, window_events=window_events
                     )
@@ -185,6 +188,11 @@ def audit_key(
 def _counted_from(figures: Sequence[Figure]) -> int | None:
     """From when on the items of a list are counted; None for all of its window."""
     return max((f.counted_from_ms for f in figures if f.counted_from_ms is not None), default=None)
+
+
+def _tells_of_no_item(figure: Figure) -> bool:
+    """Whether a figure of a list says since when there was no item."""
+    return figure.item is None and figure.counted_from_ms is not None and figure.estimate is None
 
 
 def _window_ms(

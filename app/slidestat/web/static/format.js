@@ -106,7 +106,7 @@ export function promise(figure) {
   if (figure.magnitude_error) terms.push(`${percent(figure.magnitude_error)} of the magnitudes`);
   const from = figure.counted_from_ms;
   const since = from === undefined ? "" : ` since ${utc(from)} UTC`;
-  if (!terms.length) return `exact${since}`;
+  if (!terms.length) return `${figure.estimate === null ? "none" : "exact"}${since}`;
   const sure = figure.confidence === undefined ? "" : `, in ${percent(figure.confidence)} of cases`;
   return `± ${terms.join(" + ")}${sure}${since}`;
 }
