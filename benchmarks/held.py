@@ -1,6 +1,6 @@
 """Workloads held at their real rate, on a broker, with full states.
 
-    python -m benchmarks.held [latencies|hot-keys]...
+    python -m benchmarks.held [latencies|hot-keys]... [--write]
 
 A worker as users run it catches up on history that fills its windows; then events go to the topic
 as they happen, at the workload's rate, for half a minute and for the two minutes that are measured.
@@ -309,6 +309,9 @@ def held(
     workload: Annotated[
         list[str] | None, typer.Argument(help=f"Of {', '.join(WORKLOADS)}.")
     ] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write them over those of the last `make bench`.")
+    ] = False,
 ) -> None:
     """Hold workloads at their real rate."""
     if unknown := [name for name in workload or () if name not in WORKLOADS]:
@@ -317,7 +320,9 @@ def held(
         )
     console = Console(width=150)
     console.print(results.machine(), highlight=False)
-    measure_held(workload or list(WORKLOADS), console)
+    found = measure_held(workload or list(WORKLOADS), console)
+    if write:
+        results.replace_workloads(results.LATEST, found)
 
 
 if __name__ == "__main__":

@@ -112,3 +112,12 @@ def write(path: Path, workloads: Mapping[str, object], more: Mapping[str, object
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(msgspec.json.format(msgspec.json.encode(contents)) + b"\n")
+
+
+def replace_workloads(path: Path, workloads: Mapping[str, object]) -> None:
+    """Write workloads that were measured anew, alone, over those of the last whole run: only those
+    that are compared with nothing else of that run.
+    """
+    contents = msgspec.json.decode(path.read_bytes())
+    contents["workloads"] |= msgspec.to_builtins(workloads)
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(contents)) + b"\n")

@@ -13,7 +13,7 @@ from benchmarks.documents import DOCUMENTS, TEXTS, places, renewed
 from benchmarks.latency import Latency
 from benchmarks.measure import Measurement
 from benchmarks.measured_speed import comparison, summary
-from benchmarks.results import Outcome, as_data, write
+from benchmarks.results import Outcome, as_data, replace_workloads, write
 from benchmarks.systems import BARE, OURS
 
 FAUST, SPARK = "faust_tumbling_table", "spark_tumbling"
@@ -115,3 +115,14 @@ def test_without_results_a_document_says_so(
     monkeypatch.setattr(results, "LATEST", tmp_path / "none.json")
     assert summary() == comparison()
     assert "make bench" in summary()
+
+
+def test_a_workload_measured_alone_takes_the_place_of_its_own(latest: Path) -> None:
+    """All else of the whole run stays: ratios, above all, are of one run."""
+    before = msgspec.json.decode(latest.read_bytes())
+    alone = {"systems": {OURS: {"live_core_percent": 4.5}}}
+    replace_workloads(latest, {"latencies": alone})
+    after = msgspec.json.decode(latest.read_bytes())
+    assert after["workloads"].pop("latencies") == alone
+    before["workloads"].pop("latencies", None)
+    assert after == before
