@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from confluent_kafka import KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaException, Message
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
     ClusterMetadata,
 )
@@ -15,10 +15,10 @@ from slidestat.errors import SlidestatError
 from slidestat.faust.fencing import FENCE_KEY
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.groups import count_workers
+from slidestat.kafka.read.offset_bounds import offset_bounds
 from slidestat.kafka.read.reading import reading
 from slidestat.kafka.read.scan import scan
 
-_TIMEOUT_S = 10.0
 # Each begins with a fence, which may stand behind the last checkpoint.
 _OWNERS = 50
 
@@ -102,10 +102,7 @@ def last_checkpoints(bootstrap: str, topic: str, partitions: int) -> dict[int, b
     killed in the middle of its last flush.
     """
     with reading(bootstrap, topic) as consumer:
-        bounds: dict[int, tuple[int, int]] = {}
-        for number in range(partitions):
-            partition = TopicPartition(topic, number)
-            bounds[number] = consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)
+        bounds = {number: offset_bounds(consumer, topic, number) for number in range(partitions)}
         ends: dict[int, Message] = {}
         looked_at = _OWNERS
         left = {number for number, (low, high) in bounds.items() if high > low}

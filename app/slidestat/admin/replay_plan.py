@@ -20,6 +20,7 @@ from slidestat.admin.worker_topics import require_events
 from slidestat.declare.topology import Topology, require_times
 from slidestat.engine.extent import Extent
 from slidestat.errors import SlidestatError
+from slidestat.kafka.read.offset_bounds import offset_bounds
 from slidestat.kafka.read.reading import reading
 from slidestat.kafka.read.scan import scan
 
@@ -143,7 +144,7 @@ def _plan(
     consumer: Consumer, topology: Topology, number: int, first: _Point | None, last: _Point | None
 ) -> PartitionPlan:
     tp = TopicPartition(topology.events_topic, number)
-    oldest, newest = consumer.get_watermark_offsets(tp, timeout=_TIMEOUT_S)
+    oldest, newest = offset_bounds(consumer, tp.topic, tp.partition)
     end = newest
     if last is not None:
         at = _offset_at(consumer, tp, last.number, newest) if last.is_time else last.number

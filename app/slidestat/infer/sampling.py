@@ -6,14 +6,12 @@ Runs, not single records: in a run the disorder of neighbours shows, and between
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from confluent_kafka import TopicPartition
-
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import require_topic
+from slidestat.kafka.read.offset_bounds import offset_bounds
 from slidestat.kafka.read.reading import reading
 from slidestat.kafka.read.scan import scan_ranges
 
-_TIMEOUT_S = 30.0
 _RUNS = 20
 
 
@@ -57,9 +55,7 @@ def sample_topic(bootstrap: str, topic: str, records: int) -> Sample:
     with reading(bootstrap, topic) as consumer:
         bounds, total = {}, 0
         for partition in range(partitions):
-            low, high = consumer.get_watermark_offsets(
-                TopicPartition(topic, partition), timeout=_TIMEOUT_S
-            )
+            low, high = offset_bounds(consumer, topic, partition)
             bounds[partition] = (low, high)
             total += high - low
         found = tuple(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from slidestat.kafka.clients import client_config
+from slidestat.kafka.read.offset_bounds import offset_bounds
 
 _FETCH_RECORDS = 10_000
 _WAIT_S = 0.05
@@ -48,7 +49,7 @@ def scan(consumer: Consumer, topic: str, starts: Mapping[int, int]) -> Iterator[
     """
     ranges = {}
     for partition, start in starts.items():
-        first, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), _SILENCE_S)
+        first, end = offset_bounds(consumer, topic, partition)
         if first < end:
             ranges[partition] = (start, end)
     yield from scan_ranges(consumer, topic, ranges)

@@ -20,6 +20,7 @@ from confluent_kafka import (
 
 from slidestat.errors import SlidestatError
 from slidestat.kafka.clients import client_config
+from slidestat.kafka.read.offset_bounds import offset_bounds
 from slidestat.kafka.read.scan import concerns_group
 from slidestat.schemas.dead_letter import DeadLetterHeaders, Reason
 
@@ -28,7 +29,6 @@ from slidestat.schemas.dead_letter import DeadLetterHeaders, Reason
 TAIL_RECORDS = 10_000
 
 _FETCH_RECORDS = 1_000
-_TIMEOUT_S = 10.0
 
 Read = TypeVar("Read")
 
@@ -110,7 +110,7 @@ class TopicReader(ABC, Generic[Read]):
             partition = TopicPartition(self.topic, number)
             partition.offset = OFFSET_BEGINNING if self.from_beginning else OFFSET_END
             if self.once:
-                low, high = consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)
+                low, high = offset_bounds(consumer, self.topic, number)
                 partition.offset = low if self.from_beginning else max(low, high - TAIL_RECORDS)
                 if high > partition.offset:
                     ends[number] = high
