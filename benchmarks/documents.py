@@ -18,6 +18,7 @@ TEXTS: dict[str, Callable[[], str]] = {
     "comparison": measured_speed.comparison,
     "workloads": measured_speed.workloads,
     "scaling": measured_speed.scaling,
+    "questions": measured_speed.questions,
     "space": measured_synopses.space,
     "accuracy": measured_synopses.accuracy,
     "statistics": measured_sizes.statistics,
@@ -30,6 +31,7 @@ DOCUMENTS = tuple(
     _ROOT / name
     for name in (
         "README.md",
+        "docs/ask-a-worker.md",
         "docs/compare.md",
         "docs/choose-a-statistic.md",
         "docs/deploy.md",

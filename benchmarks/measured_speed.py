@@ -14,6 +14,7 @@ from benchmarks.systems import OURS, SYSTEMS
 _NOT_YET = "No figures yet: `make bench` measures them, and `make figures` writes them here."
 _DIGITS = ".3g"
 SCALING = Path(__file__).with_name("results") / "scaling.json"
+QUESTIONS = Path(__file__).with_name("results") / "questions.json"
 
 Results = Mapping[str, Any]
 
@@ -58,6 +59,38 @@ def scaling() -> str:
     return f"""\
 What `python -m benchmarks.scaling` measured on {found["machine"]},
 with the broker on the same cores; medians of {found["runs"]} runs:
+
+{table(heads, rows)}"""
+
+
+def questions() -> str:
+    """What questions cost the work, and the work the questions."""
+    found: Results = json.loads(QUESTIONS.read_text())
+    heads = (
+        "clients",
+        "each asks for",
+        "answers a second",
+        "ms: p50, p99",
+        "refused a second",
+        "ms to a tick's last emission: median, most",
+    )
+    rows = [
+        (
+            str(row["clients"]),
+            row["asked"] if row["clients"] else "-",
+            f"{row['answers_per_s']:,.0f}",
+            f"{row['p50_ms']:,.0f}, {row['p99_ms']:,.0f}",
+            f"{row['refusals_per_s']:,.0f}",
+            f"{row['work_p50_ms']:,.0f}, {row['work_max_ms']:,.0f}",
+        )
+        for row in found["rows"]
+    ]
+    return f"""\
+What `python -m benchmarks.questions` measured on {found["machine"]}: clients that
+ask without pause, beside {found["events_per_s"]:,} events a second of 1,000 keys, for {
+        found["seconds"]
+    } s each,
+with the clients and the broker on the same cores:
 
 {table(heads, rows)}"""
 

@@ -1,12 +1,14 @@
 """What questions cost the work, and the work the questions.
 
-    python -m benchmarks.questions [--clients 200] [--rate 20000] [--seconds 20] [--heavy]
+    python -m benchmarks.questions [--clients 200] [--rate 20000] [--seconds 20]
 
 A worker takes in events of 1,000 keys at a rate, each second emits count, sum, mean and quantiles
 of each key, and answers clients that ask for a key at random and, as soon as they have an answer or
-a refusal, for another; `--heavy` asks for as many windows and quantiles as one question may. The
-work's latency is from the end of a tick to the broker's stamp on its last emission; a question's is
-from its first byte to the answer's last. The first row is the same without clients.
+a refusal, for another: at first none, then clients that ask for one window, then as many that ask
+for as many windows and quantiles as one question may. The work's latency is from the end of a tick
+to the broker's stamp on its last emission; a question's is from its first byte to the answer's
+last. What was measured goes to results/questions.json, which docs/ask-a-worker.md tells
+(`make figures`).
 """
 
 import asyncio
@@ -16,9 +18,10 @@ import re
 import sys
 import tempfile
 import time
-from collections import Counter
+from http import HTTPStatus
 from multiprocessing.connection import Connection
 from pathlib import Path
+from secrets import token_hex
 from typing import Annotated, cast
 
 import msgspec
@@ -31,8 +34,10 @@ from yarl import URL
 from benchmarks import results
 from benchmarks.answers import read_messages
 from benchmarks.measure import SubjectProcess
+from benchmarks.measured_speed import QUESTIONS
 from benchmarks.throughput import broker, run_command
 from slidestat.admin.topics import create_topic
+from slidestat.errors import SlidestatError
 from slidestat.kafka.clients import client_config
 
 KEYS = 1_000
@@ -41,14 +46,17 @@ _STEP_S = 0.01
 _WARM_UP_S = 8
 _PATIENCE_S = 180.0
 _STAMPED = {"retention.ms": "-1", "message.timestamp.type": "LogAppendTime"}
-_LIGHT = "window=1m"
-# As many pairs as web/answers/parameters.py allows in one question.
-_HEAVY = "&".join(
-    [
-        *(f"window={10 + seconds}s" for seconds in range(50)),
-        *(f"quantile={0.05 + share / 11:.3f}" for share in range(10)),
-    ]
-)
+ONE_WINDOW, ALL_ALLOWED = "one window", "50 windows, 10 quantiles"
+QUERIES = {
+    ONE_WINDOW: "window=1m",
+    # As many pairs as web/answers/parameters.py allows in one question.
+    ALL_ALLOWED: "&".join(
+        [
+            *(f"window={10 + seconds}s" for seconds in range(50)),
+            *(f"quantile={0.05 + share / 11:.3f}" for share in range(10)),
+        ]
+    ),
+}
 _TOPOLOGY = """
 name = "{name}"
 source = "{source}"
@@ -60,10 +68,14 @@ statistics = [{{kind = "count"}}, {{kind = "sum"}}, {{kind = "mean"}}, {{kind = 
 
 
 class Questions(msgspec.Struct):
-    """What came of the clients' questions, and of the work beside them."""
+    """What came of the clients' questions, and of the work beside them. Answers and refusals (429)
+    are those of all clients in a second.
+    """
 
-    answers: int
-    statuses: dict[str, int]
+    asked: str
+    clients: int
+    answers_per_s: float
+    refusals_per_s: float
     p50_ms: float
     p99_ms: float
     work_p50_ms: float
@@ -136,10 +148,9 @@ def ask(url: str, path: str, clients: int, seconds: float, told: Connection) -> 
     told.send(took)
 
 
-def measure(
-    bootstrap: str, name: str, clients: int, rate: int, seconds: int, query: str
-) -> Questions:
+def measure(bootstrap: str, asked: str, clients: int, rate: int, seconds: int) -> Questions:
     """Ask a worker of its own while it takes in events at a rate."""
+    name = f"questions-{token_hex(4)}"
     source, output = f"{name}-events", f"{name}-statistics"
     create_topic(bootstrap, source, PARTITIONS, {"retention.ms": "-1"})
     create_topic(bootstrap, output, PARTITIONS, _STAMPED)
@@ -158,7 +169,7 @@ def measure(
             time.sleep(_WARM_UP_S)
             asked_ms = int(time.time() * 1000)
             here, there = start.Pipe()
-            path = f"/topologies/{name}/keys/{{key}}?{query}"
+            path = f"/topologies/{name}/keys/{{key}}?{QUERIES[asked]}"
             asking = start.Process(target=ask, args=(url, path, clients, seconds, there))
             asking.start()
             took = here.recv()
@@ -166,7 +177,22 @@ def measure(
             asking.join()
             sender.join()
             time.sleep(3)
-    return _found(took, _latencies(bootstrap, output, asked_ms + 1000, until_ms))
+    work = _latencies(bootstrap, output, asked_ms + 1000, until_ms)
+    answered = [taken for status, taken in took if status == HTTPStatus.OK]
+    refused = sum(status == HTTPStatus.TOO_MANY_REQUESTS for status, _ in took)
+    if len(answered) + refused < len(took):
+        raise SlidestatError("A question was neither answered nor refused.", "Read the log above.")
+    p50, p99 = (np.percentile(answered or [0.0], (50, 99)) * 1000).tolist()
+    return Questions(
+        asked,
+        clients,
+        len(answered) / seconds,
+        refused / seconds,
+        p50,
+        p99,
+        float(np.median(work)),
+        float(max(work)),
+    )
 
 
 def _latencies(bootstrap: str, output: str, asked_ms: int, until_ms: int) -> list[int]:
@@ -180,35 +206,31 @@ def _latencies(bootstrap: str, output: str, asked_ms: int, until_ms: int) -> lis
     return [stamp - end for end, stamp in last.items()]
 
 
-def _found(took: list[tuple[int, float]], work: list[int]) -> Questions:
-    answered = np.array([seconds for status, seconds in took if status == 200] or [0.0])
-    p50, p99 = (np.percentile(answered, (50, 99)) * 1000).tolist()
-    statuses = Counter(str(status) for status, _ in took)
-    counted = len(answered) if took else 0
-    return Questions(counted, statuses, p50, p99, float(np.median(work)), float(max(work)))
-
-
 def questions(
     clients: Annotated[int, typer.Option(min=1, help="How many ask without pause.")] = 200,
     rate: Annotated[int, typer.Option(min=100, help="Events a second.")] = 20_000,
     seconds: Annotated[int, typer.Option(min=5, help="For how long.")] = 20,
-    *,
-    heavy: Annotated[bool, typer.Option(help="As much as one question may ask.")] = False,
+    json: Annotated[Path, typer.Option(help="Write what the docs tell there.")] = QUESTIONS,
 ) -> None:
     """Measure questions beside work."""
     console = Console(width=150)
-    console.print(results.machine(), highlight=False)
-    query = _HEAVY if heavy else _LIGHT
+    machine = results.machine()
+    console.print(machine, highlight=False)
+    rows = []
     with broker() as (bootstrap, _):
-        for count in (0, clients):
-            found = measure(bootstrap, f"questions-{count}", count, rate, seconds, query)
+        for asked, count in ((ONE_WINDOW, 0), (ONE_WINDOW, clients), (ALL_ALLOWED, clients)):
+            found = measure(bootstrap, asked, count, rate, seconds)
+            rows.append(found)
             console.print(
-                f"{count} clients beside {rate:,} events/s: work p50 {found.work_p50_ms:,.0f} ms,"
-                f" max {found.work_max_ms:,.0f} ms; {found.answers / seconds:,.0f} answers/s,"
-                f" p50 {found.p50_ms:,.0f} ms, p99 {found.p99_ms:,.0f} ms;"
-                f" statuses {dict(found.statuses)}",
+                f"{count} clients ({asked}) beside {rate:,} events/s: work p50"
+                f" {found.work_p50_ms:,.0f} ms, max {found.work_max_ms:,.0f} ms;"
+                f" {found.answers_per_s:,.0f} answers/s, p50 {found.p50_ms:,.0f} ms, p99"
+                f" {found.p99_ms:,.0f} ms; {found.refusals_per_s:,.0f} refusals/s",
                 highlight=False,
             )
+    told = {"machine": machine, "events_per_s": rate, "seconds": seconds, "rows": rows}
+    json.write_bytes(msgspec.json.format(msgspec.json.encode(told)) + b"\n")
+    console.print(f"written: {json}", highlight=False)
 
 
 if __name__ == "__main__":
