@@ -154,6 +154,9 @@ class Absorber:
         last_times = events.times[order[newest]]
         first_offsets = np.minimum.reduceat(events.offsets[order], starts[touched]).tolist()
         watermark, offset = advance.watermark, advance.last_offset
+        synopses = list(zip(*(result.states for result in answered.values()), strict=True))
+        cache, kept = self._keys.cache, self._alerts.kept
+        encode, take_used = cache.layout.encode, self._keys.used.pop
         for group, run, last_time, events_in_all, first_offset in zip(
             touched.tolist(),
             last_runs.tolist(),
@@ -162,10 +165,10 @@ class Absorber:
             first_offsets,
             strict=True,
         ):
-            synopses = tuple(result.states[run] for result in answered.values())
-            key = keys[group]
-            used = self._keys.used.pop(key, states[group].used)
-            alerts = self._alerts.kept(states[group].alerts)
-            state = KeyState(watermark, offset, last_time, events_in_all, synopses, used, alerts)
-            self._keys.cache.put(key, self._keys.cache.layout.encode(state), first_offset)
+            key, before = keys[group], states[group]
+            used, alerts = take_used(key, before.used), kept(before.alerts)
+            state = KeyState(
+                watermark, offset, last_time, events_in_all, synopses[run], used, alerts
+            )
+            cache.put(key, encode(state), first_offset)
         return answered
