@@ -20,7 +20,7 @@ export UV_CUSTOM_COMPILE_COMMAND := make lock
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check lint format types test kernels kernels-from-first kernels-from-last test-laws \
-	test-others test-quick chaos demo bench bench-full figures plots pictures audit schemas \
+	test-others test-long test-quick chaos demo bench bench-full figures plots pictures audit schemas \
 	reference golden hooks lock lock-peers clean
 
 help: ## list these targets
@@ -88,7 +88,7 @@ OTHERS := $(LONGEST) $(filter-out $(LAWS) $(LONGEST) tests/__pycache__,$(patsubs
 PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder
 LAWS_LOG := .pytest_cache/laws.log
 
-test: setup ## everything: lint, types and all tests, on a real broker
+test: setup ## lint, types and all tests but the longest, on a real broker
 	@$(MAKE) --no-print-directory --jobs 2 kernels check
 	@$(MAKE) --no-print-directory --keep-going --jobs 2 test-laws test-others
 
@@ -106,13 +106,16 @@ test-laws: setup ## those of all tests that need no broker and compute long
 	@mkdir -p $(dir $(LAWS_LOG))
 	@echo "the laws are being tried; how far they are is in $(LAWS_LOG)"
 	@# Beside the others they may take long: their limit of time is for what hangs.
-	@if nice -n 10 $(PYTEST) --timeout 900 -n 2 $(LAWS) > $(LAWS_LOG) 2>&1; \
+	@if nice -n 10 $(PYTEST) --timeout 900 -n 2 -m "not long" $(LAWS) > $(LAWS_LOG) 2>&1; \
 	    then tail -n 1 $(LAWS_LOG); \
 	    else cat $(LAWS_LOG); exit 1; \
 	fi
 
 test-others: setup ## all other tests
-	$(PYTEST) -n 3 $(OTHERS)
+	$(PYTEST) -n 3 -m "not long" $(OTHERS)
+
+test-long: setup ## the longest tests: a minute and more each, of what is rare
+	$(PYTEST) -n 3 -m long $(OTHERS) $(LAWS)
 
 test-quick: setup ## the tests that need no broker
 	$(BIN)/python -m pytest --ignore tests/broker --ignore tests/client --ignore tests/docs \

@@ -14,6 +14,8 @@ from slidestat.local.broker import LocalBroker
 from tests.broker.conftest import BODY
 from tests.broker.workers import DRAIN_S, Stage, events, produce, wait_until
 
+pytestmark = pytest.mark.long
+
 # Longer than a session, a request and a rebalance may take.
 AWAY_S = float(os.environ.get("BROKER_AWAY_S", "75"))
 CHUNK = 2_000

@@ -10,6 +10,8 @@ from tests.broker.conftest import BODY
 from tests.broker.quorum import broker_of_a_quorum
 from tests.broker.workers import DRAIN_S, Stage, events, produce
 
+pytestmark = pytest.mark.long
+
 CHUNK = 2_000
 
 

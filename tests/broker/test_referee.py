@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+import pytest
 
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
@@ -109,6 +110,7 @@ def held_by(worker: Worker) -> set[str]:
     return set(re.findall(r"ready, partitions: ([\d, ]+)\n", worker.said())[-1].split(", "))
 
 
+@pytest.mark.long
 def test_a_killed_worker_is_named_and_then_made_up_for(make_stage: MakeStage) -> None:
     """Three workers hold eight partitions, and one is killed: the referee answers without its
     partitions and names them, since when they are away. When the others have taken them over, the

@@ -22,6 +22,8 @@ from tests.chaos.faults import Group, series
 from tests.chaos.network import Network
 from tests.chaos.stored import check_databases
 
+pytestmark = pytest.mark.long
+
 EVENTS = int(os.environ.get("CHAOS_EVENTS", "120000"))
 ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "1"))
 SEED = int(os.environ.get("CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 2**31)

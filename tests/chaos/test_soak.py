@@ -24,6 +24,8 @@ from tests.chaos.idle_clients import keep_asking
 from tests.chaos.network import Network
 from tests.chaos.usage import UsageLog, thirds
 
+pytestmark = pytest.mark.long
+
 MINUTES = float(os.environ.get("SOAK_MINUTES", "0"))
 RATE = float(os.environ.get("SOAK_RATE", "400"))
 SEED = int(os.environ.get("SOAK_SEED", "0")) or random.SystemRandom().randrange(1, 2**31)

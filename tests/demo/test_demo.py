@@ -30,6 +30,7 @@ def exact() -> ExactFlights:
     return ExactFlights()
 
 
+@pytest.mark.long
 def test_the_demo_checks_every_figure_and_ends_by_itself(
     bootstrap_servers: str, tmp_path: Path
 ) -> None:

@@ -73,6 +73,7 @@ def _records(folder: Path) -> int:
     return ds.dataset(folder, format="parquet", partitioning="hive").count_rows()
 
 
+@pytest.mark.long
 def test_history_is_filled_in_and_rolled_up(
     typed: Type, flights: tuple[pa.Table, Path], tmp_path: Path
 ) -> None:
@@ -143,6 +144,7 @@ def _check_table(said: str, table: pa.Table) -> None:
             assert lower <= float(f"{exact[name]:.6g}") <= upper, name
 
 
+@pytest.mark.long
 def test_history_that_keeps_synopses_by_the_day_is_rolled_up_by_the_week(
     typed: Type, tmp_path: Path
 ) -> None:
