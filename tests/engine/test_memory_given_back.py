@@ -1,5 +1,6 @@
-"""What a worker lets go of at a rebalance is the machine's again."""
+"""What a worker lets go of is the machine's again, or at least its own."""
 
+import subprocess
 import sys
 
 import psutil
@@ -20,3 +21,39 @@ def test_what_lies_between_things_in_use_is_given_back() -> None:
     kept = sum(map(len, blocks))
     give_back_memory()
     assert full - process.memory_info().rss > 0.8 * (5_000 * 20_000 - kept)
+
+
+# Eight threads hold small blocks at once; told is how many arenas the C library made for them.
+_EIGHT_THREADS = """
+import re, threading
+from slidestat.faust.worker.memory import limit_arenas
+
+{first}
+together = threading.Barrier(9)
+
+def hold():
+    kept = [bytes(1_000) for _ in range(200)]
+    together.wait()
+    together.wait()
+    return kept
+
+for _ in range(8):
+    threading.Thread(target=hold).start()
+together.wait()
+places = re.findall(r"^([0-9a-f]+)-\\S+ rw-p 0+ 00:00 0 *$", open("/proc/self/maps").read(), re.M)
+print(sum(int(start, 16) % 2**26 == 0 for start in places))
+together.wait()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it is GNU's library that has arenas")
+@pytest.mark.parametrize(("first", "arenas"), [("", 8), ("limit_arenas()", 1)])
+def test_threads_share_arenas(first: str, arenas: int) -> None:
+    """Each thread has one of its own but for the limit, with which they share one beside the main
+    thread's.
+    """
+    code = _EIGHT_THREADS.format(first=first)
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert int(told.stdout) == arenas

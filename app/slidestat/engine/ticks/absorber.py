@@ -165,8 +165,8 @@ class Absorber:
             first_offsets,
             strict=True,
         ):
-            key, before = keys[group], states[group]
-            used, alerts = take_used(key, before.used), kept(before.alerts)
+            key, previous = keys[group], states[group]
+            used, alerts = take_used(key, previous.used), kept(previous.alerts)
             state = KeyState(
                 watermark, offset, last_time, events_in_all, synopses[run], used, alerts
             )
