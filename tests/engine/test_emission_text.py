@@ -58,6 +58,10 @@ def emissions(draw: st.DrawFn) -> list[Emission]:
 @settings(max_examples=300, deadline=None)
 @given(emissions())
 @example([Emission(_QUOTED, _QUOTED, 0, [Figure(_QUOTED, 0.5, 0.5, 0.5)], _QUOTED, 0, 0)])
+# More than are put together in one go.
+@example(
+    [Emission("t", f"k{n}", n, [Figure("n", n / 3, n / 7, n / 2)], "s", 7, n) for n in range(300)]
+)
 def test_the_texts_are_those_of_the_schema(expected: list[Emission]) -> None:
     """Keys and values are, byte for byte, what msgspec writes of each emission, whatever the names,
     the keys and the numbers.
