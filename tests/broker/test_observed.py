@@ -2,16 +2,20 @@
 
 import json
 import re
+import sys
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.query import KeyHistory
+from tests.arenas import count_arenas
 from tests.broker.conftest import MakeStage
-from tests.broker.workers import Worker, produce
+from tests.broker.workers import Worker, events, produce
 
 START_MS = 1_600_000_000_000
 
@@ -93,3 +97,16 @@ def test_what_a_worker_tells_of_itself(make_stage: MakeStage) -> None:
     assert (refused[0]["offset"], refused[-1]["last_offset"]) == (200, 201)
     reasons = {reason for line in refused for reason in line["reasons"]}
     assert reasons == {"not-json", "late"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it is GNU's library that has arenas")
+def test_threads_of_a_worker_share_arenas(make_stage: MakeStage) -> None:
+    """Its clients, RocksDB and questions have twenty threads; what each frees is kept for all. (A
+    worker of tests has two of the process that it was forked from.)
+    """
+    stage = make_stage(partitions=2)
+    with stage.worker().await_ready() as worker:
+        produce(stage.bootstrap, stage.topology.source, events(2_000))
+        stage.await_commit_after(1_000)
+        get(f"{worker.url}/metrics")
+        assert count_arenas(Path(f"/proc/{worker.pid}/maps").read_text()) <= 3

@@ -18,6 +18,7 @@ from slidestat.engine.footprint import measure
 from slidestat.faust.checkpoint_turns import CHECKPOINT_INTERVAL_S
 from slidestat.faust.data_folder import data_folder
 from slidestat.faust.source.key_watch import KeyWatch
+from slidestat.faust.worker.memory import limit_arenas
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.letter_record import LETTER_BYTES
 from slidestat.kafka.read.source_sample import check_source, unread_source
@@ -58,6 +59,7 @@ def start_worker(
     the key.
     """
     require_one_worker(topologies)
+    limit_arenas()
     # Before topics are made and kernels loaded: it may be what is missing.
     codecs = [emission_writer(topology, registry) for topology in topologies]
     schemas = _schemas_of(topologies, registry)

@@ -13,7 +13,8 @@ _ARENAS = 2
 def limit_arenas() -> None:
     """Have all threads share two arenas of the C library, in place of eight a core: each keeps what
     was once freed in it, and a worker has twenty threads, most of which hold little for a moment.
-    To be called before threads start. Does nothing where the library is not GNU's.
+    To be called before clients of Kafka start theirs: once it has made eight arenas, the library
+    asks no more. Does nothing where the library is not GNU's.
     """
     mallopt = _of_the_c_library("mallopt")
     if mallopt is not None:

@@ -6,7 +6,6 @@ from slidestat.engine.garbage_collector import calm_garbage_collector
 from slidestat.faust.worker.errors import raise_for_the_user
 from slidestat.faust.worker.graceful_shutdown import LeavingWorker
 from slidestat.faust.worker.group_member import GroupMember
-from slidestat.faust.worker.memory import limit_arenas
 from slidestat.faust.worker.open_files import raise_open_files
 from slidestat.faust.worker.settings import WorkerSettings
 from slidestat.log import LogForm, json_logging
@@ -19,7 +18,6 @@ def run_worker(settings: WorkerSettings) -> None:
     Raises SlidestatError for what the user can correct, other exceptions as they are.
     """
     raise_open_files()
-    limit_arenas()
     member = GroupMember(settings)
     app = member.app
     # The terminal shows our own messages; Faust's are for whoever looks into its log.
