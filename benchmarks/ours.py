@@ -24,6 +24,7 @@ from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.faust.checkpoint_turns import CHECKPOINT_INTERVAL_S
 from slidestat.faust.pipeline import Pipeline
+from slidestat.faust.worker.memory import limit_arenas
 from slidestat.faust.worker.run import run_worker
 from slidestat.faust.worker.settings import WorkerSettings
 from slidestat.options import LOOPBACK
@@ -79,6 +80,7 @@ if __name__ == "__main__":
         if _held is None
         else replace(_held.topology, source=_topic, name=_name)
     )
+    limit_arenas()
     load_kernels(_topology)
     note_events_taken_up(Progress(Path(_file)))
     _web = QueryServer(listen(LOOPBACK, 0), OutputHistory(_bootstrap, ""))
