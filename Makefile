@@ -112,10 +112,10 @@ test-laws: setup ## those of all tests that need no broker and compute long
 	fi
 
 test-others: setup ## all other tests
-	$(PYTEST) -n 5 -m "not long" $(OTHERS)
+	$(PYTEST) -n 4 -m "not long" $(OTHERS)
 
 test-long: setup ## the longest tests: a minute and more each, of what is rare
-	$(PYTEST) -n 5 -m long $(OTHERS) $(LAWS)
+	$(PYTEST) -n 4 -m long $(OTHERS) $(LAWS)
 
 test-quick: setup ## the tests that need no broker
 	$(BIN)/python -m pytest --ignore tests/broker --ignore tests/client --ignore tests/docs \

@@ -87,7 +87,8 @@ class Reader:
     def run(self, command: str) -> "subprocess.CompletedProcess[str]":
         """To its end; a question is answered with yes."""
         return subprocess.run(
-            ["bash", "-c", command],
+            # The shell must stay: `--install-completion` looks for the one that it is typed in.
+            ["bash", "-c", f"{command}\nexit $?"],
             cwd=self.folder,
             env=self._environment,
             input="y\n",
