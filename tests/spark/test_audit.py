@@ -257,6 +257,7 @@ def _check_drawn(reader: ReportReader) -> None:
         assert min(bars["count"], bars["sum"]) > 3
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("jobs_in_one_session")
 def test_a_sample_of_keys(
     audited: Audited, spark: SparkSession, capsys: pytest.CaptureFixture[str]

@@ -61,6 +61,7 @@ def events() -> list[bytes]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("jobs_in_one_session")
 def test_a_statistic_that_is_gained_is_no_violation_and_one_that_is_lacking_is(
     make_topic: Callable[..., str],

@@ -1,10 +1,12 @@
 """An audit on Spark holds what a key's windows have, however many events it had."""
 
+import pytest
 from pyspark.sql import SparkSession
 
 from benchmarks.audited_key import audited
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_history_of_a_key(spark: SparkSession) -> None:
     """A task's peak, above what its process had, of one key with twice the events of its longest
     window and with six times as many: much less than one of all their columns.

@@ -37,6 +37,7 @@ def _move(bootstrap: str, topic: str, records: list[bytes]) -> int:
     return 5 + 1
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("jobs_in_one_session")
 @pytest.mark.parametrize("how", ["repartition = true", 'publish = ["k1"]'])
 def test_every_key_that_is_emitted_is_audited(

@@ -99,6 +99,7 @@ def _others(rows: list[Any]) -> list[str]:
     )
 
 
+@pytest.mark.long
 def test_each_figure_of_a_key_that_is_split_keeps_its_promise(spark: SparkSession) -> None:
     """Of a key with nine tenths of the events, over all tasks: figures of every kind lie within
     their bounds and errors of what all of its events say, none is missing or there twice, each at

@@ -26,6 +26,7 @@ def same_broker(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setenv("TMPDIR", str(tmp_path))
 
 
+@pytest.mark.long
 def test_a_workload_is_measured_with_its_answers_checked(console: Console) -> None:
     """Ours, a bare loop and Spark take the same topic, and a ratio comes of each; every window of
     Spark's is there and exact.
