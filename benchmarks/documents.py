@@ -23,7 +23,10 @@ TEXTS: dict[str, Callable[[], str]] = {
     "accuracy": measured_synopses.accuracy,
     "statistics": measured_sizes.statistics,
     "cost": measured_sizes.cost,
+    "whole_set": measured_sizes.whole_set,
+    "many_keys": measured_sizes.many_keys,
     "sketches": measured_sizes.sketches,
+    "one_window": measured_sizes.one_window,
     "flights": measured_sizes.flights,
     "audit": measured_sizes.audit,
 }

@@ -36,6 +36,7 @@ from slidestat.declare.statistics import (
     LeanDistinct,
     Maximum,
     Mean,
+    MeanHistogram,
     Minimum,
     NetSum,
     Norm,
@@ -80,6 +81,7 @@ STATISTICS: tuple[Statistic, ...] = (
     Norm(),
     NetSum(),
     SumHistogram(),
+    MeanHistogram(),
     Items(items=("1.0", "20.0", "20000.0")),
     AgeOfLast(number=_NUMBER, name="age_of_last"),
     Sample(),
@@ -116,21 +118,22 @@ class Window:
         counts: Int64s = np.unique(self.values, return_counts=True)[1]
         return counts
 
-    @cached_property
-    def variance(self) -> Fraction:
-        return variance(self.values * 100)
+    def variance(self, least: float | None = None, below: float | None = None) -> Fraction:
+        """Return the variance of the values not below `least`, and below `below`."""
+        return variance(self.values[self._places(least, below)] * 100)
 
     def between(self, least: float | None, below: float | None) -> int:
         """How many values are not below `least`, and below `below`."""
-        ends = (-inf if least is None else least, inf if below is None else below)
-        first, last = np.searchsorted(self.values, ends, "left").tolist()
-        return int(last - first)
+        places = self._places(least, below)
+        return int(places.stop - places.start)
 
     def sum_between(self, least: float | None, below: float | None) -> int:
         """The sum of the values not below `least`, and below `below`."""
+        return int(self.values[self._places(least, below)].sum())
+
+    def _places(self, least: float | None, below: float | None) -> slice:
         ends = (-inf if least is None else least, inf if below is None else below)
-        first, last = np.searchsorted(self.values, ends, "left").tolist()
-        return int(self.values[first:last].sum())
+        return slice(*np.searchsorted(self.values, ends, "left").tolist())
 
     def figure(self, figure: Figure) -> tuple[Fraction, bool]:
         """What a figure should be, and whether that is the square of it: a root is no fraction."""
@@ -151,10 +154,13 @@ class Window:
                 # A value as it was, if it is one of the window's.
                 told = int(np.searchsorted(values, figure.estimate or 0.0, "left"))
                 exact = int(values[min(told, len(values) - 1)])
+            case "mean_histogram":
+                least, below = figure.at_least, figure.below
+                exact = Fraction(self.sum_between(least, below), self.between(least, below))
             case "mean":
                 exact = Fraction(int(values.sum()), len(values))
             case "variance" | "deviation":
-                exact = self.variance
+                exact = self.variance()
             case "minimum":
                 exact = int(values[0])
             case "maximum":
@@ -212,7 +218,9 @@ def share_of_promise(figure: Figure, window: Window) -> float:
         + Fraction(figure.share_error) * events
     )
     if figure.deviation_error:
-        allowed += Fraction(figure.deviation_error) * Fraction(sqrt(window.variance))
+        allowed += Fraction(figure.deviation_error) * Fraction(
+            sqrt(window.variance(figure.at_least, figure.below))
+        )
     # The values are not negative.
     allowed += Fraction(figure.magnitude_error) * abs(wanted)
     return float(error / allowed) if allowed else inf
@@ -230,10 +238,16 @@ def _share_by_value(figure: Figure, window: Window) -> float:
     return float(error / (allowed + Fraction(figure.absolute_error)))
 
 
-def _is_beyond(figure: Figure, window: Window) -> bool:
-    """Whether the event whose age is asked for is not there, and none is told."""
-    is_age = figure.statistic == "age_of_last" and figure.estimate is None
-    return is_age and len(window.ages) < _NUMBER
+def _is_of_nothing(figure: Figure, window: Window) -> bool:
+    """Return whether there is no exact figure, and none is told: the age of an event that is not
+    there, the mean of no values.
+    """
+    if figure.estimate is not None:
+        return False
+    if figure.statistic == "age_of_last":
+        return len(window.ages) < _NUMBER
+    between = window.between(figure.at_least, figure.below)
+    return figure.statistic == "mean_histogram" and not between
 
 
 def skewed(events: int) -> Workload:
@@ -278,7 +292,7 @@ def rows(events: int) -> Iterator[Row]:
                         exact.cents(key, end - length, end) // 100,
                         end - times_of[key][times_of[key] < end][::-1],
                     )
-                if not len(windows[length].values) or _is_beyond(figure, windows[length]):
+                if not len(windows[length].values) or _is_of_nothing(figure, windows[length]):
                     continue
                 share = share_of_promise(figure, windows[length])
                 keeps = share <= 1 and bounds_hold(figure, windows[length])

@@ -6,14 +6,18 @@ CPU time, in five tables: nanoseconds an event where one key has all 10,000 even
 beside DataSketches' KLL and river's ADWIN in the same rounds; the same for the whole set of
 statistics together; microseconds a key where each of 100,000 keys has 1 or 10 events in the batch;
 and nanoseconds an event that is read from JSON with a condition, and without.
-See README.md beside this file.
+Writes results/kernels.json, which docs/choose-a-statistic.md tells (`make figures`). See README.md
+beside this file.
 """
 
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from statistics import median
+from typing import Any
 
+import msgspec
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -37,6 +41,7 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.decoding.decoder import EventDecoder
 
+RESULTS = Path(__file__).with_name("results") / "kernels.json"
 _GAP_MS = 2
 _BATCH, _BATCHES = 10_000, 100
 _ADWIN_EVENTS = 20_000
@@ -138,8 +143,10 @@ def _table(title: str, *headings: str) -> Table:
     return table
 
 
-def of_one_key(console: Console) -> None:
-    """Counts and sums beside the peers."""
+def of_one_key(console: Console) -> dict[str, dict[str, float]]:
+    """Measure counts and sums beside the peers; return how many times as long these take, by the
+    name of what is ours.
+    """
     ours = {
         f"{name}, epsilon {e}": one_key(make(e))
         for name, make in (("count", count), ("sum", total))
@@ -156,46 +163,56 @@ def of_one_key(console: Console) -> None:
         "KLL takes",
         "ADWIN takes",
     )
+    found: dict[str, dict[str, float]] = {}
     for name, figures in seconds.items():
-        ratios = [
-            f"{median(r):,.1f} ({min(r):,.1f} - {max(r):,.1f})"
-            for r in (
-                [p / f for p, f in zip(seconds[peer], figures, strict=True)] for peer in peers
-            )
-        ]
+        of_peers = {
+            peer: [p / f for p, f in zip(seconds[peer], figures, strict=True)] for peer in peers
+        }
+        found[name] = {peer: median(ratios) for peer, ratios in of_peers.items()}
+        ratios = [f"{median(r):,.1f} ({min(r):,.1f} - {max(r):,.1f})" for r in of_peers.values()]
         ns = [s * 1e9 for s in figures]
         table.add_row(name, f"{median(ns):,.2f}", _spread(ns), f"{sizes[name]:,.0f}", *ratios)
     console.print(table)
     slowest = max(median(seconds[name]) for name in ours if name.startswith("count")) * 1e9
     _verdict(console, "a count", slowest, _WANTED_COUNT_NS, "ns an event")
+    return {name: found[name] for name in ours}
 
 
-def of_the_whole_set(console: Console) -> None:
-    """Each statistic alone, and the whole set of them for each event."""
+def of_the_whole_set(console: Console) -> dict[str, list[float]]:
+    """Measure each statistic alone, and the whole set of them for each event; return ns an event by
+    name, a figure a round.
+    """
     runs = {name: one_key(insert) for name, insert in {**WHOLE_SET, **OF_ITEMS}.items()}
     seconds, sizes = rounds(runs, dict.fromkeys(runs, _BATCH * _BATCHES))
     table = _table("One key, every statistic", "ns an event", "min - max", "state bytes")
+    found: dict[str, list[float]] = {}
     every = [sum(figures) for figures in zip(*(seconds[name] for name in WHOLE_SET), strict=True)]
     together = f"the first {len(WHOLE_SET)} together"
     for name, figures in [*seconds.items(), (together, every)]:
-        ns = [s * 1e9 for s in figures]
+        found[name] = ns = [s * 1e9 for s in figures]
         size = sizes.get(name, sum(sizes[name] for name in WHOLE_SET))
         table.add_row(name, f"{median(ns):,.1f}", _spread(ns), f"{size:,.0f}")
     console.print(table)
     _verdict(console, "the whole set", median(every) * 1e9, _WANTED_WHOLE_SET_NS, "ns an event")
+    return {**found, "together": found[together]}
 
 
-def of_many_keys(console: Console) -> None:
-    """All synopses, for keys that are new and for keys that have events already."""
+def of_many_keys(console: Console) -> dict[str, dict[str, list[float]]]:
+    """Measure all synopses, for keys that are new and for keys that have events already; return us
+    a key with 1 and with 10 new events, by name and known events.
+    """
     table = _table(f"{_KEYS:,} keys", "known", "new events", "us a key", "min - max", "state bytes")
     slowest: dict[int, dict[str, float]] = {0: {}, _MOST_KNOWN: {}}
+    found: dict[str, dict[str, list[float]]] = {}
     for name, insert in OF_MANY_KEYS.items():
+        found[name] = {"0": [], str(_MOST_KNOWN): []}
         for known in (0, _MOST_KNOWN):
             for events in (1, 10):
                 seconds, sizes = rounds({name: many_keys(insert, events, known)}, {name: _KEYS})
                 us = [s * 1e6 for s in seconds[name]]
                 row = (f"{median(us):.2f}", _spread(us), f"{sizes[name]:,.0f}")
                 table.add_row(name, str(known), str(events), *row)
+                found[name][str(known)].append(median(us))
                 slowest[known][name] = max(slowest[known].get(name, 0.0), median(us))
     console.print(table)
     for known, of in slowest.items():
@@ -205,6 +222,7 @@ def of_many_keys(console: Console) -> None:
         above = [f"{name} {us:.2f}" for name, us in of.items() if us > _WANTED_KEY_US]
         if above:
             console.print(f"  above: {'; '.join(above)}", highlight=False)
+    return found
 
 
 def of_conditions(console: Console) -> None:
@@ -257,13 +275,18 @@ def _verdict(console: Console, what: str, found: float, wanted: float, unit: str
 
 
 def main() -> None:
-    """Measure and print all tables; about 3 minutes."""
+    """Measure and print all tables, and write what docs tell; three to five minutes."""
     console = Console(width=140)
     console.print(machine(), highlight=False)
-    of_one_key(console)
-    of_the_whole_set(console)
-    of_many_keys(console)
+    found: dict[str, Any] = {
+        "machine": machine(),
+        "peers": of_one_key(console),
+        "whole_set": of_the_whole_set(console),
+        "keys": of_many_keys(console),
+    }
     of_conditions(console)
+    RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
+    print(f"written: {RESULTS}")
 
 
 if __name__ == "__main__":

@@ -65,6 +65,7 @@ EXACT = [
     Figure("norm", sqrt(16 + 4 + 1 + 1), 0, 0, 60_000),
     Figure("net_sum", 25, 0, 0, 60_000),
     Figure("sum_histogram", 8, 0, 0, 60_000, below=7.0),
+    Figure("mean_histogram", 8 / 6, 0, 0, 60_000, below=7.0),
     Figure("items", 4, 0, 0, 60_000, item="1"),
     Figure("age_of_last", 106, 0, 0),
     Figure("landmark_count", 8, 0, 0),

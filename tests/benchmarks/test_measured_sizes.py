@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from aiokafka.partitioner import DefaultPartitioner
 
-from benchmarks import cost_of_statistics, state_sizes
+from benchmarks import cost_of_statistics, one_window, state_sizes
 from benchmarks.audited import rows
 from benchmarks.beside_sketches import HOUR_MS, SPAN_MS, SUBJECTS, errors
-from benchmarks.measured_sizes import AUDIT, COSTS, QUANTILES, REFEREE, SIZES
+from benchmarks.measured_sizes import AUDIT, COSTS, ONE_WINDOW, QUANTILES, REFEREE, SIZES
 from benchmarks.referee import PARTITIONS, flights
 from slidestat.declare.forms.files import load_declaration
 from slidestat.declare.referee import Referee
@@ -28,7 +28,11 @@ def test_every_statistic_takes_what_the_readme_says() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [name for name in cost_of_statistics.SUBJECTS if name.startswith(("quant", "count,", "freq"))],
+    [
+        name
+        for name in cost_of_statistics.SUBJECTS
+        if name.startswith(("quant", "count,", "freq", "lean"))
+    ],
 )
 def test_a_busy_key_takes_what_the_guide_says(name: str) -> None:
     """Bytes with five and 900,000 events; `python -m benchmarks.cost_of_statistics` writes them."""
@@ -36,6 +40,18 @@ def test_a_busy_key_takes_what_the_guide_says(name: str) -> None:
     told = json.loads(COSTS.read_text())
     assert list(told) == list(cost_of_statistics.SUBJECTS)
     assert (few, busy) == (told[name]["few"], told[name]["busy"])
+
+
+def test_one_window_takes_what_the_guide_says() -> None:
+    """Bytes of windows of up to 100,000 events; `python -m benchmarks.one_window` writes all."""
+    told: list[dict[str, Any]] = json.loads(ONE_WINDOW.read_text())
+    assert [(row["epsilon"], row["events"]) for row in told] == list(one_window.SIZES)
+    for row in told:
+        assert list(row["bytes"]) == list(one_window.STRUCTURES)
+        if row["events"] <= 100_000:
+            for name, structure in one_window.STRUCTURES.items():
+                found = one_window.bytes_of(structure, row["epsilon"], row["events"])
+                assert list(found) == row["bytes"][name]
 
 
 @pytest.mark.parametrize("name", ["slidestat, all of the stream", "slidestat, its last hour"])

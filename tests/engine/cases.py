@@ -21,6 +21,7 @@ from slidestat.declare.statistics import (
     LeanDistinct,
     Maximum,
     Mean,
+    MeanHistogram,
     Minimum,
     NetSum,
     Quantiles,
@@ -139,6 +140,8 @@ PARTS = (
     NetSum(epsilon=0.3),
     NetSum(decimals=0, name="whole"),
     SumHistogram(edges=(-1, 0.5, 3.25, 50), epsilon=0.5),
+    MeanHistogram(edges=(-1, 0.5, 3.25, 50), epsilon=0.5),
+    MeanHistogram(edges=(3.25,), decimals=1, name="rough_means"),
     Sample(size=3, seed=7),
     Sample(size=40, where=CONDITIONS[1], name="some"),
 )

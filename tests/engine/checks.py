@@ -202,8 +202,9 @@ def check_figure(
         off = max(0, below + 1 - rank, rank - above)
         assert off <= Fraction(figure.share_error) * len(ordered), figure
         return
-    deviation = root(variance(values)) if figure.deviation_error else Fraction()
-    magnitude = total(map(abs, between(figure, values))) if figure.magnitude_error else Fraction()
+    inside = between(figure, values)
+    deviation = root(variance(inside)) if figure.deviation_error else Fraction()
+    magnitude = total(map(abs, inside)) if figure.magnitude_error else Fraction()
     allowed = (
         Fraction(figure.relative_error) * abs(right)
         + Fraction(figure.absolute_error)

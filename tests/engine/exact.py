@@ -6,7 +6,15 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from math import ceil, lcm
 
-from slidestat.declare.statistics import Above, Histogram, Items, Rate, Statistic, SumHistogram
+from slidestat.declare.statistics import (
+    Above,
+    Histogram,
+    Items,
+    MeanHistogram,
+    Rate,
+    Statistic,
+    SumHistogram,
+)
 from slidestat.declare.statistics.base import Series
 from slidestat.declare.statistics.quantiles import QuantileStatistic
 from slidestat.schemas.emission import Figure
@@ -98,6 +106,9 @@ def exact(statistic: Statistic, values: Values, window: int) -> list[Fraction | 
         return [Fraction(sum(value == item for value in values)) for item in named]
     if isinstance(statistic, SumHistogram):
         return [total(between(series, values)) for series in statistic.series()]
+    if isinstance(statistic, MeanHistogram):
+        inside = [between(series, values) for series in statistic.series()]
+        return [total(values) / len(values) if values else None for values in inside]
     if statistic.kind in _OF_ANY:
         return [_OF_ANY[statistic.kind](values)]
     return [_OF_SOME[statistic.kind](values) if values else None]

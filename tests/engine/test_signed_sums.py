@@ -12,8 +12,8 @@ import pytest
 from slidestat import NetSum, Sum, SumHistogram, Topology
 from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.forms.tables import topology_of
-from slidestat.declare.parted_sums import Parted, run_parted_sums
 from slidestat.declare.runners.sums import PartedSumRunner
+from slidestat.declare.runners.work import Work
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.schemas.emission import Figure
 from slidestat.synopses import SumParameters, SynopsisError
@@ -129,6 +129,12 @@ def test_values_of_one_sign_are_as_exact_as_a_sum() -> None:
         assert figures[:3] == figures[3:]
 
 
+def no_events() -> Work:
+    """Neither events nor questions, of one key."""
+    none, starts = np.empty(0, np.int64), np.zeros(2, np.int64)
+    return Work(starts, none, {("value",): np.empty(0)}, {}, starts, none, none)
+
+
 @pytest.mark.parametrize("bad", [b"\x02", b"\x01\x00", b"\x01" + bytes(8) + b"x", bytes(9)])
 def test_states_that_are_none_are_refused(bad: bytes) -> None:
     """Of another version, cut short, too long."""
@@ -136,10 +142,8 @@ def test_states_that_are_none_are_refused(bad: bytes) -> None:
     (runner,) = asked.runners
     assert isinstance(runner, PartedSumRunner)
     assert runner.parameters == SumParameters(0.01, 1_000, 3)
-    none = np.empty(0, np.int64)
-    events = Parted(np.zeros(2, np.int64), none, none, np.empty(0))
-    with pytest.raises(SynopsisError, match="is not of sums of 2 parts"):
-        run_parted_sums(runner.parameters, 2, [bad], events, np.zeros(2, np.int64), none, none)
+    with pytest.raises(SynopsisError, match="is not of 2 parts"):
+        runner.run([bad], no_events())
 
 
 def test_sums_in_each_form() -> None:

@@ -19,13 +19,15 @@ class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
     """One statistic of one window: lower <= exact <= upper.
 
     |estimate - exact| <= relative_error * |exact| + absolute_error
-    + share_error * (the window's events) + deviation_error * (their standard deviation)
-    + magnitude_error * (the sum of their values' magnitudes, of those that the figure is of); a
-    term that is left out is 0. A quantile's share_error is of its rank, and what else it has is of
-    its value: |estimate - y| <= relative_error * |y| + absolute_error for a y of which at least a
-    share q of the window's events are up to it, and at most that share below, |q - quantile| being
-    at most share_error. Estimate and bounds are null where the exact figure does not exist: the
-    mean of no events.
+    + share_error * (the window's events)
+    + deviation_error * (the standard deviation of the values that the figure is of)
+    + magnitude_error * (the sum of their magnitudes); a term that is left out is 0.
+
+    A quantile's share_error is of its rank, and what else it has is of its value:
+    |estimate - y| <= relative_error * |y| + absolute_error for a y of which at least a share q of
+    the window's events are up to it, and at most that share below, |q - quantile| being at most
+    share_error. Estimate and bounds are null where the exact figure does not exist: the mean of no
+    events.
     """
 
     statistic: Annotated[str, Meta(description="name of the statistic, such as count")]
@@ -54,7 +56,8 @@ class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
         float, Meta(description="promised, as a share of the window's events")
     ] = 0.0
     deviation_error: Annotated[
-        float, Meta(description="promised, in standard deviations of the window's values")
+        float,
+        Meta(description="promised, in standard deviations of the values that the figure is of"),
     ] = 0.0
     confidence: Annotated[
         float, Meta(description="probability with which bounds and errors hold; 1 is always")

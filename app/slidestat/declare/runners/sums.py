@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from slidestat.declare.fields import FieldPath
-from slidestat.declare.parted_sums import Parted, run_parted_sums
-from slidestat.declare.runners.runner import Answered, figures_of, of_field
+from slidestat.declare.parted import Parted, run_parted
+from slidestat.declare.runners.runner import Answered, Float64s, figures_of, of_field
 from slidestat.declare.runners.work import Work
+from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.parameters import CountParameters, SumParameters
 from slidestat.synopses.exponential_histogram.batch import run_batch
 
@@ -70,7 +71,9 @@ class PartedSumRunner:
         starts, times, values = work.values(self.field)
         parts = np.searchsorted(self.cuts, values, "right")
         events = Parted(starts, times, parts, np.abs(values))
-        found, answers = run_parted_sums(
-            self.parameters, len(self.cuts) + 1, states, events, *work.queries
-        )
+        found, answers = run_parted(self._fed, len(self.cuts) + 1, states, events, *work.queries)
         return Answered(found, {"parted sum": answers})
+
+    def _fed(self, states: Sequence[bytes | None], batch: Batch) -> tuple[list[bytes], Float64s]:
+        result = run_batch(self.parameters, states, batch)
+        return result.states, figures_of(result)

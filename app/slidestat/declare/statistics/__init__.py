@@ -10,7 +10,7 @@ from slidestat.declare.statistics.landmarks import LandmarkCount, LandmarkSum
 from slidestat.declare.statistics.quantiles import Quantiles, RankQuantiles
 from slidestat.declare.statistics.samples import Sample
 from slidestat.declare.statistics.signed_sums import NetSum, SumHistogram
-from slidestat.declare.statistics.spreads import Deviation, Mean, Variance
+from slidestat.declare.statistics.spreads import Deviation, Mean, MeanHistogram, Variance
 from slidestat.declare.statistics.values import Maximum, Minimum, Sum
 
 # What most people want of a number: how many, how it lies, how it spreads, how its tail looks.
@@ -32,6 +32,7 @@ KINDS: dict[str, type[Statistic]] = {
         RankQuantiles,
         Histogram,
         SumHistogram,
+        MeanHistogram,
         Above,
         TopItems,
         Items,
@@ -60,6 +61,7 @@ __all__ = [
     "LeanDistinct",
     "Maximum",
     "Mean",
+    "MeanHistogram",
     "Minimum",
     "NetSum",
     "Norm",

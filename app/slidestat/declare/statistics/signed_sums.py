@@ -65,13 +65,11 @@ class _SignedSums(ValueStatistic):
         )
 
     def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
-        from slidestat.declare.parted_sums import added
-
         figures = answers["parted sum"]
         signs = np.where(np.array([-np.inf, *self._cuts]) < _ZERO, -1.0, 1.0)
         bins = np.searchsorted(self._edges, np.array([-np.inf, *self._cuts]), "right")
         sums = [
-            added(figures[..., bins == place], signs[bins == place])
+            _added(figures[..., bins == place], signs[bins == place])
             for place in range(len(self._edges) + 1)
         ]
         return np.stack(sums, axis=-1)
@@ -129,3 +127,28 @@ class SumHistogram(_SignedSums):
 
     def series(self) -> Sequence[Series]:
         return ranges(self.edges)
+
+
+def _added(answers: Float64s, signs: Float64s) -> Float64s:
+    """Return float64[3, Q, W], the sums of float64[3, Q, W, parts], each part with its sign.
+
+    Bounds are rounded outwards where a double cannot hold them.
+    """
+    total = np.zeros(answers.shape[:3])
+    for part, sign in enumerate(signs.tolist()):
+        figures = answers[..., part] if sign > 0 else -answers[[0, 2, 1], ..., part]
+        total[0] += figures[0]
+        total[1] = _sum(total[1], figures[1], -np.inf)
+        total[2] = _sum(total[2], figures[2], np.inf)
+    total[0] = np.clip(total[0], total[1], total[2])
+    return total
+
+
+def _sum(a: Float64s, b: Float64s, towards: float) -> Float64s:
+    """Return the sum of two, rounded `towards` an infinity by what Knuth's two-sum has left out."""
+    rounded = a + b
+    of_a = rounded - b
+    left = (a - of_a) + (b - (rounded - of_a))
+    is_off = left > 0 if towards > 0 else left < 0
+    stepped: Float64s = np.where(is_off, np.nextafter(rounded, towards), rounded)
+    return stepped

@@ -1,21 +1,27 @@
-"""Where values lie and how far they spread: mean, variance, standard deviation, of any sign."""
+"""Where values lie and how far they spread: mean, variance, standard deviation, of any sign; and
+means of the values between edges.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
 
 from slidestat.declare.columns import Limits
 from slidestat.declare.fields import FieldPath
 from slidestat.declare.statistics.base import (
     Float64s,
     Promise,
+    Series,
     ValueStatistic,
     check_decimals,
     check_epsilon,
     plain,
 )
+from slidestat.declare.statistics.histograms import ranges, rising
 
 if TYPE_CHECKING:
     from slidestat.declare.runners import Runner
@@ -67,7 +73,20 @@ class _Spread(ValueStatistic):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mean(_Spread):
+class _Means(_Spread):
+    """Means, of all values or of some."""
+
+    def promise(self, span: int) -> Promise:
+        error = self._parameters(span).mean_error_in_deviations
+        return Promise(
+            relative_error=2.0**-50,
+            absolute_error=(1 + error) * self._rounding,
+            deviation_error=error,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mean(_Means):
     """The mean.
 
     promise: off by at most epsilon standard deviations of the window's values, and the rounding of
@@ -77,13 +96,35 @@ class Mean(_Spread):
 
     kind: ClassVar[str] = "mean"
 
-    def promise(self, span: int) -> Promise:
-        error = self._parameters(span).mean_error_in_deviations
-        return Promise(
-            relative_error=2.0**-50,
-            absolute_error=(1 + error) * self._rounding,
-            deviation_error=error,
-        )
+
+@dataclass(frozen=True, kw_only=True)
+class MeanHistogram(_Means):
+    """The means of the values below the first edge, between each two, and from the last one on.
+
+    edges: 1 to 100 numbers that rise; a value that is an edge lies above it.
+    promise: each is off by at most epsilon standard deviations of its values, and the rounding of a
+    double; of values with more decimal places than are kept, by half a unit of the last one more,
+    or a little above that. Bounds lie between the edges.
+    """
+
+    kind: ClassVar[str] = "mean_histogram"
+    can_be_united: ClassVar[bool] = False
+    edges: Sequence[float] = (1.0, 10.0, 100.0, 1000.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "edges", rising(self.kind, "edges", self.edges))
+
+    def runner(self, span: int, field: FieldPath) -> Runner:
+        from slidestat.declare.runners.spreads import PartedMeanRunner
+
+        return PartedMeanRunner(self._parameters(span), field, tuple(self.edges))
+
+    def series(self) -> Sequence[Series]:
+        return ranges(self.edges)
+
+    def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
+        return np.clip(answers["parted mean"], [-np.inf, *self.edges], [*self.edges, np.inf])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,6 +32,7 @@ KINDS = frozenset(
         *(
             "histogram",
             "sum_histogram",
+            "mean_histogram",
             "above",
             "top",
             "distinct",
@@ -215,6 +216,8 @@ class ExactKey:
                 return column.total(values)
             case "net_sum" | "sum_histogram":
                 return self.sum_between(statistic.column, figure, window)
+            case "mean_histogram":
+                return self.mean_between(statistic.column, figure, window)
             case "histogram" | "above":
                 return self._between(column, figure, window)
             case "top" | "items":
@@ -269,18 +272,31 @@ class ExactKey:
         self, name: ColumnName, figure: Figure, window: slice, *, of_magnitudes: bool = False
     ) -> Fraction:
         """The sum of a window's values, or of their magnitudes, that a figure is of."""
-        column = self._columns[name]
-        values = column.within(window)
-        inside = np.flatnonzero(_is_of(figure, column.doubles[values])) + values.start
-        return column.total_of(inside, of_magnitudes=of_magnitudes)
+        inside = self._inside(name, figure, window)
+        return self._columns[name].total_of(inside, of_magnitudes=of_magnitudes)
 
-    def deviation(self, name: ColumnName, window: slice) -> Fraction:
-        """The standard deviation of a window's values; 0 of none."""
+    def mean_between(self, name: ColumnName, figure: Figure, window: slice) -> Fraction | None:
+        """Return the mean of a window's values that a figure is of; None of none."""
+        inside = self._inside(name, figure, window)
+        if not len(inside):
+            return None
+        return self._columns[name].total_of(inside, of_magnitudes=False) / len(inside)
+
+    def deviation(self, name: ColumnName, figure: Figure, window: slice) -> Fraction:
+        """Return the standard deviation of a window's values that a figure is of; 0 of none."""
+        column = self._columns[name]
+        if figure.at_least is None and figure.below is None:
+            inside: slice | Int64s = column.within(window)
+        else:
+            inside = self._inside(name, figure, window)
+        return root(column.variance(inside)) if len(column.doubles[inside]) else Fraction()
+
+    def _inside(self, name: ColumnName, figure: Figure, window: slice) -> Int64s:
+        """Return the places, in the column, of a window's values that a figure is of."""
         column = self._columns[name]
         values = column.within(window)
-        if values.stop == values.start:
-            return Fraction()
-        return root(column.variance(values))
+        inside: Int64s = np.flatnonzero(_is_of(figure, column.doubles[values])) + values.start
+        return inside
 
     def tallies(self, name: ColumnName, window: slice) -> Int64s:
         """How often each item came in a window, by its code."""

@@ -68,7 +68,7 @@ def judge(
             + Fraction(figure.share_error) * events
         )
         if figure.deviation_error:
-            spread = key.deviation(statistic.column, window)
+            spread = key.deviation(statistic.column, figure, window)
             allowed += Fraction(figure.deviation_error) * spread
         if figure.magnitude_error:
             magnitudes = key.sum_between(statistic.column, figure, window, of_magnitudes=True)

@@ -111,10 +111,10 @@ class Column:
         total = self._numbers.total_of_magnitudes if of_magnitudes else self._numbers.total
         return Fraction(total(places), self._numbers.scale)
 
-    def variance(self, values: slice) -> Fraction:
-        """Of the population, at least one."""
-        n, s = values.stop - values.start, self._numbers.total(values)
-        squares = self._numbers.total_of_squares(values)
+    def variance(self, places: slice | Int64s) -> Fraction:
+        """Return the exact variance of a population, of one number at least."""
+        n, s = len(self.doubles[places]), self._numbers.total(places)
+        squares = self._numbers.total_of_squares(places)
         return Fraction(n * squares - s * s, (n * self._numbers.scale) ** 2)
 
     def _codes_of(self, texts: pa.Array) -> Int64s:

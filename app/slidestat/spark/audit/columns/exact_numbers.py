@@ -69,7 +69,7 @@ class ExactNumbers:
         """The sum without signs, in units."""
         return _sum(np.abs(self._units.values[places]))
 
-    def total_of_squares(self, places: slice) -> int:
+    def total_of_squares(self, places: slice | npt.NDArray[np.int64]) -> int:
         """The sum of squares, in squares of units."""
         units = self._units.values[places]
         if units.dtype == object:
