@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from zipfile import ZipFile
 
 import msgspec
 import pyarrow.dataset as ds
@@ -39,9 +38,10 @@ def test_the_job_of_the_documents_ingests_from_a_broker(
         + "\nimport slidestat\nprint(slidestat.__file__)\n"
     )
     package = tmp_path / "slidestat.zip"
-    with ZipFile(package, "w") as zipped:
-        for file in sorted((ROOT / "app" / "slidestat").rglob("*.py")):
-            zipped.write(file, file.relative_to(ROOT / "app"))
+    commands = "".join(block.text for block in blocks(ROOT / "docs" / "spark.md", "console"))
+    (zipping,) = [line for line in commands.splitlines() if " -m zipfile " in line]
+    arguments = zipping.removeprefix("$ python ").replace("slidestat.zip", str(package)).split()
+    subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment |= {
         "JAVA_HOME": str(find_spark_java().executable.parents[1]),
