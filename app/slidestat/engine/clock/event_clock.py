@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.engine.checkpoints.checkpoint import NO_TIME, Checkpoint, Recent
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 
 Int64s = npt.NDArray[np.int64]
 
@@ -233,7 +233,7 @@ def _advance(
     return clock, front, count, at, found
 
 
-@kernel
+@borrowing_kernel
 def _step(steps: Int64s, count: int, least_step: int) -> int:
     """How far a record may jump at this pace."""
     longest = second = 0
@@ -246,7 +246,7 @@ def _step(steps: Int64s, count: int, least_step: int) -> int:
     return max(least_step, _TIMES_THE_PACE * pace)
 
 
-@kernel
+@borrowing_kernel
 def _replace(ranked: Int64s, count: int, old: int, new: int) -> None:
     """Put `new` in the place of `old` among rising numbers, which go on rising."""
     place = 0  # In a stream in order the oldest is the least.

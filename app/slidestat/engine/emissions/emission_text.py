@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from slidestat.engine.emissions.number_texts import listed_texts, number_texts
 from slidestat.schemas.emission import Emission, emission_key
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
@@ -105,7 +105,7 @@ class _Pieces:
         return rows
 
 
-@kernel
+@borrowing_kernel
 def _put(
     pieces: Bytes, piece_ends: Int64s, text: Bytes, starts: Int64s, ends: Int64s, out: Bytes
 ) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.engine.decoding.json_scan.uncounted import uncounted
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel
 
 Int64s = npt.NDArray[np.int64]
 UInt64s = npt.NDArray[np.uint64]
@@ -78,7 +78,7 @@ def listed_texts(numbers: Int64s | Float64s) -> tuple[bytes, Int64s, Int64s]:
     return listed, np.concatenate(([0], commas + 1)), np.concatenate((commas, [len(listed)]))
 
 
-@kernel
+@borrowing_kernel
 def _write(bits: UInt64s, numbers: Float64s, out: Bytes, stops: Int64s) -> bool:
     """Write all numbers one behind the other, or return False."""
     place = 0

@@ -69,7 +69,7 @@ from slidestat.synopses.blocks.memory import (
 )
 from slidestat.synopses.blocks.one_window import known_dead, oldest_of, phase_of
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
 from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
 from slidestat.synopses.exponential_histogram.codec import TIME_MIN
@@ -85,7 +85,7 @@ _HEAD_LIMIT = wire.BODY + _PARAMETERS_LIMIT + 3 * wire.MAX_VARINT
 """Envelope, parameters and three numbers take at most so many bytes."""
 
 
-@kernel
+@borrowing_kernel
 def _count_blocks(head: Integers, left: int, dead: int) -> int:
     count = 0
     for layer in range(BASE, bit_length(left)):
@@ -135,7 +135,7 @@ def list_blocks(head: Integers, total: int, dead: int) -> Integers:
     return rows
 
 
-@kernel
+@borrowing_kernel
 def _rows_at(head: Integers, blocks: Blocks, listed: Integers, i: int) -> int:
     """Return where the rows of the listed block i begin."""
     if listed[i, PHASE] == WAITS:
@@ -145,13 +145,13 @@ def _rows_at(head: Integers, blocks: Blocks, listed: Integers, i: int) -> int:
     )
 
 
-@kernel
+@borrowing_kernel
 def _has_minimum(head: Integers, listed: Integers, i: int) -> bool:
     """Whether a block of values has its minimum apart: the first of its values is not kept then."""
     return bool(listed[i, WHOLE] == 0 or head[KIND] == RANDOM_QUANTILES)
 
 
-@kernel
+@borrowing_kernel
 def values_size(head: Integers, listed: Integers, tail: int) -> int:
     """Return how many values the tail and the listed blocks of a quantile summary have."""
     size = tail
@@ -160,7 +160,7 @@ def values_size(head: Integers, listed: Integers, tail: int) -> int:
     return int(size)
 
 
-@kernel
+@borrowing_kernel
 def column_size(head: Integers, listed: Integers, blocks: Blocks, tail: int) -> int:
     """Return how many numbers the column has: of the tail's events and of the listed blocks."""
     if head[KIND] != FREQUENT:
@@ -172,7 +172,7 @@ def column_size(head: Integers, listed: Integers, blocks: Blocks, tail: int) -> 
     return int(size)
 
 
-@kernel
+@borrowing_kernel
 def gather(head: Integers, listed: Integers, blocks: Blocks, column: Integers, at: int) -> None:
     """Copy what stands for the blocks to `column`, from `at` on."""
     facts, _, rows = blocks
@@ -192,7 +192,7 @@ def gather(head: Integers, listed: Integers, blocks: Blocks, column: Integers, a
             at += 1
 
 
-@kernel
+@borrowing_kernel
 def _scatter(head: Integers, listed: Integers, blocks: Blocks, column: Integers, at: int) -> bool:
     """Undo `gather`; return whether each block's numbers are in order."""
     facts, _, rows = blocks
@@ -230,7 +230,7 @@ def put_parameters(head: Integers, shares: Floats) -> Bytes:
     return data[:at]
 
 
-@kernel
+@borrowing_kernel
 def encoded_limit(head: Integers, tail: int, listed: Integers, size: int) -> int:
     """Return how many bytes a state takes at most, with `size` numbers in its column."""
     counts = size - tail + 3 * len(listed) if head[KIND] == FREQUENT else 0
@@ -325,7 +325,7 @@ def read_parameters(
     return error_codes.OK, span, seed, at
 
 
-@kernel
+@borrowing_kernel
 def read_numbers(
     data: Bytes, at: int, end: int, head: Integers, state: Integers
 ) -> tuple[int, int]:
@@ -359,7 +359,7 @@ def read_numbers(
     return error_codes.OK, at
 
 
-@kernel
+@borrowing_kernel
 def _get_time(data: Bytes, at: int, end: int, later: int, edge: int) -> tuple[int, int]:
     """Read a difference; return (the time, the offset after), or (GONE, at) if before `edge`."""
     number, after = get_varint(data, at, end)
@@ -368,7 +368,7 @@ def _get_time(data: Bytes, at: int, end: int, later: int, edge: int) -> tuple[in
     return later - number, after
 
 
-@kernel
+@borrowing_kernel
 def _get_times(
     data: Bytes,
     at: int,
@@ -406,7 +406,7 @@ def _get_times(
     return at
 
 
-@kernel
+@borrowing_kernel
 def _get_facts(
     data: Bytes, at: int, end: int, head: Integers, listed: Integers, blocks: Blocks
 ) -> int:
@@ -434,7 +434,7 @@ def _get_facts(
     return at
 
 
-@kernel
+@borrowing_kernel
 def _get_counts(
     data: Bytes, at: int, end: int, head: Integers, listed: Integers, blocks: Blocks
 ) -> int:

@@ -34,7 +34,7 @@ block's extremes are kept, as bounds for what straddles, and once all of it has 
 The expired event with the highest index whose time was ever known (`dead`) takes their place.
 """
 
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel
 
 BASE = 3
 """The lowest layer of blocks: events leave the tail 2^BASE at a time."""
@@ -46,19 +46,19 @@ EVENT_LIMIT = 1 << 61
 """And a life fewer than this."""
 
 
-@kernel
+@borrowing_kernel
 def tail_length(levels: int) -> int:
     """Return R, the number of events before the last multiple of 2^BASE kept as they are."""
     return int(1 << (levels + BASE - 1))
 
 
-@kernel
+@borrowing_kernel
 def left_tail(total: int, levels: int) -> int:
     """Return L, the number of events that have left the tail, of `total`."""
     return int(max(0, (total >> BASE << BASE) - tail_length(levels)))
 
 
-@kernel
+@borrowing_kernel
 def bit_length(number: int) -> int:
     """Return how many bits `number` >= 0 has."""
     bits = 0
@@ -68,7 +68,7 @@ def bit_length(number: int) -> int:
     return bits
 
 
-@kernel
+@borrowing_kernel
 def trailing_zeros(number: int) -> int:
     """Return which power of two divides `number` > 0."""
     zeros = 0
@@ -78,13 +78,13 @@ def trailing_zeros(number: int) -> int:
     return zeros
 
 
-@kernel
+@borrowing_kernel
 def phase(age: int) -> int:
     """Return the phase of a kept block of `age` >= 1 blocks."""
     return int(bit_length(age) - 1)
 
 
-@kernel
+@borrowing_kernel
 def oldest_kept(left: int, layer: int, dead: int, levels: int) -> int:
     """Return the lowest odd b of the blocks kept in `layer`; those up to floor(L / 2^l) - 1 are.
 

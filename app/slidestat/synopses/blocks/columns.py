@@ -20,7 +20,7 @@ kernel serves both.
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.wire import Bytes, get_varint, put_varint, unzigzag, zigzag
 
 Integers = npt.NDArray[np.int64]
@@ -52,7 +52,7 @@ def doubles(keys: Integers) -> Floats:
     return bits.view(np.float64)
 
 
-@kernel
+@borrowing_kernel
 def _fits(value: float, mode: int) -> bool:
     if mode <= MAX_DECIMALS:
         if abs(value) > _MOST_UNITS:
@@ -64,7 +64,7 @@ def _fits(value: float, mode: int) -> bool:
     return True
 
 
-@kernel
+@borrowing_kernel
 def _mode_of(values: Floats) -> int:
     """Return the first mode that holds for all of `values`. Cost: O(values)."""
     mode = 0
@@ -87,7 +87,7 @@ def _are_small(items: Integers) -> bool:
     return bool(np.all((items >= -_SMALL_LIMIT) & (items <= _SMALL_LIMIT)))
 
 
-@kernel
+@borrowing_kernel
 def _put_differences(data: Bytes, at: int, numbers: Integers) -> int:
     before = 0
     for number in numbers:
@@ -96,7 +96,7 @@ def _put_differences(data: Bytes, at: int, numbers: Integers) -> int:
     return at
 
 
-@kernel
+@borrowing_kernel
 def _get_differences(data: Bytes, at: int, end: int, numbers: Integers, limit: int) -> int:
     before = 0
     for i in range(len(numbers)):
@@ -143,7 +143,7 @@ def put_column(data: Bytes, at: int, numbers: Integers, are_values: bool) -> int
     return at
 
 
-@kernel
+@borrowing_kernel
 def column_limit(size: int) -> int:
     """Return how many bytes a column of `size` numbers takes at most; it takes `size` or more."""
     return 8 * size + (size + CHUNK - 1) // CHUNK
@@ -188,7 +188,7 @@ def _get_chunk(data: Bytes, at: int, end: int, chunk: Integers, are_values: bool
     return at if mode == _mode_of(values) else -1
 
 
-@kernel
+@borrowing_kernel
 def get_column(data: Bytes, at: int, end: int, numbers: Integers, are_values: bool) -> int:
     """Fill `numbers` from data[at:end]; return the offset after the column, or -1 if it is none."""
     for first in range(0, len(numbers), CHUNK):

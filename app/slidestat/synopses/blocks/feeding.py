@@ -40,10 +40,10 @@ from slidestat.synopses.blocks.memory import (
 from slidestat.synopses.blocks.one_window import fixed_phase, known_dead, oldest_of
 from slidestat.synopses.blocks.tallies import count_sorted, leave_out, merge_items, take_off
 from slidestat.synopses.blocks.thinning import merge_values, offset_of, thin
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 
 
-@kernel
+@borrowing_kernel
 def summarise(
     head: Integers,
     layer: int,
@@ -62,7 +62,7 @@ def summarise(
         facts[LISTED] = thin(old, facts[LISTED], new, offset)
 
 
-@kernel
+@borrowing_kernel
 def _join(
     head: Integers,
     layer: int,
@@ -125,7 +125,7 @@ def _grow_coarser(head: Integers, state: Integers, blocks: Blocks, end: int, edg
                 summarise(head, layer, block, g, old, new, facts)
 
 
-@kernel
+@borrowing_kernel
 def _take_eight(
     head: Integers,
     state: Integers,
@@ -279,7 +279,7 @@ def settle(head: Integers, state: Integers, times: Integers, blocks: Blocks) -> 
     state[DEAD] = dead
 
 
-@kernel
+@borrowing_kernel
 def tail_begin(head: Integers, state: Integers) -> int:
     """Return the first event that is known by itself and has not expired."""
     left = left_tail(state[TOTAL], head[LEVELS])

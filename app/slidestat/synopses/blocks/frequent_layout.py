@@ -26,7 +26,7 @@ O(1/epsilon log^2(1/epsilon) log(epsilon m)), the paper's theorem A.1.
 from functools import lru_cache
 
 from slidestat.synopses.blocks.blocks import BASE
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel
 
 
 @lru_cache(maxsize=256)
@@ -52,20 +52,20 @@ def promise(levels: int, fineness: int, fresh: int) -> float:
     return 1 / (2.0**fresh + 1) + levels / 2.0**fineness + 2 / (2.0**levels - 1)
 
 
-@kernel
+@borrowing_kernel
 def fresh_items(layer: int, fresh: int) -> int:
     """Return how many items a fresh block may list."""
     return int(1 << min(layer, fresh))
 
 
-@kernel
+@borrowing_kernel
 def threshold(layer: int, phase: int, fineness: int) -> int:
     """Return the count above which a kept block of that phase lists an item."""
     shift = layer + phase - fineness
     return int(1 << shift) if shift >= 0 else 0
 
 
-@kernel
+@borrowing_kernel
 def most_listed(layer: int, phase: int, fineness: int, fresh: int) -> int:
     """Return how many items a kept block of that phase may list."""
     return int(1 << min(layer, fresh, max(fineness - phase, 0)))

@@ -7,7 +7,7 @@ from slidestat.synopses.blocks.blocks import BASE, bit_length, left_tail
 from slidestat.synopses.blocks.columns import Integers
 from slidestat.synopses.blocks.frequent_layout import fresh_items, most_listed
 from slidestat.synopses.blocks.quantile_layout import fresh_weight, kept_weight
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 
 QUANTILES, FREQUENT, RANDOM_QUANTILES = 13, 14, 21
 """Kinds of summaries (wire.py)."""
@@ -42,19 +42,19 @@ GONE = -(1 << 62)
 Blocks = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
-@kernel
+@borrowing_kernel
 def is_fixed(head: Integers) -> bool:
     """Whether the summary is for one window of a fixed number of events (one_window.py)."""
     return bool(head[STORED] != head[KIND])
 
 
-@kernel
+@borrowing_kernel
 def _places(head: Integers, phase: int) -> int:
     """Return how many odd blocks of a layer may be in `phase` at once, a power of two."""
     return int(1 << (phase if is_fixed(head) else max(phase - 1, 0)))
 
 
-@kernel
+@borrowing_kernel
 def fresh_room(head: Integers, layer: int) -> int:
     """Return how many values or items may stand for a fresh block of `layer`."""
     if head[KIND] == FREQUENT:
@@ -62,7 +62,7 @@ def fresh_room(head: Integers, layer: int) -> int:
     return int(1 << (layer - fresh_weight(layer, head[FRESH])))
 
 
-@kernel
+@borrowing_kernel
 def kept_room(head: Integers, layer: int, phase: int) -> int:
     """Return how many values or items may stand for a kept block of that phase."""
     if head[KIND] == FREQUENT:
@@ -108,7 +108,7 @@ def waiting_facts(head: Integers, blocks: Blocks, layer: int) -> Integers:
     return facts
 
 
-@kernel
+@borrowing_kernel
 def kept_at(head: Integers, blocks: Blocks, layer: int, block: int, phase: int, room: int) -> int:
     """Return where the rows of an odd block are while in `phase`, with so much room."""
     slot = (block >> 1) & (_places(head, phase) - 1)

@@ -36,16 +36,16 @@ construction, which add O(1/epsilon log(epsilon N)).
 from slidestat.synopses.blocks.blocks import bit_length, oldest_kept, phase
 from slidestat.synopses.blocks.columns import Integers
 from slidestat.synopses.blocks.memory import LEVELS, SPAN, is_fixed
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel
 
 
-@kernel
+@borrowing_kernel
 def fixed_phase(head: Integers, left: int, layer: int) -> int:
     """Return the phase of all kept blocks of `layer`, of one window; none are, from `levels` on."""
     return int(max(0, bit_length(min(left, head[SPAN])) - 1 - layer))
 
 
-@kernel
+@borrowing_kernel
 def phase_of(head: Integers, left: int, layer: int, block: int) -> int:
     """Return the phase that a kept block is in when `left` events have left the tail."""
     if is_fixed(head):
@@ -53,7 +53,7 @@ def phase_of(head: Integers, left: int, layer: int, block: int) -> int:
     return phase((left >> layer) - block)
 
 
-@kernel
+@borrowing_kernel
 def oldest_of(head: Integers, left: int, layer: int, dead: int) -> int:
     """Return the lowest odd b of the blocks kept in `layer`; those up to floor(L / 2^l) - 1 are."""
     if is_fixed(head) and fixed_phase(head, left, layer) >= head[LEVELS]:
@@ -61,13 +61,13 @@ def oldest_of(head: Integers, left: int, layer: int, dead: int) -> int:
     return oldest_kept(left, layer, dead, head[LEVELS])
 
 
-@kernel
+@borrowing_kernel
 def known_dead(head: Integers, total: int) -> int:
     """Return the highest index that has expired for certain, as numbers rise; -1 for none."""
     return int(max(-1, total - 1 - head[SPAN])) if is_fixed(head) else -1
 
 
-@kernel
+@borrowing_kernel
 def not_larger(numbers: Integers, now: int) -> tuple[int, int]:
     """Return the first event's number that is no larger than the one before, and that one; or 1, 0.
 

@@ -36,7 +36,7 @@ about log2(levels / epsilon): O(1/epsilon log^2(1/epsilon) log(epsilon m)), the 
 from functools import lru_cache
 
 from slidestat.synopses.blocks.blocks import BASE, bit_length
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel
 
 LAYERS = 40
 
@@ -65,20 +65,20 @@ def promise(levels: int, fineness: int, fresh: int) -> float:
     return (waiting + levels / 2.0**fineness + 2 / (2.0**levels - 1)) / 2
 
 
-@kernel
+@borrowing_kernel
 def fresh_weight(layer: int, fresh: int) -> int:
     """Return log2 of what a value of a fresh block stands for."""
     above = layer - fresh
     return int(above - bit_length(above + 1) + 2) if above > 0 else 0
 
 
-@kernel
+@borrowing_kernel
 def kept_weight(layer: int, phase: int, fineness: int, fresh: int) -> int:
     """Return log2 of what a value of a kept block of that phase stands for."""
     return int(max(fresh_weight(layer, fresh), layer + phase - fineness))
 
 
-@kernel
+@borrowing_kernel
 def fresh_width(layer: int, fresh: int) -> int:
     """Return D of a fresh block."""
     width = 0
@@ -90,7 +90,7 @@ def fresh_width(layer: int, fresh: int) -> int:
     return int(width)
 
 
-@kernel
+@borrowing_kernel
 def kept_width(layer: int, phase: int, fineness: int, fresh: int) -> int:
     """Return D of a kept block of that phase."""
     coarser = (1 << kept_weight(layer, phase, fineness, fresh)) - (1 << fresh_weight(layer, fresh))

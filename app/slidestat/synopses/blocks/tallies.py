@@ -7,10 +7,10 @@ import numpy as np
 
 from slidestat.synopses.blocks.columns import Integers
 from slidestat.synopses.blocks.memory import LISTED, MISSED
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 
 
-@kernel
+@borrowing_kernel
 def count_sorted(work: Integers, size: int) -> int:
     """Make sorted items work[0, :size] into items and counts; return how many there are."""
     count = 0
@@ -24,7 +24,7 @@ def count_sorted(work: Integers, size: int) -> int:
     return count
 
 
-@kernel
+@borrowing_kernel
 def leave_out(old: Integers, new: Integers, facts: Integers, above: int) -> None:
     """Copy what has a count over `above` from `old` to `new`; they may be the same."""
     count = 0
@@ -38,7 +38,7 @@ def leave_out(old: Integers, new: Integers, facts: Integers, above: int) -> None
     facts[LISTED] = count
 
 
-@kernel
+@borrowing_kernel
 def merge_items(left: Integers, listed: int, right: Integers, size: int, out: Integers) -> int:
     """Write the items of both, their counts added, by rising item; return how many."""
     i = 0

@@ -5,11 +5,11 @@ Source: Arasu and Manku 2004, section 4.2, with blocks merged of small ones (qua
 
 from slidestat.synopses.blocks.columns import Integers
 from slidestat.synopses.blocks.memory import KIND, RANDOM_QUANTILES, SEED
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel
 from slidestat.synopses.core.philox import priority
 
 
-@kernel
+@borrowing_kernel
 def offset_of(head: Integers, layer: int, block: int, draw: int, every: int) -> int:
     """Return which of every `every` values, a power of two, is kept: the first, or a random one.
 
@@ -20,7 +20,7 @@ def offset_of(head: Integers, layer: int, block: int, draw: int, every: int) -> 
     return int(priority(head[SEED], block, (draw << 8) | layer) & (every - 1))
 
 
-@kernel
+@borrowing_kernel
 def thin(old: Integers, size: int, new: Integers, offset: int) -> int:
     """Write one of every so many of old[0, :size] that they fill `new`; return how many."""
     count = new.shape[1]
@@ -30,7 +30,7 @@ def thin(old: Integers, size: int, new: Integers, offset: int) -> int:
     return int(count)
 
 
-@kernel
+@borrowing_kernel
 def merge_values(
     left: Integers, listed: int, right: Integers, size: int, out: Integers, every: int, offset: int
 ) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.wire import Bytes
@@ -233,7 +233,7 @@ def split(out: Bytes, ends: Integers) -> list[bytes]:
     return [written[bounds[i] : bounds[i + 1]] for i in range(len(bounds) - 1)]
 
 
-@kernel
+@borrowing_kernel
 def _rises(slices: Integers, groups: int, length: int) -> bool:
     """Whether the slices of the groups are those of a column of this length."""
     if len(slices) != groups + 1 or slices[0] != 0 or slices[groups] != length:
@@ -244,7 +244,7 @@ def _rises(slices: Integers, groups: int, length: int) -> bool:
     return not falls
 
 
-@kernel
+@borrowing_kernel
 def _cut(
     starts: Integers,
     times: Integers,
@@ -283,7 +283,7 @@ def _cut(
     return error_codes.OK, 0, 0, 0
 
 
-@kernel
+@borrowing_kernel
 def follows(columns: Columns, group: int, now: int) -> tuple[int, int, int, int]:
     """Check that the events and queries of a group go on from its state's `now`.
 

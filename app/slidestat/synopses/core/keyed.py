@@ -12,7 +12,7 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import Columns, Joined, joined, require_states
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.wire import Bytes
 from slidestat.synopses.exponential_histogram.codec import TIME_MAX, TIME_MIN
@@ -56,7 +56,7 @@ def drive(
     return found
 
 
-@kernel
+@borrowing_kernel
 def open_body(data: Bytes, start: int, end: int, low: int, high: int) -> tuple[int, int, int]:
     """Check the envelope of data[start:end], of a kind from `low` to `high`.
 
@@ -77,7 +77,7 @@ def open_body(data: Bytes, start: int, end: int, low: int, high: int) -> tuple[i
     return error_codes.OK, kind, start + wire.BODY
 
 
-@kernel
+@borrowing_kernel
 def open_envelope(data: Bytes, start: int, kind: int) -> int:
     """Write the start of a synopsis; return the offset of its body."""
     data[start] = wire.MAGIC_0
@@ -87,13 +87,13 @@ def open_envelope(data: Bytes, start: int, kind: int) -> int:
     return start + wire.BODY
 
 
-@kernel
+@borrowing_kernel
 def seal(data: Bytes, start: int, end: int) -> None:
     """Write the checksum of the finished synopsis data[start:end]."""
     wire.put_fixed(data, start + 4, wire.checksum(data, start, end), 4)
 
 
-@kernel
+@borrowing_kernel
 def get_now(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """Read a time that a state has come to; return (it, the offset after it, or -1 for none)."""
     folded, at = wire.get_varint(data, at, end)
@@ -103,14 +103,14 @@ def get_now(data: Bytes, at: int, end: int) -> tuple[int, int]:
     return now, at
 
 
-@kernel
+@borrowing_kernel
 def put_bits(data: Bytes, at: int, bits: int) -> int:
     """Write the 64 bits of a double in 8 bytes, little-endian; return the offset after them."""
     at = wire.put_fixed(data, at, bits & 0xFFFFFFFF, 4)
     return wire.put_fixed(data, at, (bits >> 32) & 0xFFFFFFFF, 4)
 
 
-@kernel
+@borrowing_kernel
 def get_bits(data: Bytes, at: int) -> int:
     """Read the 64 bits of a double; the caller has checked that 8 bytes are there."""
     low = wire.get_fixed(data, at, 4)

@@ -4,13 +4,13 @@ Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3
 Numbers are 32 bits in 64-bit integers.
 """
 
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel
 
 _MASK = (1 << 32) - 1
 _ROUNDS = 10
 
 
-@kernel
+@borrowing_kernel
 def _product(a: int, b: int) -> tuple[int, int]:
     """Return the high and the low 32 bits of a * b."""
     # Compiled code wraps at 64 bits, of which the halves are right all the same; in plain Python,
@@ -19,7 +19,7 @@ def _product(a: int, b: int) -> tuple[int, int]:
     return (product >> 32) & _MASK, product & _MASK
 
 
-@kernel
+@borrowing_kernel
 def philox(c0: int, c1: int, c2: int, c3: int, k0: int, k1: int) -> tuple[int, int, int, int]:
     """Return four random numbers of 32 bits for a counter c and a key k of such numbers."""
     for _ in range(_ROUNDS):
@@ -31,7 +31,7 @@ def philox(c0: int, c1: int, c2: int, c3: int, k0: int, k1: int) -> tuple[int, i
     return c0, c1, c2, c3
 
 
-@kernel
+@borrowing_kernel
 def priority(seed: int, index: int, draw: int) -> int:
     """Return 62 random bits for the event number `index` of a stream; `draw` tells draws apart."""
     a, b, _, _ = philox(index & _MASK, index >> 32, draw, 0, seed & _MASK, seed >> 32)

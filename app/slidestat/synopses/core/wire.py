@@ -27,7 +27,7 @@ signed numbers into floating point.
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -41,7 +41,7 @@ _MODULUS = 65521
 _BLOCK = 1 << 20  # sums of a block of this length fit in 63 bits before they are reduced
 
 
-@kernel
+@borrowing_kernel
 def checksum(data: Bytes, start: int, end: int) -> int:
     """Return the Adler-32 of a whole synopsis data[start:end], its own four bytes left out.
 
@@ -60,7 +60,7 @@ def checksum(data: Bytes, start: int, end: int) -> int:
     return high % _MODULUS << 16 | low % _MODULUS
 
 
-@kernel
+@borrowing_kernel
 def put_fixed(data: Bytes, at: int, number: int, size: int) -> int:
     """Write `number` >= 0 in `size` bytes, little-endian; return the offset after it."""
     for i in range(size):
@@ -68,7 +68,7 @@ def put_fixed(data: Bytes, at: int, number: int, size: int) -> int:
     return at + size
 
 
-@kernel
+@borrowing_kernel
 def get_fixed(data: Bytes, at: int, size: int) -> int:
     """Read `size` bytes, little-endian, as a number; the caller has checked that they exist.
 
@@ -83,7 +83,7 @@ def get_fixed(data: Bytes, at: int, size: int) -> int:
     return number
 
 
-@kernel
+@borrowing_kernel
 def put_varint(data: Bytes, at: int, number: int) -> int:
     """Write 0 <= `number` < 2^63 in at most `MAX_VARINT` bytes; return the offset after it."""
     while number >= 0x80:
@@ -94,7 +94,7 @@ def put_varint(data: Bytes, at: int, number: int) -> int:
     return at + 1
 
 
-@kernel
+@borrowing_kernel
 def get_varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """Read a number; return (number, offset after it), or (-1, at) if none in shortest form is
     there before `end`."""
@@ -109,13 +109,13 @@ def get_varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
     return -1, at
 
 
-@kernel
+@borrowing_kernel
 def zigzag(number: int) -> int:
     """Fold a number of at most 62 bits and a sign into one that is not negative."""
     return (number << 1) ^ (number >> 63)
 
 
-@kernel
+@borrowing_kernel
 def unzigzag(number: int) -> int:
     """Undo `zigzag`."""
     return (number >> 1) ^ -(number & 1)

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
 from slidestat.synopses.core.wire import Bytes, get_fixed, get_varint, put_fixed, put_varint
@@ -56,7 +56,7 @@ _LOW = (1 << 32) - 1
 _POSITIVE = (1 << 63) - 1
 
 
-@kernel
+@borrowing_kernel
 def read_counted(
     data: Bytes, start: int, end: int, kind: int, shortest: int, head: Integers, state: Integers
 ) -> tuple[int, int, int]:
@@ -81,7 +81,7 @@ def read_counted(
     return error_codes.OK, 0, at
 
 
-@kernel
+@borrowing_kernel
 def read_head(
     data: Bytes, start: int, end: int, head: Integers, state: Integers
 ) -> tuple[int, int, int]:
@@ -92,7 +92,7 @@ def read_head(
     return read_counted(data, start, end, head[KIND], SHORTEST_ITEM, head, state)
 
 
-@kernel
+@borrowing_kernel
 def _get_item(data: Bytes, at: int, width: int) -> int:
     """Read a zigzag coded item, as the 64 bits of an int64."""
     if width == 8:  # of known lengths, loops are unrolled
@@ -105,7 +105,7 @@ def _get_item(data: Bytes, at: int, width: int) -> int:
     return ((folded >> 1) & _POSITIVE) ^ -(folded & 1)
 
 
-@kernel
+@borrowing_kernel
 def _put_item(data: Bytes, at: int, folded: int, width: int) -> int:
     """Write the low `width` bytes of `folded`; return the offset after them."""
     if width == 8:
@@ -117,7 +117,7 @@ def _put_item(data: Bytes, at: int, folded: int, width: int) -> int:
     return at + width
 
 
-@kernel
+@borrowing_kernel
 def _width_of(bits: int) -> int:
     """Return how many bytes the 64 bits of `bits` take, at least 1."""
     width = 8
@@ -126,7 +126,7 @@ def _width_of(bits: int) -> int:
     return width
 
 
-@kernel
+@borrowing_kernel
 def read_items(
     data: Bytes,
     at: int,
@@ -178,7 +178,7 @@ def read_items(
     return error_codes.OK
 
 
-@kernel
+@borrowing_kernel
 def write(
     data: Bytes,
     start: int,

@@ -12,7 +12,7 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import Columns, follows
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.wire import Bytes
 from slidestat.synopses.distinct.distinct_codec import (
@@ -43,7 +43,7 @@ _PART = (1 << 31) - 1
 _SHORT = 24  # so many are sorted as they come
 
 
-@kernel
+@borrowing_kernel
 def place_of(
     item: int, ids: Integers, table: Integers, stamps: Integers, stamp: int, mixers: Integers
 ) -> int:
@@ -61,7 +61,7 @@ def place_of(
     return at
 
 
-@kernel
+@borrowing_kernel
 def _first_from(times: Integers, count: int, start: int) -> int:
     """Return the first of the slots 0..count - 1 with a time from `start` on."""
     low = 0
@@ -75,7 +75,7 @@ def _first_from(times: Integers, count: int, start: int) -> int:
     return low
 
 
-@kernel
+@borrowing_kernel
 def fill_levels(
     slot: int, ids: Integers, levels: Levels, polynomials: Integers, window: Integers
 ) -> None:
@@ -86,7 +86,7 @@ def fill_levels(
             levels[slot, instance] = level_of(polynomials[instance], window)
 
 
-@kernel
+@borrowing_kernel
 def complete_level(reached: Integers, capacity: int) -> int:
     """Return the lowest level with less than `capacity` items; reached[l] have l as their own.
 
@@ -101,7 +101,7 @@ def complete_level(reached: Integers, capacity: int) -> int:
     return level
 
 
-@kernel
+@borrowing_kernel
 def bounds_of(estimate: float, epsilon: int, least: int) -> tuple[float, float, float]:
     """Return (estimate, lower, upper), none below `least`, which is known of the exact answer."""
     share = epsilon / EPSILONS
@@ -198,7 +198,7 @@ def _swept(
     return order[at:]
 
 
-@kernel
+@borrowing_kernel
 def _room(offsets: Integers, starts: Integers) -> int:
     """Return how many slots the largest group may need."""
     most = 1
@@ -208,7 +208,7 @@ def _room(offsets: Integers, starts: Integers) -> int:
     return most
 
 
-@kernel
+@borrowing_kernel
 def table_mask(items: int) -> int:
     """Return the length less 1 of a table for `items`: a power of two, at most half full."""
     length = 4

@@ -12,7 +12,7 @@ of an int64. Only XOR and shifts of NumPy's int64 are used, which wrap without c
 
 import numpy as np
 
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel
 from slidestat.synopses.core.philox import philox
 from slidestat.synopses.exponential_histogram.codec import Integers
 
@@ -34,7 +34,7 @@ def coefficients(seed: int, instances: int) -> Integers:
     return drawn.view(np.int64)
 
 
-@kernel
+@borrowing_kernel
 def multiples(item: int, window: Integers) -> None:
     """Fill `window`, int64[16], with the products of `item` and the polynomials below x^4."""
     window[0] = 0
@@ -46,14 +46,14 @@ def multiples(item: int, window: Integers) -> None:
             window[(1 << i) + j] = window[1 << i] ^ window[j]
 
 
-@kernel
+@borrowing_kernel
 def _shifted(element: int, steps: int) -> int:
     """Return the product of `element` and x^steps, steps at most 32."""
     over = (element >> (64 - steps)) & ((1 << steps) - 1)
     return (element << steps) ^ over ^ (over << 1) ^ (over << 3) ^ (over << 4)
 
 
-@kernel
+@borrowing_kernel
 def product(factor: int, window: Integers) -> int:
     """Return the product in the field of `factor` and of the item that `window` was filled for.
 
@@ -67,7 +67,7 @@ def product(factor: int, window: Integers) -> int:
     return int(_shifted(high, 32) ^ low)
 
 
-@kernel
+@borrowing_kernel
 def level_of(polynomial: Integers, window: Integers) -> int:
     """Return the level of the item that `window` was filled for: the leading zeros of its hash.
 

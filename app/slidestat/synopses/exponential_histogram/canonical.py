@@ -26,7 +26,7 @@ What follows from it:
   of `REBASE` without moving any live edge, if fewer than 2^62 units are live.
 """
 
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel
 
 REBASE = 1 << 61
 """What a total is lowered by once it is huge; a multiple of every bucket size in use."""
@@ -39,7 +39,7 @@ LIVE_LIMIT = (1 << 62) - 1
 position stays positive after lowering (a lowered total is at least 2^62)."""
 
 
-@kernel
+@borrowing_kernel
 def rebased(total: int) -> int:
     """Return the total to be stored for `total` units: itself, or lowered. Cost: O(1)."""
     if total >= TOTAL_LIMIT:
@@ -47,7 +47,7 @@ def rebased(total: int) -> int:
     return total
 
 
-@kernel
+@borrowing_kernel
 def bucket_count(total: int, per_level: int) -> int:
     """Return how many buckets `total` units have when none has expired. Cost: O(log total)."""
     base = total + per_level
@@ -62,7 +62,7 @@ def bucket_count(total: int, per_level: int) -> int:
     return count
 
 
-@kernel
+@borrowing_kernel
 def bucket_at(total: int, per_level: int, index: int) -> tuple[int, int]:
     """Return (units newer than its edge, size) of the bucket at `index`, 0 being the newest.
 

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.parameters import MAX_BUCKETS_PER_LEVEL, MAX_DECIMALS, MAX_SPAN
 from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
 from slidestat.synopses.exponential_histogram.canonical import (
@@ -60,7 +60,7 @@ FIRST_ROOM = 64
 _LONGEST_HEAD = wire.BODY + 7 * wire.MAX_VARINT + 9
 
 
-@kernel
+@borrowing_kernel
 def read_head(data: Bytes, start: int, end: int, head: Integers) -> tuple[int, int, int]:
     """Check the envelope of data[start:end] and fill `head`; return (error, its number, offset)."""
     if end - start < wire.BODY or data[start] != wire.MAGIC_0 or data[start + 1] != wire.MAGIC_1:
@@ -88,7 +88,7 @@ def read_head(data: Bytes, start: int, end: int, head: Integers) -> tuple[int, i
     return error_codes.OK, 0, at
 
 
-@kernel
+@borrowing_kernel
 def live_edges(state: Integers, runs: Integers) -> int:
     """Return how many edges the runs have."""
     return int(runs[1, state[RUNS] - 1]) if state[RUNS] > 0 else 0
@@ -161,13 +161,13 @@ def decode(
     return error_codes.OK, runs
 
 
-@kernel
+@borrowing_kernel
 def encoded_limit(state: Integers) -> int:
     """Return how many bytes the histogram may take at most."""
     return _LONGEST_HEAD + int(state[RUNS]) * (2 * wire.MAX_VARINT + 1)
 
 
-@kernel
+@borrowing_kernel
 def encode(data: Bytes, start: int, head: Integers, state: Integers, runs: Integers) -> int:
     """Write a histogram at `start`, expired edges left out; return the offset after it.
 

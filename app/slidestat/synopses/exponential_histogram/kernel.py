@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import Columns, follows
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.wire import VERSION, Bytes
 from slidestat.synopses.exponential_histogram import units
 from slidestat.synopses.exponential_histogram.canonical import (
@@ -50,7 +50,7 @@ Floats = npt.NDArray[np.float64]
 _CHUNK = 1 << 60  # units taken in at once: a total below TOTAL_LIMIT and these fit in 63 bits
 
 
-@kernel
+@borrowing_kernel
 def extend(
     state: Integers,
     per_level: int,
@@ -193,7 +193,7 @@ def _absorb(
     return error_codes.OK, 0, runs, spare
 
 
-@kernel
+@borrowing_kernel
 def _answer(
     head: Integers, scale: int, state: Integers, runs: Integers, start: int
 ) -> tuple[float, float, float]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import Batch, BatchResult, Columns, split
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive, open_body, open_envelope, seal
 from slidestat.synopses.core.parameters import MAX_DECIMALS
@@ -55,7 +55,7 @@ class LandmarkBatch:
     sums: BatchResult
 
 
-@kernel
+@borrowing_kernel
 def _decode(data: Bytes, start: int, end: int, decimals: int, state: Integers) -> tuple[int, int]:
     """Fill `state` from data[start:end]; return (error, its number)."""
     error_code, number, at = open_body(data, start, end, LANDMARK, LANDMARK)
@@ -79,7 +79,7 @@ def _decode(data: Bytes, start: int, end: int, decimals: int, state: Integers) -
     return error_codes.OK, 0
 
 
-@kernel
+@borrowing_kernel
 def _answer(state: Integers, scale: int) -> tuple[float, float, float]:
     """Return (estimate, lower, upper) of the sum."""
     if state[_HIGH] == 0 and state[_INEXACT] == 0:

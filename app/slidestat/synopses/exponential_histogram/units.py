@@ -8,7 +8,7 @@ events is off by less than one unit in all, however many events it has.
 
 import numpy as np
 
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel
 
 MAX_UNITS = 1 << 53
 """No single value may be more units than this."""
@@ -27,7 +27,7 @@ _ROUNDING = 2.0**-48
 """Outward rounding of inexact bounds: covers the product, the sums and the division."""
 
 
-@kernel
+@borrowing_kernel
 def to_units(value: float, scale: int) -> tuple[int, int, bool]:
     """Return (whole units, part of a unit in fixed point, whether that is all of `value`).
 
@@ -45,7 +45,7 @@ def to_units(value: float, scale: int) -> tuple[int, int, bool]:
     return int(whole), int((scaled - whole) * ONE), False
 
 
-@kernel
+@borrowing_kernel
 def _excess(quotient: float, units: int, scale: int) -> float:
     """Return a number with the sign of quotient * scale - units, computed without error.
 
@@ -62,7 +62,7 @@ def _excess(quotient: float, units: int, scale: int) -> float:
     return (high * scale - remainder) + low * scale
 
 
-@kernel
+@borrowing_kernel
 def floor_quotient(units: int, scale: int) -> float:
     """Return a double not above units / scale; up to 2^53 units, the largest one. Cost: O(1)."""
     quotient = float(units) / scale
@@ -71,7 +71,7 @@ def floor_quotient(units: int, scale: int) -> float:
     return quotient
 
 
-@kernel
+@borrowing_kernel
 def ceil_quotient(units: int, scale: int) -> float:
     """Return a double not below units / scale; up to 2^53 units, the smallest one. Cost: O(1)."""
     quotient = float(units) / scale
@@ -80,7 +80,7 @@ def ceil_quotient(units: int, scale: int) -> float:
     return quotient
 
 
-@kernel
+@borrowing_kernel
 def bounds(newer: int, size: int, scale: int, inexact: bool) -> tuple[float, float, float]:
     """Return (estimate, lower, upper) of a window with `newer` units plus 1..`size` more.
 

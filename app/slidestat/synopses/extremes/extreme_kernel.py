@@ -37,7 +37,7 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import Columns, follows
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import (
     get_bits,
     get_now,
@@ -73,7 +73,7 @@ _LEAST_NORMAL = 1 << 52
 _SHIFTS = 52
 
 
-@kernel
+@borrowing_kernel
 def _rank(bits: int, head: Integers) -> int:
     """Return the rank of the finite double with these bits."""
     rank = int(bits & _SIZE)
@@ -86,7 +86,7 @@ def _rank(bits: int, head: Integers) -> int:
     return rank if (bits >= 0) == (head[SIDE] == 1) else -rank  # -0.0 is 0.0
 
 
-@kernel
+@borrowing_kernel
 def _edges(rank: int, head: Integers) -> tuple[int, int, int]:
     """Return the bits of (middle, least, largest) of the doubles of a rank.
 
@@ -110,7 +110,7 @@ def _edges(rank: int, head: Integers) -> tuple[int, int, int]:
     return middle | _SIGN, high | _SIGN, low | _SIGN
 
 
-@kernel
+@borrowing_kernel
 def _top_rank(head: Integers) -> int:
     """Return the largest rank a finite value can have; the least is its negative."""
     dropped = ALL_BITS - head[FRACTION_BITS]
@@ -182,7 +182,7 @@ def read(
     return error_codes.OK, 0, queue
 
 
-@kernel
+@borrowing_kernel
 def _write(data: Bytes, start: int, head: Integers, state: Integers, queue: Integers) -> int:
     """Write a state at `start`, expired events left out; return the offset after it."""
     now = state[NOW]
@@ -241,7 +241,7 @@ def _absorb(
     return error_codes.OK, 0, queue
 
 
-@kernel
+@borrowing_kernel
 def _answer(
     head: Integers, state: Integers, queue: Integers, start: int, answers: Integers, q: int, k: int
 ) -> None:

@@ -26,13 +26,13 @@ from slidestat.synopses.blocks.memory import (
     waiting_rows,
 )
 from slidestat.synopses.blocks.one_window import phase_of
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 
 PARTS = 1_000_000
 """A share is asked for in whole millionths."""
 
 
-@kernel
+@borrowing_kernel
 def _add(facts: Integers, rows: Integers, steps: Integers, at: int, sums: Integers) -> int:
     """Append a block's (item, count, missed) to `steps`, and its shortfalls to `sums`."""
     for i in range(facts[LISTED]):

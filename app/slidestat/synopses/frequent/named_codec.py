@@ -17,7 +17,7 @@ import numpy as np
 
 from slidestat.synopses.blocks.columns import Integers
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import open_body, open_envelope, seal, with_room
 from slidestat.synopses.core.wire import VERSION, Bytes, get_varint, put_varint
 
@@ -87,7 +87,7 @@ def read_texts(
     return error_codes.OK, 0, places
 
 
-@kernel
+@borrowing_kernel
 def _find(ids: Integers, start: int, end: int, one: int) -> int:
     """Return where `one` is in ids[start:end], which rise; -1 if it is not."""
     low, high = start, end

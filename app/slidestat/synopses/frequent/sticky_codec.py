@@ -24,7 +24,7 @@ from slidestat.synopses.blocks.columns import (
     put_column,
 )
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
 from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
 from slidestat.synopses.exponential_histogram.codec import TIME_MIN
@@ -47,13 +47,13 @@ _SHARES = 2
 _HEAD_LIMIT = wire.BODY + 17 + 5 * wire.MAX_VARINT
 
 
-@kernel
+@borrowing_kernel
 def encoded_limit(size: int) -> int:
     """Return how many bytes a state with `size` samples takes at most."""
     return int(_HEAD_LIMIT + 3 * wire.MAX_VARINT * size + column_limit(size))
 
 
-@kernel
+@borrowing_kernel
 def encode(
     data: Bytes, start: int, head: Integers, shares: Floats, state: Integers, samples: Integers
 ) -> int:

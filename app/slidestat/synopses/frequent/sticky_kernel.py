@@ -17,7 +17,7 @@ event of level r or more is a sample until it expires, r being that of min(T, N)
 import numpy as np
 
 from slidestat.synopses.blocks.columns import Integers
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.philox import priority
 
 # Places in the array of what a summary was made with, and in that of its numbers in memory.
@@ -39,7 +39,7 @@ _CHUNK = 1024
 """Samples are swept after at least so many events."""
 
 
-@kernel
+@borrowing_kernel
 def level_of(seed: int, position: int, enough: int) -> int:
     """Return the level of an event, or `enough` if it is not lower. Cost: O(1) on average."""
     level = 0
@@ -56,7 +56,7 @@ def level_of(seed: int, position: int, enough: int) -> int:
     return level
 
 
-@kernel
+@borrowing_kernel
 def level_needed(age: int, reach: int) -> int:
     """Return the least level of a sample that is one of the last `age` events, the oldest."""
     level = 0
@@ -65,7 +65,7 @@ def level_needed(age: int, reach: int) -> int:
     return level
 
 
-@kernel
+@borrowing_kernel
 def level_kept(head: Integers, total: int, position: int) -> int:
     """Return the least level of a sample at `position` when there are `total` events.
 
@@ -140,7 +140,7 @@ def take(
     return samples
 
 
-@kernel
+@borrowing_kernel
 def _chosen(seed: int, level: int, group: int) -> int:
     """Return the event of `level` or more in a group of 2^level."""
     position = group
@@ -153,7 +153,7 @@ def _chosen(seed: int, level: int, group: int) -> int:
     return position
 
 
-@kernel
+@borrowing_kernel
 def _sample_before(head: Integers, total: int, position: int) -> int:
     """Return the last event before `position` that is a sample, unless it has expired; or -1."""
     level = level_kept(head, total, position)
@@ -169,7 +169,7 @@ def _sample_before(head: Integers, total: int, position: int) -> int:
         level += 1
 
 
-@kernel
+@borrowing_kernel
 def window_of(
     head: Integers, state: Integers, samples: Integers, start: int
 ) -> tuple[int, int, int]:

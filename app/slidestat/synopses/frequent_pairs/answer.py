@@ -3,7 +3,7 @@
 import numpy as np
 
 from slidestat.synopses.blocks.columns import Integers
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.frequent.frequent_answer import PARTS, with_columns
 from slidestat.synopses.frequent_pairs.layout import MARKED
 from slidestat.synopses.frequent_pairs.marks import since
@@ -25,7 +25,7 @@ from slidestat.synopses.frequent_pairs.memory import (
 )
 
 
-@kernel
+@borrowing_kernel
 def tally(
     levels: Integers, entries: Integers, rooms: Integers, start: int, counts: Integers
 ) -> None:
@@ -50,7 +50,7 @@ def tally(
             counts[1, item] = 1 << depth
 
 
-@kernel
+@borrowing_kernel
 def count_window(head: Integers, state: Integers, memory: Memory, start: int) -> tuple[int, int]:
     """Return the fewest and the most events that came from `start` on. Cost: O(tail)."""
     levels, entries, _, _, _, counted = memory
@@ -66,7 +66,7 @@ def count_window(head: Integers, state: Integers, memory: Memory, start: int) ->
     return since(counted, state[MARKS], total, head[COUNTED], start, total - size + 1)
 
 
-@kernel
+@borrowing_kernel
 def count_dropped(levels: Integers, drops: Integers, start: int) -> int:
     """Return how many events an item may have lost at most in drops from `start` on."""
     lost = 0

@@ -3,7 +3,7 @@
 import numpy as np
 
 from slidestat.synopses.blocks.columns import Integers
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 
 
 @kernel
@@ -15,7 +15,7 @@ def make_table(most: int) -> Integers:
     return np.full(size, -1, np.int64)
 
 
-@kernel
+@borrowing_kernel
 def code_of(table: Integers, items: Integers, count: int, item: int) -> int:
     """Return the place of `item` in items[:count], or `count`, where it is put then."""
     last = len(table) - 1

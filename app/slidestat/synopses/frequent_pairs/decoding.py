@@ -5,7 +5,7 @@ import numpy as np
 from slidestat.synopses.blocks.blocks import EVENT_LIMIT
 from slidestat.synopses.blocks.columns import Integers, doubles, get_column
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import get_now, open_body
 from slidestat.synopses.core.wire import Bytes, get_varint
 from slidestat.synopses.frequent_pairs.encoding import FEW, count_entries
@@ -54,7 +54,7 @@ def read_parameters(data: Bytes, start: int, end: int, kind: int) -> tuple[int, 
     return error_codes.OK, span, float(doubles(bits)[0]), at
 
 
-@kernel
+@borrowing_kernel
 def read_numbers(data: Bytes, at: int, end: int, state: Integers) -> tuple[int, int]:
     """Fill `state`; return (how many items are held, offset after, or -1)."""
     total, at = get_varint(data, at, end)
@@ -70,7 +70,7 @@ def read_numbers(data: Bytes, at: int, end: int, state: Integers) -> tuple[int, 
     return number, at
 
 
-@kernel
+@borrowing_kernel
 def _skip(data: Bytes, at: int, end: int, count: int, each: int) -> int:
     """Return the offset after `count` times `each` numbers, or one beyond `end`; the count is any
     that was read, also -1.
@@ -84,7 +84,7 @@ def _skip(data: Bytes, at: int, end: int, count: int, each: int) -> int:
     return at
 
 
-@kernel
+@borrowing_kernel
 def measure(data: Bytes, at: int, end: int) -> tuple[int, int, int, int]:
     """Return (levels, entries of the tail, events held, most drops of a room), or -1 for levels.
 
@@ -122,7 +122,7 @@ def measure(data: Bytes, at: int, end: int) -> tuple[int, int, int, int]:
     return depth + 1, tail, held, most
 
 
-@kernel
+@borrowing_kernel
 def _get_time(data: Bytes, at: int, end: int, later: int, edge: int) -> tuple[int, int]:
     """Read a difference; return (the time, the offset after or -1)."""
     number, at = get_varint(data, at, end)
@@ -131,7 +131,7 @@ def _get_time(data: Bytes, at: int, end: int, later: int, edge: int) -> tuple[in
     return later - number, at
 
 
-@kernel
+@borrowing_kernel
 def _get_entries(
     data: Bytes,
     at: int,
@@ -156,7 +156,7 @@ def _get_entries(
     return at, later
 
 
-@kernel
+@borrowing_kernel
 def _get_marks(
     data: Bytes,
     at: int,
@@ -183,7 +183,7 @@ def _get_marks(
     return at
 
 
-@kernel
+@borrowing_kernel
 def _get_room(
     data: Bytes,
     at: int,
@@ -211,7 +211,7 @@ def _get_room(
     return at
 
 
-@kernel
+@borrowing_kernel
 def _get_queue(
     data: Bytes,
     at: int,
@@ -231,7 +231,7 @@ def _get_queue(
     return _get_entries(data, at, end, edge, later, entries, level[BEGIN], queue, items)
 
 
-@kernel
+@borrowing_kernel
 def _are_in_order(uses: Integers, items: Integers) -> bool:
     """Whether each item is used, and they come as `put_items` writes them."""
     for code in range(len(items)):

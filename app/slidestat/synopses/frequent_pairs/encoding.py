@@ -31,7 +31,7 @@ from slidestat.synopses.blocks.columns import (
     put_column,
 )
 from slidestat.synopses.core import wire
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import open_envelope, seal
 from slidestat.synopses.core.wire import Bytes, put_varint
 from slidestat.synopses.frequent_pairs.feeding import tidy
@@ -72,7 +72,7 @@ def put_parameters(epsilon: float, span: int) -> Bytes:
     return data[:at]
 
 
-@kernel
+@borrowing_kernel
 def settle(head: Integers, state: Integers, memory: Memory) -> int:
     """Throw away what has expired; return how many entries and marks there are."""
     levels, entries, rooms, places, drops, counted = memory
@@ -94,14 +94,14 @@ def settle(head: Integers, state: Integers, memory: Memory) -> int:
     return int(size + state[MARKS])
 
 
-@kernel
+@borrowing_kernel
 def encoded_limit(size: int, depth: int, items: int) -> int:
     """Return how many bytes a state of `size` entries and marks takes at most."""
     numbers = 2 * size + 4 * depth + 8
     return int(wire.BODY + _PARAMETERS_LIMIT + wire.MAX_VARINT * numbers + column_limit(items))
 
 
-@kernel
+@borrowing_kernel
 def count_entries(memory: Memory, uses: Integers) -> None:
     """Count the entries of each item."""
     levels, entries, rooms, _, _, _ = memory
@@ -115,7 +115,7 @@ def count_entries(memory: Memory, uses: Integers) -> None:
             uses[entries[ITEM, level[BEGIN] + (at - level[RING] if at >= level[RING] else at)]] += 1
 
 
-@kernel
+@borrowing_kernel
 def _sort_few(order: Integers, items: Integers) -> None:
     """Sort places by their items; what was held is in order already, and only new ones move."""
     for i in range(1, len(order)):
@@ -154,7 +154,7 @@ def put_items(
     return put_column(data, at, held, False), held, uses
 
 
-@kernel
+@borrowing_kernel
 def _put_marks(data: Bytes, at: int, marks: Integers, size: int, later: int) -> int:
     """Write the times of marks[:, :size], newest to oldest; return the offset after."""
     for i in range(size - 1, -1, -1):
@@ -163,7 +163,7 @@ def _put_marks(data: Bytes, at: int, marks: Integers, size: int, later: int) -> 
     return at
 
 
-@kernel
+@borrowing_kernel
 def _put_level(
     data: Bytes, at: int, depth: int, later: int, memory: Memory, ranks: Integers
 ) -> tuple[int, int]:

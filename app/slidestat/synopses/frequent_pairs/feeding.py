@@ -1,7 +1,7 @@
 """Take events in, one by one: entries that are pushed out, wait, leave in pairs, or are dropped."""
 
 from slidestat.synopses.blocks.columns import Integers
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel
 from slidestat.synopses.frequent_pairs.layout import MARKED
 from slidestat.synopses.frequent_pairs.marks import mark
 from slidestat.synopses.frequent_pairs.memory import (
@@ -27,7 +27,7 @@ from slidestat.synopses.frequent_pairs.memory import (
 )
 
 
-@kernel
+@borrowing_kernel
 def _leave(level: Integers, room: Integers, places: Integers, at: int) -> None:
     """Take out what waits at place `at`."""
     places[room[ITEM, at]] = -1
@@ -35,7 +35,7 @@ def _leave(level: Integers, room: Integers, places: Integers, at: int) -> None:
     level[WAIT] -= 1
 
 
-@kernel
+@borrowing_kernel
 def tidy(level: Integers, room: Integers, places: Integers, edge: int) -> None:
     """Close the gaps in a waiting room, and take out what came before `edge`."""
     kept = 0
@@ -54,7 +54,7 @@ def tidy(level: Integers, room: Integers, places: Integers, edge: int) -> None:
     level[WAIT] = kept
 
 
-@kernel
+@borrowing_kernel
 def _drop(
     level: Integers, room: Integers, places: Integers, drops: Integers, time: int, edge: int
 ) -> None:
@@ -73,7 +73,7 @@ def _drop(
     level[DROP_MARKS] = mark(drops, level[DROP_MARKS], number, time, number, MARKED, edge)
 
 
-@kernel
+@borrowing_kernel
 def meet(
     level: Integers,
     room: Integers,
@@ -105,7 +105,7 @@ def meet(
     return False
 
 
-@kernel
+@borrowing_kernel
 def take(
     head: Integers,
     state: Integers,

@@ -11,10 +11,10 @@ Marks lie in an array: marks[0] are numbers, rising, marks[1] their times.
 """
 
 from slidestat.synopses.blocks.columns import Integers
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel
 
 
-@kernel
+@borrowing_kernel
 def marks_room(share: int, most: int) -> int:
     """Return the room for the marks of `most` things, `compact` being called when it is full."""
     kept = 2 * (share + 1) + 1
@@ -24,14 +24,14 @@ def marks_room(share: int, most: int) -> int:
     return int(min(most, 2 * (kept + (share + 2) * levels) + 8))
 
 
-@kernel
+@borrowing_kernel
 def is_marked(number: int, last: int, share: int) -> bool:
     """Whether `number` is marked once there are `last`."""
     apart = number & -number
     return bool((last - number) // apart < 2 * (share + 1))
 
 
-@kernel
+@borrowing_kernel
 def next_mark(number: int, last: int, share: int) -> int:
     """Return the highest number below `number` that is marked, or 0. `number` may be last + 1."""
     p = number - 1
@@ -40,7 +40,7 @@ def next_mark(number: int, last: int, share: int) -> int:
     return int(p)
 
 
-@kernel
+@borrowing_kernel
 def compact(marks: Integers, size: int, last: int, share: int, edge: int) -> int:
     """Leave out what is marked no more, or has a time before `edge`; return how many marks stay."""
     kept = 0
@@ -52,7 +52,7 @@ def compact(marks: Integers, size: int, last: int, share: int, edge: int) -> int
     return kept
 
 
-@kernel
+@borrowing_kernel
 def mark(
     marks: Integers, size: int, number: int, time: int, last: int, share: int, edge: int
 ) -> int:
@@ -66,7 +66,7 @@ def mark(
     return size + 1
 
 
-@kernel
+@borrowing_kernel
 def since(
     marks: Integers, size: int, last: int, share: int, start: int, first: int
 ) -> tuple[int, int]:

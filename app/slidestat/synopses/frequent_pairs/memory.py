@@ -6,7 +6,7 @@ Items are codes, 0 to the number of different ones, which codes.py gives them fo
 import numpy as np
 
 from slidestat.synopses.blocks.columns import Integers
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.frequent_pairs.layout import MARKED
 from slidestat.synopses.frequent_pairs.marks import marks_room
 
@@ -34,7 +34,7 @@ ITEM, TIME = 0, 1
 Memory = tuple[Integers, Integers, Integers, Integers, Integers, Integers]
 
 
-@kernel
+@borrowing_kernel
 def levels_needed(head: Integers, events: int) -> int:
     """Return how many levels, the tail included, may be in use when so many events are held."""
     top = 0

@@ -10,7 +10,7 @@ from slidestat.synopses.blocks.columns import Integers, get_column
 from slidestat.synopses.blocks.run import summary_error
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import Batch, Columns, Joined, follows
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import drive, open_body, with_room
 from slidestat.synopses.core.wire import VERSION, Bytes
 from slidestat.synopses.exponential_histogram.codec import TIME_MIN
@@ -54,7 +54,7 @@ class PairedRun:
     held: Integers
 
 
-@kernel
+@borrowing_kernel
 def _open(
     made_with: Bytes, arena: Bytes, start: int, end: int, state: Integers
 ) -> tuple[int, int, int, int, int]:

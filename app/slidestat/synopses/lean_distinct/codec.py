@@ -24,7 +24,7 @@ the number in 53 bits. k is the least with 2^(k + 1) > 0.69 mean: a function of 
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import (
     get_bits,
     open_envelope,
@@ -63,7 +63,7 @@ _ONES = 24
 _WIDE = 53
 
 
-@kernel
+@borrowing_kernel
 def put_string(data: Bytes, at: int, number: int, size: int) -> int:
     """Write the low `size` bits of `number` behind those before `at`; return the bit after."""
     while size > 0:
@@ -77,7 +77,7 @@ def put_string(data: Bytes, at: int, number: int, size: int) -> int:
     return at
 
 
-@kernel
+@borrowing_kernel
 def get_string(data: Bytes, at: int, end: int, size: int) -> tuple[int, int]:
     """Read `size` bits; return (number, the bit after them), or (-1, at) if `end` lies before."""
     if at + size > end:
@@ -94,7 +94,7 @@ def get_string(data: Bytes, at: int, end: int, size: int) -> tuple[int, int]:
     return number, at
 
 
-@kernel
+@borrowing_kernel
 def put_rice(data: Bytes, at: int, number: int, k: int) -> int:
     """Write `number`, below 2^53; return the bit after it."""
     ones = number >> k
@@ -105,7 +105,7 @@ def put_rice(data: Bytes, at: int, number: int, k: int) -> int:
     return put_string(data, at, number, k)
 
 
-@kernel
+@borrowing_kernel
 def get_rice(data: Bytes, at: int, end: int, k: int) -> tuple[int, int]:
     """Read a number; return (it, the bit after it), or (-1, at) if there is none before `end`."""
     ones = 0
@@ -120,7 +120,7 @@ def get_rice(data: Bytes, at: int, end: int, k: int) -> tuple[int, int]:
     return (ones << k) | low, at
 
 
-@kernel
+@borrowing_kernel
 def rice_of(total: float, number: int) -> int:
     """Return the k for `number` numbers with this sum."""
     k = 0
@@ -129,7 +129,7 @@ def rice_of(total: float, number: int) -> int:
     return k
 
 
-@kernel
+@borrowing_kernel
 def read_head(
     data: Bytes, start: int, end: int, head: Integers, state: Integers
 ) -> tuple[int, int, int]:
@@ -137,7 +137,7 @@ def read_head(
     return read_counted(data, start, end, LEAN_DISTINCT, SHORTEST_ITEM, head, state)
 
 
-@kernel
+@borrowing_kernel
 def read_newest(
     data: Bytes, at: int, end: int, head: Integers, state: Integers, ids: Integers, times: Integers
 ) -> tuple[int, int]:
@@ -199,7 +199,7 @@ def read_bits(
     return error_codes.OK, number
 
 
-@kernel
+@borrowing_kernel
 def _width(number: int) -> int:
     """Return how many bits `number` takes."""
     width = 0
@@ -208,7 +208,7 @@ def _width(number: int) -> int:
     return width
 
 
-@kernel
+@borrowing_kernel
 def _get_places(data: Bytes, bit: int, stop: int, bitmaps: int, found: Integers) -> tuple[int, int]:
     """Fill `found` with the bitmaps of a level; return (how many, the bit after), or (-1, bit)."""
     stored, bit = get_string(data, bit, stop, _width(bitmaps))
@@ -237,7 +237,7 @@ def _get_places(data: Bytes, bit: int, stop: int, bitmaps: int, found: Integers)
     return stored, bit
 
 
-@kernel
+@borrowing_kernel
 def _put_places(data: Bytes, bit: int, times: Integers) -> tuple[int, int]:
     """Write which of a level's bits have a time; return (how many, the bit after)."""
     bitmaps = len(times)
@@ -255,7 +255,7 @@ def _put_places(data: Bytes, bit: int, times: Integers) -> tuple[int, int]:
     return stored, bit
 
 
-@kernel
+@borrowing_kernel
 def write(
     data: Bytes,
     start: int,
@@ -293,7 +293,7 @@ def write(
     return at
 
 
-@kernel
+@borrowing_kernel
 def _put_level(data: Bytes, bit: int, now: int, times: Integers) -> int:
     """Write a level's bits and their ages; return the bit after them."""
     stored, bit = _put_places(data, bit, times)

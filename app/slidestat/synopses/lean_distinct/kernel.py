@@ -9,7 +9,7 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import Columns, follows
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.philox import philox
 from slidestat.synopses.core.wire import Bytes
@@ -48,7 +48,7 @@ _ODD = (1 << 30) | 1
 _STREAM = 30  # tells these draws from others of the same seed
 
 
-@kernel
+@borrowing_kernel
 def bit_of(item: int, head: Integers) -> int:
     """Return the bit that an item sets: i * bitmaps + b, bit i of bitmap b.
 
@@ -66,7 +66,7 @@ def bit_of(item: int, head: Integers) -> int:
     return int(level * head[BITMAPS] + ((a * head[BITMAPS]) >> 32))
 
 
-@kernel
+@borrowing_kernel
 def set_bit(bit: int, time: int, last: Integers, touched: Integers, number: int) -> int:
     """Note that `bit` was set at `time`; return how many are touched then."""
     if last[bit] == NEVER:
@@ -76,7 +76,7 @@ def set_bit(bit: int, time: int, last: Integers, touched: Integers, number: int)
     return number
 
 
-@kernel
+@borrowing_kernel
 def newest(
     ids: Integers,
     times: Integers,
@@ -110,7 +110,7 @@ def newest(
     return number
 
 
-@kernel
+@borrowing_kernel
 def bits_since(start: int, last: Integers, touched: Integers, number: int) -> int:
     """Return how many bits were set from `start` on."""
     bits = 0
@@ -156,7 +156,7 @@ def finish(
     return out, end
 
 
-@kernel
+@borrowing_kernel
 def read_state(
     arena: Bytes,
     begin: int,
@@ -183,7 +183,7 @@ def read_state(
     return error_code, 0, 0, at
 
 
-@kernel
+@borrowing_kernel
 def room_for(offsets: Integers, starts: Integers) -> int:
     """Return how many slots the largest group may need."""
     most = 1

@@ -36,7 +36,7 @@ from slidestat.synopses.blocks.parameters import QuantileParameters
 from slidestat.synopses.blocks.run import load, open_state, summary_error
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import windows
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.wire import Bytes
 from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.exponential_histogram.kernel import Floats
@@ -105,7 +105,7 @@ def _known(
     return error_codes.OK, 0, 0, steps, ends, events, extremes
 
 
-@kernel
+@borrowing_kernel
 def _answer(steps: Floats, covered: int, part: int) -> tuple[float, float, float, float]:
     """Return (estimate, lower, upper, rank error) of the part/PARTS quantile; NaN for no events.
 

@@ -15,7 +15,7 @@ negative, the first is exact, and the result is right to 2^-50 of itself; it is 
 
 import numpy as np
 
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel
 from slidestat.synopses.exponential_histogram.codec import Integers
 
 # Rows of an array of moments.
@@ -31,7 +31,7 @@ _MASK = _BASE - 1
 _HALF = (1 << 20) - 1
 
 
-@kernel
+@borrowing_kernel
 def to_unit(value: float, scale: int) -> tuple[int, bool, bool]:
     """Return (the nearest unit, whether that is all of `value`, whether it can be taken)."""
     scaled = value * scale
@@ -41,7 +41,7 @@ def to_unit(value: float, scale: int) -> tuple[int, bool, bool]:
     return int(nearest), nearest / scale == value, True
 
 
-@kernel
+@borrowing_kernel
 def _product(a: int, b: int) -> tuple[int, int]:
     """Return a * b as (high, low) for 0 <= a <= 2^40 and 0 <= b < 2^61."""
     a1 = a >> 20
@@ -55,7 +55,7 @@ def _product(a: int, b: int) -> tuple[int, int]:
     return high, low & _MASK
 
 
-@kernel
+@borrowing_kernel
 def set_unit(moments: Integers, at: int, unit: int) -> None:
     """Write the moments of one unit to the column `at`."""
     size = abs(unit)
@@ -65,7 +65,7 @@ def set_unit(moments: Integers, at: int, unit: int) -> None:
     moments[HIGH, at], moments[LOW, at] = _product(size, size)
 
 
-@kernel
+@borrowing_kernel
 def add(into: Integers, at: int, moments: Integers, column: int) -> None:
     """Add the moments of a column of `moments` to the column `at`."""
     for row in range(ROWS):
@@ -74,14 +74,14 @@ def add(into: Integers, at: int, moments: Integers, column: int) -> None:
     into[LOW, at] &= _MASK
 
 
-@kernel
+@borrowing_kernel
 def put(into: Integers, at: int, moments: Integers, column: int) -> None:
     """Copy the moments of a column of `moments` to the column `at`."""
     for row in range(ROWS):
         into[row, at] = moments[row, column]
 
 
-@kernel
+@borrowing_kernel
 def _beyond_units(moments: Integers, at: int) -> tuple[int, int, int]:
     """Return D - r as (high, low), and r; high < 0 if no units have such moments."""
     count = moments[COUNT, at]
@@ -101,13 +101,13 @@ def _beyond_units(moments: Integers, at: int) -> tuple[int, int, int]:
     return high + (low >> 40), low & _MASK, rest
 
 
-@kernel
+@borrowing_kernel
 def are_sound(moments: Integers, at: int) -> bool:
     """Return whether a column within the limits can be the moments of some units."""
     return bool(_beyond_units(moments, at)[0] >= 0)
 
 
-@kernel
+@borrowing_kernel
 def squared_deviations(moments: Integers, at: int) -> float:
     """Return the sum of (q - mean)^2 of a column, to 2^-50 of itself; 0 for no units."""
     count = moments[COUNT, at]
@@ -118,13 +118,13 @@ def squared_deviations(moments: Integers, at: int) -> float:
     return max(0.0, first + float(rest) * (float(count - rest) / float(count)))
 
 
-@kernel
+@borrowing_kernel
 def mean(moments: Integers, at: int) -> float:
     """Return the mean of a column that has units, to 2^-51 of itself."""
     return float(moments[ABOVE, at] - moments[BELOW, at]) / float(moments[COUNT, at])
 
 
-@kernel
+@borrowing_kernel
 def difference_of_means(moments: Integers, at: int, others: Integers, column: int) -> float:
     """Return the mean of a column less that of another: to 2^-51 of a unit and 2^-51 of itself."""
     total = moments[ABOVE, at] - moments[BELOW, at]

@@ -16,7 +16,7 @@ The body (envelope and numbers: see wire.py) is, in this order:
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
 from slidestat.synopses.core.parameters import MAX_DECIMALS, MAX_SPAN
 from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
@@ -55,7 +55,7 @@ _MAX_LEFT = 1 << 40
 _LONGEST_HEAD = wire.BODY + 8 * wire.MAX_VARINT
 
 
-@kernel
+@borrowing_kernel
 def clear(state: Integers) -> None:
     """Make `state` that of a synopsis that has seen nothing."""
     state[:] = 0
@@ -63,7 +63,7 @@ def clear(state: Integers) -> None:
     state[LEFT] = LEAST_STEP
 
 
-@kernel
+@borrowing_kernel
 def expire(head: Integers, state: Integers, buckets: Integers, now: int) -> None:
     """Drop the buckets of which no event is in any window at `now`."""
     while state[OLDEST] < state[KEPT] and buckets[NEWEST, state[OLDEST]] < now - head[SPAN]:
@@ -72,7 +72,7 @@ def expire(head: Integers, state: Integers, buckets: Integers, now: int) -> None
         state[OLDEST] += 1
 
 
-@kernel
+@borrowing_kernel
 def _read_bucket(data: Bytes, at: int, end: int, buckets: Integers, i: int) -> int:
     """Read what follows the number of events of bucket i; return the offset after it, or -1."""
     if buckets[COUNT, i] == 1:
@@ -161,13 +161,13 @@ def read(
     return error_codes.OK, 0, buckets
 
 
-@kernel
+@borrowing_kernel
 def room_for(state: Integers) -> int:
     """Return how many bytes a state may take at most."""
     return _LONGEST_HEAD + 7 * wire.MAX_VARINT * int(state[KEPT] - state[OLDEST])
 
 
-@kernel
+@borrowing_kernel
 def write(data: Bytes, start: int, head: Integers, state: Integers, buckets: Integers) -> int:
     """Write a state at `start`, expired buckets left out; return the offset after it.
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import Columns, follows
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.wire import Bytes
 from slidestat.synopses.exponential_histogram.codec import Integers
@@ -160,7 +160,7 @@ def _suffixes(state: Integers, buckets: Integers) -> Integers:
     return sums
 
 
-@kernel
+@borrowing_kernel
 def _between(least: float, largest: float) -> float:
     """Return the number that is off by the same share from both."""
     if least == largest:
@@ -168,7 +168,7 @@ def _between(least: float, largest: float) -> float:
     return 2.0 * least * (largest / (least + largest))
 
 
-@kernel
+@borrowing_kernel
 def spread_of_cut(
     newer: float, size: float, inner: float, outer: float, apart: float, own: float, base: float
 ) -> tuple[float, float, float, float]:
@@ -189,13 +189,13 @@ def spread_of_cut(
     return least, largest, center, reach
 
 
-@kernel
+@borrowing_kernel
 def spread_of_all(squared: float, count: float, center: float) -> tuple[float, float, float, float]:
     """Return the same of `count` events that are all in the window."""
     return squared / count, squared / count, center, abs(center) * _ROUNDING
 
 
-@kernel
+@borrowing_kernel
 def put_spread(
     told: tuple[float, float, float, float], decimals: int, inexact: int, found: Floats
 ) -> None:

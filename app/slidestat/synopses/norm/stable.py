@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.philox import philox
 from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.exponential_histogram.kernel import Floats
@@ -76,7 +76,7 @@ def table(p: float) -> Integers:
     return np.ascontiguousarray(draws, np.int64)
 
 
-@kernel
+@borrowing_kernel
 def _draw(table: Integers, bits: int) -> int:
     """Return the draw for 32 random bits."""
     size = bits & 0x7FFFFFFF

@@ -65,7 +65,7 @@ from slidestat.synopses.blocks.quantile_layout import (
     kept_weight,
     kept_width,
 )
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.quantiles.random_layout import fresh_spread, kept_spread, likely
 
 PARTS = 1_000_000
@@ -101,7 +101,7 @@ def _extremes(
     return least, most
 
 
-@kernel
+@borrowing_kernel
 def _add(
     rows: Integers,
     size: int,
@@ -213,7 +213,7 @@ def collect(
     return keys[order], ordered, int(total - after), int(straddling), least, most
 
 
-@kernel
+@borrowing_kernel
 def rank_of(part: int, events: int) -> int:
     """Return max(1, ceil(part * events / PARTS)), without rounding."""
     return int(max(1, (part * events + PARTS - 1) // PARTS))

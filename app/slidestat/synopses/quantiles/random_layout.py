@@ -30,7 +30,7 @@ from math import log, sqrt
 
 from slidestat.synopses.blocks.blocks import BASE
 from slidestat.synopses.blocks.quantile_layout import fresh_weight, kept_weight
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel
 
 
 @lru_cache(maxsize=256)
@@ -57,13 +57,13 @@ def promise(levels: int, fineness: int, fresh: int, delta: float) -> float:
     return sqrt(spread * likely(delta)) + 1 / (2.0**levels - 1)
 
 
-@kernel
+@borrowing_kernel
 def likely(delta: float) -> float:
     """Return s^2 / V, such that sums are farther off than s with a chance of delta / 4 a side."""
     return log(4 / delta) / 2
 
 
-@kernel
+@borrowing_kernel
 def fresh_spread(layer: int, fresh: int) -> float:
     """Return V of a fresh block."""
     spread = 0.0
@@ -77,7 +77,7 @@ def fresh_spread(layer: int, fresh: int) -> float:
     return spread
 
 
-@kernel
+@borrowing_kernel
 def kept_spread(layer: int, phase: int, fineness: int, fresh: int) -> float:
     """Return V of a kept block of that phase."""
     spread = fresh_spread(layer, fresh)

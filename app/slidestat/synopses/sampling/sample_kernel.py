@@ -23,7 +23,7 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.batch import Columns, follows
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import (
     get_bits,
     get_now,
@@ -102,7 +102,7 @@ def read(
     return error_codes.OK, 0, kept
 
 
-@kernel
+@borrowing_kernel
 def _write(data: Bytes, start: int, head: Integers, state: Integers, kept: Integers) -> int:
     """Write a state at `start`, expired events left out; return the offset after it."""
     first = 0
@@ -126,7 +126,7 @@ def _write(data: Bytes, start: int, head: Integers, state: Integers, kept: Integ
     return at
 
 
-@kernel
+@borrowing_kernel
 def _enters(head: Integers, best: Integers, filled: int, index: int) -> bool:
     """Return whether an event older than all before has a place in `best`, and give it that.
 

@@ -38,7 +38,7 @@ import numpy as np
 
 from slidestat.synopses.blocks.columns import column_limit, doubles, get_column, ordered, put_column
 from slidestat.synopses.blocks.memory import QUANTILES
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.exponential_histogram.kernel import Floats
@@ -85,7 +85,7 @@ def _compressed(upper: Integers, lower: Integers, room: int) -> Integers:
     return _starts(upper, lower, least)
 
 
-@kernel
+@borrowing_kernel
 def _answer(rows: Integers, covered: int, straddling: int, part: int) -> tuple[int, int, int, int]:
     """Return where (estimate, lower, upper) are, and the rank error. Cost: O(values)."""
     estimate = lower = -1

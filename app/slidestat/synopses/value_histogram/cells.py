@@ -16,7 +16,7 @@ of a run, and runs[1, i] how many edges of its cell are in it and in the newer o
 import numpy as np
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.exponential_histogram import units
 from slidestat.synopses.exponential_histogram.canonical import (
@@ -235,7 +235,7 @@ def absorb(
     return error_codes.OK, new_table, new_runs
 
 
-@kernel
+@borrowing_kernel
 def expire(head: Integers, state: Integers, table: Integers, runs: Integers) -> None:
     """Drop the runs, and the cells, that are in no window from now on. Cost: O(runs)."""
     oldest = state[NOW] - head[SPAN]
@@ -259,7 +259,7 @@ def expire(head: Integers, state: Integers, table: Integers, runs: Integers) -> 
     state[CELLS] = kept
 
 
-@kernel
+@borrowing_kernel
 def count(
     head: Integers, table: Integers, runs: Integers, cell: int, start: int
 ) -> tuple[float, float, float]:

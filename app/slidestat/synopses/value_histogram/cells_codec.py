@@ -17,7 +17,7 @@ The body is, in this order:
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import (
     get_bits,
     get_now,
@@ -55,13 +55,13 @@ _LEAST_CELL = 4
 _MIN_ID, _MAX_ID = -(1 << 63), (1 << 63) - 1
 
 
-@kernel
+@borrowing_kernel
 def _is_near(item: int, before: int) -> bool:
     """Tell whether the difference of two ids is coded; it is not computed, as it may not fit."""
     return -(1 << 57) <= (item >> 3) - (before >> 3) < 1 << 57
 
 
-@kernel
+@borrowing_kernel
 def read_id(data: Bytes, at: int, end: int, before: int) -> tuple[int, int]:
     """Return (an id, the offset after it, or -1 for none in the form it has to have)."""
     folded, at = get_varint(data, at, end)
@@ -77,7 +77,7 @@ def read_id(data: Bytes, at: int, end: int, before: int) -> tuple[int, int]:
     return item, at if _is_near(item, before) else -1
 
 
-@kernel
+@borrowing_kernel
 def write_id(data: Bytes, at: int, item: int, before: int) -> int:
     """Write an id that follows `before`; return the offset after it."""
     if _is_near(item, before):
@@ -167,7 +167,7 @@ def read(
     return error_codes.OK, 0, table, runs
 
 
-@kernel
+@borrowing_kernel
 def room_for(settings: Bytes, state: Integers, table: Integers) -> int:
     """Return how many bytes a state may take at most."""
     cells = state[CELLS]
@@ -176,7 +176,7 @@ def room_for(settings: Bytes, state: Integers, table: Integers) -> int:
     return int(head + cells * 3 * wire.MAX_VARINT + runs * (2 * wire.MAX_VARINT + 1))
 
 
-@kernel
+@borrowing_kernel
 def write(
     data: Bytes,
     start: int,

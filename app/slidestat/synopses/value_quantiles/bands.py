@@ -35,7 +35,7 @@ then a band of eight bins takes about the cells that one or two of its bins woul
 
 import numpy as np
 
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.exponential_histogram.codec import Integers
 
 WIDTH = 8
@@ -58,7 +58,7 @@ _EVERY = 64
 _DEPTH = 4
 
 
-@kernel
+@borrowing_kernel
 def may_be_one(cells: Integers, newer: int, older: int, allowed: Integers, parts: int) -> bool:
     """Tell whether two cells may be one.
 

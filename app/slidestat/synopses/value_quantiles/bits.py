@@ -11,7 +11,7 @@ last one written is always zero above what has been written.
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel
 
 Words = npt.NDArray[np.uint32]
 
@@ -26,7 +26,7 @@ LONGEST = _ESCAPE + _LENGTH_BITS + 62
 """No number takes more bits."""
 
 
-@kernel
+@borrowing_kernel
 def put_few(words: Words, at: int, number: int, count: int) -> int:
     """Write 0 <= number < 2^count, count being at most 30, at bit `at`; return the bit after it."""
     shifted = int(np.int64(words[at >> 5])) | number << (at & 31)
@@ -35,14 +35,14 @@ def put_few(words: Words, at: int, number: int, count: int) -> int:
     return at + count
 
 
-@kernel
+@borrowing_kernel
 def get_few(words: Words, at: int, count: int) -> int:
     """Read `count` bits, at most 30, at bit `at`."""
     two = int(np.int64(words[at >> 5])) | (int(np.int64(words[(at >> 5) + 1])) & 0x3FFF_FFFF) << 32
     return two >> (at & 31) & ((1 << count) - 1)
 
 
-@kernel
+@borrowing_kernel
 def _put(words: Words, at: int, number: int, count: int) -> int:
     """Write 0 <= number < 2^count, count being at most 62, at bit `at`; return the bit after it."""
     while count > _CHUNK:
@@ -52,7 +52,7 @@ def _put(words: Words, at: int, number: int, count: int) -> int:
     return put_few(words, at, number, count)
 
 
-@kernel
+@borrowing_kernel
 def _get(words: Words, at: int, count: int) -> int:
     """Read `count` bits, at most 62, at bit `at`."""
     number = 0
@@ -63,7 +63,7 @@ def _get(words: Words, at: int, count: int) -> int:
     return number | get_few(words, at + done, count - done) << done
 
 
-@kernel
+@borrowing_kernel
 def length_of(number: int) -> int:
     """Return how many bits `number` >= 0 has."""
     length = 0
@@ -74,7 +74,7 @@ def length_of(number: int) -> int:
     return length + number
 
 
-@kernel
+@borrowing_kernel
 def put_near(words: Words, at: int, number: int, guess: int) -> tuple[int, int]:
     """Write 0 <= number < 2^62 - 1, guessed to be of `guess` bits when 1 is added.
 
@@ -93,7 +93,7 @@ def put_near(words: Words, at: int, number: int, guess: int) -> tuple[int, int]:
     return _put(words, at, behind, length - 1), length
 
 
-@kernel
+@borrowing_kernel
 def get_near(words: Words, at: int, guess: int) -> tuple[int, int, int]:
     """Read what `put_near` wrote; return (it, or -1 for what it does not write, the bit after it,
     how many bits it has)."""
@@ -121,7 +121,7 @@ def get_near(words: Words, at: int, guess: int) -> tuple[int, int, int]:
     return number - 1, at + length - 1, length
 
 
-@kernel
+@borrowing_kernel
 def put_one_of(words: Words, at: int, number: int, most: int) -> int:
     """Write 0 <= number <= most, `most` being at most 7; return the bit after it."""
     length = _LENGTHS[most]
@@ -132,7 +132,7 @@ def put_one_of(words: Words, at: int, number: int, most: int) -> int:
     return put_few(words, at, number >> 1 | (number & 1) << length, length + 1)
 
 
-@kernel
+@borrowing_kernel
 def get_one_of(words: Words, at: int, most: int) -> tuple[int, int]:
     """Read what `put_one_of` wrote; return (it, the bit after it)."""
     length = _LENGTHS[most]

@@ -36,7 +36,7 @@ is what is left of M_m, or of 1.
 
 import numpy as np
 
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.exponential_histogram.canonical import bucket_at
 from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.exponential_histogram.kernel import Floats
@@ -47,7 +47,7 @@ PARTS = 1_000_000
 """A quantile is asked for in whole millionths."""
 
 
-@kernel
+@borrowing_kernel
 def total_at(head: Integers, state: Integers, runs: Integers, start: int) -> tuple[int, int]:
     """Return bounds on how many events have time >= `start`. Cost: O(log)."""
     low = 0
@@ -102,7 +102,7 @@ def bins_at(
                     highs[k, at + i] = high_before + beyond[i]
 
 
-@kernel
+@borrowing_kernel
 def find_quantile(
     lows: Integers, highs: Integers, least: int, most: int, part: int
 ) -> tuple[int, int, int]:
@@ -152,7 +152,7 @@ def find_quantile(
     return min(max(found, first), last), first, last
 
 
-@kernel
+@borrowing_kernel
 def _fill(
     ranks: Floats, row: int, numbers: tuple[int, int], others: tuple[int, int], events: Floats
 ) -> None:

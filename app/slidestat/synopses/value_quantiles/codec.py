@@ -23,7 +23,7 @@ the newer cells of the band have. Lengths are guessed from those before.
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
 from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
 from slidestat.synopses.exponential_histogram.canonical import TOTAL_LIMIT, bucket_at, bucket_count
@@ -82,19 +82,19 @@ _MIDDLES = (3, 1, 5, 0, 2, 4, 6)
 _HIGHS = (7, 3, 7, 1, 3, 5, 7)
 
 
-@kernel
+@borrowing_kernel
 def lowest_band(head: Integers) -> int:
     """Return the id below which there is no band."""
     return int(-(2 + OCTAVES * head[PER_OCTAVE]) >> SHIFT)
 
 
-@kernel
+@borrowing_kernel
 def _guessed(count: int, part: int, whole: int) -> int:
     """Return the share of `count` that `part` is of `whole`."""
     return int(float(count) * (float(part) / float(whole))) if whole > 0 else count >> 1
 
 
-@kernel
+@borrowing_kernel
 def _get_parts(words: Words, at: int, cells: Integers, cell: int, beyond: Integers) -> int:
     """Fill a cell's counts from how they part; return the bit after them, or -1."""
     if cells[cell, LAST] == 1:
@@ -120,7 +120,7 @@ def _get_parts(words: Words, at: int, cells: Integers, cell: int, beyond: Intege
     return at
 
 
-@kernel
+@borrowing_kernel
 def _put_parts(words: Words, at: int, cells: Integers, cell: int, beyond: Integers) -> int:
     """Write how a cell's counts part; return the bit after them."""
     if cells[cell, LAST] == 1:
@@ -182,7 +182,7 @@ def _get_edges(
     return at, runs
 
 
-@kernel
+@borrowing_kernel
 def _put_edges(words: Words, at: int, state: Integers, runs: Integers) -> int:
     """Write the runs of the total's edges; return the bit after them."""
     later = state[NOW] - 1
@@ -347,7 +347,7 @@ def read(
     return error_codes.OK, 0, 0, runs, table, cells
 
 
-@kernel
+@borrowing_kernel
 def expire(
     head: Integers, state: Integers, runs: Integers, table: Integers, cells: Integers
 ) -> None:
@@ -368,7 +368,7 @@ def expire(
     state[BANDS] = kept
 
 
-@kernel
+@borrowing_kernel
 def room_for(state: Integers, table: Integers) -> int:
     """Return how many bytes a state may take at most, from which nothing has to expire."""
     bits = 2 * LONGEST * int(state[RUNS]) + 64

@@ -4,7 +4,7 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import Columns, follows
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.wire import Bytes
 from slidestat.synopses.exponential_histogram.canonical import bucket_at, bucket_count, rebased
@@ -157,7 +157,7 @@ def _absorb(
     return error_codes.OK, new_runs, table, cells
 
 
-@kernel
+@borrowing_kernel
 def _places(state: Integers, table: Integers, cuts: Integers, places: Integers) -> None:
     """Fill places with where each of the bins `cuts`, rising or not, would stand in a row of all
     bins of all bands: how many are below it."""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel
 from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.exponential_histogram.kernel import Floats
 
@@ -57,7 +57,7 @@ def mapping_of(bins_per_octave: int) -> Mapping:
     return Mapping(row, slots.astype(np.int64))
 
 
-@kernel
+@borrowing_kernel
 def bin_of(bits: int, edges: Integers, slots: Integers) -> int:
     """Return the bin of the double that has these 64 bits, NOT_FINITE or TOO_LARGE. Cost: O(1)."""
     magnitude = bits & 0x7FFF_FFFF_FFFF_FFFF

@@ -27,7 +27,7 @@ item (wave_pool.TOP).
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel
 from slidestat.synopses.core.parameters import MAX_SPAN
 from slidestat.synopses.core.wire import Bytes, get_varint, put_varint
 from slidestat.synopses.exponential_histogram.canonical import LIVE_LIMIT, TOTAL_LIMIT
@@ -72,13 +72,13 @@ _LONGEST_HEAD = wire.BODY + 8 * wire.MAX_VARINT
 _LONGEST_ITEM = 4 * wire.MAX_VARINT
 
 
-@kernel
+@borrowing_kernel
 def place(time: int) -> int:
     """Return a time as a number from 1 on."""
     return time - TIME_MIN + 1
 
 
-@kernel
+@borrowing_kernel
 def read_head(data: Bytes, start: int, end: int, head: Integers) -> tuple[int, int, int]:
     """Check the envelope of data[start:end] and fill `head`; return (error, its number, offset)."""
     if end - start < wire.BODY or data[start] != wire.MAGIC_0 or data[start + 1] != wire.MAGIC_1:
@@ -100,7 +100,7 @@ def read_head(data: Bytes, start: int, end: int, head: Integers) -> tuple[int, i
     return error_codes.OK, 0, at
 
 
-@kernel
+@borrowing_kernel
 def next_rank(total: int, per_level: int, rank: int) -> int:
     """Return the largest rank below `rank` that is in the wave of a count of `total`, or 0.
 
@@ -118,7 +118,7 @@ def next_rank(total: int, per_level: int, rank: int) -> int:
     return ((rank - 1) >> TOP) << TOP
 
 
-@kernel
+@borrowing_kernel
 def _link(
     state: Integers, items: Integers, levels: Integers, per_level: int, slot: int, level: int
 ) -> bool:
@@ -144,7 +144,7 @@ def _link(
     return True
 
 
-@kernel
+@borrowing_kernel
 def decode(
     data: Bytes, at: int, end: int, head: Integers, state: Integers, items: Integers,
     levels: Integers,
@@ -247,13 +247,13 @@ def decode(
     return error_codes.OK
 
 
-@kernel
+@borrowing_kernel
 def encoded_limit(state: Integers) -> int:
     """Return how many bytes the wave may take at most."""
     return _LONGEST_HEAD + int(state[SIZE]) * _LONGEST_ITEM
 
 
-@kernel
+@borrowing_kernel
 def encode(data: Bytes, start: int, head: Integers, state: Integers, items: Integers) -> int:
     """Write a wave, whose items are all live, at `start`; return the offset after it.
 

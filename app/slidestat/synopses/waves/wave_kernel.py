@@ -12,7 +12,7 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import Columns, follows
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.wire import VERSION, Bytes
 from slidestat.synopses.exponential_histogram import units
 from slidestat.synopses.exponential_histogram.canonical import LIVE_LIMIT, TOTAL_LIMIT, rebased
@@ -59,7 +59,7 @@ from slidestat.synopses.waves.wave_pool import (
 )
 
 
-@kernel
+@borrowing_kernel
 def _absorb(
     head: Integers,
     state: Integers,
@@ -110,13 +110,13 @@ def _absorb(
     return error_codes.OK
 
 
-@kernel
+@borrowing_kernel
 def _start(kind: int, items: Integers, slot: int) -> int:
     """Return how many units there are before the item."""
     return int(items[THROUGH, slot] - items[GROUP if kind == POSITION else VALUE, slot])
 
 
-@kernel
+@borrowing_kernel
 def _answer_window(
     kind: int, state: Integers, items: Integers, start: int
 ) -> tuple[float, float, float]:
@@ -139,7 +139,7 @@ def _answer_window(
     return estimate, units.floor_quotient(least, 1), units.ceil_quotient(most, 1)
 
 
-@kernel
+@borrowing_kernel
 def _answer_age(
     state: Integers, items: Integers, until: int, number: int
 ) -> tuple[float, float, float]:

@@ -9,7 +9,7 @@ time ran out. Expiry may be late: an item that was pushed out of its queue after
 out leaves the same trace, so it does not show when dead items are dropped.
 """
 
-from slidestat.synopses.core.compile import kernel
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.exponential_histogram.codec import Integers
 
 # Rows of an item: its time; the units (of a position: events) up to its end; how many of them are
@@ -48,7 +48,7 @@ def clear(state: Integers, levels: Integers) -> None:
     levels[HELD, :] = 0
 
 
-@kernel
+@borrowing_kernel
 def level_between(before: int, after: int) -> int:
     """Return the largest i <= TOP such that a multiple of 2^i is in (before, after].
 
@@ -64,20 +64,20 @@ def level_between(before: int, after: int) -> int:
     return min(level, TOP)
 
 
-@kernel
+@borrowing_kernel
 def most_items(per_level: int) -> int:
     """Return how many items a wave can have, whatever its events."""
     return TOP * per_level + max(per_level, _TOP_HOLDS)
 
 
-@kernel
+@borrowing_kernel
 def _lose(state: Integers, items: Integers, slot: int) -> None:
     if items[THROUGH, slot] > state[LOST]:
         state[LOST] = items[THROUGH, slot]
         state[LOST_TIME] = items[TIME, slot]
 
 
-@kernel
+@borrowing_kernel
 def _remove(state: Integers, items: Integers, levels: Integers, slot: int) -> None:
     """Unlink an item that is the oldest of its level."""
     older = items[OLDER, slot]
@@ -100,13 +100,13 @@ def _remove(state: Integers, items: Integers, levels: Integers, slot: int) -> No
     state[FREE] = slot
 
 
-@kernel
+@borrowing_kernel
 def is_full(levels: Integers, level: int, per_level: int) -> bool:
     """Return whether the queue of `level` has no place left."""
     return bool(levels[HELD, level] >= (max(per_level, _TOP_HOLDS) if level == TOP else per_level))
 
 
-@kernel
+@borrowing_kernel
 def append(
     state: Integers,
     items: Integers,
@@ -151,7 +151,7 @@ def append(
     return int(slot)
 
 
-@kernel
+@borrowing_kernel
 def drop_dead(
     state: Integers, items: Integers, levels: Integers, oldest: int, at_most: int
 ) -> None:
@@ -162,13 +162,13 @@ def drop_dead(
         at_most -= 1
 
 
-@kernel
+@borrowing_kernel
 def drop_all_dead(state: Integers, items: Integers, levels: Integers, oldest: int) -> None:
     """Drop all items whose time is before `oldest`."""
     drop_dead(state, items, levels, oldest, state[SIZE])
 
 
-@kernel
+@borrowing_kernel
 def lower(state: Integers, items: Integers, by: int) -> None:
     """Lower the total, and all that is counted with it, by a multiple of 2^TOP, at most LOST."""
     state[TOTAL] -= by

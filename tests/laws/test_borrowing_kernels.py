@@ -1,0 +1,69 @@
+"""Kernels that count no references: they return no array, nor get one from what they call."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+from numba.core.errors import NumbaError
+
+import slidestat
+from slidestat.synopses.core.compile import borrowing_kernel
+
+DECORATORS = ("kernel", "borrowing_kernel")
+SCALARS = {"int", "bool", "float", "None", "tuple"}
+
+
+def kernels() -> Iterator[tuple[str, ast.FunctionDef]]:
+    """All kernels, each with how it is compiled."""
+    for path in Path(slidestat.__path__[0]).rglob("*.py"):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.FunctionDef):
+                for decorator in node.decorator_list:
+                    if isinstance(decorator, ast.Name) and decorator.id in DECORATORS:
+                        yield decorator.id, node
+
+
+KERNELS = list(kernels())
+
+
+def returns_arrays(node: ast.FunctionDef) -> bool:
+    """Whether its annotation has more than numbers."""
+    assert node.returns is not None, node.name
+    names = {part.id for part in ast.walk(node.returns) if isinstance(part, ast.Name)}
+    return not names <= SCALARS
+
+
+def test_a_borrowing_kernel_returns_no_array() -> None:
+    """Whoever is given an array that nobody counted would let it go once too often."""
+    borrowing = [node for decorator, node in KERNELS if decorator == "borrowing_kernel"]
+    assert len(borrowing) > 200
+    assert not [node.name for node in borrowing if returns_arrays(node)]
+
+
+def test_a_borrowing_kernel_gets_no_array() -> None:
+    """Nobody would let go of what it is given. (numba itself refuses whatever allocates.)"""
+    giving = {node.name for _, node in KERNELS if returns_arrays(node)}
+    calls = [
+        (node.name, called)
+        for decorator, node in KERNELS
+        if decorator == "borrowing_kernel"
+        for part in ast.walk(node)
+        if isinstance(part, ast.Call)
+        and (called := ast.unparse(part.func).rpartition(".")[2]) in giving
+    ]
+    assert not calls
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="plain Python counts references always")
+def test_numba_refuses_a_borrowing_kernel_that_allocates() -> None:
+    """The option is numba's own, and not documented: this is what is relied upon."""
+
+    @borrowing_kernel
+    def makes_an_array(size: int) -> int:
+        return len(np.empty(size))
+
+    with pytest.raises(NumbaError, match="Only accept returning of array passed"):
+        makes_an_array(3)
