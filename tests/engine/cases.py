@@ -140,8 +140,8 @@ PARTS = (
     NetSum(epsilon=0.3),
     NetSum(decimals=0, name="whole"),
     SumHistogram(edges=(-1, 0.5, 3.25, 50), epsilon=0.5),
-    MeanHistogram(edges=(-1, 0.5, 3.25, 50), epsilon=0.5),
-    MeanHistogram(edges=(3.25,), decimals=1, name="rough_means"),
+    MeanHistogram(edges=(-1, 0.5, 3.25, 50), epsilon=0.5, decimals=1),
+    MeanHistogram(edges=(3.25,), decimals=0, name="rough_means"),
     Sample(size=3, seed=7),
     Sample(size=40, where=CONDITIONS[1], name="some"),
 )
