@@ -111,6 +111,7 @@ class Window:
     def __init__(self, values: Int64s, ages: Int64s) -> None:
         self.values = values
         self.ages = ages
+        self._variances: dict[tuple[float | None, float | None], Fraction] = {}
 
     @cached_property
     def counts(self) -> Int64s:
@@ -120,7 +121,10 @@ class Window:
 
     def variance(self, least: float | None = None, below: float | None = None) -> Fraction:
         """Return the variance of the values not below `least`, and below `below`."""
-        return variance(self.values[self._places(least, below)] * 100)
+        if (least, below) not in self._variances:
+            inside = self.values[self._places(least, below)]
+            self._variances[least, below] = variance(inside * 100)
+        return self._variances[least, below]
 
     def between(self, least: float | None, below: float | None) -> int:
         """How many values are not below `least`, and below `below`."""

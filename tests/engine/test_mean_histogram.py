@@ -16,9 +16,7 @@ from tests.audit.test_audit_key import Partition
 from tests.engine.checks import check_figure, emissions_of
 from tests.engine.exact import exact
 from tests.engine.memory import PARTITION, SOURCE, MemoryStore, batch_of, outputs_of
-from tests.engine.model import Record
-from tests.engine.streams import START_MS
-from tests.engine.test_signed_sums import no_events
+from tests.engine.test_signed_sums import no_events, records, streamed
 
 VALUES = {
     "around zero": lambda random: f"{random.gauss(0, 10):.3f}",
@@ -45,29 +43,12 @@ LAW = Topology(
 )
 
 
-def streamed(kind: str, events: int = 800) -> list[tuple[int, str]]:
-    """Times and texts of values."""
-    random = Random(kind)
-    time, found = START_MS, []
-    for _ in range(events):
-        time += random.choice([0, 0, 1, 5])
-        found.append((time, VALUES[kind](random)))
-    return found
-
-
-def records(stream: list[tuple[int, str]]) -> list[Record]:
-    return [
-        Record(i, b"a", b'{"key": "a", "time": %d, "value": %s}' % (time, value.encode()), time)
-        for i, (time, value) in enumerate(stream)
-    ]
-
-
 @pytest.mark.parametrize("kind", VALUES)
 def test_each_mean_keeps_its_promise(kind: str) -> None:
     """Each figure is within its bounds, which lie between its edges, and within its share of the
     deviation of its own values; a range without a value has none; the audit finds the same.
     """
-    stream = streamed(kind)
+    stream = streamed(kind, VALUES)
     partition = Partition(LAW, records(stream))
     checked = 0
     for end, emission in partition.emissions["a"].items():
@@ -94,7 +75,7 @@ def test_each_mean_keeps_its_promise(kind: str) -> None:
 def test_an_audit_sees_a_mean_that_is_off() -> None:
     """A mean that is off by half of the deviation of its own values, where a tenth was promised."""
     asked = replace(LAW, statistics=(MeanHistogram(edges=(0,), epsilon=0.1),))
-    partition = Partition(asked, records(streamed("around zero")))
+    partition = Partition(asked, records(streamed("around zero", VALUES)))
     end, emission = list(partition.emissions["a"].items())[-1]
     figures = list(emission.figures)
     # Of values above zero by a normal law of 10, the deviation is about 6.
@@ -113,7 +94,7 @@ def test_batches_do_not_show(kind: str) -> None:
     found = []
     for sizes in ([1_000], [random.randrange(1, 40) for _ in range(200)], [1] * 900):
         processor = PartitionProcessor(LAW, SOURCE, PARTITION, MemoryStore())
-        rest, outputs = records(streamed(kind)), []
+        rest, outputs = records(streamed(kind, VALUES)), []
         for size in sizes:
             if rest:
                 outputs += outputs_of(processor.process(batch_of(rest[:size])))
@@ -127,7 +108,7 @@ def test_batches_do_not_show(kind: str) -> None:
 def test_one_range_of_all_values_is_their_mean() -> None:
     """Where all values lie in one range the figure is that of `mean`."""
     asked = replace(LAW, statistics=(Mean(), MeanHistogram(edges=(-1e9,))))
-    partition = Partition(asked, records(streamed("around zero")))
+    partition = Partition(asked, records(streamed("around zero", VALUES)))
     for emission in partition.emissions["a"].values():
         means, parted = emission.figures[:3], emission.figures[4::2]
         assert [(f.estimate, f.lower, f.upper) for f in means] == [

@@ -1,5 +1,6 @@
 """Sums of values of both signs, as a topology tells them, beside all values as decimals."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -48,13 +49,17 @@ LAW = Topology(
 )
 
 
-def streamed(kind: str, events: int = 800) -> list[tuple[int, str]]:
+def streamed(
+    kind: str,
+    values: Mapping[str, Callable[[Random], str]] = VALUES,
+    events: int = 800,
+) -> list[tuple[int, str]]:
     """Times and texts of values."""
     random = Random(kind)
     time, found = START_MS, []
     for _ in range(events):
         time += random.choice([0, 0, 1, 5])
-        found.append((time, VALUES[kind](random)))
+        found.append((time, values[kind](random)))
     return found
 
 
