@@ -1,8 +1,10 @@
-"""A BatchApp whose one agent notes each batch: `recorder.py BOOTSTRAP ID TOPIC FOLDER SLOW_S`.
+"""A BatchApp whose one agent notes each batch.
 
-In FOLDER it writes, one JSON line each, `fetches` (what each fetch brought) and `batches` (what the
-agent was given, and how many batches were waiting behind it), and reads, before each commit,
-`durable.json`: offsets by partition.
+`recorder.py BOOTSTRAP ID TOPIC FOLDER SLOW_S IN_A_ROW`: it takes IN_A_ROW batches without a pause,
+then waits for SLOW_S seconds. In FOLDER it writes, one JSON line each, `fetches` (what each fetch
+brought), `batches` (what the agent was given, and how many batches were waiting behind it) and
+`pauses` (for how many seconds Faust's consumer sleeps, if for a second or more), and reads, before
+each commit, `durable.json`: offsets by partition.
 """
 
 import asyncio
@@ -17,10 +19,12 @@ from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 from faust.types import TP, StreamT
 
 from slidestat.engine.records import RecordBatch
-from slidestat.faust.delivery import BatchApp
+from slidestat.faust.delivery import BatchApp, BatchConsumer
 
 
-def main(bootstrap: str, app_id: str, topic: str, folder: Path, slow_s: float) -> None:
+def main(
+    bootstrap: str, app_id: str, topic: str, folder: Path, slow_s: float, in_a_row: int
+) -> None:
     """Run until SIGTERM."""
     app = BatchApp(
         app_id,
@@ -36,7 +40,8 @@ def main(bootstrap: str, app_id: str, topic: str, folder: Path, slow_s: float) -
     )
     app.batch_topics = frozenset({topic})
     fetches, batches = (folder / "fetches").open("a"), (folder / "batches").open("a")
-    fetch = AIOKafkaConsumerThread._fetch_records
+    pauses = (folder / "pauses").open("a")
+    fetch, sleep = AIOKafkaConsumerThread._fetch_records, BatchConsumer.sleep
 
     async def noted_fetch(self: AIOKafkaConsumerThread, *args: Any, **options: Any) -> Any:
         fetched = await fetch(self, *args, **options)
@@ -45,6 +50,13 @@ def main(bootstrap: str, app_id: str, topic: str, folder: Path, slow_s: float) -
         return fetched
 
     AIOKafkaConsumerThread._fetch_records = noted_fetch  # type: ignore[method-assign]
+
+    async def noted_sleep(self: BatchConsumer, seconds: float, **options: Any) -> None:
+        if seconds >= 1:
+            print(json.dumps([seconds]), file=pauses, flush=True)
+        await sleep(self, seconds, **options)
+
+    BatchConsumer.sleep = noted_sleep  # type: ignore[assignment, method-assign]
 
     async def durable() -> Mapping[TP, int]:
         try:
@@ -57,14 +69,16 @@ def main(bootstrap: str, app_id: str, topic: str, folder: Path, slow_s: float) -
 
     @app.agent(app.topic(topic, value_serializer="raw"))
     async def note(stream: StreamT[RecordBatch]) -> None:
+        taken = 0
         async for batch in stream:
             waiting = stream.channel.queue.qsize()  # type: ignore[attr-defined]
             line = [batch.partition, batch.offsets.tolist(), waiting]
             print(json.dumps(line), file=batches, flush=True)
-            await asyncio.sleep(slow_s)
+            taken += 1
+            await asyncio.sleep(slow_s if taken % in_a_row == 0 else 0)
 
     faust.Worker(app, quiet=True, loglevel="WARNING").execute_from_commandline()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4], Path(sys.argv[4]), float(sys.argv[5]))  # type: ignore[misc]
+    main(*sys.argv[1:4], Path(sys.argv[4]), float(sys.argv[5]), int(sys.argv[6]))  # type: ignore[misc]

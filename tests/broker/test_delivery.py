@@ -41,12 +41,12 @@ class Recorder:
         self.group = f"{topic}-recorder"
 
     @contextmanager
-    def running(self, slow_s: float = 0.0) -> Iterator[None]:
+    def running(self, slow_s: float = 0.0, in_a_row: int = 1) -> Iterator[None]:
         """Within the context the process runs; at its end SIGTERM, and exit code 0."""
         command = [sys.executable, "-m", _PROGRAM, self.bootstrap, self.group, self.topic]
         with (self._folder / "said").open("wb") as said:
             process = subprocess.Popen(
-                [*command, str(self._folder), str(slow_s)], stdout=said, stderr=said
+                [*command, str(self._folder), str(slow_s), str(in_a_row)], stdout=said, stderr=said
             )
             try:
                 yield
@@ -61,6 +61,9 @@ class Recorder:
 
     def fetches(self) -> list[tuple[int, list[int]]]:
         return [tuple(line) for line in self._lines("fetches")]  # type: ignore[misc]
+
+    def pauses(self) -> int:
+        return len(self._lines("pauses"))
 
     def offsets(self, partition: int) -> list[int]:
         """Offsets of a partition in the order of their arrival."""
@@ -160,6 +163,19 @@ def test_a_slow_agent_bounds_what_is_in_memory(record: Callable[..., Recorder]) 
         assert len(run.fetches()) - given <= 4 + 2 + 2
     assert max(waiting for _, _, waiting in run.batches()) <= 4
     assert len(run.fetches()) >= 12
+
+
+def test_catching_up_is_without_a_pause(record: Callable[..., Recorder]) -> None:
+    """Where all partitions wait for the agent, they are fetched from as soon as it has taken what
+    waits: Faust would sleep for a second.
+    """
+    run = record(2)
+    produce(run.bootstrap, run.topic, events(60_000))
+    with run.running(slow_s=0.2, in_a_row=3):
+        wait_until(lambda: run.batches(), "a first batch", 60)
+        before = run.pauses()
+        wait_until(lambda: sum(len(batch[1]) for batch in run.batches()) == 60_000, "all", 60)
+        assert run.pauses() == before
 
 
 def test_a_worker_takes_no_more_at_once_than_it_says(make_stage: MakeStage, tmp_path: Path) -> None:
