@@ -42,6 +42,8 @@ def near_name(name: str, known: Iterable[str]) -> str | None:
 def unknown(error: str, name: str, known: Iterable[str]) -> SlidestatError:
     """The error for a name that is none of `known`, with the nearest of them as advice."""
     known = list(known)
-    near = get_close_matches(name, known, n=1)
+    # A statistic's own name comes before what its figures are: requests_p99.
+    ends = [one for one in known if name and one.endswith(f"_{name}")]
+    near = ends[:1] or get_close_matches(name, known, n=1)
     guess = f"Did you mean {near[0]}? " if near else ""
     return SlidestatError(error, f"{guess}There are {', '.join(known)}.")

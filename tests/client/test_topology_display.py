@@ -140,6 +140,10 @@ def test_errors_as_text() -> None:
     assert promise_text(Promise(share_error=0.005)) == "0.5 % of the events"
     assert re.fullmatch(r"[\d.]+ % of the deviation \+ 0\.000\d+", promise_text(mean))
     assert promise_text(Promise(relative_error=0.1, confidence=0.999)) == "10 %, in 99.9 % of cases"
+    one, three = Quantiles(quantiles=[0.99]), Quantiles()
+    of_one = promise_text(one.promise(3_600_000), one.series())
+    assert re.fullmatch(r"[\d.]+ %, of a p off by 0\.1 %", of_one)
+    assert promise_text(three.promise(3_600_000), three.series()).endswith("0.1 % to 5 %")
 
 
 @pytest.mark.parametrize(

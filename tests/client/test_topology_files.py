@@ -104,6 +104,20 @@ def test_names_and_paths_that_are_not_there() -> None:
         load_topology("nosuch.py")
 
 
+def test_a_file_imports_what_has_no_file(tmp_path: Path) -> None:
+    """Some extension modules name none, such as those that pandas and numba bring."""
+    file = tmp_path / "mine.py"
+    file.write_text(
+        IMPORT + "import sys\nfrom types import ModuleType\n"
+        'sys.modules["without_file"] = ModuleType("without_file")\n'
+        'topology = Topology(name="mine", source="mine", span="1h", every="1m")\n'
+    )
+    try:
+        assert load_topology(str(file)).name == "mine"
+    finally:
+        del sys.modules["without_file"]
+
+
 def test_a_file_imports_what_lies_beside_it(tmp_path: Path) -> None:
     """Two files in two folders each get their own, and Python's path is as it was."""
     path = list(sys.path)

@@ -100,11 +100,13 @@ def test_lines_once(output_topic: str, run_cli: RunCli) -> None:
     run = run_cli("watch", "--topic", output_topic, "--once", "--rows", "7")
     lines = run.stdout.splitlines()
     assert len(lines) == 7
+    assert "These are the newest 7 rows; --rows shows more.\n" in run.stderr
     # Partitions are read side by side, so only a key's own order is sure.
     assert all("1d count " in line or "quantile 0.5 " in line or "mean " in line for line in lines)
     assert all("Z" in line for line in lines)
     everything = run_cli("watch", "--topic", output_topic, "--once", "--rows", "99")
     assert len(everything.stdout.splitlines()) == 25
+    assert "--rows" not in everything.stderr
 
 
 def test_columns_stand_under_each_other(capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,7 +138,11 @@ def test_nothing_to_show_once(
     """Once, with nothing to show, one line says why, and the end is a good one."""
     empty = make_topic()
     for topic, wanted, why in (
-        (empty, (), f"{empty} has no emissions."),
+        (
+            empty,
+            (),
+            f"{empty} has no emissions; `slidestat dlq count` says whether records were refused.",
+        ),
         (
             output_topic,
             ("--key", "K9*", "--statistic", "median"),

@@ -42,6 +42,13 @@ TOML: list[tuple[str, str, str]] = [
     (WHOLE + COUNT + "[[statistics]]", "statistics[1].kind is missing", "count, rate, sum"),
     (WHOLE + "[[statistics]]\nkind = 5", "statistics[0].kind is 5", "count, rate, sum"),
     (WHOLE + "[[statistics]]\nkind = 'quantiles'", "statistics[0].kind is", "mean quantile?"),
+    (WHOLE + "[[statistics]]\nkind = 'p99'", "statistics[0].kind is", "quantiles = [0.99]"),
+    (WHOLE + "[[statistics]]\nkind = 'my.py:Mine'", "no statistic of slidestat's own", "in Python"),
+    (
+        WHOLE + "[[statistics]]\nkind = 'quantile'\nquantiles = [99]",
+        "statistics[0].quantiles are 99",
+        "Did you mean 0.99?",
+    ),
     (WHOLE + COUNT + "epsilon = 2", "statistics[0].epsilon is 2", "from 0.0001 to 1"),
     (WHOLE + COUNT + COUNT + "epsilon = 'x'", "statistics[1].epsilon is 'x'", "from 0.0001"),
     (WHOLE + COUNT + "eps = 0.1", "statistics[0].eps is no parameter of count", "epsilon"),

@@ -34,7 +34,7 @@ def exact() -> ExactFlights:
 def test_the_demo_checks_every_figure_and_ends_by_itself(
     bootstrap_servers: str, tmp_path: Path
 ) -> None:
-    """Half a million events pass two workers, and a line tells promise and observation; then all
+    """600,000 events pass two workers, and a line tells promise and observation; then all
     of it is brought into a lake, audited again, and shown on a page.
     """
     run = subprocess.run(

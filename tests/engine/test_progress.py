@@ -47,6 +47,20 @@ def test_a_worker_that_can_count_nothing(capsys: pytest.CaptureFixture[str]) -> 
             assert said.count("slidestat dlq count") == (counted == 0)
 
 
+def test_many_late_records(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where more than one record in twenty comes too late, it is said once what would help."""
+    with logging_to_stderr(LogForm.TEXT):
+        for late in (1, 2):
+            told = Progress("t")
+            for read in (20, 30):
+                told._told_at = float("-inf")
+                told.read(10)
+                told.flushed(Counters(read=read, counted=read - late, late=late), 0)
+            said = capsys.readouterr().err
+            assert said.count("records read") == 2
+            assert said.count("slidestat init") == (late == 2)
+
+
 def test_a_condition_that_nothing_meets(capsys: pytest.CaptureFixture[str]) -> None:
     """Where each event was passed over, it is said once; where one met it, never."""
     with logging_to_stderr(LogForm.TEXT):

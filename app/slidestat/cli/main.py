@@ -140,7 +140,7 @@ def demo(
         ),
     ] = None,
 ) -> None:
-    """Send half a million real events through two workers, and check every figure.
+    """Send 600,000 real events through two workers, and check every figure.
 
     Example: slidestat demo
     """

@@ -128,8 +128,9 @@ def check_alerts(alerts: object, figures: Iterable[NamedFigure]) -> None:
 
 def _unknown_figure(error: str, name: str, known: Iterable[str]) -> SlidestatError:
     name = "p50" if name == "median" else name
+    known = list(known)
     asked = asked_quantile(name)
-    if asked is None or asked.name in known:
+    if asked is None or any(figure.endswith(asked.name) for figure in known):
         return unknown(error, name, known)
     return SlidestatError(
         error,

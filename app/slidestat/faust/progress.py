@@ -12,6 +12,8 @@ from slidestat.log import log_event
 from slidestat.schemas.event import EARLIEST_TIME_MS
 
 _EVERY_S = 5.0
+# One in so many is more than what comes late by chance.
+_MANY_LATE = 20
 _RESTORE_EVERY_S = 2.0
 
 
@@ -26,7 +28,7 @@ class Progress:
         self._told_at = -_EVERY_S  # the first line comes at once
         self._newest = Counters(), NO_TIME
         self._due: asyncio.TimerHandle | None = None
-        self._told_refusals = self._told_empty = self._told_where = False
+        self._told_refusals = self._told_empty = self._told_where = self._told_late = False
 
     def ready(self, partitions: Collection[int]) -> None:
         """The group gave this worker these partitions."""
@@ -74,7 +76,17 @@ class Progress:
             self._told_refusals = True
             self._say(
                 "nothing counted",
-                "no record could be counted so far; `slidestat dlq count TOPOLOGY` says why",
+                "no record could be counted so far; `slidestat dlq count` with the file of the"
+                " topology says why. What is corrected in it makes it another topology: give it a"
+                " new name, too",
+            )
+        if counters.late * _MANY_LATE > counters.read and not self._told_late:
+            self._told_late = True
+            self._say(
+                "many late",
+                f"{100 * counters.late / counters.read:.0f} % of the records came later than the"
+                " topology's `lateness` allows, and are in no figure; `slidestat init TOPIC` says"
+                " which lateness would take them in",
             )
         if counters.passed_over and counters.passed_over == counters.read and not self._told_where:
             self._told_where = True

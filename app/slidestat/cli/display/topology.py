@@ -1,7 +1,7 @@
 """Format the output of `slidestat topology show`."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from rich.console import Console
 from rich.table import Table
@@ -9,7 +9,7 @@ from rich.table import Table
 from slidestat.declare.fields import field_text
 from slidestat.declare.runners import Runner
 from slidestat.declare.statistics import Statistic
-from slidestat.declare.statistics.base import Promise
+from slidestat.declare.statistics.base import Promise, Series
 from slidestat.declare.topology import Topology
 from slidestat.engine.footprint import Footprint, measure
 from slidestat.schemas.emission import Figure
@@ -17,9 +17,11 @@ from slidestat.text.durations import human_duration
 from slidestat.text.figure_text import qualified
 from slidestat.text.footprint_text import bytes_text, keeping_text
 
-# Below these, an error is that of floating-point numbers, not of a synopsis.
+# Below these, an error is that of floating-point numbers, not of a synopsis; beside a share of the
+# value, the smallest value that a synopsis tells from zero.
 _LEAST_SHARE = 1e-12
 _LEAST_NUMBER = 1e-300
+_LEAST_BESIDE_SHARE = 1e-6
 
 
 def show_topology(topology: Topology) -> None:
@@ -38,8 +40,16 @@ def show_topology(topology: Topology) -> None:
     console.print(_statistics(topology, footprints))
 
 
-def promise_text(promise: Promise) -> str:
-    """Return the largest error as a text such as 10 % + 0.0005."""
+def promise_text(promise: Promise, series: Sequence[Series] = ()) -> str:
+    """Return the largest error as a text such as 10 % + 0.0005. Quantiles have each another share
+    of the events; `series` are the statistic's.
+    """
+    shares = [100 * one.share_error for one in series if one.share_error is not None]
+    if shares and promise.relative_error:
+        least, most = (f"{share:.3g} %" for share in (min(shares), max(shares)))
+        of_a_p = most if least == most else f"{least} to {most}"
+        value = promise_text(replace(promise, share_error=0.0))
+        return f"{value}, of a p off by {of_a_p}"
     terms = [
         f"{100 * share:.3g} %{of}"
         for share, of in (
@@ -50,7 +60,8 @@ def promise_text(promise: Promise) -> str:
         )
         if share >= _LEAST_SHARE
     ]
-    if promise.absolute_error >= _LEAST_NUMBER:
+    least_number = _LEAST_BESIDE_SHARE if promise.relative_error else _LEAST_NUMBER
+    if promise.absolute_error >= least_number:
         terms.append(f"{promise.absolute_error:.3g}")
     text = " + ".join(terms) or "exact"
     sure = promise.confidence
@@ -162,7 +173,7 @@ def _statistics(topology: Topology, footprints: Sequence[Footprint]) -> Table:
         sizes = [bytes_text(footprint.synopsis_bytes[runner]) for footprint in footprints]
         table.add_row(
             _name(label, statistic),
-            promise_text(statistic.promise(span)),
+            promise_text(statistic.promise(span), statistic.series()),
             runner.meaning,
             *(['"'] * len(sizes) if runner in shown else sizes),
         )

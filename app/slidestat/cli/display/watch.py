@@ -75,6 +75,8 @@ class Latest:
         self._rows = rows
         self._statistic = statistic
         self._by_source: OrderedDict[tuple[str, str], tuple[_Age, list[Row]]] = OrderedDict()
+        # Whether rows were left out for want of room.
+        self.is_cut = False
 
     def update(self, emissions: Iterable[Emission]) -> None:
         for emission in emissions:
@@ -85,15 +87,18 @@ class Latest:
             if newest > age:
                 continue  # A worker that starts again may repeat an older one.
             self._by_source.pop(source, None)
-            if rows := rows_of(emission, self._statistic)[: self._rows]:
+            if rows := rows_of(emission, self._statistic)[: self._rows + 1]:
                 self._by_source[source] = (age, rows)
             if len(self._by_source) > self._rows:
                 self._by_source.popitem(last=False)
+                self.is_cut = True
 
     def newest_first(self) -> list[Row]:
         """Emission by emission; the rows of each in its own order."""
         newest = reversed(self._by_source.values())
-        return list(islice((row for _, rows in newest for row in rows), self._rows))
+        rows = list(islice((row for _, rows in newest for row in rows), self._rows + 1))
+        self.is_cut |= len(rows) > self._rows
+        return rows[: self._rows]
 
 
 def _show_json(reader: EmissionReader, statistic: str | None) -> int:
@@ -120,7 +125,10 @@ def _show_latest(reader: EmissionReader, rows: int, statistic: str | None, conso
     latest = Latest(rows, statistic)
     for records in reader.batches():
         latest.update(record.emission for record in records)
-    return show_rows(latest.newest_first(), console)
+    shown = show_rows(latest.newest_first(), console)
+    if latest.is_cut:
+        print(f"These are the newest {rows} rows; --rows shows more.", file=sys.stderr)
+    return shown
 
 
 def show_rows(rows: Sequence[Row], console: Console) -> int:
@@ -146,7 +154,10 @@ def _show_live(reader: EmissionReader, rows: int, statistic: str | None, console
 def _nothing(reader: EmissionReader, statistic: str | None) -> str:
     """Why nothing was shown, in one line."""
     if not reader.read:
-        return f"Nothing is there: {reader.topic} has no emissions."
+        return (
+            f"Nothing is there: {reader.topic} has no emissions; `slidestat dlq count` says whether"
+            " records were refused."
+        )
     wanted = []
     if reader.key_glob is not None:
         wanted.append(f"a key like {reader.key_glob!r}")

@@ -134,7 +134,8 @@ def _importing_beside(file: Path) -> Iterator[None]:
 
 
 def _lies_beside(folder: str, first: str, module: ModuleType) -> bool:
-    path = Path(module.__file__ or "")
+    # Extension modules may have none.
+    path = Path(getattr(module, "__file__", None) or "")
     return path.is_relative_to(folder) and path.relative_to(folder).parts[0] in (
         first,
         f"{first}.py",

@@ -11,6 +11,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 
 from slidestat.declare.alerts import Alert
+from slidestat.declare.figure_names import asked_quantile
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import KINDS, Statistic
 from slidestat.declare.topology import Topology
@@ -20,6 +21,8 @@ STATISTICS = "statistics"
 ALERTS = "alerts"
 SCHEMA = "source_schema"
 _KIND = "kind"
+# What a file or a class of Python is called, and no kind.
+_OF_PYTHON = re.compile(r"[.:]|^[A-Z]")
 
 # What a check says first: "span is ...", "the epsilon of count is ...".
 _SUBJECT = re.compile(r"(?:the )?(?P<field>\w+)(?: of \w+)?(?= (?:is|are|has) )")
@@ -90,6 +93,16 @@ def statistic_of(kind: str, parameters: Mapping[str, object], place: str = "") -
 def kind_of(kind: str, place: str = "") -> type[Statistic]:
     """The class of a kind of statistic; raises SlidestatError for what is none."""
     if kind not in KINDS:
+        if (asked := asked_quantile(kind)) is not None:
+            raise SlidestatError(
+                f"{place}{_KIND} is {kind!r}, which is no statistic.",
+                f'Write kind = "quantile" with quantiles = [{asked.share:f}].',
+            )
+        if _OF_PYTHON.search(kind):
+            raise SlidestatError(
+                f"{place}{_KIND} is {kind!r}, which is no statistic of slidestat's own.",
+                "A statistic of your own is declared in a topology in Python.",
+            )
         raise unknown(f"{place}{_KIND} is {kind!r}, which is no statistic.", kind, KINDS)
     return KINDS[kind]
 

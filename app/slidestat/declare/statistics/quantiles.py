@@ -43,9 +43,11 @@ class QuantileStatistic(ValueStatistic):
         super().__post_init__()
         listed = isinstance(self.quantiles, Sequence) and not isinstance(self.quantiles, str)
         if not listed or not self.quantiles or not all(map(_is_share, self.quantiles)):
+            guess = _guess(self.quantiles) if listed else ""
             raise SlidestatError(
                 f"the quantiles are {_listed(self.quantiles)}.",
-                "Give a list of numbers from 0 to 1, such as [0.5, 0.99]; the median is 0.5.",
+                f"{guess}Give a list of numbers from 0 to 1, such as [0.5, 0.99]; the median is"
+                " 0.5.",
             )
         object.__setattr__(self, "quantiles", tuple(map(float, self.quantiles)))
         if len(set(self.quantiles)) != len(self.quantiles):
@@ -170,3 +172,11 @@ def _listed(quantiles: object) -> str:
 
 def _is_share(number: object) -> bool:
     return isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number <= 1
+
+
+def _guess(quantiles: Sequence[object]) -> str:
+    """What somebody means who writes 99 for 0.99."""
+    for p in quantiles:
+        if isinstance(p, int | float) and 1 < p <= 100:
+            return f"Did you mean {p / 100:.6g}? "
+    return ""
