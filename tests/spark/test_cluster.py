@@ -5,11 +5,17 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 from tests.docs.markdown import ROOT
+from tests.spark.lake_topics import NOON_MS
 
 SOURCES = ROOT / "app"
 MASTER = "local-cluster[1,2,1024]"
@@ -30,10 +36,46 @@ run_batch(CountParameters(0.1, 1000), [None], Batch([0, 3], [1, 2, 3], None, [0,
 print(slidestat.__file__, CACHE_FOLDER)
 """
 
+# Executors start when there are tasks, and end a second after the last one.
+COMES_AND_GOES = " ".join(
+    f"--conf spark.dynamicAllocation.{setting}"
+    for setting in (
+        "enabled=true",
+        "shuffleTracking.enabled=true",
+        "minExecutors=0",
+        "maxExecutors=2",
+        "executorIdleTimeout=1s",
+        "shuffleTracking.timeout=1s",
+    )
+)
+BACKFILL = """
+import sys
+import time
+from slidestat.declare.forms.files import load_topology
+from slidestat.spark.backfill.backfill import fill_lake
+from slidestat.spark.backfill.history import Files, read_files
+from slidestat.spark.lake.lake import Lake
+from slidestat.spark.session import spark_session
+events, lake = sys.argv[1:]
+topology = load_topology("flights")
+names = {"key": "origin", "time": "date", "value": "delay"}
+with spark_session("cluster", "local-cluster[2,1,1024]") as spark:
+    executors = spark.sparkContext._jsc.sc().getExecutorIds
+    fill_lake(
+        topology,
+        read_files(spark, topology, Files(events, "parquet", names, partitions=2)),
+        Lake(lake, "flights"),
+    )
+    end = time.monotonic() + 20
+    while executors().size() and time.monotonic() < end:
+        time.sleep(0.2)
+    print("executors left", executors().size())
+"""
 
-def _python(folder: Path, program: str, **environment: str) -> str:
+
+def _python(folder: Path, program: str, *arguments: str, **environment: str) -> str:
     run = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", program, *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -63,6 +105,37 @@ def test_a_cluster_shuffles_as_its_cores_are(tmp_path: Path) -> None:
     """Two partitions for each core, not 200."""
     environment = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(SOURCES)}
     assert _python(tmp_path, SESSION, **environment) == "partitions 4\n"
+
+
+@pytest.mark.long
+@pytest.mark.needs_spark
+def test_a_backfill_where_executors_come_and_go(tmp_path: Path) -> None:
+    """Dynamic allocation off and on: the same records, and with it no executor stays."""
+    events = str(tmp_path / "flights.parquet")
+    chance = np.random.default_rng(8)
+    columns: dict[str, Any] = {
+        "origin": chance.choice(["ATL", "ORD", "DFW"], 3_000),
+        "date": pa.array(np.sort(chance.integers(0, 10**9, 3_000)) + NOON_MS, pa.timestamp("ms")),
+        "delay": chance.integers(-20, 90, 3_000),
+        "destination": chance.choice(["JFK", "LAX"], 3_000),
+    }
+    pq.write_table(pa.table(columns), events)
+    environment = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(SOURCES)}
+    written, left = [], []
+    for lake, settings in (("off", ""), ("on", COMES_AND_GOES)):
+        said = _python(
+            tmp_path,
+            BACKFILL,
+            *(events, str(tmp_path / lake)),
+            **environment,
+            PYSPARK_SUBMIT_ARGS=f"{settings} pyspark-shell",
+        )
+        left.append(said.splitlines()[-1])
+        rows = ds.dataset(tmp_path / lake / "flights" / "statistics", partitioning="hive")
+        written.append(sorted(rows.to_table(["key", "value"]).to_pylist(), key=str))
+    assert left == ["executors left 2", "executors left 0"]
+    assert len(written[0]) > 50
+    assert written[0] == written[1]
 
 
 def test_kernels_inside_a_wheel_are_compiled_once_for_each_version(tmp_path: Path) -> None:

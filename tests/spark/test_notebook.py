@@ -1,6 +1,7 @@
 """The notebook of the documents, cell by cell, over the lake that it names."""
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from slidestat.errors import SlidestatError
 from slidestat.schemas.emission import Figure
 from slidestat.spark.backfill.backfill import fill_lake
 from slidestat.spark.backfill.history import Files, read_files
+from slidestat.spark.band_plot import plot_figures
 from slidestat.spark.figures import read_statistics
 from slidestat.spark.lake.lake import Lake
 from tests.docs.markdown import ROOT
@@ -87,7 +89,32 @@ def test_each_cell_runs_and_says_what_its_text_does(folder: Path) -> None:
     for origin, found in last.items():
         exact = int(flights[flights["origin"] == origin]["delayed"].sum())
         assert abs(found - exact) <= exact / 10
+    drawn = names["counts"].where("key = 'ATL'").orderBy("window_end").toPandas()
+    (line,), (band,) = names["axes"].lines, names["axes"].collections
+    assert line.get_label() == "ATL count, 1d"
+    assert (line.get_ydata() == drawn["estimate"]).all()
+    corners = {height for _, height in band.get_paths()[0].vertices}
+    assert corners == {*drawn["lower"], *drawn["upper"]}
     figures.unpersist()
+
+
+def test_what_cannot_be_drawn(
+    spark: "SparkSession", folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No rows, too many lines, and a Python without matplotlib are told, with what to do."""
+    figures = read_statistics(spark, str(folder / "history"), "flights").toPandas()
+    with pytest.raises(SlidestatError, match="There are 0 lines to draw"):
+        plot_figures(figures[:0])
+    with pytest.raises(SlidestatError, match="lines to draw") as raised:
+        plot_figures(figures)
+    assert "where" in raised.value.advice
+    axes = plot_figures(figures.query("key == 'ORD' and window_ms == 86400000 and item.isna()"))
+    labels = {text.get_text() for text in axes.get_legend().get_texts()}
+    assert {"ORD count, 1d", "ORD quantile 0.99, 1d"} < labels
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(SlidestatError, match="without matplotlib") as raised:
+        plot_figures(figures)
+    assert raised.value.advice == "pip install matplotlib"
 
 
 def test_figures_have_all_that_emissions_tell(spark: "SparkSession", folder: Path) -> None:

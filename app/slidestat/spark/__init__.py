@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from slidestat.faces import loader
 
 if TYPE_CHECKING:
+    from slidestat.spark.band_plot import plot_figures as plot_figures
     from slidestat.spark.figures import read_statistics as read_statistics
     from slidestat.spark.sql.columns import (
         basic_count as basic_count,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from slidestat.spark.sql.functions import register_functions as register_functions
 
 _MODULES = {
+    "slidestat.spark.band_plot": ("plot_figures",),
     "slidestat.spark.figures": ("read_statistics",),
     "slidestat.spark.sql.columns": (
         "basic_count",

@@ -1,0 +1,89 @@
+"""Draw figures of a lake: a line of estimates inside the band of their bounds."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from pyspark.sql import DataFrame
+
+from slidestat.errors import SlidestatError
+from slidestat.schemas.emission import Figure
+from slidestat.text.figure_text import qualified, window_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# What tells the figures of read_statistics apart, but for the end of the window.
+_ONE_LINE = [
+    *("key", "statistic", "quantile", "item", "at_least", "below"),
+    *("window_ms", "window_events"),
+]
+# As many colours as matplotlib has before it begins again.
+_MOST_LINES = 10
+_BAND_ALPHA = 0.25
+_INSTALL = "pip install matplotlib"
+
+
+def plot_figures(figures: DataFrame | pd.DataFrame, axes: "Axes | None" = None) -> "Axes":
+    """Draw rows of `read_statistics`, of Spark or of pandas: estimates against the ends of their
+    windows, each inside its bounds, a line for each key, statistic and length of window.
+
+    `axes` are matplotlib's, new ones by default; returned are the axes drawn on. Raises
+    SlidestatError for no rows, for more than 10 lines, and where matplotlib is missing. Cost: the
+    rows are brought to this process.
+    """
+    try:
+        from matplotlib import pyplot
+    except ModuleNotFoundError as error:
+        raise SlidestatError("Nothing can be drawn without matplotlib.", _INSTALL) from error
+    table = figures if isinstance(figures, pd.DataFrame) else figures.toPandas()
+    lines = list(_lines(table))
+    if not 0 < len(lines) <= _MOST_LINES:
+        raise SlidestatError(
+            f"There are {len(lines)} lines to draw: different keys, statistics and windows.",
+            f"Choose 1 to {_MOST_LINES} of them with `where`, such as"
+            " figures.where(\"key = 'ATL' AND statistic = 'count' AND window_ms = 86400000\").",
+        )
+    if axes is None:
+        _, axes = pyplot.subplots()
+    for label, rows in lines:
+        times = rows["window_end"]
+        (line,) = axes.plot(times, rows["estimate"], label=label)
+        lower, upper = rows["lower"], rows["upper"]
+        axes.fill_between(
+            times, lower, upper, color=line.get_color(), alpha=_BAND_ALPHA, linewidth=0
+        )
+    axes.set_xlabel("end of the window")
+    axes.legend()
+    return axes
+
+
+def _lines(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """What each line is called, and its rows by time."""
+    for values, rows in table.groupby(_ONE_LINE, dropna=False, sort=False):
+        key, *rest = (None if pd.isna(value) else value for value in values)
+        yield f"{key} {_label(*rest)}", rows.sort_values("window_end")
+
+
+def _label(
+    statistic: str,
+    quantile: float | None,
+    item: str | None,
+    at_least: float | None,
+    below: float | None,
+    window_ms: Any,
+    window_events: Any,
+) -> str:
+    figure = Figure(
+        statistic,
+        None,
+        None,
+        None,
+        quantile=quantile,
+        item=item,
+        at_least=at_least,
+        below=below,
+        window_ms=None if window_ms is None else int(window_ms),
+        window_events=None if window_events is None else int(window_events),
+    )
+    return f"{qualified(figure)}, {window_text(figure)}"
