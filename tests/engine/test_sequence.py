@@ -340,8 +340,8 @@ def test_states_of_times_and_of_numbers_are_told_apart() -> None:
 
 def test_what_goes_by_times_refuses_a_sequence() -> None:
     """With what to do instead."""
-    with pytest.raises(SlidestatError, match="a lake goes by times"):
-        require_times(declared(), "a lake")
+    with pytest.raises(SlidestatError, match="a backfill goes by times"):
+        require_times(declared(), "a backfill")
 
 
 def test_a_position_that_many_parties_saw_an_event_at_counts_once() -> None:

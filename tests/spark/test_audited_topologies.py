@@ -1,17 +1,26 @@
-"""Audits of topologies whose records are moved by key, or some of whose keys are published."""
+"""Audits of topologies whose records are moved by key, some of whose keys are published, or whose
+event times are numbers of a sequence.
+"""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+import typer
 from confluent_kafka import Producer
 
 from slidestat import TopologyDriver
 from slidestat.cli.spark.app import audit, ingest
 from slidestat.declare.forms.files import load_topology
 from slidestat.declare.forms.fingerprint import fingerprint_of
+from slidestat.spark.figures import read_statistics
 from tests.spark.lake_topics import NOON_MS, make_topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 STATISTICS = '[[statistics]]\nkind = "mean"\nfield = "seconds"\n[[statistics]]\nkind = "count"\n'
 
@@ -79,3 +88,52 @@ def test_every_key_that_is_emitted_is_audited(
     assert f"in {len(emitted):,} emissions audited: every promise kept" in said
     assert ("published for a referee, whose answers are not audited: k1" in said) == bool(published)
     assert "unaccounted" not in said
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("jobs_in_one_session")
+@pytest.mark.parametrize("is_wrong", [False, True])
+def test_a_sequence_is_audited(
+    make_topic: Callable[..., str],
+    bootstrap_servers: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    spark: "SparkSession",
+    is_wrong: bool,
+) -> None:
+    """By numbers of events, in records of version 2; a wrong count is found, and figures are read
+    with their numbers in place of times.
+    """
+    topics = make_topics(make_topic, bootstrap_servers)
+    file, lake = tmp_path / "topology.toml", str(tmp_path / "lake")
+    file.write_text(
+        f'name = "{topics.name}"\nsource = "{topics.source}"\nspan = "100 events"\n'
+        'every = "10 events"\nwindows = ["20 events", "100 events"]\nlateness = "5 events"\n'
+        'time_format = "sequence"\ntime_field = "n"\nkey_field = "name"\n'
+        '[[statistics]]\nkind = "count"\n[[statistics]]\nkind = "mean"\nfield = "value"\n'
+    )
+    topology = load_topology(str(file))
+    driver = TopologyDriver(topology)
+    records = [
+        msgspec.json.encode({"name": f"K{i % 3}", "n": i, "value": i % 7})
+        for i in (*range(50), 55, *range(51, 55), *range(56, 300))
+    ]
+    for record in records:
+        driver.send_bytes(record)
+    topics.event(*records)
+    emitted = driver.emissions
+    if is_wrong:
+        first, *others = emitted[-1].figures
+        wrong = msgspec.structs.replace(first, estimate=90.0, lower=90.0, upper=90.0)
+        emitted[-1] = msgspec.structs.replace(emitted[-1], figures=[wrong, *others])
+    topics.emit(emitted, fingerprint_of(topology))
+    ingest(str(file), lake, bootstrap=bootstrap_servers)
+    with pytest.raises(typer.Exit) if is_wrong else nullcontext():
+        audit(str(file), lake, bootstrap=bootstrap_servers)
+    said = capsys.readouterr().out
+    promised = f"in {len(emitted):,} emissions audited: every promise kept"
+    assert (promised in said) == (not is_wrong)
+    assert "unaccounted" not in said
+    figures = read_statistics(spark, lake, topology.name).collect()
+    assert {row.window_end_seq for row in figures} == {one.window_end_ms for one in emitted}
+    assert {row.window_end for row in figures} == {None}

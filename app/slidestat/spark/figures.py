@@ -5,13 +5,15 @@ from msgspec.structs import FieldInfo
 from pyspark.sql import Column, DataFrame, SparkSession, functions as f
 
 from slidestat.schemas.emission import Figure
+from slidestat.schemas.event import EARLIEST_TIME_MS
 from slidestat.spark.lake.lake import Dataset, Lake
 
 
 def read_statistics(spark: SparkSession, lake: str, topology: str) -> DataFrame:
     """Read the figures that an ingest or a backfill has put into a lake, one a row.
 
-    Columns: `key`; `window_start` and `window_end`, timestamps, the start inside and the end not;
+    Columns: `key`; `window_start` and `window_end`, timestamps, the start inside and the end not,
+    or, of a topology of a sequence, `window_end_seq`, its number, with NULL for both times;
     `statistic`, `quantile`, `item`, `at_least` and `below`, which tell figures of a window apart,
     NULL where they do not apply; `window_ms` or `window_events`, its length; `estimate`, `lower`
     and `upper`; what is promised (`relative_error` and the others of the schema of emissions); and
@@ -27,11 +29,14 @@ def read_statistics(spark: SparkSession, lake: str, topology: str) -> DataFrame:
     place = f.coalesce("record_offset", f.lit(-1))
     newest = rows.groupBy("key").agg(f.max_by(emission, place).alias("emission"))
     figures = newest.select("emission.*", f.explode("emission.figures").alias("figure"))
-    start = f.col("window_end_ms") - f.col("figure.window_ms")
+    is_time = f.col("window_end_ms") >= EARLIEST_TIME_MS
+    end = f.when(is_time, f.col("window_end_ms"))
+    start = end - f.col("figure.window_ms")
     return figures.select(
         f.col("event_key").alias("key"),
         f.timestamp_millis(start).alias("window_start"),
-        f.timestamp_millis("window_end_ms").alias("window_end"),
+        f.timestamp_millis(end).alias("window_end"),
+        f.when(~is_time, f.col("window_end_ms")).alias("window_end_seq"),
         *[_field(field) for field in msgspec.structs.fields(Figure)],
         f.coalesce("provisional", f.lit(False)).alias("provisional"),
     )

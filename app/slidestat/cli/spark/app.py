@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from slidestat.cli.options import Bootstrap, LakeOption, MasterOption, Registry, TopologyArgument
-from slidestat.cli.spark.history import backfill, lake_topology, rollup
+from slidestat.cli.spark.history import backfill, rollup, timed_topology
 from slidestat.options import DEFAULT_BOOTSTRAP
 
 app = typer.Typer(
@@ -48,12 +48,13 @@ def ingest(
 
     Example: slidestat spark ingest flights --lake lake
     """
+    from slidestat.declare.forms.files import load_topology
     from slidestat.declare.lengths import duration_ms
     from slidestat.declare.topology import require_emissions
     from slidestat.engine.emissions.output_codec import avro_codec
     from slidestat.spark.session import spark_session
 
-    declared = lake_topology(topology)
+    declared = load_topology(topology)
     require_emissions(declared, "a lake")
     every_ms = None if every is None else duration_ms(every, "--every")
     is_avro = declared.output_format == "avro"
@@ -93,9 +94,10 @@ def compact(topology: TopologyArgument, lake: LakeOption, master: MasterOption =
 
     Example: slidestat spark compact flights --lake lake
     """
+    from slidestat.declare.forms.files import load_topology
     from slidestat.spark.session import spark_session
 
-    declared = lake_topology(topology)
+    declared = load_topology(topology)
     with spark_session("compact", master) as spark:
         from slidestat.spark.lake.compaction import Compaction
         from slidestat.spark.lake.lake import Lake
@@ -132,10 +134,11 @@ def audit(
 
     Example: slidestat spark audit flights --lake lake
     """
+    from slidestat.declare.forms.files import load_topology
     from slidestat.declare.forms.resolved import require_audited, resolved
     from slidestat.spark.session import spark_session
 
-    declared = lake_topology(topology)
+    declared = load_topology(topology)
     require_audited(declared)
     with spark_session("audit", master) as spark:
         from slidestat.spark.audit.audit import Audit
@@ -170,7 +173,7 @@ def report(
     """
     from slidestat.spark.session import spark_session
 
-    declared = lake_topology(topology)
+    declared = timed_topology(topology, "a report")
     with spark_session("report", master) as spark:
         from slidestat.spark.lake.lake import Lake
         from slidestat.spark.report.report_data import report_data

@@ -11,13 +11,15 @@ if TYPE_CHECKING:
     from slidestat.declare.topology import Topology
 
 
-def lake_topology(name: str) -> "Topology":
-    """The topology of that name or file; raises SlidestatError if it can have no lake."""
+def timed_topology(name: str, what: str) -> "Topology":
+    """The topology of that name or file, for a job that goes by times; raises SlidestatError for
+    one of a sequence.
+    """
     from slidestat.declare.forms.files import load_topology
     from slidestat.declare.topology import require_times
 
     topology = load_topology(name)
-    require_times(topology, "a lake")
+    require_times(topology, what)
     return topology
 
 
@@ -73,7 +75,7 @@ def backfill(
     from slidestat.spark.backfill.stretches import require_stretches
     from slidestat.spark.session import spark_session
 
-    declared = lake_topology(topology)
+    declared = timed_topology(topology, "a backfill")
     require_json(declared, "a backfill")
     synopses_ms = None
     if synopses is not None:  # What is wrong is told before Spark starts.
@@ -143,7 +145,7 @@ def rollup(
     from slidestat.declare.lengths import duration_ms
     from slidestat.spark.session import spark_session
 
-    declared = lake_topology(topology)
+    declared = timed_topology(topology, "a rollup")
     with spark_session("rollup", master) as spark:
         from slidestat.spark.lake.lake import Dataset, Lake
         from slidestat.spark.rollup.rollup import Rollup, require_interval_of, roll_up

@@ -135,13 +135,15 @@ def _key(value: object) -> str:
 
 
 def _time_ms(value: object, time_format: str) -> int:
-    """The millisecond, the earlier one of a time between two."""
+    """The millisecond, the earlier one of a time between two; of a sequence its number."""
     if time_format in ("iso8601", "iso8601-utc") and isinstance(value, str):
         return _iso_ms(value, zoneless_is_utc=time_format == "iso8601-utc")
     if time_format == "s" and isinstance(value, int | Decimal) and type(value) is not bool:
         return int((value * Decimal(1_000_000)).to_integral_value()) // 1_000
     if time_format in _PER_MS and type(value) is int:
         return value // _PER_MS[time_format]
+    if time_format == "sequence" and type(value) is int:
+        return value
     raise UnreadableError
 
 

@@ -9,13 +9,12 @@ import msgspec
 import numpy as np
 
 from slidestat.schemas.emission import Emission, Figure
+from slidestat.schemas.sequence import decode_emission
 from slidestat.spark.audit.audit_charges import ALWAYS, Charge
 from slidestat.spark.audit.columns.column import Int64s
 from slidestat.spark.audit.declaration import Declaration, DeclaredStatistic
 from slidestat.spark.audit.exact_key import ExactKey
 from slidestat.spark.audit.verdict import Verdict, judge, violation_of_sample
-
-_decode = msgspec.json.Decoder(Emission).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ def newest(records: Iterable[tuple[int, bytes]]) -> tuple[dict[int, Emission], l
     found: dict[int, Emission] = {}
     violations = []
     for _, value in sorted(records, key=lambda record: record[0]):
-        emission = _decode(value)
+        emission = decode_emission(value)
         known = found.get(emission.window_end_ms)
         if known is None or known.provisional:
             found[emission.window_end_ms] = emission

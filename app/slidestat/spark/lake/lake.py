@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as f
 from slidestat.errors import SlidestatError
 from slidestat.schemas.dead_letter import DeadLetterHeaders
 from slidestat.schemas.emission import DECLARATION_HEADER, Emission
+from slidestat.schemas.sequence import SequenceEmission
 from slidestat.spark.lake.lake_files import LakeFiles
 from slidestat.spark.lake.wire_columns import struct_type
 
@@ -166,8 +167,14 @@ def _read_columns(dataset: Dataset) -> list[Column]:
         return []
     types = struct_type(struct)
     if dataset is Dataset.STATISTICS:
-        emission = f.from_json(f.col("value").cast("string"), types)
-        columns = {name: emission[name] for name in types.names}
+        text = f.col("value").cast("string")
+        emission = f.from_json(text, types)
+        # Of a sequence, where the names are others and the places the same.
+        numbered = f.from_json(text, struct_type(SequenceEmission, on_the_wire=True)).cast(types)
+        is_timed = emission["window_end_ms"].isNotNull()
+        columns = {
+            name: f.when(is_timed, emission[name]).otherwise(numbered[name]) for name in types.names
+        }
         columns[DECLARATION_HEADER] = _header(DECLARATION_HEADER)
     else:
         columns = {field.name: _header(field.name).try_cast(field.dataType) for field in types}

@@ -25,21 +25,27 @@ _PLAIN: tuple[tuple[type, DataType], ...] = (
 )
 
 
-def struct_type(struct: type[msgspec.Struct]) -> StructType:
-    """The columns of a struct: the same names, each nullable, as fields may be left out."""
+def struct_type(struct: type[msgspec.Struct], *, on_the_wire: bool = False) -> StructType:
+    """The columns of a struct: the names of its attributes, or those `on_the_wire`; each nullable,
+    as fields may be left out.
+    """
     hints = typing.get_type_hints(struct)
+    names = struct.__struct_encode_fields__ if on_the_wire else struct.__struct_fields__
     return StructType(
-        [StructField(name, _column(hints[name])) for name in struct.__struct_fields__]
+        [
+            StructField(name, _column(hints[attribute], on_the_wire))
+            for name, attribute in zip(names, struct.__struct_fields__, strict=True)
+        ]
     )
 
 
-def _column(hint: Any) -> DataType:
+def _column(hint: Any, on_the_wire: bool) -> DataType:
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
         (hint,) = (option for option in typing.get_args(hint) if option is not type(None))
-        return _column(hint)
+        return _column(hint, on_the_wire)
     if origin is list:
-        return ArrayType(_column(typing.get_args(hint)[0]))
+        return ArrayType(_column(typing.get_args(hint)[0], on_the_wire))
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        return struct_type(hint)
+        return struct_type(hint, on_the_wire=on_the_wire)
     return next(kind for plain, kind in _PLAIN if issubclass(hint, plain))
