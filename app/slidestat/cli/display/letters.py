@@ -7,8 +7,12 @@ from datetime import UTC, datetime
 import msgspec
 
 from slidestat.admin.letters import Letter, Sent
+from slidestat.schemas.event import EARLIEST_TIME_MS
 
 _SHOWN_CHARACTERS = 200
+_UNDER_REASON = " " * 14
+# What msgspec says of a number of milliseconds that was long ago.
+_IS_TOO_EARLY = f">= {EARLIEST_TIME_MS}"
 
 
 def count_lines(topic: str, letters: Iterable[Letter], *, as_json: bool) -> Iterator[str]:
@@ -26,7 +30,11 @@ def count_lines(topic: str, letters: Iterable[Letter], *, as_json: bool) -> Iter
         return
     yield f"{topic}: {counts.total():,} open letters"
     for reason, count in counts.most_common():
-        yield f"  {count:>10,}  {reason:<16}  such as: {newest[reason].detail}"
+        one = newest[reason]
+        yield f"  {count:>10,}  {reason:<16}  such as: {one.detail}"
+        yield f"{_UNDER_REASON}of the record: {_shown(one.value, one.value_base64)}"
+        if _IS_TOO_EARLY in one.detail:
+            yield f'{_UNDER_REASON}Are these seconds? Then declare time_format = "s".'
 
 
 def letter_lines(letters: Iterable[Letter], limit: int, *, as_json: bool) -> Iterator[str]:

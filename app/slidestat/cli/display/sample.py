@@ -10,7 +10,7 @@ from slidestat.infer.sampling import Sample
 def sample_lines(sample: Sample, proposal: Proposal) -> Iterator[str]:
     """The topic, what was guessed and why, and what to beware of."""
     rate = sample.records_per_second
-    pace = f", about {rate:,.0f} a second" if rate is not None else ""
+    pace = f", which came at about {rate:,.0f} a second" if rate is not None else ""
     yield (
         f"topic       {sample.topic}: {sample.topic_records:,} records in {sample.partitions}"
         f" partitions{pace}"
