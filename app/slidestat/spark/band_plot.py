@@ -61,29 +61,15 @@ def plot_figures(figures: DataFrame | pd.DataFrame, axes: "Axes | None" = None) 
 def _lines(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """What each line is called, and its rows by time."""
     for values, rows in table.groupby(_ONE_LINE, dropna=False, sort=False):
-        key, *rest = (None if pd.isna(value) else value for value in values)
-        yield f"{key} {_label(*rest)}", rows.sort_values("window_end")
+        known = {
+            name: value for name, value in zip(_ONE_LINE, values, strict=True) if not pd.isna(value)
+        }
+        yield f"{known.pop('key')} {_label(known)}", rows.sort_values("window_end")
 
 
-def _label(
-    statistic: str,
-    quantile: float | None,
-    item: str | None,
-    at_least: float | None,
-    below: float | None,
-    window_ms: Any,
-    window_events: Any,
-) -> str:
-    figure = Figure(
-        statistic,
-        None,
-        None,
-        None,
-        quantile=quantile,
-        item=item,
-        at_least=at_least,
-        below=below,
-        window_ms=None if window_ms is None else int(window_ms),
-        window_events=None if window_events is None else int(window_events),
-    )
+def _label(known: dict[str, Any]) -> str:
+    """The statistic, what tells its figures apart, and the length of the window."""
+    # pandas has whole numbers as doubles where others are NULL.
+    lengths = {name: int(known[name]) for name in ("window_ms", "window_events") if name in known}
+    figure = Figure(**{"estimate": None, "lower": None, "upper": None, **known, **lengths})
     return f"{qualified(figure)}, {window_text(figure)}"
