@@ -69,7 +69,9 @@ def _lines(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 def _label(known: dict[str, Any]) -> str:
     """The statistic, what tells its figures apart, and the length of the window."""
-    # pandas has whole numbers as doubles where others are NULL.
-    lengths = {name: int(known[name]) for name in ("window_ms", "window_events") if name in known}
-    figure = Figure(**{"estimate": None, "lower": None, "upper": None, **known, **lengths})
+    for name in ("window_ms", "window_events"):
+        if name in known:
+            # pandas has whole numbers as doubles where others are NULL.
+            known[name] = int(known[name])
+    figure = Figure(estimate=None, lower=None, upper=None, **known)
     return f"{qualified(figure)}, {window_text(figure)}"
