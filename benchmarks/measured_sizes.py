@@ -24,8 +24,8 @@ _STATISTICS = {
     "quantile": (
         "`quantile`",
         "for each p of `quantiles`",
-        "1 % of the value; p is off by at most 10 % of the share beyond it, so p99 is one of p98.9 to"
-        " p99.1",
+        "1 % of the value; p is off by at most 10 % of the share beyond it, so p99 is one of p98.9"
+        " to p99.1",
     ),
     "rank_quantile": (
         "`rank_quantile`",
