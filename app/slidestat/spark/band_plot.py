@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame
 
@@ -45,7 +46,8 @@ def plot_figures(figures: DataFrame | pd.DataFrame, axes: "Axes | None" = None) 
             " figures.where(\"key = 'ATL' AND statistic = 'count' AND window_ms = 86400000\").",
         )
     if axes is None:
-        _, axes = pyplot.subplots()
+        figure, axes = pyplot.subplots()
+        figure.autofmt_xdate()
     for label, rows in lines:
         times = rows["window_end"]
         (line,) = axes.plot(times, rows["estimate"], label=label)
@@ -62,7 +64,10 @@ def _lines(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """What each line is called, and its rows by time."""
     for values, rows in table.groupby(_ONE_LINE, dropna=False, sort=False):
         known = {
-            name: value for name, value in zip(_ONE_LINE, values, strict=True) if not pd.isna(value)
+            # NumPy's numbers show their type.
+            name: value.item() if isinstance(value, np.generic) else value
+            for name, value in zip(_ONE_LINE, values, strict=True)
+            if not pd.isna(value)
         }
         yield f"{known.pop('key')} {_label(known)}", rows.sort_values("window_end")
 
