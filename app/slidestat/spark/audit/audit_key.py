@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import msgspec
@@ -98,6 +98,17 @@ class KeyJudge:
 
     def emission(self, key: ExactKey, emission: Emission) -> Iterator[Finding]:
         """Yield what is found of an emission, `key` having the events of its windows."""
+        if self.declaration.is_sequence:
+            figures = [_with_length(one, one.window_events, None) for one in emission.figures]
+            for found in self._judged(key, msgspec.structs.replace(emission, figures=figures)):
+                figure = found.figure
+                if figure is not None:
+                    figure = _with_length(figure, None, figure.window_ms)
+                yield replace(found, figure=figure)
+        else:
+            yield from self._judged(key, emission)
+
+    def _judged(self, key: ExactKey, emission: Emission) -> Iterator[Finding]:
         declaration, tick, provisional = self.declaration, emission.window_end_ms, False
         seen, is_of_all = key, True
         if emission.provisional:
@@ -137,9 +148,7 @@ class KeyJudge:
                 window = seen.since(_counted_from(figures), window)
                 items = [figure for figure in figures if not _tells_of_no_item(figure)]
                 for figure, violation in _of_list(seen, self._statistics[label], items, window):
-                    whole = msgspec.structs.replace(
-                        figure, window_ms=window_ms, window_events=window_events
-                    )
+                    whole = _with_length(figure, window_ms, window_events)
                     yield Finding(self.name, tick, provisional, whole, violation=violation)
 
     def _has_events(self, tick: int, window_ms: int | None) -> bool:
@@ -224,6 +233,10 @@ def _place(figure: Figure) -> FigurePlace:
         *(figure.statistic, figure.window_ms, figure.window_events),
         *(figure.quantile, figure.at_least, figure.below, figure.item),
     )
+
+
+def _with_length(figure: Figure, window_ms: int | None, window_events: int | None) -> Figure:
+    return msgspec.structs.replace(figure, window_ms=window_ms, window_events=window_events)
 
 
 def _without(expected: frozenset[FigurePlace], emission: Emission) -> Iterator[str]:

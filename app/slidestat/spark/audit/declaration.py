@@ -86,6 +86,11 @@ class Declaration(msgspec.Struct, frozen=True):
     publish: tuple[str, ...] = ()
 
     @property
+    def is_sequence(self) -> bool:
+        """Whether event times are numbers of a sequence, and lengths in ms are numbers of them."""
+        return self.time_format == "sequence"
+
+    @property
     def forget_ms(self) -> int | None:
         """How long after its last event a key starts anew; None if it never does."""
         return self.span if self.forgets_keys else self.forget_after_ms
