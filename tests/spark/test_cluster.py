@@ -36,7 +36,7 @@ run_batch(CountParameters(0.1, 1000), [None], Batch([0, 3], [1, 2, 3], None, [0,
 print(slidestat.__file__, CACHE_FOLDER)
 """
 
-# Executors start when there are tasks, and end a second after the last one.
+# Executors start when there are tasks, and end some seconds after the last one.
 COMES_AND_GOES = " ".join(
     f"--conf spark.dynamicAllocation.{setting}"
     for setting in (
@@ -44,7 +44,7 @@ COMES_AND_GOES = " ".join(
         "shuffleTracking.enabled=true",
         "minExecutors=0",
         "maxExecutors=2",
-        "executorIdleTimeout=1s",
+        "executorIdleTimeout=5s",
         "shuffleTracking.timeout=1s",
     )
 )
@@ -66,7 +66,7 @@ with spark_session("cluster", "local-cluster[2,1,1024]") as spark:
         read_files(spark, topology, Files(events, "parquet", names, partitions=2)),
         Lake(lake, "flights"),
     )
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while executors().size() and time.monotonic() < end:
         time.sleep(0.2)
     print("executors left", executors().size())

@@ -61,7 +61,7 @@ def plot_figures(figures: DataFrame | pd.DataFrame, axes: "Axes | None" = None) 
 
 
 def _lines(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """What each line is called, and its rows by time."""
+    """Yield the name of each line, and its rows by time."""
     for values, rows in table.groupby(_ONE_LINE, dropna=False, sort=False):
         known = {
             # NumPy's numbers show their type.

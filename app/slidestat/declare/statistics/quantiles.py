@@ -175,7 +175,7 @@ def _is_share(number: object) -> bool:
 
 
 def _guess(quantiles: Sequence[object]) -> str:
-    """What somebody means who writes 99 for 0.99."""
+    """Return what somebody means who writes 99 for 0.99, or ""."""
     for p in quantiles:
         if isinstance(p, int | float) and 1 < p <= 100:
             return f"Did you mean {p / 100:.6g}? "
