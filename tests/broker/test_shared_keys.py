@@ -4,6 +4,7 @@ import json
 import time
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.broker.conftest import MakeStage
 from tests.broker.test_worker_errors import complaint
@@ -63,8 +64,14 @@ def test_a_topic_that_was_empty_is_looked_at_as_it_fills(make_stage: MakeStage) 
     stage = make_stage(partitions=2)
     with stage.worker().await_ready() as worker:
         spread = [(None, event(f"k{i % 7}", NOON + 1_000 * i)) for i in range(400)]
-        for partition in range(2):
-            produce(stage.bootstrap, stage.topology.source, spread[partition::2], partition)
+        # In a transaction: both partitions have theirs in the same moment.
+        name = stage.topology.source
+        producer = Producer({"bootstrap.servers": stage.bootstrap, "transactional.id": name})
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        for i, (_, value) in enumerate(spread):
+            producer.produce(name, value, partition=i % 2)
+        producer.commit_transaction(60)
         assert_told(complaint(worker), "k")
     assert emitted(stage) == 0
 

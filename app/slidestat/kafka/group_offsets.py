@@ -10,7 +10,7 @@ from slidestat.kafka.clients import client_config
 _TIMEOUT_S = 5.0
 _PAUSE_S = 0.2
 # What a broker that has just started, or has just taken a group over, answers for a moment.
-_PASSING = frozenset(
+PASSING_ERRORS = frozenset(
     {
         KafkaError.NOT_COORDINATOR,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -45,7 +45,7 @@ def group_offsets(
             try:
                 return _asked(consumer, topic, partitions)
             except KafkaException as error:
-                if error.args[0].code() not in _PASSING or time.monotonic() > deadline:
+                if error.args[0].code() not in PASSING_ERRORS or time.monotonic() > deadline:
                     raise
                 time.sleep(_PAUSE_S)
     finally:

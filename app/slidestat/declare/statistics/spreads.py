@@ -104,7 +104,7 @@ class MeanHistogram(_Means):
     edges: 1 to 100 numbers that rise; a value that is an edge lies above it.
     promise: each is off by at most epsilon standard deviations of its values, and the rounding of a
     double; of values with more decimal places than are kept, by half a unit of the last one more,
-    or a little above that. Bounds lie between the edges.
+    or a little above that. Bounds lie between the edges: lower is at least the double before one.
     """
 
     kind: ClassVar[str] = "mean_histogram"
@@ -124,7 +124,9 @@ class MeanHistogram(_Means):
         return ranges(self.edges)
 
     def numbers(self, answers: Mapping[str, Float64s], _windows: Float64s) -> Float64s:
-        return np.clip(answers["parted mean"], [-np.inf, *self.edges], [*self.edges, np.inf])
+        # A decimal that reads as the edge may lie below it, by less than the next double does.
+        least = np.nextafter([-np.inf, *self.edges], -np.inf)
+        return np.clip(answers["parted mean"], least, [*self.edges, np.inf])
 
 
 @dataclass(frozen=True, kw_only=True)
