@@ -155,6 +155,14 @@ def test_sums_are_exact(parts: list[list[Decimal]], gone: int, start: int, times
     assert Fraction(numbers.total_of_squares(chosen), scale**2) == sum(x * x for x in exact)
 
 
+def test_numbers_that_every_double_reads_as_zero_are_zero() -> None:
+    """A short text must not take as many digits as its exponent says."""
+    numbers = ExactNumbers()
+    numbers.extend(pa.array(["1e-999999999", "0e-999999999", "-3E-400", "2.5"], pa.string()))
+    assert Fraction(numbers.total(slice(0, 4)), numbers.scale) == Fraction(5, 2)
+    assert numbers.scale == 10
+
+
 def test_items_that_no_window_has_are_forgotten() -> None:
     """However many different ones came; those that are there are counted as before."""
     column = Column(is_item=True)

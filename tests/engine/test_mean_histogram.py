@@ -83,9 +83,13 @@ def test_an_audit_sees_a_mean_that_is_off() -> None:
     partition = Partition(asked, records(streamed("around zero", VALUES)))
     end, emission = list(partition.emissions["a"].items())[-1]
     figures = list(emission.figures)
-    # Of values above zero by a normal law of 10, the deviation is about 6.
+    values = [float(v) for time, v in streamed("around zero", VALUES) if end - 1_000 <= time < end]
+    own, of_all = np.std([v for v in values if v >= 0]), np.std(values)
+    assert own < of_all / 1.5
+    # More than is promised, and less than if the deviation were that of all values.
+    off = figures[-1].deviation_error * (own + of_all) / 2
     figures[-1] = msgspec.structs.replace(
-        figures[-1], estimate=figures[-1].estimate + 3, upper=figures[-1].upper + 3
+        figures[-1], estimate=figures[-1].estimate + off, upper=figures[-1].upper + off
     )
     partition.emissions["a"][end] = msgspec.structs.replace(emission, figures=figures)
     violations = [finding.violation for finding in partition.audit("a") if finding.violation]
@@ -108,6 +112,12 @@ def test_batches_do_not_show(kind: str) -> None:
         assert snapshot is not None
         found.append((msgspec.json.encode(emissions_of(outputs)), snapshot.states))
     assert found[0] == found[1] == found[2]
+
+
+def test_states_of_other_edges_are_not_taken() -> None:
+    """As many ranges, and not the same: what a state means says so."""
+    one, other = (MeanHistogram(edges=edges).runner(1_000, ("v",)) for edges in ((0, 1), (0, 2)))
+    assert one.meaning != other.meaning
 
 
 def test_one_range_of_all_values_is_their_mean() -> None:

@@ -17,6 +17,8 @@ from slidestat.spark.audit.columns.growing import GrowingArray
 Units = npt.NDArray[Any]
 
 _LARGEST = 2**53
+# Half of the smallest double is 2.5e-324.
+_READ_AS_ZERO = -325
 # As many digits are less than 2^53 units.
 _DIGITS = 15
 _PLAIN = r"^-?[0-9]{1,15}(\.[0-9]{1,15})?$"
@@ -122,8 +124,16 @@ def _units_of(texts: pa.Array) -> tuple[Units, int]:
     return _units_of_any(texts.to_pylist())
 
 
+def _read(text: str) -> Decimal:
+    """Return the number, or 0 for one so small that every double reads it as 0: to have it exactly
+    would take as many digits as its exponent says.
+    """
+    number = Decimal(text)
+    return number if number and number.adjusted() > _READ_AS_ZERO else Decimal(0)
+
+
 def _units_of_any(texts: list[str]) -> tuple[Units, int]:
-    decimals = [Decimal(text).as_tuple() for text in texts]
+    decimals = [_read(text).as_tuple() for text in texts]
     places = max(0, *(-int(decimal.exponent) for decimal in decimals))
     units = [
         (-1 if decimal.sign else 1)
