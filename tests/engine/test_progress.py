@@ -33,16 +33,24 @@ async def test_the_last_records_are_told_too(
         assert capsys.readouterr().err == ""
 
 
+def said_of(capsys: pytest.CaptureFixture[str], *flushed: Counters) -> str:
+    """What is told of flushes with these counters, each told at once."""
+    told = Progress("t")
+    for counters in flushed:
+        told._told_at = float("-inf")
+        told.read(10)
+        told.flushed(counters, 0)
+    return capsys.readouterr().err
+
+
 def test_a_worker_that_can_count_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     """Where each record was refused, it is said once how to learn why; where one counted, never."""
     with logging_to_stderr(LogForm.TEXT):
         for counted in (0, 1):
-            told = Progress("t")
-            for read in (10, 20):
-                told._told_at = float("-inf")
-                told.read(10)
-                told.flushed(Counters(read=read, counted=counted, dead=read - counted), 0)
-            said = capsys.readouterr().err
+            said = said_of(
+                capsys,
+                *(Counters(read=read, counted=counted, dead=read - counted) for read in (10, 20)),
+            )
             assert said.count("records read") == 2
             assert said.count("slidestat dlq count") == (counted == 0)
 
@@ -51,12 +59,9 @@ def test_many_late_records(capsys: pytest.CaptureFixture[str]) -> None:
     """Where more than one record in twenty comes too late, it is said once what would help."""
     with logging_to_stderr(LogForm.TEXT):
         for late in (1, 2):
-            told = Progress("t")
-            for read in (20, 30):
-                told._told_at = float("-inf")
-                told.read(10)
-                told.flushed(Counters(read=read, counted=read - late, late=late), 0)
-            said = capsys.readouterr().err
+            said = said_of(
+                capsys, *(Counters(read=read, counted=read - late, late=late) for read in (20, 30))
+            )
             assert said.count("records read") == 2
             assert said.count("slidestat init") == (late == 2)
 
@@ -65,13 +70,10 @@ def test_a_condition_that_nothing_meets(capsys: pytest.CaptureFixture[str]) -> N
     """Where each event was passed over, it is said once; where one met it, never."""
     with logging_to_stderr(LogForm.TEXT):
         for counted in (0, 1):
-            told = Progress("t")
-            for read in (10, 20):
-                told._told_at = float("-inf")
-                told.read(10)
-                of = Counters(read=read, counted=counted, passed_over=read - counted)
-                told.flushed(of, 0)
-            said = capsys.readouterr().err
+            said = said_of(
+                capsys,
+                *(Counters(read=n, counted=counted, passed_over=n - counted) for n in (10, 20)),
+            )
             assert said.count("passed over") == 2
             assert said.count("no event so far meets the condition") == (counted == 0)
 
@@ -82,12 +84,10 @@ def test_fields_that_are_lacked_are_told(capsys: pytest.CaptureFixture[str]) -> 
     """
     with logging_to_stderr(LogForm.TEXT):
         for counted in (4, 5):
-            told = Progress("t")
             left_out = {"sum": 4, "mean": 4, "top": 1}
-            for read in (10, 20):
-                told._told_at = float("-inf")
-                told.read(10)
-                told.flushed(Counters(read=read, counted=counted, left_out=left_out), 0)
-            said = capsys.readouterr().err
+            said = said_of(
+                capsys,
+                *(Counters(read=read, counted=counted, left_out=left_out) for read in (10, 20)),
+            )
             assert said.count("fields lacked by 4 for sum, mean; 1 for top;") == 2
             assert said.count("no event so far has the field of sum, mean") == (counted == 4)

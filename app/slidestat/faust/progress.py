@@ -28,7 +28,7 @@ class Progress:
         self._told_at = -_EVERY_S  # the first line comes at once
         self._newest = Counters(), NO_TIME
         self._due: asyncio.TimerHandle | None = None
-        self._told_refusals = self._told_empty = self._told_where = self._told_late = False
+        self._said: set[str] = set()
 
     def ready(self, partitions: Collection[int]) -> None:
         """The group gave this worker these partitions."""
@@ -72,36 +72,37 @@ class Progress:
             newest_event_ms=None if max_time == NO_TIME else max_time,
             **asdict(counters),
         )
-        if counters.dead and counters.counted == 0 and not self._told_refusals:
-            self._told_refusals = True
-            self._say(
+        if counters.dead and counters.counted == 0:
+            self._say_once(
                 "nothing counted",
                 "no record could be counted so far; `slidestat dlq count` with the file of the"
                 " topology says why. What is corrected in it makes it another topology: give it a"
                 " new name, too",
             )
-        if counters.late * _MANY_LATE > counters.read and not self._told_late:
-            self._told_late = True
-            self._say(
+        if counters.late * _MANY_LATE > counters.read:
+            self._say_once(
                 "many late",
                 f"{100 * counters.late / counters.read:.0f} % of the records came later than the"
                 " topology's `lateness` allows, and are in no figure; `slidestat init TOPIC` says"
                 " which lateness would take them in",
             )
-        if counters.passed_over and counters.passed_over == counters.read and not self._told_where:
-            self._told_where = True
-            self._say(
+        if counters.passed_over and counters.passed_over == counters.read:
+            self._say_once(
                 "nothing chosen",
                 "no event so far meets the condition `where`: check the names and values in it",
             )
         empty = {s: n for s, n in counters.left_out.items() if n == counters.counted}
-        if empty and not self._told_empty:
-            self._told_empty = True
-            self._say(
+        if empty:
+            self._say_once(
                 "statistics of nothing",
                 f"no event so far has the field of {', '.join(empty)}: check its name",
                 statistics=list(empty),
             )
+
+    def _say_once(self, event: str, text: str, **fields: object) -> None:
+        if event not in self._said:
+            self._said.add(event)
+            self._say(event, text, **fields)
 
     def _say(self, event: str, text: str, **fields: object) -> None:
         log_event(event, f"{self._topology}: {text}", topology=self._topology, **fields)
