@@ -50,6 +50,7 @@ _RECORD = {
     "value": "value",
     "headers": "headers",
 }
+_OF_SEQUENCE = '"window_end_seq":'
 # A column that the record's own key has taken the name of.
 _COLUMNS = {(Dataset.STATISTICS, "key"): "event_key"}
 
@@ -168,13 +169,13 @@ def _read_columns(dataset: Dataset) -> list[Column]:
     types = struct_type(struct)
     if dataset is Dataset.STATISTICS:
         text = f.col("value").cast("string")
-        emission = f.from_json(text, types)
-        # Of a sequence, where the names are others and the places the same.
+        # Of a sequence the names are others and the places the same. Each record is parsed once: by
+        # a name that no text inside of it can have, as its quotation marks would be escaped.
         numbered = f.from_json(text, struct_type(SequenceEmission, on_the_wire=True)).cast(types)
-        is_timed = emission["window_end_ms"].isNotNull()
-        columns = {
-            name: f.when(is_timed, emission[name]).otherwise(numbered[name]) for name in types.names
-        }
+        emission = f.when(f.contains(text, f.lit(_OF_SEQUENCE)), numbered).otherwise(
+            f.from_json(text, types)
+        )
+        columns = {name: emission[name] for name in types.names}
         columns[DECLARATION_HEADER] = _header(DECLARATION_HEADER)
     else:
         columns = {field.name: _header(field.name).try_cast(field.dataType) for field in types}
