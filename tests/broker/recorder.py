@@ -2,9 +2,10 @@
 
 `recorder.py BOOTSTRAP ID TOPIC FOLDER SLOW_S IN_A_ROW`: it takes IN_A_ROW batches without a pause,
 then waits for SLOW_S seconds. In FOLDER it writes, one JSON line each, `fetches` (what each fetch
-brought), `batches` (what the agent was given, and how many batches were waiting behind it) and
-`pauses` (for how many seconds Faust's consumer sleeps, if for a second or more), and reads, before
-each commit, `durable.json`: offsets by partition.
+brought), `batches` (what the agent was given, and how many batches were waiting behind it),
+`pauses` (for how many seconds Faust's consumer sleeps, if for a second or more) and `rebalances`
+(their numbers, as they begin), and reads, before each commit, `durable.json`: offsets by partition.
+While there is a file `hold` it commits nothing.
 """
 
 import asyncio
@@ -40,7 +41,7 @@ def main(
     )
     app.batch_topics = frozenset({topic})
     fetches, batches = (folder / "fetches").open("a"), (folder / "batches").open("a")
-    pauses = (folder / "pauses").open("a")
+    pauses, rebalances = (folder / "pauses").open("a"), (folder / "rebalances").open("a")
     fetch, sleep = AIOKafkaConsumerThread._fetch_records, BatchConsumer.sleep
 
     async def noted_fetch(self: AIOKafkaConsumerThread, *args: Any, **options: Any) -> Any:
@@ -58,7 +59,17 @@ def main(
 
     BatchConsumer.sleep = noted_sleep  # type: ignore[assignment, method-assign]
 
+    begin_rebalance = BatchApp.on_rebalance_start
+
+    def noted_rebalance(self: BatchApp) -> None:
+        begin_rebalance(self)
+        print(json.dumps([self.rebalancing_count]), file=rebalances, flush=True)
+
+    BatchApp.on_rebalance_start = noted_rebalance  # type: ignore[method-assign]
+
     async def durable() -> Mapping[TP, int]:
+        while (folder / "hold").exists():
+            await asyncio.sleep(0.05)
         try:
             said = json.loads((folder / "durable.json").read_text())
         except FileNotFoundError:

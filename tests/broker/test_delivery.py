@@ -41,7 +41,7 @@ class Recorder:
         self.group = f"{topic}-recorder"
 
     @contextmanager
-    def running(self, slow_s: float = 0.0, in_a_row: int = 1) -> Iterator[None]:
+    def running(self, slow_s: float = 0.0, in_a_row: int = 1) -> Iterator[subprocess.Popen[bytes]]:
         """Within the context the process runs; at its end SIGTERM, and exit code 0."""
         command = [sys.executable, "-m", _PROGRAM, self.bootstrap, self.group, self.topic]
         with (self._folder / "said").open("wb") as said:
@@ -49,7 +49,7 @@ class Recorder:
                 [*command, str(self._folder), str(slow_s), str(in_a_row)], stdout=said, stderr=said
             )
             try:
-                yield
+                yield process
                 process.terminate()
                 assert process.wait(STOP_S) == 0
             finally:
@@ -64,6 +64,15 @@ class Recorder:
 
     def pauses(self) -> int:
         return len(self._lines("pauses"))
+
+    def rebalances(self) -> int:
+        return len(self._lines("rebalances"))
+
+    def hold_commits(self, *, are_held: bool) -> None:
+        if are_held:
+            (self._folder / "hold").touch()
+        else:
+            (self._folder / "hold").unlink()
 
     def offsets(self, partition: int) -> list[int]:
         """Offsets of a partition in the order of their arrival."""
@@ -176,6 +185,33 @@ def test_catching_up_is_without_a_pause(record: Callable[..., Recorder]) -> None
         before = run.pauses()
         wait_until(lambda: sum(len(batch[1]) for batch in run.batches()) == 60_000, "all", 60)
         assert run.pauses() == before
+
+
+def test_a_rebalance_does_not_keep_a_worker_from_leaving(
+    record: Callable[..., Recorder], tmp_path: Path
+) -> None:
+    """Where the group is rebalanced before a worker that stops has committed for the last time, it
+    commits first, then ends: Faust would close its connections, and try that commit for ever.
+    """
+    run = record(2)
+    (tmp_path / "other").mkdir()
+    other = Recorder(run.bootstrap, run.topic, tmp_path / "other")
+    for partition in (0, 1):
+        produce(run.bootstrap, run.topic, events(1_000), partition)
+    with run.running() as process:
+        wait_until(lambda: len(run.offsets(0)) == len(run.offsets(1)) == 1_000, "all", 60)
+        run.hold_commits(are_held=True)
+        run.say_durable({0: 417, 1: 1_000})
+        process.terminate()
+        before = run.rebalances()
+        with other.running():
+            wait_until(lambda: run.rebalances() > before, "the second worker joins", 60)
+            run.hold_commits(are_held=False)
+            assert process.wait(STOP_S) == 0
+            wait_until(lambda: len(other.offsets(0)) == 583, "what was not durable", 60)
+    assert run.committed() == [417, 1_000]
+    assert other.offsets(0) == list(range(417, 1_000))
+    assert other.offsets(1) == []
 
 
 def test_a_worker_takes_no_more_at_once_than_it_says(make_stage: MakeStage, tmp_path: Path) -> None:

@@ -46,7 +46,12 @@ PRIVATES: dict[type, set[str]] = {
         "_to_message",
         "_wait_next_records",
     },
-    faust.App: {"_new_transport", "_new_web"},
+    faust.App: {
+        "_new_transport",
+        "_new_web",
+        "_on_partitions_assigned",
+        "_on_partitions_revoked",
+    },
     faust.Worker: {"_schedule_shutdown"},
     PartitionAssignor: {"_get_copartitioned_groups", "_perform_assignment"},
     Recovery: {"_build_highwaters", "_build_offsets", "_generation_id", "_wait"},

@@ -161,6 +161,7 @@ class BatchConsumer(Consumer):
         # The end of the last batch that was handed on.
         self._delivered: dict[TP, int] = {}
         self._has_room = asyncio.Event()
+        self._has_committed_last = asyncio.Event()
 
     def _new_consumer_thread(self) -> BatchConsumerThread:
         return BatchConsumerThread(self, loop=self.loop, beacon=self.beacon)
@@ -267,8 +268,15 @@ class BatchConsumer(Consumer):
 
     async def on_stop(self) -> None:
         """Commit once more, also when a commit is under way: it may not be of all there is."""
-        await self.maybe_wait_for_commit_to_finish()
-        await super().on_stop()
+        try:
+            await self.maybe_wait_for_commit_to_finish()
+            await super().on_stop()
+        finally:
+            self._has_committed_last.set()
+
+    async def last_commit(self) -> None:
+        """Return when a consumer that stops has committed for the last time, or failed to."""
+        await self._has_committed_last.wait()
 
     async def force_commit(
         self, topics: Iterable[Any] | None = None, start_new_transaction: bool = True
@@ -328,6 +336,18 @@ class BatchApp(faust.App):
     needed_offset: Callable[[TP], int] = staticmethod(_nothing_needed)
     make_web: Callable[[], Web]
     topics_error: Callable[[], Exception | None]
+
+    async def _on_partitions_revoked(self, revoked: set[TP]) -> None:
+        # Of an app that stops, Faust would close the connections, and its last commit would be
+        # tried again for ever. Nobody may have its partitions before that commit.
+        if self.should_stop:
+            await cast(BatchConsumer, self.consumer).last_commit()
+        else:
+            await super()._on_partitions_revoked(revoked)
+
+    async def _on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
+        if not self.should_stop:
+            await super()._on_partitions_assigned(assigned, generation_id)
 
     def _new_web(self) -> Web:
         return self.make_web()
