@@ -22,6 +22,7 @@ from slidestat.schemas.emission import Emission
 from slidestat.schemas.query import KeyAnswer
 from slidestat.schemas.synopsis import SynopsisKey, decode_key
 from slidestat.testing.memory_store import MemoryStore
+from slidestat.text.figure_numbers import numbers_text
 from tests.broker.conftest import MakeStage
 from tests.broker.test_queries import get
 from tests.broker.workers import (
@@ -228,7 +229,8 @@ def test_a_killed_referee_goes_on_where_it_was(make_stage: MakeStage) -> None:
         ).stdout
         (line,) = shown.splitlines()
         assert "distinct_by_key where key=k7" in line
-        assert f"{live.figures[0].estimate:,.10g} in [" in line
+        figure = live.figures[0]
+        assert f" {numbers_text(figure.estimate, figure.lower, figure.upper)[0]} in [" in line
         judge.stop()
     records = stage.read(referee.output_topic)
     values: dict[tuple[bytes | None, bool], bytes | None] = {}

@@ -1,9 +1,13 @@
 """Figures are written for people: what they are of, which window, how sure."""
 
+from decimal import Decimal
+
 import pytest
+from hypothesis import given, strategies as st
 
 from slidestat.schemas.emission import Figure
 from slidestat.schemas.event import EARLIEST_TIME_MS
+from slidestat.text.figure_numbers import numbers_text
 from slidestat.text.figure_text import Row, cells, iso_time, qualified, window_text
 
 END_MS = 978_328_800_000
@@ -17,11 +21,51 @@ def test_cells() -> None:
         "count",
         "1d",
         "2001-01-01T06:00:00Z",
-        "1,234,567.5",
-        "1,222,221.825",
-        "1,246,913.175",
+        "1,234,568",
+        "1,222,221",
+        "1,246,914",
         "1.00",
     )
+
+
+@pytest.mark.parametrize(
+    ("numbers", "texts"),
+    [
+        ((0.7240940877, 0.7201017812, 0.7280813215), ("0.72409", "0.7201", "0.72809")),
+        ((605.5, 600.0, 611.5), ("605.5", "600", "611.5")),
+        ((1234.567891, 1201.123456, 1260.987654), ("1,234.6", "1,201.1", "1,261")),
+        ((100000.0, 1000.0, 1e7), ("100,000", "1,000", "10,000,000")),
+        ((0.7, 0.69, 0.71), ("0.7", "0.69", "0.71")),
+        ((-0.0001, -0.5, 0.5), ("0", "-0.5", "0.5")),
+        # Exact, without bounds, and beyond what is written out.
+        ((1 / 3, 1 / 3, 1 / 3), ("0.3333333333",) * 3),
+        ((None, None, None), ("-", "-", "-")),
+        ((1.5, None, 2.0), ("1.5", "-", "2")),
+        ((1e300, 0.0, 1e301), ("1e+300", "0", "1e+301")),
+        ((1e-20, 0.0, 2e-20), ("1e-20", "0", "2e-20")),
+        ((0.0, -1.7e308, 1.7e308), ("0", "-1.7e+308", "1.7e+308")),
+    ],
+)
+def test_numbers(
+    numbers: tuple[float | None, float | None, float | None], texts: tuple[str, str, str]
+) -> None:
+    """Three digits of half the bounds' width are shown, and no more."""
+    assert numbers_text(*numbers) == texts
+
+
+@given(
+    st.floats(-1e14, 1e14),
+    st.floats(0, 1).flatmap(lambda scale: st.floats(0, 10.0 ** (scale * 30 - 15))),
+)
+def test_shown_bounds_hold(lower: float, width: float) -> None:
+    """Bounds as they are shown are no narrower than they are, and at most a hundredth wider."""
+    upper = lower + width
+    _, low, high = (Decimal(text.replace(",", "")) for text in numbers_text(lower, lower, upper))
+    shown, true = high - low, Decimal(repr(upper)) - Decimal(repr(lower))
+    if "." in repr(lower) and width > 0 and upper > lower and true > Decimal("1e-9"):
+        assert low <= Decimal(repr(lower))
+        assert high >= Decimal(repr(upper))
+        assert shown <= true * Decimal("1.02") + 2
 
 
 @pytest.mark.parametrize(

@@ -306,6 +306,25 @@ def test_provisional_figures_are_marked(
     assert screen.getvalue().count("provisional") == 1
 
 
+@pytest.mark.parametrize("width", [80, 100, 150])
+def test_a_table_fits_a_narrow_terminal(width: int) -> None:
+    """Numbers are there to their ends; what does not fit of a key or a statistic goes on below."""
+    quantile = Figure("latency", 1234.56789, 1201.1, 1267.9, window_ms=3_600_000, quantile=0.99)
+    key = "/checkout/payment/confirm"
+    screen = StringIO()
+    show_rows(
+        [Row(key, END_MS, quantile), Row("b", END_MS, count(2))],
+        Console(file=screen, force_terminal=True, width=width, highlight=False, color_system=None),
+    )
+    lines = screen.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    assert "…" not in screen.getvalue()
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if "│" in line]
+    assert "".join(row[0] for row in cells) == f"{key}b"
+    assert "".join(row[1] for row in cells).replace(" ", "") == "latency0.99count"
+    assert cells[0][4:] == ["1,234.6", "1,201.1", "1,267.9", "2.71"]
+
+
 def test_latest_forgets_what_a_newer_emission_no_longer_has() -> None:
     """An item that has left the frequent ones leaves the table, the last one too."""
     first, second = (Figure("top", 9.0, 9.0, 9.0, item=item) for item in "ab")

@@ -5,7 +5,6 @@ comes what the asking user may do with it. Of a topic that is not there they say
 may be created.
 """
 
-import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,23 +20,17 @@ from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.doctor.finding import Finding, Verdict
 from slidestat.kafka.connection import admin_client, missing_topic_advice
+from slidestat.kafka.coordinator import ask_coordinator
 from slidestat.kafka.producer import MAX_MESSAGE_BYTES
 from slidestat.kafka.settings import broker_security
 from slidestat.repartition.moved_from import mover_id
 
 _TIMEOUT_S = 30.0
-_RETRY_S = 0.2
 _CHANGELOG = "changelog"
 _READ, _WRITE = AclOperation.READ, AclOperation.WRITE
 _DESCRIBE, _SETTINGS = AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS
 _MISSING = KafkaError.UNKNOWN_TOPIC_OR_PART
 _REFUSED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
-# Of a cluster that has had no group yet, or whose coordinator has just moved.
-_NOT_YET = (
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-)
 
 
 @dataclass(frozen=True)
@@ -176,23 +169,22 @@ def _unseen_topic(
 
 
 def _group(admin: AdminClient, bootstrap: str, group: str, check: str = "group") -> Finding:
-    deadline = time.monotonic() + _TIMEOUT_S
-    while True:
+    def ask() -> list[AclOperation]:
         asked = admin.describe_consumer_groups(
             [group], include_authorized_operations=True, request_timeout=_TIMEOUT_S
         )
-        try:
-            allowed = asked[group].result().authorized_operations
-        except KafkaException as error:
-            kafka_error: KafkaError = error.args[0]
-            if kafka_error.code() in _NOT_YET and time.monotonic() < deadline:
-                time.sleep(_RETRY_S)
-                continue
-            if kafka_error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
-                found = f"{group}: the brokers do not say: {kafka_error.str().rstrip('.')}"
-                return Finding(check, Verdict.BAD, found, "Try again; look at the brokers' log.")
-            allowed = []
-        return _allowed(bootstrap, check, "group", group, (_READ,), allowed)
+        operations: list[AclOperation] = asked[group].result().authorized_operations
+        return operations
+
+    try:
+        allowed = ask_coordinator(ask, _TIMEOUT_S)
+    except KafkaException as error:
+        kafka_error: KafkaError = error.args[0]
+        if kafka_error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
+            found = f"{group}: the brokers do not say: {kafka_error.str().rstrip('.')}"
+            return Finding(check, Verdict.BAD, found, "Try again; look at the brokers' log.")
+        allowed = []
+    return _allowed(bootstrap, check, "group", group, (_READ,), allowed)
 
 
 def _allowed(

@@ -1,23 +1,13 @@
 """Read a group's committed offsets without joining it."""
 
-import time
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from slidestat.kafka.clients import client_config
+from slidestat.kafka.coordinator import ask_coordinator
 
 _TIMEOUT_S = 5.0
-_PAUSE_S = 0.2
-# What a broker that has just started, or has just taken a group over, answers for a moment.
-PASSING_ERRORS = frozenset(
-    {
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError._WAIT_COORD,
-    }
-)
 
 
 class Committed(NamedTuple):
@@ -39,15 +29,8 @@ def group_offsets(
     isolation = "read_committed" if waits else "read_uncommitted"
     config = {**client_config(bootstrap), "group.id": group, "isolation.level": isolation}
     consumer = Consumer(config)
-    deadline = time.monotonic() + _TIMEOUT_S
     try:
-        while True:
-            try:
-                return _asked(consumer, topic, partitions)
-            except KafkaException as error:
-                if error.args[0].code() not in PASSING_ERRORS or time.monotonic() > deadline:
-                    raise
-                time.sleep(_PAUSE_S)
+        return ask_coordinator(lambda: _asked(consumer, topic, partitions), _TIMEOUT_S)
     finally:
         consumer.close()
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from slidestat.schemas.emission import Figure, LostRecords
 from slidestat.schemas.event import EARLIEST_TIME_MS
 from slidestat.text.durations import human_duration
+from slidestat.text.figure_numbers import numbers_text
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -50,7 +51,7 @@ def cells(row: Row) -> tuple[str, ...]:
         qualified(f),
         window_text(f),
         iso_time(row.window_end_ms),
-        *("-" if n is None else f"{n:,.10g}" for n in (f.estimate, f.lower, f.upper)),
+        *numbers_text(f.estimate, f.lower, f.upper),
         _percent(f),
     )
 
@@ -71,8 +72,7 @@ def bounds_text(figure: Figure) -> str:
     """A figure with its bounds, in words: quantile 0.99 250 in [245, 255]."""
     if figure.estimate is None:
         return f"{qualified(figure)} -"
-    numbers = (figure.estimate, figure.lower, figure.upper)
-    estimate, lower, upper = (f"{number:,.10g}" for number in numbers)
+    estimate, lower, upper = numbers_text(figure.estimate, figure.lower, figure.upper)
     return f"{qualified(figure)} {estimate} in [{lower}, {upper}]"
 
 

@@ -3,7 +3,7 @@
 import sys
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from itertools import islice, zip_longest
 
 from rich.console import Console
 from rich.live import Live
@@ -19,6 +19,9 @@ from slidestat.text.figure_text import Row, cells, printable, qualified
 _NARROWEST, _WIDEST = 14, 40
 _HEADINGS = ("key", "statistic", "window", "window end", "estimate", "lower", "upper", "± %")
 _NUMBERS = frozenset(("window", "estimate", "lower", "upper", "± %"))
+# Of a table: what stands beside each column, and what is little for key and statistic together, and
+# the least for either.
+_BORDER, _NARROW, _SHORTEST = 3, 24, 6
 
 
 def watch(reader: EmissionReader, rows: int, statistic: str | None, *, as_json: bool) -> None:
@@ -136,18 +139,19 @@ def show_rows(rows: Sequence[Row], console: Console) -> int:
     if not console.is_terminal:
         return _print_lines(rows)
     if rows:
-        console.print(_table(rows))
+        console.print(_table(rows, console.width))
     return len(rows)
 
 
 def _show_live(reader: EmissionReader, rows: int, statistic: str | None, console: Console) -> int:
     latest = Latest(rows, statistic)
     waiting = f"waiting for figures on {reader.topic}; Ctrl-C ends"
-    with Live(_table([], waiting), console=console, auto_refresh=False) as live:
+    with Live(_table([], console.width, waiting), console=console, auto_refresh=False) as live:
         for records in reader.batches():
             latest.update(record.emission for record in records)
             newest = latest.newest_first()
-            live.update(_table(newest, None if newest else waiting), refresh=True)
+            caption = None if newest else waiting
+            live.update(_table(newest, console.width, caption), refresh=True)
     return len(latest.newest_first())
 
 
@@ -189,13 +193,37 @@ def _line(row: Row, width: int) -> str:
     )
 
 
-def _table(rows: Sequence[Row], caption: str | None = None) -> Table:
+def _table(rows: Sequence[Row], width: int, caption: str | None = None) -> Table:
+    """A table for a terminal of `width` characters. Where it is narrow, keys and statistics go on
+    in a next line, and times have no date: numbers are there to their ends.
+    """
+    headings = (*_HEADINGS, *([""] if any(row.marks for row in rows) else []))
+    texts = [(*cells(row), row.marks)[: len(headings)] for row in rows]
+    longest = [max((len(row[n]) for row in texts), default=0) for n in range(2)]
+    left = width - _width_of(headings[2:], [row[2:] for row in texts])
+    if left < min(_NARROW, sum(longest)):
+        texts = [(*row[:3], row[3].rpartition("T")[2], *row[4:]) for row in texts]
+        left = width - _width_of(headings[2:], [row[2:] for row in texts])
+    of_key = min(longest[0], max(_SHORTEST, left // 2, left - longest[1]))
+    widths = of_key, max(_SHORTEST, left - of_key)
     table = Table(caption=caption)
-    for heading in _HEADINGS:
-        table.add_column(heading, justify="right" if heading in _NUMBERS else "left", no_wrap=True)
-    if any(row.marks for row in rows):
-        table.add_column("")
-    for row in rows:
-        mark = (row.marks,) if row.marks else ()
-        table.add_row(*(Text(cell) for cell in (*cells(row), *mark)))
+    for heading, most in zip_longest(headings, widths):
+        table.add_column(
+            heading,
+            justify="right" if heading in _NUMBERS else "left",
+            no_wrap=most is None,
+            overflow="ellipsis" if most is None else "fold",
+            max_width=most,
+        )
+    for row in texts:
+        table.add_row(*map(Text, row))
     return table
+
+
+def _width_of(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """The width of a table's columns, with the borders of two more."""
+    longest = [
+        max(len(heading), *(len(row[n]) for row in rows)) if rows else len(heading)
+        for n, heading in enumerate(headings)
+    ]
+    return sum(longest) + _BORDER * (len(headings) + 2) + 1
