@@ -114,7 +114,7 @@ test-laws: setup ## those of all tests that need no broker and compute long
 test-others: setup ## all other tests
 	$(PYTEST) -n 4 -m "not long" $(OTHERS)
 
-test-long: setup ## the longest tests: a minute and more each, of what is rare
+test-long: setup ## the longest tests: half a minute and more each, of what is rare
 	$(PYTEST) -n 4 -m long $(OTHERS) $(LAWS)
 
 test-quick: setup ## the tests that need no broker

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from slidestat.schemas.emission import Emission, Figure
 from tests.broker.conftest import MakeStage
@@ -33,6 +34,7 @@ def incomplete(worker: Worker, stage: Stage) -> list[dict[str, object]]:
     return [added for p in partitions for added in p.get("incomplete", [])]
 
 
+@pytest.mark.long
 def test_a_statistic_is_added_to_a_group_that_runs(make_stage: MakeStage, tmp_path: Path) -> None:
     """Without the flag the change is refused. With it the new worker shares the group with an old
     one until that is stopped, takes over its partition, and an old one that comes back is refused.

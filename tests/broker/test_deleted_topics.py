@@ -31,6 +31,7 @@ def feeding(stage: Stage, worker: Worker) -> Callable[[], bool]:
     return has_ended
 
 
+@pytest.mark.long
 def test_an_output_topic_that_is_deleted(make_stage: MakeStage, admin: AdminClient) -> None:
     """The worker says that it is gone and how to have its records again; started again, it says
     that it makes the topic anew, once, and goes on.
@@ -53,6 +54,7 @@ def test_an_output_topic_that_is_deleted(make_stage: MakeStage, admin: AdminClie
     assert "made anew" not in stage.drain().said()
 
 
+@pytest.mark.long
 def test_a_changelog_that_is_deleted(make_stage: MakeStage, admin: AdminClient) -> None:
     """The worker says that the states are in its folder alone; without the folder, as it advises,
     all is counted anew, each record once.

@@ -61,6 +61,7 @@ def room_for_sockets() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("token", ["", TOKEN])
 @pytest.mark.usefixtures("room_for_sockets")
 def test_idle_connections_leave_the_work_alone(

@@ -52,6 +52,7 @@ def delete_records(admin: AdminClient, topic: str, before: dict[int, int]) -> No
     configure(admin, topic, cleanup_policy="compact")
 
 
+@pytest.mark.long
 def test_many_keys_written_at_once_survive(make_stage: MakeStage) -> None:
     """100,000 keys, written in a few flushes by a worker that is killed in between, are restored
     from the changelog whole; the worker tells how many records that took.

@@ -20,6 +20,7 @@ def own_broker() -> Iterator[LocalBroker]:
         yield broker
 
 
+@pytest.mark.long
 def test_a_broker_killed_under_a_worker_costs_nothing(
     own_broker: LocalBroker, tmp_path: Path, topic_name: str
 ) -> None:

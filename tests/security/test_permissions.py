@@ -317,6 +317,7 @@ def test_the_command(
     assert "what to do: Allow it: `kafka-acls --bootstrap-server" in run.stdout
 
 
+@pytest.mark.long
 def test_the_documents_list_is_enough(
     guarded: Guarded,
     topology: Path,

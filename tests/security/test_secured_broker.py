@@ -72,6 +72,7 @@ def test_every_client_is_let_in(
     assert PASSWORD not in said.read_text() + logs
 
 
+@pytest.mark.long
 def test_whom_the_broker_does_not_let_in(secured: Secured, run_secured: RunSecured) -> None:
     """A wrong password, authority, mechanism or port is told in two lines, without the secret."""
     scram = secured.environment("SASL_SSL")
@@ -96,6 +97,7 @@ def test_whom_the_broker_does_not_let_in(secured: Secured, run_secured: RunSecur
         assert PASSWORD not in run.stderr
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not find_spec("pyspark"), reason="there is no PySpark 4.0 for this Python")
 @pytest.mark.needs_spark
 def test_spark_is_let_in(

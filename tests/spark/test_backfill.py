@@ -222,6 +222,7 @@ def test_times_between_two_milliseconds_are_those_of_produce(
     assert sorted(row[0] for row in rows) == sorted(sent.to_pylist())
 
 
+@pytest.mark.long
 def test_a_key_of_two_partitions_fills_no_lake(spark: SparkSession, tmp_path: Path) -> None:
     """Each partition would give a part of it for the whole; of one partition, all is written. Where
     partitions publish, a referee has the whole.

@@ -88,6 +88,7 @@ def _python(folder: Path, program: str, *arguments: str, **environment: str) -> 
     return run.stdout
 
 
+@pytest.mark.long
 @pytest.mark.needs_spark
 def test_executors_without_the_package_are_told_in_one_line(tmp_path: Path) -> None:
     """Before any job runs there, with what they lack and what to do."""
@@ -138,6 +139,7 @@ def test_a_backfill_where_executors_come_and_go(tmp_path: Path) -> None:
     assert written[0] == written[1]
 
 
+@pytest.mark.long
 def test_kernels_inside_a_wheel_are_compiled_once_for_each_version(tmp_path: Path) -> None:
     """The package is imported from inside, as --py-files has it; its kernels go to a folder of
     these sources, and the next process loads them.
