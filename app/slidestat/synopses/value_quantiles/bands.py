@@ -73,10 +73,21 @@ def may_be_one(cells: Integers, newer: int, older: int, allowed: Integers, parts
     return wrong == 0
 
 
-@kernel
-def _join(cells: Integers, start: int, end: int, epsilon: int, parts: int, depth: int) -> int:
-    """Join the cells start..end - 1 from new to old, down to `depth` events; return the new end."""
-    allowed = np.zeros(WIDTH, np.int64)
+@borrowing_kernel
+def _join(
+    cells: Integers,
+    start: int,
+    end: int,
+    epsilon: int,
+    parts: int,
+    depth: int,
+    allowed: Integers,
+) -> int:
+    """Join the cells start..end - 1 from new to old, down to `depth` events; return the new end.
+
+    `allowed` is room for WIDTH numbers.
+    """
+    allowed[:] = 0
     events = 0
     written = end
     newer = end - 1
@@ -140,19 +151,19 @@ def take_in(
     parts: int,
     times: Integers,
     bins: Integers,
-    order: Integers,
     first: int,
     last: int,
+    allowed: Integers,
 ) -> tuple[Integers, int]:
-    """Take in the events order[first..last - 1] of one band, in their order.
+    """Take in the events first..last - 1, all of one band; `allowed` is room for WIDTH numbers.
 
     Returns (the cells, how many places are in use). Cost: O(1) an event, amortised.
     """
     start, end, room = table[START, band], table[END, band], table[ROOM, band]
     counted = table[COUNTED, band]
     for at in range(first, last):
-        time = times[order[at]]
-        place = bins[order[at]] & (WIDTH - 1)
+        time = times[at]
+        place = bins[at] & (WIDTH - 1)
         if end > start and time - cells[end - 1, TIME] >= span:
             start = end = table[BASE, band]
             counted = 0
@@ -174,7 +185,7 @@ def take_in(
             while cells[start, TIME] < time + 1 - span:
                 start += 1
             depth = _DEPTH * (counted & -counted) if counted > 0 else 1 << 60
-            end = _join(cells, start, end, epsilon, parts, depth)
+            end = _join(cells, start, end, epsilon, parts, depth, allowed)
     table[START, band], table[END, band] = start, end
     table[COUNTED, band] = counted
     return cells, used

@@ -44,21 +44,24 @@ _CHUNK = 1 << 14
 
 
 @kernel
-def _by_band(bins: Integers, first: int, last: int) -> Integers:
-    """Return the events first..last - 1 by band, those of one band in their order.
+def _by_band(times: Integers, bins: Integers, first: int, last: int) -> tuple[Integers, Integers]:
+    """Return times and bins of the events first..last - 1 by band, of one band in their order.
 
     Cost: O(events + bands between the lowest and the highest).
     """
     size = last - first
-    order = np.empty(size, np.int64)
+    own_times = np.empty(size, np.int64)
+    own_bins = np.empty(size, np.int64)
     if size <= _FEW:
-        for i in range(size):
-            at = i
-            while at > 0 and bins[order[at - 1]] >> SHIFT > bins[first + i] >> SHIFT:
-                order[at] = order[at - 1]
+        for event in range(first, last):
+            at = event - first
+            while at > 0 and own_bins[at - 1] >> SHIFT > bins[event] >> SHIFT:
+                own_times[at] = own_times[at - 1]
+                own_bins[at] = own_bins[at - 1]
                 at -= 1
-            order[at] = first + i
-        return order
+            own_times[at] = times[event]
+            own_bins[at] = bins[event]
+        return own_times, own_bins
     lowest = highest = bins[first]
     for event in range(first, last):
         lowest = min(lowest, bins[event])
@@ -71,9 +74,10 @@ def _by_band(bins: Integers, first: int, last: int) -> Integers:
         place[i + 1] += place[i]
     for event in range(first, last):
         band = (bins[event] >> SHIFT) - lowest
-        order[place[band]] = event
+        own_times[place[band]] = times[event]
+        own_bins[place[band]] = bins[event]
         place[band] += 1
-    return order
+    return own_times, own_bins
 
 
 @kernel
@@ -104,6 +108,7 @@ def _absorb(
     bins: Integers,
     first: int,
     last: int,
+    allowed: Integers,
 ) -> tuple[int, Integers, Integers, Integers]:
     """Take in the events first..last - 1, whose times and bins have been checked.
 
@@ -125,14 +130,14 @@ def _absorb(
     if bucket_at(total, head[PER_LEVEL], edges - 1)[0] >= MAX_EVENTS:
         return error_codes.TOO_MANY_EVENTS, new_runs, table, cells
     state[TOTAL] = rebased(total)
-    order = _by_band(bins, first, last)
+    own_times, own_bins = _by_band(times, bins, first, last)
     at = 0
     place = 0
     used = state[USED]
     while at < added:
-        band = bins[order[at]] >> SHIFT
+        band = own_bins[at] >> SHIFT
         stop = at + 1
-        while stop < added and bins[order[stop]] >> SHIFT == band:
+        while stop < added and own_bins[stop] >> SHIFT == band:
             stop += 1
         while place < state[BANDS] and table[ID, place] < band:
             place += 1
@@ -146,11 +151,11 @@ def _absorb(
             head[SPAN],
             head[EPSILON],
             PARTS,
-            times,
-            bins,
-            order,
+            own_times,
+            own_bins,
             at,
             stop,
+            allowed,
         )
         at = stop
     state[USED] = used
@@ -230,6 +235,7 @@ def run(
     table = np.empty((ROWS, 16), np.int64)
     cells = np.empty((64, COLUMNS), np.int64)
     words = np.empty(64, np.uint32)
+    allowed = np.empty(WIDTH, np.int64)
     bins = np.empty(len(times), np.int64)
     out = np.empty(len(arena) + 64 * groups + 64, np.uint8)
     ends = np.zeros(groups + 1, np.int64)
@@ -261,7 +267,7 @@ def run(
             while event < cut:
                 stop = min(cut, event + _CHUNK)
                 error_code, runs, table, cells = _absorb(
-                    head, state, runs, table, cells, times, bins, event, stop
+                    head, state, runs, table, cells, times, bins, event, stop, allowed
                 )
                 if error_code != error_codes.OK:
                     return error_code, group, 0, 0, out, ends
