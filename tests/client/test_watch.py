@@ -12,7 +12,9 @@ from pathlib import Path
 import msgspec
 import pytest
 from confluent_kafka import Producer
+from rich.cells import cell_len
 from rich.console import Console
+from rich.text import Text
 
 from slidestat.cli.display.watch import Latest, show_rows, watch
 from slidestat.kafka.read.emission_reader import EmissionReader
@@ -323,6 +325,17 @@ def test_a_table_fits_a_narrow_terminal(width: int) -> None:
     assert "".join(row[0] for row in cells) == f"{key}b"
     assert "".join(row[1] for row in cells).replace(" ", "") == "latency0.99count"
     assert cells[0][4:] == ["1,234.6", "1,201.1", "1,267.9", "2.71"]
+
+
+def test_a_narrow_table_has_wide_keys_and_remarks() -> None:
+    """Of characters that take two places, and rows with remarks: each line fits."""
+    screen = StringIO()
+    rows = [Row("東京タワー展望台", END_MS, count(1), provisional=True), Row("", END_MS, count(2))]
+    show_rows(rows, Console(file=screen, force_terminal=True, width=80, highlight=False))
+    lines = Text.from_ansi(screen.getvalue()).plain.splitlines()
+    assert max(map(cell_len, lines)) <= 80
+    assert "key" in screen.getvalue()
+    assert "".join(line.split("│")[1].strip() for line in lines if "│" in line) == rows[0].key
 
 
 def test_latest_forgets_what_a_newer_emission_no_longer_has() -> None:

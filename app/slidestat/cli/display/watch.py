@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from itertools import islice, zip_longest
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -19,9 +20,9 @@ from slidestat.text.figure_text import Row, cells, printable, qualified
 _NARROWEST, _WIDEST = 14, 40
 _HEADINGS = ("key", "statistic", "window", "window end", "estimate", "lower", "upper", "± %")
 _NUMBERS = frozenset(("window", "estimate", "lower", "upper", "± %"))
-# Of a table: what stands beside each column, and what is little for key and statistic together, and
-# the least for either.
-_BORDER, _NARROW, _SHORTEST = 3, 24, 6
+# Of a table: what stands beside each column; what is little for key and statistic together, and the
+# least for either; the most for remarks, which go on in a next line.
+_BORDER, _NARROW, _SHORTEST, _MARKS = 3, 24, 6, 11
 
 
 def watch(reader: EmissionReader, rows: int, statistic: str | None, *, as_json: bool) -> None:
@@ -197,17 +198,18 @@ def _table(rows: Sequence[Row], width: int, caption: str | None = None) -> Table
     """A table for a terminal of `width` characters. Where it is narrow, keys and statistics go on
     in a next line, and times have no date: numbers are there to their ends.
     """
-    headings = (*_HEADINGS, *([""] if any(row.marks for row in rows) else []))
-    texts = [(*cells(row), row.marks)[: len(headings)] for row in rows]
-    longest = [max((len(row[n]) for row in texts), default=0) for n in range(2)]
-    left = width - _width_of(headings[2:], [row[2:] for row in texts])
-    if left < min(_NARROW, sum(longest)):
+    texts = [cells(row) for row in rows]
+    marks = [row.marks for row in rows]
+    longest = _longest(texts)
+    of_marks = min(max(map(cell_len, marks), default=0), _MARKS)
+    left = width - sum(longest[2:]) - _BORDER * (len(_HEADINGS) + (of_marks > 0)) - of_marks - 1
+    if left < min(_NARROW, sum(longest[:2])):
         texts = [(*row[:3], row[3].rpartition("T")[2], *row[4:]) for row in texts]
-        left = width - _width_of(headings[2:], [row[2:] for row in texts])
+        left += longest[3] - _longest(texts)[3]
     of_key = min(longest[0], max(_SHORTEST, left // 2, left - longest[1]))
     widths = of_key, max(_SHORTEST, left - of_key)
     table = Table(caption=caption)
-    for heading, most in zip_longest(headings, widths):
+    for heading, most in zip_longest(_HEADINGS, widths):
         table.add_column(
             heading,
             justify="right" if heading in _NUMBERS else "left",
@@ -215,15 +217,13 @@ def _table(rows: Sequence[Row], width: int, caption: str | None = None) -> Table
             overflow="ellipsis" if most is None else "fold",
             max_width=most,
         )
-    for row in texts:
-        table.add_row(*map(Text, row))
+    if of_marks:
+        table.add_column("", overflow="fold", max_width=of_marks)
+    for row, mark in zip(texts, marks, strict=True):
+        table.add_row(*map(Text, (*row, mark) if of_marks else row))
     return table
 
 
-def _width_of(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """The width of a table's columns, with the borders of two more."""
-    longest = [
-        max(len(heading), *(len(row[n]) for row in rows)) if rows else len(heading)
-        for n, heading in enumerate(headings)
-    ]
-    return sum(longest) + _BORDER * (len(headings) + 2) + 1
+def _longest(rows: Iterable[Sequence[str]]) -> list[int]:
+    """The width of each column on a terminal, its heading included."""
+    return [max(map(cell_len, column)) for column in zip(_HEADINGS, *rows, strict=True)]
