@@ -49,6 +49,41 @@ TOML: list[tuple[str, str, str]] = [
         "statistics[0].quantiles are 99",
         "Did you mean 0.99?",
     ),
+    (
+        WHOLE + "[[statistics]]\nkind = 'rank_quantile'\nquantiles = [0.9999996]",
+        "the quantile 0.9999996 has more than six decimals",
+        "Give 1.0.",
+    ),
+    (
+        WHOLE + "[[statistics]]\nkind = 'norm'\nfield = 'u'\nweight = 0",
+        "statistics[0].weight is 0, which is no field's path",
+        '"request.bytes"',
+    ),
+    (
+        WHOLE + "[[statistics]]\nkind = 'distinct'\nfield = 'u'\nby = []",
+        "statistics[0].by is [], which is no field's path",
+        '"request.bytes"',
+    ),
+    (
+        WHOLE + "[[statistics]]\nkind = 'mean'\nfield = []",
+        "statistics[0].field is [], which is no field's path",
+        '"request.bytes"',
+    ),
+    (
+        WHOLE + "[[statistics]]\nkind = 'norm'\nfield = 'u'\ndelta = 1e-9",
+        "statistics[0].delta is 1e-09",
+        "1e-06 to 0.5",
+    ),
+    (
+        WHOLE + "[[statistics]]\nkind = 'lean_distinct'\nfield = 'u'\nepsilon = 0.001",
+        "statistics[0].epsilon is 0.001",
+        "from 0.01 to 0.5",
+    ),
+    (
+        WHOLE + "[[statistics]]\nkind = 'top'\nfield = 'u'\n" + ALERT + "when = 'top > 3'",
+        "the alert a reads 'top'",
+        "Lists of items have no figure",
+    ),
     (WHOLE + COUNT + "epsilon = 2", "statistics[0].epsilon is 2", "from 0.0001 to 1"),
     (WHOLE + COUNT + COUNT + "epsilon = 'x'", "statistics[1].epsilon is 'x'", "from 0.0001"),
     (WHOLE + COUNT + "eps = 0.1", "statistics[0].eps is no parameter of count", "epsilon"),

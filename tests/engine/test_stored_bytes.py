@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from slidestat import Quantiles, RankQuantiles, TopItems, Topology
+from slidestat import Count, Quantiles, RankQuantiles, TopItems, Topology
+from slidestat.declare.statistics import Statistic
 from slidestat.engine.checkpoints.checkpoint import (
     Checkpoint,
     Counters,
@@ -15,7 +17,10 @@ from slidestat.engine.checkpoints.checkpoint import (
 )
 from slidestat.engine.checkpoints.loss import Loss
 from slidestat.engine.keys.key_state import KeyState, decode_key_state, encode_key_state, read_clock
+from slidestat.engine.partition_work import PartitionWork
+from slidestat.engine.ticks.kernel_calls import KernelCalls
 from slidestat.errors import SlidestatError
+from slidestat.referee.unions import empty_synopsis
 from tests.engine.cases import laws
 
 MEANING = {"span": "1000 ms", "lateness": "0 ms"}
@@ -139,3 +144,26 @@ def test_stored_items_in_blocks_are_refused_with_how_to_go_on() -> None:
         decode_checkpoint(stored, meaning)
     assert "new name" in refused.value.advice
     assert "change it back" not in refused.value.advice
+
+
+@pytest.mark.parametrize("statistic", [Count(), Quantiles()])
+@pytest.mark.parametrize(
+    ("damage", "advice"), [({2: 99}, "update this one"), ({-1: 255}, "Delete the worker's data")]
+)
+def test_a_stored_synopsis_that_cannot_be_read_says_what_helps(
+    statistic: Statistic, damage: dict[int, int], advice: str
+) -> None:
+    """To delete the data folder would bring the bytes of a newer version back; a synopsis' place in
+    a batch says nothing to a user.
+    """
+    topology = Topology(name="t", source="s", span="1h", every="1m", statistics=(statistic,))
+    (runner,) = topology.runners
+    synopsis = bytearray(empty_synopsis(runner, topology))
+    for place, byte in damage.items():
+        synopsis[place] = byte
+    calls = KernelCalls(topology, PartitionWork())
+    state = KeyState(0, 0, 0, 0, (bytes(synopsis),))
+    with pytest.raises(SlidestatError, match="stored state is not that of") as refused:
+        calls.ask([state], np.zeros(1, np.int64), np.array([60_000]))
+    assert advice in refused.value.advice
+    assert "group" not in refused.value.message

@@ -288,3 +288,11 @@ def test_errors_that_cannot_be_kept_are_refused(wrong: float) -> None:
     for errors in ((wrong, 0.1), (0.1, wrong)):
         with pytest.raises(SynopsisError, match="must be"):
             ValueQuantileParameters(*errors, HOUR)
+
+
+@pytest.mark.parametrize("quantile", [0.9999996, 4e-7, 0.1234564, 1 / 3])
+def test_a_quantile_of_more_than_six_decimals_is_refused(quantile: float) -> None:
+    """Kernels take millionths: bounds of the nearest one would not be those of what was asked."""
+    synopsis = ValueQuantiles.create(ValueQuantileParameters(0.01, 0.1, HOUR))
+    with pytest.raises(SynopsisError, match="at most six decimals"):
+        synopsis.query(HOUR, quantile)

@@ -129,6 +129,8 @@ def check_alerts(alerts: object, figures: Iterable[NamedFigure]) -> None:
 def _unknown_figure(error: str, name: str, known: Iterable[str]) -> SlidestatError:
     name = "p50" if name == "median" else name
     known = list(known)
+    if not known:
+        return SlidestatError(error, "Lists of items have no figure that an alert could read.")
     asked = asked_quantile(name)
     if asked is None or any(figure.endswith(asked.name) for figure in known):
         return unknown(error, name, known)

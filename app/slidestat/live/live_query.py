@@ -29,6 +29,7 @@ from slidestat.engine.emissions.added_figures import AddedFigures
 from slidestat.engine.emissions.emission import FigureTable
 from slidestat.engine.keys.key_cache import KeyCache, PartitionStore
 from slidestat.engine.keys.state_layout import StateLayout, starts_by_label
+from slidestat.engine.ticks.kernel_calls import unusable_state
 from slidestat.engine.view import KeyView, PartitionView
 from slidestat.errors import SlidestatError
 from slidestat.live.key_alerts import key_alerts
@@ -196,10 +197,7 @@ class LiveQuery:
                 for runner, place in zip(topology.runners, self._places, strict=True)
             }
         except SynopsisError as error:
-            raise SlidestatError(
-                f"A stored state is not that of the topology: {error}.",
-                "Delete the worker's data folder; it is restored from the changelog.",
-            ) from error
+            raise unusable_state("topology", error) from error
         figures = [] if self._ranks else self._table(view.starts).rows(answered)[0]
         ranks = self._ranks.rows(answered) if self._ranks else None
         if view.starts:

@@ -56,20 +56,21 @@ class KeptFigures(WrittenTopics, ReadFields):
         """The synopsis of each statistic; those of two that can share one are equal."""
         from slidestat.declare.runners.runner import shared
 
-        try:
-            return shared([self._runner(statistic) for statistic in self.statistics])
-        except SynopsisError as error:
-            raise SlidestatError(
-                f"statistics has one that cannot be kept: {error}.", "Give it other parameters."
-            ) from error
+        return shared([self._runner(statistic) for statistic in self.statistics])
 
     def _runner(self, statistic: Statistic) -> "Runner":
         from slidestat.declare.runners.chosen import ChosenRunner
 
         path = statistic.path(self.value_path)
-        runner = self._one_window_runner(statistic)
-        if runner is None:
-            runner = statistic.runner(self.span_length.length, path)
+        try:
+            runner = self._one_window_runner(statistic)
+            if runner is None:
+                runner = statistic.runner(self.span_length.length, path)
+        except SynopsisError as error:
+            raise SlidestatError(
+                f"the statistic {statistic.label(self.value_path)} cannot be kept: {error}.",
+                "Give it other parameters.",
+            ) from error
         condition = statistic.condition
         return runner if condition is None else ChosenRunner(runner, condition)
 

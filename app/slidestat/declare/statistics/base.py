@@ -148,7 +148,7 @@ class ValueStatistic(Statistic):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.field:
+        if self.field != "":
             field_path(self.field, f"the field of {self.kind}")
 
     def label(self, value_field: FieldPath) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _MOST_LISTED = 1_000
 _LARGEST_DELTA_BY = 0.1
-_LEAST_EPSILON_LEAN = 0.01
+_LEAST_DELTA_NORM = 1e-6
 _LEAST_DELTA_LEAN, _LARGEST_DELTA_LEAN = 1e-6, 0.1
 # A window holds weights of 2^30, and 2^17 of the largest must fit, however they share buckets.
 _LARGEST_WEIGHT = 2048.0
@@ -98,13 +98,14 @@ class _Sketched(ValueStatistic):
     of 1 - delta, for a stream that does not depend on the seed.
     """
 
+    least_epsilon: ClassVar[float] = 0.005
     epsilon: float = 0.1
     delta: float = 0.01
     seed: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_epsilon(self.kind, self.epsilon, 0.005, 0.5)
+        check_epsilon(self.kind, self.epsilon, self.least_epsilon, 0.5)
         number = isinstance(self.delta, int | float) and not isinstance(self.delta, bool)
         if not number or not 1e-9 <= self.delta <= 0.5:
             raise SlidestatError(
@@ -113,7 +114,7 @@ class _Sketched(ValueStatistic):
             )
         if type(self.seed) is not int or not 0 <= self.seed < 2**63:
             raise SlidestatError(
-                f"the seed of {self.kind} is {self.seed!r}.", "Give a whole number from 0 on."
+                f"the seed of {self.kind} is {self.seed!r}.", "Give a whole number, 0 to 2^63 - 1."
             )
 
     @property
@@ -142,7 +143,7 @@ class Distinct(_Sketched):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.by:
+        if self.by == "":
             return
         field_path(self.by, "the by of distinct")
         if self.delta > _LARGEST_DELTA_BY:
@@ -195,15 +196,10 @@ class LeanDistinct(_Sketched):
     """
 
     kind: ClassVar[str] = "lean_distinct"
+    least_epsilon: ClassVar[float] = 0.01
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.epsilon < _LEAST_EPSILON_LEAN:
-            raise SlidestatError(
-                f"the epsilon of lean_distinct is {self.epsilon}.",
-                f"Give at least {_LEAST_EPSILON_LEAN}, or ask for distinct, which goes down to"
-                " 0.005.",
-            )
         if not _LEAST_DELTA_LEAN <= self.delta <= _LARGEST_DELTA_LEAN:
             raise SlidestatError(
                 f"the delta of lean_distinct is {self.delta}.",
@@ -231,7 +227,9 @@ class Norm(_Sketched):
 
     It costs a hundred times what the others do: it is for some dozens of keys.
 
-    epsilon: the largest error, as a share of the norm, 0.05 to 0.5.
+    epsilon: the largest error, as a share of the norm, 0.05 to 0.5. For a p above 1 this was
+    measured of many streams, and is not proven.
+    delta: the chance of a larger error, or of bounds that do not hold, 1e-6 to 0.5.
     p: which norm, 1 or 1.05 to 2.
     weight: another field. With it, of how much came of each item: a number from 1 to 2,048 of each
     event, rounded to a whole one; others make dead letters.
@@ -241,6 +239,7 @@ class Norm(_Sketched):
     can_be_united: ClassVar[bool] = False
     # Half of what its synopsis holds: the rest is for older events, in one bucket with the first.
     most_events: ClassVar[int | None] = 1 << 29
+    least_epsilon: ClassVar[float] = 0.05
     epsilon: float = 0.3
     delta: float = 0.05
     p: float = 2.0
@@ -248,11 +247,14 @@ class Norm(_Sketched):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_epsilon(self.kind, self.epsilon, 0.05, 0.5)
+        if self.delta < _LEAST_DELTA_NORM:
+            raise SlidestatError(
+                f"the delta of norm is {self.delta}.", f"Give {_LEAST_DELTA_NORM} to 0.5."
+            )
         number = isinstance(self.p, int | float) and not isinstance(self.p, bool)
         if not number or not (self.p == 1 or 1.05 <= self.p <= 2):
             raise SlidestatError(f"the p of {self.kind} is {self.p!r}.", "Give 1, or 1.05 to 2.")
-        if self.weight:
+        if self.weight != "":
             field_path(self.weight, "the weight of norm")
 
     @property

@@ -28,13 +28,23 @@ if TYPE_CHECKING:
 
 _LARGEST = 1e15
 _LEAST = 2.0**-30
+_DECIMALS = 6
+
+
+def check_decimals_of_quantile(quantile: float) -> None:
+    """Raise SlidestatError for a quantile of more than six decimals: none is told apart of more."""
+    if round(quantile, _DECIMALS) != quantile:
+        raise SlidestatError(
+            f"the quantile {quantile!r} has more than six decimals.",
+            f"Give {round(quantile, _DECIMALS)!r}.",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuantileStatistic(ValueStatistic):
     """The part that all quantiles share: which ones are asked for.
 
-    quantiles: which ones, numbers from 0 to 1; the median is 0.5.
+    quantiles: which ones, numbers from 0 to 1 of at most six decimals; the median is 0.5.
     """
 
     quantiles: Sequence[float] = (0.5, 0.9, 0.99)
@@ -50,6 +60,8 @@ class QuantileStatistic(ValueStatistic):
                 " 0.5.",
             )
         object.__setattr__(self, "quantiles", tuple(map(float, self.quantiles)))
+        for quantile in self.quantiles:
+            check_decimals_of_quantile(quantile)
         if len(set(self.quantiles)) != len(self.quantiles):
             raise SlidestatError(
                 f"the quantiles are {_listed(self.quantiles)}.", "Give each of them once."

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 class _Spread(ValueStatistic):
     """The three share one synopsis, if their field, epsilon and decimals are the same.
 
-    epsilon: the largest relative error of the variance, 0.001 to 0.5.
+    epsilon: the largest relative error of the variance, 0.001 to 0.5; of means, so many standard
+    deviations.
     decimals: the decimal places kept, 0 to 9. A value may be up to 2^40 / 10^decimals, of either
     sign; others make dead letters.
     """

@@ -15,7 +15,7 @@ from slidestat.engine.keys.key_runs import KeyRuns
 from slidestat.engine.keys.key_state import KeyState
 from slidestat.engine.partition_work import PartitionWork
 from slidestat.errors import SlidestatError
-from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
+from slidestat.synopses.core.errors import NewerVersionError, SynopsisError, WindowTooLargeError
 
 Int64s = npt.NDArray[np.int64]
 
@@ -124,16 +124,24 @@ class KernelCalls:
             return runner.run(states, work)
         except WindowTooLargeError as error:
             raise SlidestatError(
-                f"The {runner.meaning} has outgrown its window: {error}.",
+                f"The {runner.meaning} has outgrown its window: {error.rule}.",
                 "Give the statistic fewer decimals, or the topology a shorter span.",
             ) from error
         except SynopsisError as error:
-            raise SlidestatError(
-                f"A stored state is not that of the {runner.meaning}: {error}.",
-                "Delete the worker's data folder; it is restored from the changelog.",
-            ) from error
+            raise unusable_state(runner.meaning, error) from error
         finally:
             self._observed.kernel_s += perf_counter() - started
+
+
+def unusable_state(of: str, error: SynopsisError) -> SlidestatError:
+    """Return the error for a stored state that is not one `of` what is kept, with what to do."""
+    advice = (
+        "Run a slidestat as new as the one that has written it: update this one."
+        if isinstance(error, NewerVersionError)
+        else "Delete the worker's data folder; it is restored from the changelog. If that has it,"
+        " too, give the topology another name: it begins anew."
+    )
+    return SlidestatError(f"A stored state is not that of the {of}: {error.rule}.", advice)
 
 
 def _item_column(items: pa.Array, order: Int64s) -> ItemColumn:

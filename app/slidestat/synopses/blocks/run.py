@@ -330,5 +330,5 @@ def summary_error(error_code: int, a: int, b: int, group: int) -> SynopsisError:
     """Return the error for `error_code`; `group` is its place in the batch, or -1 for no batch."""
     if error_code == error_codes.TOTAL_TOO_LARGE:
         sentence = "the window holds more than 2^40 events, which is more than can be kept"
-        return WindowTooLargeError(sentence if group < 0 else f"group {group}: {sentence}")
+        return WindowTooLargeError(sentence, None if group < 0 else group)
     return error_codes.synopsis_error(error_code, a, b, group)

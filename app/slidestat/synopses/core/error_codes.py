@@ -4,7 +4,7 @@ Compiled code cannot compose messages: it returns an error code, its place, and 
 the message names.
 """
 
-from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
+from slidestat.synopses.core.errors import NewerVersionError, SynopsisError, WindowTooLargeError
 
 OK = 0
 NOT_A_SYNOPSIS = 1
@@ -50,7 +50,12 @@ _SENTENCES = {
     "each has a number of its own, larger than that of the one before",
     TOO_MANY_EVENTS: "the window holds more than 2^40 events, which is more than can be kept",
 }
-_OF_WINDOWS = (TOTAL_TOO_LARGE, MOMENTS_TOO_LARGE, TOO_MANY_EVENTS)
+_KINDS = {
+    NEWER_VERSION: NewerVersionError,
+    TOTAL_TOO_LARGE: WindowTooLargeError,
+    MOMENTS_TOO_LARGE: WindowTooLargeError,
+    TOO_MANY_EVENTS: WindowTooLargeError,
+}
 
 
 def synopsis_error(
@@ -58,5 +63,5 @@ def synopsis_error(
 ) -> SynopsisError:
     """Return the error for `error_code`; `group` is its place in the batch, or -1 for no batch."""
     sentence = _SENTENCES[error_code].format(a=a, b=b, value=value)
-    kind = WindowTooLargeError if error_code in _OF_WINDOWS else SynopsisError
-    return kind(sentence if group < 0 else f"group {group}: {sentence}")
+    kind = _KINDS.get(error_code, SynopsisError)
+    return kind(sentence, None if group < 0 else group)

@@ -37,13 +37,13 @@ from slidestat.synopses.blocks.run import load, open_state, summary_error
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.batch import windows
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
+from slidestat.synopses.core.quantile_parts import parts_of
 from slidestat.synopses.core.wire import Bytes
 from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.merge.asked import ask
 from slidestat.synopses.merge.bundle import Bundle
 from slidestat.synopses.quantiles.quantile_answer import collect, rank_of
-from slidestat.synopses.quantiles.quantile_batch import parts_of
 
 # Rows of the steps of a union, by rising value: the value, the events it stands for, the width that
 # ends at it, and how many more straddling events may be, and are for certain, up to it.
@@ -150,8 +150,8 @@ def union_quantiles(
 ) -> UnionQuantiles:
     """Answer for the windows [time - span, time) of each bundle of quantile summaries.
 
-    times: int64[B]; spans: int64[K], 1 to the span kept; quantiles: numbers from 0 to 1, taken to
-    the millionth. Raises SynopsisError as `ask` does, and for any other span or quantile.
+    times: int64[B]; spans: int64[K], 1 to the span kept; quantiles: numbers from 0 to 1, of at most
+    six decimals. Raises SynopsisError as `ask` does, and for any other span or quantile.
     """
     asked = ask(QuantileParameters, (QUANTILES,), bundles, times, spans)
     windows(asked.spans, asked.parameters.span)

@@ -14,12 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core.batch import windows
+from slidestat.synopses.core.quantile_parts import parts_of
 from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.merge.asked import UnionAnswers, ask
 from slidestat.synopses.merge.bundle import Bundle
 from slidestat.synopses.merge.families import BY_VALUE
-from slidestat.synopses.value_quantiles.batch import cuts_of, figures_of, parts_of
+from slidestat.synopses.value_quantiles.batch import cuts_of, figures_of
 from slidestat.synopses.value_quantiles.bounds import answer
 from slidestat.synopses.value_quantiles.known import Known, known_of
 from slidestat.synopses.value_quantiles.mapping import NOT_FINITE, mapping_of
@@ -44,8 +45,8 @@ def union_value_quantiles(
 ) -> UnionAnswers:
     """Answer for the windows [time - span, time): float64[bundles, spans, quantiles].
 
-    times: int64[B]; spans: int64[K], 1 to the span kept; quantiles: numbers from 0 to 1, taken to
-    the millionth. NaN for no events. Raises SynopsisError as `ask` does.
+    times: int64[B]; spans: int64[K], 1 to the span kept; quantiles: numbers from 0 to 1, of at most
+    six decimals. NaN for no events. Raises SynopsisError as `ask` does.
     """
     parameters, windows_of = _known(bundles, times, spans)
     parts = parts_of(quantiles)

@@ -330,7 +330,7 @@ def run_lp_norm_batch(
         except SynopsisError as error:
             if batch.groups == 1:
                 raise
-            raise type(error)(f"group {group}: {error}") from None
+            raise type(error)(error.rule, group) from None
     return BatchResult(new, *answers)
 
 

@@ -15,7 +15,8 @@ low + high >= 0.
 Its rank error: let the width high - low be at most w everywhere. Then F(estimate) - t >= -w / 2;
 and below the estimate, low + high <= -1, so F - t <= high <= (w - 1) / 2: the estimate's own first
 rank is at most t + (w + 1) / 2. So the ranks of the estimate come within (w + 1) / 2 of t, which is
-at most epsilon m by quantile_layout.py. The same way, lower and upper are at most w off.
+at most epsilon m by quantile_layout.py. The same way, lower and upper are at most w off. Where and
+how far off they are is found among the blocks' sorted runs (run_search.py).
 
 With random thinning (random_layout.py), S(x) + s and S(x) - s take the place of S(x) and S(x) - D,
 the V of s being that of the blocks with values above x, and cut to 0 and c. Minima are kept, too.
@@ -67,6 +68,7 @@ from slidestat.synopses.blocks.quantile_layout import (
 )
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.quantiles.random_layout import fresh_spread, kept_spread, likely
+from slidestat.synopses.quantiles.run_search import MAXIMUM, WEIGHT, WIDTH, search
 
 PARTS = 1_000_000
 """A quantile is asked for in whole millionths."""
@@ -168,6 +170,22 @@ def _add_blocks(
 
 
 @kernel
+def _extent(
+    head: Integers, state: Integers, times: Integers, blocks: Blocks, start: int
+) -> tuple[int, int, int]:
+    """Return the first event that is surely in a window from time `start` on, the last one that
+    surely is not, and room for the steps of the window.
+    """
+    left = left_tail(state[TOTAL], head[LEVELS])
+    after, before = find_start(head, state, times, blocks, start)
+    room = 2 + state[TOTAL] - max(after, tail_begin(head, state))
+    if after < left:
+        for layer in range(BASE, bit_length(left - after)):
+            room += 4 + 2 * fresh_room(head, layer)
+    return after, before, room
+
+
+@kernel
 def collect(
     head: Integers,
     state: Integers,
@@ -184,12 +202,8 @@ def collect(
     """
     total = state[TOTAL]
     left = left_tail(total, head[LEVELS])
-    after, before = find_start(head, state, times, blocks, start)
+    after, before, room = _extent(head, state, times, blocks, start)
     straddling = after - 1 - before
-    room = 2 + total - max(after, tail_begin(head, state))
-    if after < left:
-        for layer in range(BASE, bit_length(left - after)):
-            room += 4 + 2 * fresh_room(head, layer)
     keys = np.empty(room, np.int64)
     figures = np.empty((2, room), np.float64)
     at = 0
@@ -220,7 +234,7 @@ def rank_of(part: int, events: int) -> int:
 
 
 @kernel
-def _answer(
+def _likely_answer(
     keys: Integers,
     figures: Floats,
     covered: int,
@@ -230,18 +244,16 @@ def _answer(
     part: int,
     factor: float,
 ) -> tuple[float, float, float, float]:
-    """Return (estimate, lower, upper, rank error) of the part/PARTS quantile.
+    """Return (estimate, lower, upper, rank error) of the part/PARTS quantile, of random thinning.
 
-    factor: 0 if figures[1] is width, s^2 / V if it is V. Cost: O(steps).
+    factor: s^2 / V, above 0. Cost: O(steps).
     """
     fewest = rank_of(part, covered)
     most_asked = rank_of(part, covered + straddling)
     left = float(np.sum(figures[1]))
     most_s = int(sqrt(left * factor))
     lower = estimate = -1
-    error = (2 * most_s + straddling + 1) // 2
     count = 0
-    high_before = -1
     i = 0
     while True:
         key = keys[i]
@@ -251,30 +263,77 @@ def _answer(
             i += 1
         if i == len(keys):
             left = 0.0  # but for rounding
-        if factor > 0:
-            s = int(sqrt(max(left, 0.0) * factor))
-            low = max(count - s, 0)
-            high = min(count + s, covered)
-            middle = max(count - most_s, 0) + min(count + most_s, covered)
-        else:
-            low = max(count - int(left), 0)
-            high = count
-            middle = low + high
+        s = int(sqrt(max(left, 0.0) * factor))
+        low = max(count - s, 0)
+        high = min(count + s, covered)
+        middle = max(count - most_s, 0) + min(count + most_s, covered)
         high_shift = straddling - most_asked if straddling > 0 and key >= least else -fewest
         low_shift = -fewest if straddling == 0 or key >= most else -most_asked
         if lower < 0 and high + high_shift >= 0:
             lower = i - 1
         if estimate < 0 and lower >= 0 and middle + low_shift + high_shift >= 0:
             estimate = i - 1
-            if factor == 0:
-                error = max(0, -low - low_shift, high_before + 1)
         if low + low_shift >= 0:
             break
-        high_before = high + high_shift
     if estimate < 0:
         estimate = i - 1
     found = doubles(keys[np.array([estimate, lower, i - 1])])
-    return found[0], found[1], found[2], float(error)
+    return found[0], found[1], found[2], float((2 * most_s + straddling + 1) // 2)
+
+
+@kernel
+def _runs(
+    head: Integers,
+    state: Integers,
+    payload: Integers,
+    blocks: Blocks,
+    after: int,
+    room: int,
+) -> tuple[Integers, Integers, Integers]:
+    """Return (keys, starts, facts) of the runs from event `after` on, as run_search.py has them,
+    whose keys fit into `room`.
+    """
+    left = left_tail(state[TOTAL], head[LEVELS])
+    fineness, fresh = head[FINENESS], head[FRESH]
+    keys = np.empty(room, np.int64)
+    most = 2 * bit_length(left) + 1
+    starts = np.zeros(most + 1, np.int64)
+    facts = np.zeros((3, most), np.int64)
+    run = 0
+    event = after
+    while 0 < event < left:
+        layer = trailing_zeros(event)
+        if layer < BASE or event + (1 << layer) > left:
+            break
+        block = event >> layer
+        g = phase_of(head, left, layer, block)
+        of_block = kept_facts(head, blocks, layer, block)
+        facts[WEIGHT, run] = 1 << kept_weight(layer, g, fineness, fresh)
+        facts[WIDTH, run] = kept_width(layer, g, fineness, fresh)
+        facts[MAXIMUM, run] = of_block[HIGH]
+        listed = kept_rows(head, blocks, layer, block, g)[0][: of_block[LISTED]]
+        starts[run + 1] = starts[run] + len(listed)
+        keys[starts[run] : starts[run + 1]] = listed
+        run += 1
+        event += 1 << layer
+    if after < left:
+        for layer in range(bit_length(left) - 1, BASE - 1, -1):
+            complete = left >> layer
+            if complete & 1 == 1 and (complete - 1) << layer >= event:
+                of_block = waiting_facts(head, blocks, layer)
+                facts[WEIGHT, run] = 1 << fresh_weight(layer, fresh)
+                facts[WIDTH, run] = fresh_width(layer, fresh)
+                facts[MAXIMUM, run] = of_block[HIGH]
+                listed = waiting_rows(head, blocks, layer)[0][: of_block[LISTED]]
+                starts[run + 1] = starts[run] + len(listed)
+                keys[starts[run] : starts[run + 1]] = listed
+                run += 1
+    since = max(after, left)
+    newest = np.sort(payload[since - state[TAIL] : state[TOTAL] - state[TAIL]])
+    facts[WEIGHT, run] = 1
+    starts[run + 1] = starts[run] + len(newest)
+    keys[starts[run] : starts[run + 1]] = newest
+    return keys, starts[: run + 2], facts[:, : run + 1]
 
 
 @kernel
@@ -295,14 +354,34 @@ def answer_quantiles(
     what is certain of this window (but for a chance of delta, of random thinning): no rank of the
     estimate is farther from the one asked for. Cost: O(steps * log steps).
     """
-    factor = likely(shares[1]) if head[KIND] == RANDOM_QUANTILES else 0.0
-    keys, figures, covered, straddling, least, most = collect(
-        head, state, times, payload, blocks, start
-    )
+    if head[KIND] == RANDOM_QUANTILES:
+        factor = likely(shares[1])
+        keys, figures, covered, straddling, least, most = collect(
+            head, state, times, payload, blocks, start
+        )
+        if covered + straddling == 0:
+            answers[:] = np.nan
+            return
+        for j in range(len(parts)):
+            found = _likely_answer(
+                keys, figures, covered, straddling, least, most, parts[j], factor
+            )
+            for k in range(4):
+                answers[k, j] = found[k]
+        return
+    after, before, room = _extent(head, state, times, blocks, start)
+    straddling = after - 1 - before
+    covered = state[TOTAL] - after
     if covered + straddling == 0:
         answers[:] = np.nan
         return
+    least = most = 0
+    if straddling > 0:
+        least, most = _extremes(head, state, blocks, before + 1, after)
+    between = np.array([straddling, least, most])
+    sorted_keys, starts, facts = _runs(head, state, payload, blocks, after, room)
     for j in range(len(parts)):
-        found = _answer(keys, figures, covered, straddling, least, most, parts[j], factor)
-        for k in range(4):
-            answers[k, j] = found[k]
+        ranks = rank_of(parts[j], covered), rank_of(parts[j], covered + straddling)
+        estimate, lower, upper, error = search(sorted_keys, starts, facts, between, ranks)
+        answers[:3, j] = doubles(np.array([estimate, lower, upper]))
+        answers[3, j] = error

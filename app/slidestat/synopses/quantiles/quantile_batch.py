@@ -20,7 +20,7 @@ from slidestat.synopses.blocks.parameters import (
 from slidestat.synopses.blocks.run import run_blocks
 from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.quantiles.quantile_answer import PARTS
+from slidestat.synopses.core.quantile_parts import parts_of
 
 _ANY_WINDOW = bytes([QUANTILES])
 
@@ -37,14 +37,6 @@ class QuantileBatch:
     lowers: Floats
     uppers: Floats
     rank_errors: Floats
-
-
-def parts_of(quantiles: npt.ArrayLike) -> Integers:
-    """Return quantiles from 0 to 1 in millionths; raises SynopsisError for any other number."""
-    array = np.atleast_1d(np.asarray(quantiles, np.float64))
-    if array.ndim != 1 or not np.all((array >= 0) & (array <= 1)):
-        raise SynopsisError(f"a quantile must be a number from 0 to 1, not {quantiles!r}")
-    return np.ascontiguousarray(np.rint(array * PARTS), np.int64)
 
 
 def keys_of(values: npt.ArrayLike) -> Integers:
@@ -68,7 +60,7 @@ def run_quantile_batch(
 ) -> QuantileBatch:
     """Feed and ask many quantile summaries at once, one a group (key).
 
-    The values are float64, finite. quantiles: numbers from 0 to 1, taken to the millionth; each
+    The values are float64, finite. quantiles: numbers from 0 to 1 of at most six decimals; each
     query answers for each window and each of them.
 
     However the events are split into batches, the states end in the same bytes. With

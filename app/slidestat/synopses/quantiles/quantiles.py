@@ -62,7 +62,7 @@ class QuantileSummary(BlockSummary[P], StoredSynopsis[P]):
     def query(self, n: int, quantile: float, now: int | None = None) -> QuantileEstimate:
         """Answer for the window [now - n, now), 1 <= n <= span; `now` is the summary's if None.
 
-        `quantile`, from 0 to 1, is taken to the millionth. A later `now` is a look ahead that
+        `quantile`, from 0 to 1, has at most six decimals. A later `now` is a look ahead that
         changes nothing; an earlier one raises SynopsisError.
         """
         asked = asking(NO_VALUES, self._at(now), n)

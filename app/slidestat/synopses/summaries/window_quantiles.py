@@ -40,12 +40,12 @@ from slidestat.synopses.blocks.columns import column_limit, doubles, get_column,
 from slidestat.synopses.blocks.memory import QUANTILES
 from slidestat.synopses.core.compile import borrowing_kernel, kernel
 from slidestat.synopses.core.errors import WindowTooLargeError
+from slidestat.synopses.core.quantile_parts import parts_of
 from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.exponential_histogram.kernel import Floats
 from slidestat.synopses.merge.bundle import damaged, varint
 from slidestat.synopses.merge.quantile_union import known_steps
 from slidestat.synopses.quantiles.quantile_answer import rank_of
-from slidestat.synopses.quantiles.quantile_batch import parts_of
 from slidestat.synopses.quantiles.quantiles import QuantileEstimate, Quantiles
 from slidestat.synopses.summaries.window_form import Body, WindowSummary
 
@@ -156,7 +156,7 @@ class WindowQuantiles(WindowSummary):
         return _within_room(together)
 
     def quantile(self, quantile: float) -> QuantileEstimate:
-        """Return a quantile, from 0 to 1, taken to the millionth; NaN for no events.
+        """Return a quantile, from 0 to 1 of at most six decimals; NaN for no events.
 
         rank_error: no rank of the estimate is farther from the one asked for, in events.
         """

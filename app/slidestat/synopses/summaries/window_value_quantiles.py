@@ -20,11 +20,12 @@ from slidestat.synopses.core import wire
 from slidestat.synopses.core.batch import windows
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.estimate import Estimate
+from slidestat.synopses.core.quantile_parts import parts_of
 from slidestat.synopses.merge.bundle import damaged, varint
 from slidestat.synopses.merge.families import BY_VALUE
 from slidestat.synopses.merge.value_quantile_union import bins_of, ranks_of, united
 from slidestat.synopses.summaries.window_form import Body, WindowSummary, must_agree
-from slidestat.synopses.value_quantiles.batch import cuts_of, figures_of, parts_of
+from slidestat.synopses.value_quantiles.batch import cuts_of, figures_of
 from slidestat.synopses.value_quantiles.bounds import PARTS
 from slidestat.synopses.value_quantiles.known import Known, known_of
 from slidestat.synopses.value_quantiles.mapping import mapping_of, most_bins
@@ -70,7 +71,7 @@ class WindowValueQuantiles(WindowSummary):
         return self._kept(*made_with, united([part.known for part in parts]))
 
     def quantile(self, quantile: float) -> Estimate:
-        """Return a quantile, from 0 to 1, taken to the millionth; NaN for no events."""
+        """Return a quantile, from 0 to 1 of at most six decimals; NaN for no events."""
         found = bins_of(self.known, 0, parts_of(quantile))
         return Estimate(*map(float, figures_of(found, mapping_of(self.per_octave))[:, 0]))
 

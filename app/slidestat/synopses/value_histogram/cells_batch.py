@@ -156,8 +156,8 @@ def run_cells(
 
 def _error_of(error_code: int, a: int, b: int, group: int) -> SynopsisError:
     if error_code == TOO_MANY_CELLS:
-        where = "" if group < 0 else f"group {group}: "
-        return WindowTooLargeError(f"{where}the window holds more than {a} items, the capacity")
+        rule = f"the window holds more than {a} items, the capacity"
+        return WindowTooLargeError(rule, None if group < 0 else group)
     return error_codes.synopsis_error(error_code, a, b, group)
 
 

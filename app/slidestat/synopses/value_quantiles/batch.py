@@ -12,9 +12,9 @@ import numpy.typing as npt
 from slidestat.synopses.core.batch import Batch, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive
+from slidestat.synopses.core.quantile_parts import parts_of
 from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.exponential_histogram.kernel import Floats
-from slidestat.synopses.value_quantiles.bounds import PARTS
 from slidestat.synopses.value_quantiles.kernel import run
 from slidestat.synopses.value_quantiles.mapping import (
     NOT_FINITE,
@@ -53,14 +53,6 @@ def head_of(parameters: ValueQuantileParameters) -> Integers:
         parameters.total_buckets_per_level,
     ]
     return np.array(head, np.int64)
-
-
-def parts_of(quantiles: npt.ArrayLike) -> Integers:
-    """Return quantiles from 0 to 1 in millionths; raises SynopsisError for any other number."""
-    array = np.atleast_1d(np.asarray(quantiles, np.float64))
-    if array.ndim != 1 or not np.all((array >= 0) & (array <= 1)):
-        raise SynopsisError(f"a quantile must be a number from 0 to 1, not {quantiles!r}")
-    return np.ascontiguousarray(np.rint(array * PARTS), np.int64)
 
 
 def cuts_of(values: npt.ArrayLike, mapping: Mapping) -> Integers:

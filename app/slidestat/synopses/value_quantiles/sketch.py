@@ -90,7 +90,7 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
     def query(self, n: int, quantile: float, now: int | None = None) -> Estimate:
         """Answer for the window [now - n, now), 1 <= n <= span; `now` is the summary's if None.
 
-        `quantile`, from 0 to 1, is taken to the millionth; NaN, three times, for a window without
+        `quantile`, from 0 to 1, has at most six decimals; NaN, three times, for a window without
         events. A later `now` is a look ahead that changes nothing; an earlier one raises
         SynopsisError. Cost: O(bytes).
         """

@@ -1,0 +1,48 @@
+"""Synopses of the parts of a stream, in one state."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from slidestat.declare.parted import Float64s, Parted, run_parted
+from slidestat.declare.runners.runner import figures_of
+from slidestat.synopses.core.batch import Batch
+from slidestat.synopses.core.parameters import SumParameters
+from slidestat.synopses.exponential_histogram.batch import run_batch
+from tests.golden.golden import HOUR, Golden, steps
+
+PARAMETERS = SumParameters(epsilon=0.1, span=HOUR, decimals=2)
+STEPS, TIMES = steps(600)
+PARTS = 3
+NO_QUERIES = np.zeros(0, np.int64)
+
+
+def _run(states: Sequence[bytes | None], batch: Batch) -> tuple[list[bytes], Float64s]:
+    result = run_batch(PARAMETERS, states, batch)
+    return result.states, figures_of(result)
+
+
+def _made(parts: Sequence[int]) -> bytes:
+    """The state of events of these parts, in turn."""
+    of_events = np.resize(np.array(parts, np.int64), len(STEPS) if parts else 0)
+    count = len(of_events)
+    events = Parted(np.array([0, count]), TIMES[:count], of_events, STEPS[:count] * 0.25)
+    no_starts = np.zeros(2, np.int64)
+    states, _ = run_parted(_run, PARTS, [None], events, no_starts, NO_QUERIES, np.array([HOUR]))
+    return states[0]
+
+
+def _facts(data: bytes) -> object:
+    """The sum of each part, in three windows: estimate, lower and upper."""
+    no_events = Parted(np.zeros(2, np.int64), NO_QUERIES, NO_QUERIES, np.zeros(0))
+    asked = np.array([0, 1]), np.array([TIMES[-1] + 1]), np.array([HOUR // 9, HOUR // 3, HOUR])
+    states, answers = run_parted(_run, PARTS, [data], no_events, *asked)
+    assert states == [data]
+    return answers.tolist()
+
+
+GOLDEN = [
+    Golden("parted-1/three-parts", _facts, partial(_made, [0, 1, 2, 2]), version_at=0),
+    Golden("parted-1/one-of-three", _facts, partial(_made, [1]), version_at=0),
+]
