@@ -143,7 +143,7 @@ def audited(spark: SparkSession, count: int) -> Measured:
     started = time.perf_counter()
     rows = judged(
         declarations,
-        events_of(spark, count),
+        events_of(spark, count).withColumn("place", f.col("source_offset")),
         emissions_of(spark, count),
         _measured(auditor(declarations, bounds)),
         "figures long, faults long, bytes long",

@@ -32,14 +32,14 @@ from slidestat.engine.partition import PartitionProcessor
 from slidestat.schemas.emission import Emission, Figure
 from slidestat.spark.audit import exact_key
 from slidestat.spark.audit.audit_charges import ALWAYS, Charge, Turn, charges_of
-from slidestat.spark.audit.audit_events import (
+from slidestat.spark.audit.audit_key import Finding, audit_key, newest
+from slidestat.spark.audit.declaration import Declaration, declaration_of
+from slidestat.spark.audit.events.raw_events import (
     RawRecord,
     UnreadableError,
     is_passed_over,
     read_event,
 )
-from slidestat.spark.audit.audit_key import Finding, audit_key, newest
-from slidestat.spark.audit.declaration import Declaration, declaration_of
 from slidestat.spark.audit.exact_key import ExactKey
 from tests.engine.cases import CLOCKS, Case, cases, laws, topology
 from tests.engine.checks import emissions_of, offsets_of

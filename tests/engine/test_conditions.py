@@ -13,7 +13,7 @@ from slidestat.declare.expressions.expression import Expression, condition
 from slidestat.declare.expressions.nodes import Node, Sort, fields_of, text_of
 from slidestat.engine.decoding.evaluation import Computed, Evaluation
 from slidestat.errors import SlidestatError
-from slidestat.spark.audit.audit_conditions import NotComputableError, computed as audited, holds
+from slidestat.spark.audit.events.conditions import NotComputableError, computed as audited, holds
 from tests.engine.expressions import NUMBERS, ROWS, TEXTS, by_duckdb, truths, values
 
 laws = settings(

@@ -28,11 +28,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
-    """A session on this machine, as the jobs have it, with two tasks at once."""
+    """A session on this machine, as the jobs have it, with two tasks at once. It has Delta Lake, as
+    one Spark starts only once; that changes nothing for what is no Delta table.
+    """
     with pytest.MonkeyPatch.context() as patch:
         # A quick start is worth more here than fast code; processes that tests start have it, too.
         patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        with session.spark_session("tests", "local[2]") as spark:
+        with session.spark_session("tests", "local[2]", delta=True) as spark:
             yield spark
 
 
@@ -41,7 +43,7 @@ def jobs_in_one_session(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) 
     """The jobs as the command line runs them, in the session of all tests."""
 
     @contextmanager
-    def shared(_job: str, _master: str | None = None) -> "Iterator[SparkSession]":
+    def shared(_job: str, _master: str | None = None, **_more: object) -> "Iterator[SparkSession]":
         yield spark
 
     monkeypatch.setattr(session, "spark_session", shared)

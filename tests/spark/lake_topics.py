@@ -1,7 +1,13 @@
 """The topics of a topology, filled by hand: what ingest and audit read, without a worker."""
 
-from collections.abc import Callable, Sequence
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 from confluent_kafka import Producer
@@ -78,3 +84,30 @@ def make_topics(make_topic: Callable[..., str], bootstrap: str, partitions: int 
     for kind in ("statistics", "late", "dead-letters"):
         make_topic(f"t-{kind}", partitions)
     return Topics(bootstrap, source, source)
+
+
+@contextmanager
+def killed_ingest(
+    topics: Topics, file: Path, lake: str, *options: str
+) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """`slidestat spark ingest` in a process of its own, in batches of 1,000 records, and its log;
+    killed when the context is left.
+    """
+    log = file.with_name("ingest.log")
+    with log.open("wb") as out:
+        run = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "slidestat", "spark", "ingest", str(file)),
+                *("--lake", lake, "--bootstrap", topics.bootstrap, *options),
+                *("--records-per-batch", "1000", "--master", "local[2]"),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,  # Its JVM is killed with it.
+        )
+    try:
+        yield run, log
+    finally:
+        os.killpg(run.pid, signal.SIGKILL)
+        run.wait()

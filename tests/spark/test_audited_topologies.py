@@ -86,7 +86,9 @@ def test_every_key_that_is_emitted_is_audited(
     audit(str(file), lake, bootstrap=bootstrap_servers)
     said = capsys.readouterr().out
     assert f"in {len(emitted):,} emissions audited: every promise kept" in said
-    assert ("published for a referee, whose answers are not audited: k1" in said) == bool(published)
+    assert ("published, so audited with the referee that answers for them: k1" in said) == bool(
+        published
+    )
     assert "unaccounted" not in said
 
 

@@ -1,10 +1,7 @@
 """Ingest: topics as Parquet, each record once, whatever happens."""
 
-import os
 import shutil
-import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -26,7 +23,7 @@ from slidestat.spark.lake.ingest import Ingest, Ingested
 from slidestat.spark.lake.lake import Dataset, Lake
 from slidestat.spark.lake.lake_files import LakeFiles
 from tests.registry.stand_in import stand_in
-from tests.spark.lake_topics import DAY_MS, NOON_MS, Topics, emission, make_topics
+from tests.spark.lake_topics import DAY_MS, NOON_MS, Topics, emission, killed_ingest, make_topics
 
 _KILL_WITHIN_S = 120.0
 
@@ -195,24 +192,8 @@ def test_killed_in_the_middle_of_a_batch_it_brings_each_record_once(
         "from slidestat.declare.topology import Topology\n"
         f"topology = Topology(name={topics.name!r}, source='events', span='1m', every='1m')\n"
     )
-    log = tmp_path / "ingest.log"
-    with log.open("wb") as out:
-        run = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "slidestat", "spark", "ingest", str(file)),
-                *("--lake", lake.root, "--bootstrap", topics.bootstrap),
-                *("--records-per-batch", "1000", "--master", "local[2]"),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            start_new_session=True,  # Its JVM is killed with it.
-        )
-    try:
+    with killed_ingest(topics, file, lake.root) as (run, log):
         _await_half_a_batch(Path(lake.data(Dataset.STATISTICS)), run, log)
-    finally:
-        os.killpg(run.pid, signal.SIGKILL)
-        run.wait()
     interrupted = places(lake, Dataset.STATISTICS)
     assert len(interrupted) < count
 

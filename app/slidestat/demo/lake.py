@@ -28,18 +28,14 @@ def show_lake(topology: Topology, bootstrap: str, folder: Path, console: Console
         from slidestat.spark.audit.audit_display import show
         from slidestat.spark.lake.declarations import keep_declaration
         from slidestat.spark.lake.ingest import Ingest
-        from slidestat.spark.lake.lake import Dataset, Lake
+        from slidestat.spark.lake.lake import Lake
+        from slidestat.spark.lake.lake_topics import lake_topics
         from slidestat.spark.report.report_data import report_data
         from slidestat.spark.report.report_page import write_page
 
         lake = Lake(str(folder / "lake"), topology.name)
-        topics = {
-            Dataset.STATISTICS: topology.output_topic,
-            Dataset.LATE: topology.late_topic,
-            Dataset.DEAD_LETTERS: topology.dead_letter_topic,
-        }
         keep_declaration(spark, lake, topology)
-        Ingest(spark, bootstrap, lake, topics).take_what_is_there()
+        Ingest(spark, bootstrap, lake, lake_topics(topology)).take_what_is_there()
         report = Audit(spark, bootstrap, lake, resolved(topology)).run()
         write_page(report_data(spark, lake, []), PAGE)
     show(report)

@@ -16,6 +16,16 @@ import slidestat as package
 from slidestat.errors import SlidestatError
 from slidestat.local.folders import log_folder
 from slidestat.local.jars import fetched_jars
+from slidestat.spark.delta import (
+    CATALOG,
+    EXTENSIONS,
+    LOG_TASKS,
+    delta_jars,
+    delta_settings,
+    has_delta,
+    has_jars,
+    require_delta,
+)
 from slidestat.spark.executors import is_on_this_machine, require_executors
 from slidestat.spark.spark_java import find_spark_java
 
@@ -52,17 +62,26 @@ _SHUFFLE = "spark.sql.shuffle.partitions"
 
 
 @contextmanager
-def spark_session(job: str, master: str | None = None) -> Iterator["SparkSession"]:
+def spark_session(
+    job: str, master: str | None = None, *, delta: bool = False
+) -> Iterator["SparkSession"]:
     """A session for `job`, stopped when the context is left; inside spark-submit, its own.
 
-    `master` is where to run, `local[*]` by default; under spark-submit it is not asked. Costs 3 to
-    5 s for the JVM on this machine. Raises SlidestatError without PySpark, without a Java that
-    Spark runs on, if Spark does not start, or if executors elsewhere lack what a job needs.
+    `master` is where to run, `local[*]` by default; under spark-submit it is not asked. With
+    `delta` the session reads and writes Delta tables; under spark-submit it does so wherever
+    Delta's jars are. Costs 3 to 5 s for the JVM on this machine. Raises SlidestatError without
+    PySpark, without a Java that Spark runs on, if Spark does not start, without Delta's jars where
+    they are asked for, or if executors elsewhere lack what a job needs.
     """
     _require_pyspark()
-    session = _submitted(job) if _SUBMITTED in os.environ else _started(job, master or LOCAL)
+    if _SUBMITTED in os.environ:
+        session = _submitted(job)
+    else:
+        session = _started(job, master or LOCAL, delta=delta)
     try:
-        _set_shuffle_partitions(session)
+        if delta:
+            require_delta(session, f"The {job}'s lake")
+        _set_partitions(session)
         require_executors(session)
         yield session
     finally:
@@ -74,14 +93,17 @@ def write_tasks(spark: "SparkSession") -> int:
     return 2 * spark.sparkContext.defaultParallelism
 
 
-def _set_shuffle_partitions(session: "SparkSession") -> None:
-    """Two tasks for each core, where nobody has said otherwise, not Spark's 200: a task costs more
-    than a small partition. How many cores there will be is not known where executors come and go.
+def _set_partitions(session: "SparkSession") -> None:
+    """Two tasks for each core, where nobody has said otherwise, not Spark's 200 and Delta's 50: a
+    task costs more than a small partition. How many cores there will be is not known where
+    executors come and go.
     """
     conf = session.sparkContext.getConf()
-    comes_and_goes = conf.get("spark.dynamicAllocation.enabled", "false") == "true"
-    if not conf.contains(_SHUFFLE) and not comes_and_goes:
-        session.conf.set(_SHUFFLE, str(write_tasks(session)))
+    if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
+        return
+    for name in (_SHUFFLE, LOG_TASKS) if has_delta(session) else (_SHUFFLE,):
+        if not conf.contains(name):
+            session.conf.set(name, str(write_tasks(session)))
 
 
 def require_spark() -> None:
@@ -99,15 +121,23 @@ def _require_pyspark() -> None:
 
 
 def _submitted(job: str) -> "SparkSession":
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    session: SparkSession = SparkSession.builder.appName(f"slidestat {job}").getOrCreate()
+    builder = SparkSession.builder.appName(f"slidestat {job}")
+    SparkContext._ensure_initialized()
+    if has_jars(SparkContext._jvm):
+        given = SparkConf()
+        for name, value in delta_settings(given.get(EXTENSIONS, "") or "").items():
+            if name != CATALOG or not given.contains(CATALOG):
+                builder = builder.config(name, value)
+    session: SparkSession = builder.getOrCreate()
     for name, value in _ALWAYS.items():
         session.conf.set(name, value)
     return session
 
 
-def _started(job: str, master: str) -> "SparkSession":
+def _started(job: str, master: str, *, delta: bool) -> "SparkSession":
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
@@ -115,8 +145,13 @@ def _started(job: str, master: str) -> "SparkSession":
 
     os.environ["JAVA_HOME"] = str(find_spark_java().executable.parents[1])
     jars = fetched_jars(CONNECTOR_LOCK, "Spark's Kafka connector")
+    if delta:
+        jars += delta_jars()
+        _end_jvm_without_delta()
     conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(f"slidestat {job}")
     conf.setAll(list(_ALWAYS.items()))
+    if delta:
+        conf.setAll(list(delta_settings().items()))
     conf.set("spark.jars", ",".join(map(str, jars)))
     if is_on_this_machine(master):
         # Workers elsewhere have a Python and a slidestat of their own.
@@ -136,3 +171,18 @@ def _started(job: str, master: str) -> "SparkSession":
         raise SlidestatError(
             f"Spark did not start: {str(error).splitlines()[0]}", f"Its log is {log_path}."
         ) from error
+
+
+def _end_jvm_without_delta() -> None:
+    """End a JVM that this process has started before without Delta's jars: none can be brought to
+    one that runs. Where it has a session it stays.
+    """
+    from pyspark import SparkContext
+
+    gateway, context = SparkContext._gateway, SparkContext._active_spark_context
+    if gateway is None or context is not None or has_jars(gateway.jvm):
+        return
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()

@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from slidestat.cli.options import Bootstrap, LakeOption, MasterOption, Registry, TopologyArgument
-from slidestat.cli.spark.history import backfill, rollup, timed_topology
+from slidestat.cli.spark.history import backfill, rollup
 from slidestat.options import DEFAULT_BOOTSTRAP
+from slidestat.spark.lake.lake_session import session_of_lake
+from slidestat.spark.lake.tables import Tables
 
 app = typer.Typer(
     help="Jobs on Spark: topics as a lake of Parquet, an audit of every figure, a report.",
@@ -38,48 +40,50 @@ def ingest(
         int, typer.Option(min=1, help="At most so many records a batch.")
     ] = 1_000_000,
     allow_loss: AllowLoss = False,
+    tables: Annotated[
+        Tables | None,
+        typer.Option(
+            help="What a new lake is kept in: Parquet files alone, the default, or Delta tables.",
+        ),
+    ] = None,
     master: MasterOption = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     schema_registry: Registry = "",
 ) -> None:
     """Bring a topology's statistics, letters and synopses from their topics into Parquet files.
 
-    Each record once, however often this is interrupted and run again.
+    Each record once, however often this is interrupted and run again. Of a referee, its answers,
+    and its parties' synopses and letters.
 
     Example: slidestat spark ingest flights --lake lake
     """
-    from slidestat.declare.forms.files import load_topology
+    from slidestat.declare.forms.files import load_declaration
     from slidestat.declare.lengths import duration_ms
-    from slidestat.declare.topology import require_emissions
+    from slidestat.declare.topology import Topology, require_emissions
     from slidestat.engine.emissions.output_codec import avro_codec
-    from slidestat.spark.session import spark_session
 
-    declared = load_topology(topology)
-    require_emissions(declared, "a lake")
+    declared = load_declaration(topology)
+    if isinstance(declared, Topology):
+        require_emissions(declared, "a lake")
     every_ms = None if every is None else duration_ms(every, "--every")
     is_avro = declared.output_format == "avro"
     if is_avro:  # What is missing is told before Spark starts.
         avro_codec(declared.output_topic, schema_registry)
-    with spark_session("ingest", master) as spark:
+    with session_of_lake("ingest", lake, declared.name, master, tables) as (spark, place):
         from slidestat.spark.lake.declarations import keep_declaration
         from slidestat.spark.lake.ingest import Ingest
-        from slidestat.spark.lake.lake import Dataset, Lake
+        from slidestat.spark.lake.lake_topics import lake_topics
 
-        place = Lake(lake, declared.name)
         keep_declaration(spark, place, declared)
         job = Ingest(
             spark,
             bootstrap,
             place,
-            {
-                Dataset.STATISTICS: declared.output_topic,
-                Dataset.LATE: declared.late_topic,
-                Dataset.DEAD_LETTERS: declared.dead_letter_topic,
-                Dataset.SYNOPSES: declared.synopsis_topic,
-            },
+            lake_topics(declared),
             records_per_batch,
             allow_loss,
             registry=schema_registry if is_avro else "",
+            tables=tables,
         )
         if every_ms is not None:
             job.follow(every_ms)
@@ -94,15 +98,13 @@ def compact(topology: TopologyArgument, lake: LakeOption, master: MasterOption =
 
     Example: slidestat spark compact flights --lake lake
     """
-    from slidestat.declare.forms.files import load_topology
-    from slidestat.spark.session import spark_session
+    from slidestat.declare.forms.files import load_declaration
 
-    declared = load_topology(topology)
-    with spark_session("compact", master) as spark:
+    declared = load_declaration(topology)
+    with session_of_lake("compact", lake, declared.name, master) as (spark, place):
         from slidestat.spark.lake.compaction import Compaction
-        from slidestat.spark.lake.lake import Lake
 
-        done = Compaction(spark, Lake(lake, declared.name)).run()
+        done = Compaction(spark, place).run()
     for found in done:
         print(
             f"{found.dataset}: {found.files_before:,} files of {found.dates:,} dates are now"
@@ -125,29 +127,37 @@ def audit(
             help="Recompute the figures of this share of the keys, chosen by a hash.",
         ),
     ] = 1.0,
+    since_last: Annotated[
+        bool,
+        typer.Option(
+            "--since-last",
+            help="Audit what has come since the last audit; the report is of both together.",
+        ),
+    ] = False,
 ) -> None:
     """Recompute every window of a lake's figures from the raw topic, and compare each one.
 
     Ends with exit code 1 if a promise is broken: a figure outside its bounds or more off than it
     says, one that is missing, a record that was neither counted nor refused. Each emission is
-    checked against the declaration that it was computed by, which ingests keep in the lake.
+    checked against the declaration that it was computed by, which ingests keep in the lake. Of a
+    referee, final answers are checked against the events of all of their parties.
 
     Example: slidestat spark audit flights --lake lake
     """
-    from slidestat.declare.forms.files import load_topology
+    from slidestat.declare.forms.files import load_declaration
     from slidestat.declare.forms.resolved import require_audited, resolved
-    from slidestat.spark.session import spark_session
 
-    declared = load_topology(topology)
+    declared = load_declaration(topology)
     require_audited(declared)
-    with spark_session("audit", master) as spark:
+    with session_of_lake("audit", lake, declared.name, master) as (spark, place):
         from slidestat.spark.audit.audit import Audit
         from slidestat.spark.audit.audit_display import show
-        from slidestat.spark.lake.lake import Lake
 
-        place = Lake(lake, declared.name)
-        job = Audit(spark, bootstrap, place, resolved(declared), allow_loss, sample=sample)
-        report = job.run()
+        report = Audit(
+            *(spark, bootstrap, place, resolved(declared), allow_loss),
+            sample=sample,
+            since_last=since_last,
+        ).run()
     show(report)
     if not report.is_clean:
         raise typer.Exit(1)
@@ -171,9 +181,13 @@ def report(
 
     Example: slidestat spark report flights --lake lake --key ATL --key ORD
     """
+    from slidestat.declare.forms.files import load_declaration
+    from slidestat.declare.referee import Referee
+    from slidestat.declare.topology import require_times
     from slidestat.spark.session import spark_session
 
-    declared = timed_topology(topology, "a report")
+    declared = load_declaration(topology)
+    require_times(declared.of if isinstance(declared, Referee) else declared, "a report")
     with spark_session("report", master) as spark:
         from slidestat.spark.lake.lake import Lake
         from slidestat.spark.report.report_data import report_data

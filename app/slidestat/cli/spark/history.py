@@ -6,6 +6,7 @@ import typer
 
 from slidestat.cli.options import Bootstrap, LakeOption, MasterOption, TopologyArgument
 from slidestat.options import DEFAULT_BOOTSTRAP
+from slidestat.spark.lake.lake_session import session_of_lake
 
 if TYPE_CHECKING:
     from slidestat.declare.topology import Topology
@@ -92,7 +93,7 @@ def backfill(
     with spark_session("backfill", master) as spark:
         from slidestat.spark.backfill.backfill import fill_lake
         from slidestat.spark.backfill.history import Files, read_files, read_topic
-        from slidestat.spark.lake.kafka_topic import topic_state
+        from slidestat.spark.kafka.kafka_topic import topic_state
         from slidestat.spark.lake.lake import Lake
 
         if files is None:
@@ -143,16 +144,14 @@ def rollup(
     Example: slidestat spark rollup flights --lake lake --by 1d --group "'all'"
     """
     from slidestat.declare.lengths import duration_ms
-    from slidestat.spark.session import spark_session
 
     declared = timed_topology(topology, "a rollup")
-    with spark_session("rollup", master) as spark:
-        from slidestat.spark.lake.lake import Dataset, Lake
+    with session_of_lake("rollup", lake, declared.name, master) as (spark, place):
+        from slidestat.spark.lake.lake import Dataset
         from slidestat.spark.rollup.rollup import Rollup, require_interval_of, roll_up
         from slidestat.spark.rollup.rollup_display import show, write
 
         job = Rollup(declared.span_length.length, declared.every_ms, duration_ms(by, "--by"), group)
-        place = Lake(lake, declared.name)
         records = place.read(spark, Dataset.SYNOPSES)
         if changed := require_interval_of(place, spark, job.by_ms):
             print(changed)

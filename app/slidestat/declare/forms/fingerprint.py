@@ -21,16 +21,7 @@ _DIGITS = 16
 
 def fingerprint_of(declared: Topology | Referee) -> str:
     """The fingerprint of what is declared: 16 hexadecimal digits."""
-    if isinstance(declared, Topology):
-        return fingerprint(resolved(declared))
-    return fingerprint(
-        {
-            "name": declared.name,
-            "patience_ms": declared.patience_ms,
-            "correctable_ms": declared.correctable_ms,
-            "of": resolved(declared.answering),
-        }
-    )
+    return fingerprint(resolved(declared))
 
 
 def fingerprint(table: Mapping[str, object]) -> str:

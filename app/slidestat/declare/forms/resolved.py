@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, fields
 
+from slidestat.declare.referee import Referee
 from slidestat.declare.statistics.base import ListStatistic, Series, Statistic
 from slidestat.declare.topology import Topology, require_emissions, require_json
 from slidestat.errors import SlidestatError
@@ -9,24 +10,38 @@ from slidestat.errors import SlidestatError
 _BASE = {"name", "field", "by", "weight", "where"}
 
 
-def require_audited(topology: Topology) -> None:
+def require_audited(declared: Topology | Referee) -> None:
     """Raise SlidestatError for a topology that publishes whole partitions: it emits nothing by key;
-    for one that writes rows; and for one whose source is not JSON.
+    for one that writes rows; and for a source that is not JSON.
     """
-    require_emissions(topology, "an audit")
-    require_json(topology, "an audit")
-    if topology.publishes_partitions:
+    if isinstance(declared, Referee):
+        require_json(declared.of, "an audit")
+        return
+    require_emissions(declared, "an audit")
+    require_json(declared, "an audit")
+    if declared.publishes_partitions:
         raise SlidestatError(
-            f"{topology.name} publishes the synopses of whole partitions, and emits no figure that"
-            " could be recomputed; those of a referee are not audited.",
-            "Audit a topology of the same statistics that does not publish.",
+            f"{declared.name} publishes the synopses of whole partitions, and emits no figure that"
+            " could be recomputed.",
+            "Audit the referee that answers for it.",
         )
 
 
-def resolved(topology: Topology) -> dict[str, object]:
+def resolved(declared: Topology | Referee) -> dict[str, object]:
     """Numbers, texts and lists: topics, paths, lengths in ms or events, and of each statistic its
-    label, kind, paths, parameters and figures.
+    label, kind, paths, parameters and figures; of a referee its own, and `of`, its topology.
     """
+    if isinstance(declared, Referee):
+        return {
+            "name": declared.name,
+            "patience_ms": declared.patience_ms,
+            "correctable_ms": declared.correctable_ms,
+            "of": _topology(declared.answering),
+        }
+    return _topology(declared)
+
+
+def _topology(topology: Topology) -> dict[str, object]:
     span = topology.span_length
     table: dict[str, object] = {
         "name": topology.name,

@@ -2,57 +2,58 @@
 
 Records that have a letter (late, dead) are left out; all others must have been counted. The events
 of a key go through one Python worker in order of time, which recomputes each of its windows and has
-no more of them at once. An emission is judged by the declaration whose fingerprint it has.
+no more of them at once. An emission is judged by the declaration whose fingerprint it has. Of a
+referee, a key is a stream over all partitions (`audited_answers.py`).
 """
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession, functions as f
 from pyspark.sql.types import StructType
 
 from slidestat.errors import SlidestatError
-from slidestat.spark.audit.audit_charges import Charges, charges_of
+from slidestat.spark.audit.audit_charges import ALWAYS, Charge, charges_of, without
 from slidestat.spark.audit.audit_emissions import AuditedEmissions
-from slidestat.spark.audit.audit_report import AuditReport, Judged, Records, report_of
+from slidestat.spark.audit.audit_progress import Progress, reach_of
+from slidestat.spark.audit.audit_report import AuditReport, Judged, audit_of, report_of
+from slidestat.spark.audit.audit_source import AuditedSource
 from slidestat.spark.audit.audit_workers import (
     SORTED_COLUMNS,
     Auditor,
     Bounds,
     FigureRow,
     auditor,
-    event_columns,
-    event_reader,
     text_column,
 )
+from slidestat.spark.audit.audited_answers import AuditedAnswers
 from slidestat.spark.audit.declaration import UNMARKED, Declaration, declaration_of
 from slidestat.spark.audit.exact_key import KINDS
 from slidestat.spark.errors import in_words
 from slidestat.spark.lake.declarations import KnownDeclarations, reading_groups
-from slidestat.spark.lake.kafka_options import kafka_options
-from slidestat.spark.lake.kafka_topic import TopicState, topic_state
-from slidestat.spark.lake.lake import AUDIT, Dataset, Lake
+from slidestat.spark.lake.lake import AUDIT, Lake
 from slidestat.spark.lake.lake_files import LakeFiles
 from slidestat.spark.lake.wire_columns import struct_type
 
 _FOREVER_MS = 2**62
-# Enough to see how far the records before them had come.
-_FIRST_RECORDS = 32
 # A sample of keys is told to the millionth.
 _PARTS = 1_000_000
 
 
 @dataclass(frozen=True)
 class Audit:
-    """An audit of what a lake has of a topology, against the raw topic on the brokers.
+    """An audit of what a lake has of a topology or a referee, against the raw topic on the brokers.
 
     `declared` is the topology in plain tables: emissions without a fingerprint are judged by it,
     others by their own declarations. `allow_loss` leaves out the windows whose events the broker
     has deleted. Of a `sample` below 1 the figures of so large a share of keys are recomputed, by a
     hash of each: the same keys in every audit; all records are accounted for in any case.
+
+    `since_last` goes on from the last audit: what has come since is audited, from the events that
+    its windows have, and the report is of all audits together. `say` is told where all is audited
+    in spite of it.
     """
 
     spark: SparkSession
@@ -62,6 +63,7 @@ class Audit:
     allow_loss: bool = False
     say: Callable[[str], None] = print
     sample: float = 1.0
+    since_last: bool = False
 
     def __post_init__(self) -> None:
         if not 1 / _PARTS <= self.sample <= 1:
@@ -71,67 +73,164 @@ class Audit:
             )
 
     def run(self) -> AuditReport:
-        """Recompute and compare; the figures go to the lake's folder `audit`, replacing the last
-        audit's. Raises SlidestatError if there is nothing to audit, events are gone, or emissions
-        are of a declaration that the lake does not know.
+        """Recompute and compare; the figures go to the lake's folder `audit`, replacing those of
+        audits that this one does not go on from. Raises SlidestatError if there is nothing to
+        audit, events are gone, or emissions are of a declaration that the lake does not know.
         """
         with in_words(f"The audit of {self.lake.topology}", "Run it again."):
             return self._run()
 
     def _run(self) -> AuditReport:
-        emissions = AuditedEmissions(self.spark, self.lake)
+        emissions = self._emissions()
         reached, emission_bytes = emissions.reached()
-        emitted_until = emissions.emitted_until()
         marks = emissions.marks()
         known = KnownDeclarations(self.spark, self.lake, self.declared)
         declarations = known.of(marks)
         self._require_known_kinds(declarations)
-        charges = None
-        if len(marks) > 1:
-            every = {mark: declaration.every_ms for mark, declaration in declarations.items()}
-            charges = charges_of(emissions.turns(), every)
-        letters = self._letters()
-        groups = [(group, self._raw(group, reached)) for group in reading_groups(declarations)]
-        for _, raw in groups:
-            raw.persist()
+        reach_ms = reach_of(declarations.values())
+        before = self._before(emissions, reach_ms)
+        last = None if before is None else before.progress
+        source = self._source({} if last is None else last.needed)
+        groups = reading_groups(declarations)
+        raws = [source.raw(next(iter(group.values())), reached).persist() for group in groups]
         try:
-            records = self._records([raw for _, raw in groups], letters)
-            mode = "overwrite"
-            for group, raw in groups:
-                counted = raw.where("event_key IS NOT NULL").join(
-                    letters, ["source_partition", "source_offset"], "left_anti"
-                )
-                timed = raw.where("time_ms IS NOT NULL").join(
-                    letters, ["source_partition", "source_offset"], "left_anti"
-                )
-                bounds = self._bounds(group, timed, emitted_until, charges)
+            records = source.records(raws, {} if last is None else last.reached)
+            until = emissions.emitted_until()
+            in_charge = self._in_charge(emissions, declarations, last)
+            part, mode = self._begin_part(last), "overwrite"
+            for group, raw in zip(groups, raws, strict=True):
+                bounds = self._bounds(group, source, raw, until, in_charge)
                 # Of a key that all of them publish nothing is due, and nothing is to be recomputed.
                 publish = set.intersection(*(set(one.publish) for one in group.values()))
+                counted = source.counted(raw).where(~f.col("event_key").isin(*publish))
                 figures = judged(
                     group,
-                    self._sampled(counted.where(~f.col("event_key").isin(*publish))),
-                    self._sampled(emissions.rows),
+                    self._sampled(emissions.events(counted)),
+                    self._sampled(emissions.to_judge(last)),
                     auditor(group, bounds),
                     struct_type(FigureRow),
                 )
-                figures.write.mode(mode).option("compression", "zstd").parquet(
-                    self.lake.data(AUDIT)
-                )
+                figures.write.mode(mode).option("compression", "zstd").parquet(part)
                 mode = "append"
+            progress, places = None, emissions.places()
+            if places is not None and reach_ms is not None:
+                since = {number: tick - reach_ms for number, tick in until.items()}
+                if self._given.is_of_referee:
+                    since = dict.fromkeys(source.topic.end, min(since.values()))
+                needed = source.needed_after(raws, reached, since)
+                parts = 1 if last is None else last.parts + 1
+                progress = Progress(parts, self.sample, reach_ms, reached, needed, until, places)
         finally:
-            for _, raw in groups:
+            for raw in raws:
                 raw.unpersist()
-        judged_by = [
-            Judged(mark, count, mark == UNMARKED or known.is_given(mark))
-            for mark, count in marks.items()
-        ]
         report = report_of(
-            self.spark, self.lake, declarations.values(), records, emission_bytes, judged_by
+            self.spark,
+            self.lake,
+            declarations.values(),
+            records if before is None else before.records.plus(records),
+            emission_bytes,
+            [
+                Judged(mark, count, mark == UNMARKED or known.is_given(mark))
+                for mark, count in marks.items()
+            ],
         )
-        published = sorted({key for one in declarations.values() for key in one.publish})
-        report = msgspec.structs.replace(report, sample=self.sample, published=published)
+        report = msgspec.structs.replace(
+            report,
+            sample=self.sample,
+            published=sorted({key for one in declarations.values() for key in one.publish}),
+            progress=progress,
+        )
         LakeFiles(self.spark).write(self.lake.summary, msgspec.json.encode(report).decode())
         return report
+
+    @staticmethod
+    def _in_charge(
+        emissions: AuditedEmissions,
+        declarations: Mapping[str, Declaration],
+        last: Progress | None,
+    ) -> Callable[[int, str], tuple[Charge, ...]]:
+        """Where each declaration was in charge of a partition, as far as that is not settled."""
+        charges = None
+        if len(declarations) > 1:
+            every = {mark: declaration.every_ms for mark, declaration in declarations.items()}
+            charges = charges_of(emissions.turns(), every)
+        absences = emissions.absences()
+        settled = {} if last is None else last.until
+
+        def of(partition: int, mark: str) -> tuple[Charge, ...]:
+            found = ALWAYS if charges is None else charges.get((partition, mark), ())
+            before = Charge(-_FOREVER_MS, settled.get(partition, -_FOREVER_MS) + 1)
+            return without(found, [*absences, before])
+
+        return of
+
+    @staticmethod
+    def _bounds(
+        group: Mapping[str, Declaration],
+        source: AuditedSource,
+        raw: DataFrame,
+        until: Mapping[int, int],
+        in_charge: Callable[[int, str], tuple[Charge, ...]],
+    ) -> dict[tuple[int, str], Bounds]:
+        found = {}
+        for mark, declaration in group.items():
+            complete = source.complete_from(declaration, raw)
+            if declaration.is_of_referee:  # A stream is in all partitions.
+                complete = dict.fromkeys(until, max(complete.values()))
+            for partition, complete_ms in complete.items():
+                found[partition, mark] = Bounds(
+                    until.get(partition, -_FOREVER_MS), complete_ms, in_charge(partition, mark)
+                )
+        return found
+
+    def _before(self, emissions: AuditedEmissions, reach_ms: int | None) -> AuditReport | None:
+        """The audit to go on from; None if all is to be audited. Raises SlidestatError for one of
+        another sample.
+        """
+        if not self.since_last:
+            return None
+        before = audit_of(self.spark, self.lake)
+        progress = None if before is None else before.progress
+        why = ""
+        if reach_ms is None:
+            why = "what it emits may rest on events of any time"
+        elif progress is None:
+            why = "the lake has no audit that can be gone on from"
+        elif progress.reach_ms < reach_ms:
+            why = "its windows have become longer since the last audit"
+        elif progress.sample != self.sample:
+            raise SlidestatError(
+                f"The last audit was of a sample of {progress.sample:g}.",
+                f"Give --sample {progress.sample:g} again, or leave --since-last out.",
+            )
+        elif emissions.has_changed(progress):
+            why = "emissions have come, or come again otherwise, of windows that were audited"
+        if why:
+            self.say(f"All of {self.lake.topology} is audited: {why}.")
+            return None
+        return before
+
+    def _begin_part(self, last: Progress | None) -> str:
+        """The folder for the figures of this audit, beside those of the audits that it goes on
+        from; those of others are removed, with their summary.
+        """
+        if last is None:
+            files = LakeFiles(self.spark)
+            files.remove(self.lake.summary)
+            files.remove(self.lake.data(AUDIT))
+        return f"{self.lake.data(AUDIT)}/part={0 if last is None else last.parts}"
+
+    def _source(self, needed: Mapping[int, int]) -> AuditedSource:
+        return AuditedSource(
+            *(self.spark, self.bootstrap, self.lake, self._given),
+            *(needed, self.allow_loss, self.say),
+        )
+
+    def _emissions(self) -> AuditedEmissions:
+        if not self._given.is_of_referee:
+            return AuditedEmissions(self.spark, self.lake)
+        partitions = len(self._source({}).topic.end)
+        return AuditedAnswers(self.spark, self.lake, self._given, partitions)
 
     def _sampled(self, rows: DataFrame) -> DataFrame:
         """The rows of the keys to be judged, and those of no key."""
@@ -151,129 +250,8 @@ class Audit:
             )
 
     @cached_property
-    def _source(self) -> str:
-        return declaration_of(self.declared).source
-
-    @cached_property
-    def _topic(self) -> TopicState:
-        return topic_state(self.bootstrap, self._source)
-
-    def _letters(self) -> DataFrame:
-        """The places of the records that were refused, and as what."""
-        parts = [
-            self.lake.read(self.spark, dataset)
-            .where(f.col("topology") == self.lake.topology)
-            .where(f.col("topic") == self._source)
-            .select(
-                f.col("partition").cast("int").alias("source_partition"),
-                f.col("offset").alias("source_offset"),
-                f.lit(str(dataset)).alias("letter"),
-            )
-            for dataset in (Dataset.LATE, Dataset.DEAD_LETTERS)
-            if self.lake.has(self.spark, dataset)
-        ]
-        none = self.spark.createDataFrame(
-            [], "source_partition int, source_offset long, letter string"
-        )
-        for part in parts:
-            none = none.union(part)
-        return none.dropDuplicates(["source_partition", "source_offset"])
-
-    def _raw(self, group: Mapping[str, Declaration], reached: dict[int, int]) -> DataFrame:
-        """The events that emissions may rest on, as declarations of one `group` read them; a record
-        that is none has a null key.
-        """
-        source, topic = self._source, self._topic
-        ends = {p: reached.get(p, -1) + 1 for p in topic.end}
-        gone = {p: 0 for p in topic.end if ends[p]}
-        if lost := topic.lost_before({p: gone.get(p, topic.first[p]) for p in topic.end}):
-            deleted = f"{source} no longer has " + "; ".join(lost)
-            if not self.allow_loss:
-                raise SlidestatError(
-                    f"{deleted}: the windows that they were in cannot be recomputed.",
-                    "Give --allow-loss to audit the others.",
-                )
-            self.say(f"{deleted}: the windows that they were in are left out.")
-        if beyond := [p for p, end in ends.items() if end > topic.end[p]]:
-            raise SlidestatError(
-                f"Emissions rest on records of {source} that partition {beyond[0]} does not have.",
-                "It was deleted and made anew, or the lake is of another broker: check --lake.",
-            )
-        starts = {p: min(topic.first[p], ends[p]) for p in ends}
-        records = (
-            self.spark.read.format("kafka")
-            .options(**kafka_options(self.bootstrap))
-            .option("subscribe", source)
-            .option("startingOffsets", json.dumps({source: starts}))
-            .option("endingOffsets", json.dumps({source: ends}))
-            .load()
-            .select("partition", "offset", "key", "value", f.unix_millis("timestamp").alias("ms"))
-        )
-        declaration = next(iter(group.values()))
-        return records.mapInArrow(event_reader(declaration), event_columns(declaration))
-
-    @staticmethod
-    def _records(raws: list[DataFrame], letters: DataFrame) -> Records:
-        """Count the records by outcome; one is an event if any declaration can read it."""
-        common = ["source_partition", "source_offset", "event_key", "passed_over", "bytes"]
-        raw = reduce(DataFrame.union, [one.select(*common) for one in raws])
-        if len(raws) > 1:
-            raw = raw.groupBy("source_partition", "source_offset").agg(
-                f.max("event_key").alias("event_key"),
-                f.max("passed_over").alias("passed_over"),
-                f.max("bytes").alias("bytes"),
-            )
-        is_none = f.col("letter").isNull() & f.col("event_key").isNull()
-        row = (
-            raw.join(letters, ["source_partition", "source_offset"], "left")
-            .agg(
-                f.count(f.lit(1)).alias("read"),
-                f.count_if(f.col("letter") == str(Dataset.LATE)).alias("late"),
-                f.count_if(f.col("letter") == str(Dataset.DEAD_LETTERS)).alias("dead"),
-                f.count_if(is_none & f.col("passed_over")).alias("passed_over"),
-                f.count_if(is_none & ~f.col("passed_over")).alias("lost"),
-                f.coalesce(f.sum("bytes"), f.lit(0)).alias("bytes"),
-            )
-            .collect()[0]
-        )
-        counted = row.read - row.late - row.dead - row.lost - row.passed_over
-        return Records(row.read, counted, row.late, row.dead, row.lost, row.bytes, row.passed_over)
-
-    def _bounds(
-        self,
-        group: Mapping[str, Declaration],
-        timed: DataFrame,
-        emitted_until: dict[int, int],
-        charges: Charges | None,
-    ) -> dict[tuple[int, str], Bounds]:
-        starts = self._topic.first
-        start_of = f.create_map(*(f.lit(number) for pair in starts.items() for number in pair))
-        is_first = f.col("source_offset") < start_of[f.col("source_partition")] + _FIRST_RECORDS
-        firsts = timed.where(is_first).groupBy("source_partition").agg(f.max("time_ms").alias("ms"))
-        newest_of_first = {row.source_partition: row.ms for row in firsts.collect()}
-        found = {}
-        for partition, start in starts.items():
-            for mark, declaration in group.items():
-                place = partition, mark
-                complete = -_FOREVER_MS
-                if start:
-                    complete = _complete_from(declaration, newest_of_first.get(partition))
-                found[place] = Bounds(emitted_until.get(partition, -_FOREVER_MS), complete)
-                if charges is not None:
-                    found[place] = found[place]._replace(charges=charges.get(place, ()))
-        return found
-
-
-def _complete_from(declaration: Declaration, newest_of_first: int | None) -> int:
-    """From when on the windows of a partition that has lost records have all their events.
-
-    What was counted and is gone had been reached by most of 16 records in a row, or lay no further
-    ahead of such a time than lateness and step together, and once more while it waited.
-    """
-    if newest_of_first is None:
-        return _FOREVER_MS
-    lateness = declaration.lateness_ms
-    return newest_of_first + 2 * (lateness + max(1_000, lateness // 8)) + 1
+    def _given(self) -> Declaration:
+        return declaration_of(self.declared)
 
 
 def judged(
@@ -293,7 +271,7 @@ def judged(
         *keys,
         f.col("time_ms").alias("at"),
         f.lit(True).alias("is_event"),
-        f.col("source_offset").alias("place"),
+        "place",
         *(f.lit(None).cast(kind).alias(name) for name, kind in nothing.items()),
         *texts,
     )

@@ -5,7 +5,7 @@ of the next one. Between two that emit at different intervals, the ticks after t
 and before the first of the other are nobody's: which of the two would have emitted is not known.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -54,3 +54,19 @@ def charges_of(turns: Iterable[Turn], every_ms: Mapping[str, int]) -> Charges:
         for turn, start, end in zip(of_one, starts, [*ends, _FOREVER_MS], strict=True):
             found.setdefault((partition, turn.mark), []).append(Charge(start, end))
     return {place: tuple(charges) for place, charges in found.items()}
+
+
+def without(charges: Sequence[Charge], absences: Iterable[Charge]) -> tuple[Charge, ...]:
+    """Return the ticks of `charges` that are in none of `absences`."""
+    left = list(charges)
+    for gone in absences:
+        left = [
+            part
+            for one in left
+            for part in (
+                Charge(one.since_ms, min(one.until_ms, gone.since_ms)),
+                Charge(max(one.since_ms, gone.until_ms), one.until_ms),
+            )
+            if part.since_ms < part.until_ms
+        ]
+    return tuple(left)

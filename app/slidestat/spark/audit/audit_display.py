@@ -38,7 +38,7 @@ def show(report: AuditReport) -> None:
     if report.published:
         names = ", ".join(report.published)
         console.print(
-            f"published for a referee, whose answers are not audited: {names}",
+            f"published, so audited with the referee that answers for them: {names}",
             highlight=False,
             markup=False,
             soft_wrap=True,

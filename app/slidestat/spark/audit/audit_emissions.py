@@ -3,12 +3,18 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from pyspark.sql import DataFrame, SparkSession, functions as f
+from pyspark.sql import Column, DataFrame, SparkSession, functions as f
 from pyspark.sql.window import Window
 
 from slidestat.errors import SlidestatError
-from slidestat.spark.audit.audit_charges import Turn
+from slidestat.spark.audit.audit_charges import Charge, Turn
+from slidestat.spark.audit.audit_progress import Progress, per_partition
 from slidestat.spark.lake.lake import Dataset, Lake, declaration_mark, is_unreadable
+
+_FOREVER_MS = 2**62
+_SAME = ["source_partition", "event_key", "window_end_ms", "value"]
+# No fingerprint of a declaration.
+_JUDGED = "judged before"
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,14 @@ class AuditedEmissions:
         """source_partition, source_offset, event_key, window_end_ms, place on the topic, value, and
         the fingerprint of the declaration, "" without one.
         """
+        return self._own_rows
+
+    def events(self, counted: DataFrame) -> DataFrame:
+        """The counted events; `place` is that of each among those of its key."""
+        return counted.withColumn("place", f.col("source_offset"))
+
+    @cached_property
+    def _own_rows(self) -> DataFrame:
         return self._all.where(f.col("topology") == self.lake.topology).select(
             "event_key",
             # As of the raw records: keys of another width would not meet.
@@ -33,6 +47,8 @@ class AuditedEmissions:
             f.coalesce("record_offset", "source_offset").alias("place"),
             declaration_mark().alias("declaration"),
             "value",
+            f.coalesce("provisional", f.lit(False)).alias("provisional"),
+            "record_partition",
         )
 
     @cached_property
@@ -89,6 +105,47 @@ class AuditedEmissions:
         )
         return {row.source_partition: row.tick - 1 for row in last.collect()}
 
+    def places(self) -> dict[int, int] | None:
+        """The last offset of each partition of the topic of statistics; None of a lake that a
+        backfill has filled, from no topic.
+        """
+        found = self.rows.groupBy("record_partition").agg(f.max("place").alias("last")).collect()
+        if any(row.record_partition is None for row in found):
+            return None
+        return {row.record_partition: row.last for row in found}
+
+    def to_judge(self, last: Progress | None) -> DataFrame:
+        """The rows to be judged after the audit that had come to `last`. With them are those that
+        it has judged already of later ticks, as of no declaration: what is there is not missing.
+        """
+        if last is None:
+            return self.rows
+        judged = self._judged(last).where(~_is_settled(last))
+        new = self.rows.where(self._is_new(last)).join(judged, _SAME, "left_anti")
+        return new.unionByName(judged.withColumn("declaration", f.lit(_JUDGED)))
+
+    def has_changed(self, last: Progress) -> bool:
+        """Whether there are new emissions of ticks that are settled, or of others in place of final
+        ones, that are not the same as those that were judged.
+        """
+        judged = self._judged(last)
+        new = self.rows.where(self._is_new(last)).join(judged, _SAME, "left_anti")
+        final = judged.where(~f.col("provisional"))
+        late = new.where(_is_settled(last)).select("place")
+        other = new.join(final, _SAME[:-1], "left_semi").select("place")
+        return not late.union(other).isEmpty()
+
+    def _judged(self, last: Progress) -> DataFrame:
+        return self.rows.where(~self._is_new(last))
+
+    @staticmethod
+    def _is_new(last: Progress) -> Column:
+        return f.col("place") > per_partition(last.judged, f.col("record_partition"), -1)
+
+    def absences(self) -> list[Charge]:
+        """None: a key has all that it has in one partition."""
+        return []
+
     def marks(self) -> dict[str, int]:
         """How many emissions there are by each declaration, those of the newest last."""
         found = self.rows.groupBy("declaration").agg(
@@ -109,3 +166,9 @@ class AuditedEmissions:
             .select("source_partition", "window_end_ms", "before_ms", "mark")
         )
         return [Turn(*row) for row in found.collect()]
+
+
+def _is_settled(last: Progress) -> Column:
+    """Whether a row is of a tick up to which all was judged."""
+    until = per_partition(last.until, f.col("source_partition"), -_FOREVER_MS)
+    return f.col("window_end_ms") <= until

@@ -85,7 +85,10 @@ class KeyJudge:
         ticks = (times // every + 1) * every
         wanted = set(np.unique(ticks[ticks <= until]).tolist())
         for silence in self.declaration.silences:
-            silent = ((times + silence) // every + 1) * every
+            if self.declaration.is_of_referee:  # It goes by what is published at ticks.
+                silent = -(-(ticks + silence) // every) * every
+            else:
+                silent = ((times + silence) // every + 1) * every
             wanted.update(silent[silent <= np.minimum(following, until)].tolist())
         return wanted
 
@@ -111,6 +114,8 @@ class KeyJudge:
     def _judged(self, key: ExactKey, emission: Emission) -> Iterator[Finding]:
         declaration, tick, provisional = self.declaration, emission.window_end_ms, False
         seen, is_of_all = key, True
+        if emission.parties is not None:
+            seen = key.in_partitions([_partition_of(party) for party in emission.parties])
         if emission.provisional:
             provisional, seen = True, key.until(emission.source_offset)
             # What came after that record is left out; of what is dropped already it cannot be.
@@ -191,6 +196,11 @@ def audit_key(
     yield from judge_of_key.not_emitted(wanted - emissions.keys() - set(by_others))
     for _, emission in sorted(emissions.items()):
         yield from judge_of_key.emission(key, emission)
+
+
+def _partition_of(party: str) -> int:
+    """The partition that a party is, by its name: source topic/partition."""
+    return int(party.rpartition("/")[2])
 
 
 def _counted_from(figures: Sequence[Figure]) -> int | None:

@@ -5,9 +5,11 @@ from collections.abc import Iterable
 import msgspec
 from pyspark.sql import Row, SparkSession, functions as f
 
+from slidestat.spark.audit.audit_progress import Progress
 from slidestat.spark.audit.audit_workers import FigureRow
 from slidestat.spark.audit.declaration import Declaration, labels_of
 from slidestat.spark.lake.lake import AUDIT, Lake
+from slidestat.spark.lake.lake_files import LakeFiles
 from slidestat.spark.lake.wire_columns import struct_type
 
 _SAMPLES = 10
@@ -25,6 +27,11 @@ class Records(msgspec.Struct, frozen=True):
     unaccounted: int
     bytes: int
     passed_over: int = 0
+
+    def plus(self, more: "Records") -> "Records":
+        """Return these and further ones."""
+        both = zip(msgspec.structs.astuple(self), msgspec.structs.astuple(more), strict=True)
+        return Records(*(one + other for one, other in both))
 
 
 class StatisticSummary(msgspec.Struct, frozen=True):
@@ -59,7 +66,7 @@ class Judged(msgspec.Struct, frozen=True):
 class AuditReport(msgspec.Struct, frozen=True):
     """The outcome of an audit. `broken` are samples of violations, one line each; `judged` tells by
     which declarations emissions were judged, the newest last. `sample` is the share of keys whose
-    figures were judged; `published` are keys that a referee answers for, and is not audited for.
+    figures were judged; `published` are keys that a referee answers for.
     """
 
     records: Records
@@ -71,6 +78,8 @@ class AuditReport(msgspec.Struct, frozen=True):
     judged: list[Judged] = []
     sample: float = 1.0
     published: list[str] = []
+    # Of no use to a person: an audit that can be gone on from has one.
+    progress: Progress | None = None
 
     @property
     def is_clean(self) -> bool:
@@ -136,6 +145,14 @@ def report_of(
         [_line(row) for row in sample],
         judged,
     )
+
+
+def audit_of(spark: SparkSession, lake: Lake) -> AuditReport | None:
+    """Return the report of the last audit of a lake; None without one, or if it was interrupted."""
+    files = LakeFiles(spark)
+    if not files.exists(lake.summary):
+        return None
+    return msgspec.json.decode(files.read(lake.summary), type=AuditReport)
 
 
 def _line(row: Row) -> str:

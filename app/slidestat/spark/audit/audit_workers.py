@@ -11,15 +11,15 @@ import pyarrow.compute as pc
 
 from slidestat.schemas.emission import Figure
 from slidestat.spark.audit.audit_charges import ALWAYS, Charge
-from slidestat.spark.audit.audit_events import (
+from slidestat.spark.audit.audit_key import Finding, KeyJudge
+from slidestat.spark.audit.declaration import UNMARKED, ColumnName, Declaration
+from slidestat.spark.audit.events.raw_events import (
     RawRecord,
     UnreadableError,
     is_passed_over,
     read_event,
     time_of,
 )
-from slidestat.spark.audit.audit_key import Finding, KeyJudge
-from slidestat.spark.audit.declaration import UNMARKED, ColumnName, Declaration
 from slidestat.spark.audit.running_audit import Emitted, KeyEvents, RunningAudit
 from slidestat.spark.lake.wire_columns import struct_type
 

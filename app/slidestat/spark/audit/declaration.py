@@ -1,6 +1,7 @@
 """A topology's declaration as an audit needs it: plain tables, nothing of the streaming side.
 
 An audit recomputes what a worker said; so it takes the declaration, and shares no code with it.
+That of a referee is the declaration of its topology, with the streams that it answers for.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,6 +13,9 @@ Path = tuple[str, ...]
 # Fields, whether they are read as items (one may be both a number and an item), and the condition
 # on events to be taken in, "" for all. Several fields are read as one item, of what each has.
 ColumnName = tuple[tuple[Path, ...], bool, str]
+
+# What a topology publishes that has one state a partition, in place of keys.
+_WHOLE_PARTITIONS = "partition"
 
 UNMARKED = ""
 """In place of a fingerprint, of emissions from before there were any."""
@@ -65,6 +69,9 @@ class Declaration(msgspec.Struct, frozen=True):
     Keys end with the span if it `forgets_keys`, else after `forget_after_ms` without an event.
     `computed` has the expressions of the fields that no record has, by their names. The keys that
     it would `publish` for a referee it does not emit.
+
+    A referee answers for `parties`, a topology by its name, over all partitions of the source: for
+    each key of `answers_for`, or, if it `answers_for_all`, for all events under the source's name.
     """
 
     name: str
@@ -84,6 +91,19 @@ class Declaration(msgspec.Struct, frozen=True):
     tombstones: str = "pass-over"
     forget_after_ms: int | None = None
     publish: tuple[str, ...] = ()
+    parties: str = ""
+    answers_for: tuple[str, ...] = ()
+    answers_for_all: bool = False
+
+    @property
+    def is_of_referee(self) -> bool:
+        """Whether it is a referee's."""
+        return bool(self.parties)
+
+    @property
+    def letters_of(self) -> str:
+        """The topology whose letters say which records were refused."""
+        return self.parties or self.name
 
     @property
     def is_sequence(self) -> bool:
@@ -122,7 +142,23 @@ class Declaration(msgspec.Struct, frozen=True):
 
 def declaration_of(table: Mapping[str, object]) -> Declaration:
     """The declaration in plain tables; raises msgspec.ValidationError for others."""
-    return msgspec.convert(table, Declaration)
+    of = table.get("of")
+    if of is None:
+        return msgspec.convert(table, Declaration)
+    parties = msgspec.convert(of, dict[str, Any])
+    publish = parties.get("publish")
+    is_of_all = publish == _WHOLE_PARTITIONS
+    answered = {
+        "name": table.get("name"),
+        "parties": parties.get("name"),
+        "publish": (),
+        "answers_for": () if is_of_all else publish,
+        "answers_for_all": is_of_all,
+        # Whoever comes back after a silence is counted in the windows that it is in, and no more.
+        "forgets_keys": True,
+        "forget_after_ms": None,
+    }
+    return msgspec.convert(parties | answered, Declaration)
 
 
 def labels_of(declarations: Iterable[Declaration]) -> list[str]:

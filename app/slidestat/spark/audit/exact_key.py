@@ -48,7 +48,8 @@ _PRECISE = Context(prec=80)
 
 
 class ExactKey:
-    """Counted events of one key: `times` rising, `offsets` as they came, texts by column.
+    """Counted events of one key: `times` rising, `places` as they came, texts by column. The place
+    of an event is its offset; of a referee's, the partition that it is in.
 
     All of them, or those that windows still have: events are added at the end and dropped at the
     beginning, and what is asked of the dropped ones is kept (`Bygone`). Memory: 16 bytes an event
@@ -58,11 +59,11 @@ class ExactKey:
     def __init__(
         self,
         times: Int64s,
-        offsets: Int64s,
+        places: Int64s,
         columns: Mapping[ColumnName, Sequence[str | None] | pa.Array],
     ) -> None:
         self._times = GrowingArray(np.zeros(0, np.int64))
-        self._offsets = GrowingArray(np.zeros(0, np.int64))
+        self._places = GrowingArray(np.zeros(0, np.int64))
         # What has no fields says of each event whether its condition holds.
         self._columns = {
             (paths, is_item, where): Column(is_item=is_item or not paths)
@@ -71,7 +72,7 @@ class ExactKey:
         self._tallied: tuple[ColumnName, int, int] | None = None
         self._tallies = np.zeros(0, np.int64)
         self.bygone = Bygone()
-        self.extend(times, offsets, columns)
+        self.extend(times, places, columns)
 
     @property
     def times(self) -> Int64s:
@@ -81,12 +82,12 @@ class ExactKey:
     def extend(
         self,
         times: Int64s,
-        offsets: Int64s,
+        places: Int64s,
         columns: Mapping[ColumnName, Sequence[str | None] | pa.Array],
     ) -> None:
         """Add events that are no earlier than those that are here."""
         self._times.append(times)
-        self._offsets.append(offsets)
+        self._places.append(places)
         for name, texts in columns.items():
             self._columns[name].extend(
                 texts if isinstance(texts, pa.Array) else pa.array(texts, pa.string())
@@ -98,7 +99,7 @@ class ExactKey:
         them.
         """
         gone, bygone = slice(0, count), self.bygone
-        bygone.last_offset = max(bygone.last_offset, int(self._offsets.values[gone].max()))
+        bygone.last_offset = max(bygone.last_offset, int(self._places.values[gone].max()))
         since = self._since(count + 1, declaration.forget_ms)
         for statistic in declaration.statistics:
             label = statistic.label
@@ -112,13 +113,20 @@ class ExactKey:
         for column in self._columns.values():
             column.drop(count)
         self._times.drop(count)
-        self._offsets.drop(count)
+        self._places.drop(count)
         self._tallied = None
 
     def until(self, offset: int) -> "ExactKey":
         """The key as it was when the record at `offset` had come: for provisional figures."""
-        kept = self._offsets.values <= offset
-        key = ExactKey(self.times[kept], self._offsets.values[kept], {})
+        return self._kept(self._places.values <= offset)
+
+    def in_partitions(self, partitions: Sequence[int]) -> "ExactKey":
+        """The key as it is in some partitions, of a referee's."""
+        kept = np.isin(self._places.values, partitions)
+        return self if kept.all() else self._kept(kept)
+
+    def _kept(self, kept: npt.NDArray[np.bool_]) -> "ExactKey":
+        key = ExactKey(self.times[kept], self._places.values[kept], {})
         key._columns = {name: column.kept(kept) for name, column in self._columns.items()}
         key.bygone = self.bygone
         return key

@@ -23,10 +23,12 @@ _WORTH_DROPPING = 4_096
 
 
 class KeyEvents(NamedTuple):
-    """Some events of a key in order of time."""
+    """Some events of a key in order of time, each with its place: its offset, or of a referee's
+    its partition.
+    """
 
     times: Int64s
-    offsets: Int64s
+    places: Int64s
     columns: Mapping[ColumnName, pa.Array]
 
 

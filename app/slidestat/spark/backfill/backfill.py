@@ -26,6 +26,7 @@ from slidestat.spark.lake.declarations import keep_declaration
 from slidestat.spark.lake.lake import Dataset, Lake, records_of, rows_of
 from slidestat.spark.lake.lake_files import LakeFiles
 from slidestat.spark.lake.lake_lock import locked
+from slidestat.spark.lake.tables import Tables
 
 # A folder beside the datasets; readers of Parquet pass over it.
 _STAGING = "_backfill"
@@ -113,6 +114,11 @@ def _fill(
         Dataset.DEAD_LETTERS: topology.dead_letter_topic,
         Dataset.SYNOPSES: topology.synopsis_topic,
     }
+    if lake.tables(spark) is Tables.DELTA:
+        raise SlidestatError(
+            f"{lake.folder} is a lake of Delta tables, and a backfill writes Parquet files.",
+            "Give another --lake.",
+        )
     for dataset in topics:
         if lake.has(spark, dataset):
             raise SlidestatError(

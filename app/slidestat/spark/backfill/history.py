@@ -31,7 +31,7 @@ from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
 from slidestat.spark.backfill.plain_events import plain_columns, plain_place
 from slidestat.spark.backfill.spread import task_slots
 from slidestat.spark.errors import in_words
-from slidestat.spark.lake.kafka_options import kafka_options
+from slidestat.spark.kafka.kafka_options import kafka_options
 from slidestat.spark.sql.column_functions import column_function
 
 FORMATS = ("parquet", "csv", "json")

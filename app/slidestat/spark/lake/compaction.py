@@ -4,6 +4,8 @@ Each record stays there once, whoever reads and wherever this is killed. A date'
 as large files outside of the dataset; then the folders of the date, the old and the new one, trade
 places (`folder_swap.py`), and the old one is removed. Only batches are merged that Spark has noted
 as written: any other may come again, and replaces the files of its own number alone.
+
+Delta tables are merged by Delta Lake, whose log then names the large files in place of the small.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,10 +15,12 @@ from pyspark.sql import SparkSession
 
 from slidestat.errors import SlidestatError
 from slidestat.spark.errors import in_words
+from slidestat.spark.lake.delta_table import DeltaTable
 from slidestat.spark.lake.folder_swap import put_back, swap
 from slidestat.spark.lake.lake import Dataset, Lake
 from slidestat.spark.lake.lake_files import LakeFiles
 from slidestat.spark.lake.lake_lock import LakeLock, locked
+from slidestat.spark.lake.tables import Tables
 
 FILE_BYTES = 128 * 2**20
 """No file becomes larger by much: a task of Spark reads as many bytes."""
@@ -48,10 +52,16 @@ class Compaction:
         """Merge the files of each date that has more than its size asks for.
 
         Raises SlidestatError while another job writes to this part of the lake, and where folders
-        cannot be renamed in one step. Cost: each date's rows are read and written once, one date
-        after another.
+        of Parquet files cannot be renamed in one step. Cost: each date's rows are read and written
+        once, one date after another.
         """
         files = LakeFiles(self.spark)
+        if self.lake.tables(self.spark) is Tables.DELTA:
+            # Its log alone would let an ingest go on, but not on a local disk or on S3: there two
+            # drivers may both make a commit of the same number, and one of them is lost.
+            with locked(self.spark, self.lake, "compaction", self.say) as lock:
+                done = [self._optimize(lock, dataset) for dataset in Dataset]
+            return [compacted for compacted in done if compacted.dates]
         if not files.qualified(self.lake.folder).startswith(_RENAMING):
             raise SlidestatError(
                 f"{self.lake.folder} lies where folders are not renamed in one step.",
@@ -85,6 +95,14 @@ class Compaction:
                 compacted.files_after += len(_parquet(files, f"{folder}/batch={max(batches)}"))
                 files.remove(self.lake.compaction)
         return compacted
+
+    def _optimize(self, lock: LakeLock, dataset: Dataset) -> Compacted:
+        table = DeltaTable(self.spark, self.lake.data(dataset))
+        if not table.has_rows():
+            return Compacted(dataset)
+        lock.require()
+        with in_words(f"The compaction of {table.path}", _ADVICE):
+            return Compacted(dataset, *table.merge_files(FILE_BYTES))
 
     def _merge(self, folder: str, target: str, count: int) -> None:
         rows = self.spark.read.option("mergeSchema", True).parquet(folder).drop("batch")

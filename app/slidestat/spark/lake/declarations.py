@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from slidestat.declare.forms.fingerprint import fingerprint
 from slidestat.declare.forms.resolved import resolved
+from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.spark.audit.declaration import UNMARKED, Declaration, declaration_of
@@ -20,9 +21,9 @@ from slidestat.spark.lake.lake import Lake
 from slidestat.spark.lake.lake_files import LakeFiles
 
 
-def keep_declaration(spark: SparkSession, lake: Lake, topology: Topology) -> None:
+def keep_declaration(spark: SparkSession, lake: Lake, declared: Topology | Referee) -> None:
     """Have a lake know a declaration; it knows each once."""
-    table = resolved(topology)
+    table = resolved(declared)
     file, files = _file(lake, fingerprint(table)), LakeFiles(spark)
     if not files.exists(file):
         files.write(file, msgspec.json.format(msgspec.json.encode(table), indent=2).decode() + "\n")

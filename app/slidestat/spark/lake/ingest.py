@@ -2,26 +2,30 @@
 
 Exactly once, whoever reads the files. Spark notes the offsets of a batch before it reads them, so a
 batch that broke off comes again with the same records; its rows go to partitions named by the
-batch's number, and writing those replaces whatever an interrupted try had left there.
+batch's number, and writing those replaces whatever an interrupted try had left there. In a lake of
+Delta tables a batch is one commit, which has its number (`delta_table.py`).
 """
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 
 from pyspark.sql import DataFrame, Observation, SparkSession, functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from slidestat.errors import SlidestatError
 from slidestat.spark.errors import in_words
-from slidestat.spark.lake.avro_values import with_json_values
+from slidestat.spark.kafka.avro_values import with_json_values
+from slidestat.spark.kafka.kafka_options import kafka_options
+from slidestat.spark.kafka.kafka_topic import TopicState, has_topic, topic_state
 from slidestat.spark.lake.checkpoints import claim
 from slidestat.spark.lake.compaction import settle
-from slidestat.spark.lake.kafka_options import kafka_options
-from slidestat.spark.lake.kafka_topic import TopicState, has_topic, topic_state
+from slidestat.spark.lake.delta_table import DeltaTable
 from slidestat.spark.lake.lake import Dataset, Lake, is_unreadable, rows_of
 from slidestat.spark.lake.lake_files import LakeFiles
 from slidestat.spark.lake.lake_lock import LakeLock, locked
+from slidestat.spark.lake.tables import Tables
 from slidestat.spark.session import write_tasks
 
 _STAGING = ".spark-staging-"
@@ -45,7 +49,8 @@ class Ingest:
 
     `allow_loss` goes on where retention was faster than the ingest. `say` takes what a person
     should know, a line at a time. With the address of a schema `registry`, statistics may be in
-    Avro: in the lake they are JSON.
+    Avro: in the lake they are JSON. `tables` are what a new lake is kept in, Parquet files by
+    default; one that has records goes on as it is.
     """
 
     spark: SparkSession
@@ -56,12 +61,14 @@ class Ingest:
     allow_loss: bool = False
     say: Callable[[str], None] = print
     registry: str = ""
+    tables: Tables | None = None
 
     def take_what_is_there(self) -> list[Ingested]:
         """Bring all that the topics have now, one topic after another, and end.
 
         Statistics first: the letters of the records that they rest on are on their topics by then.
-        Raises SlidestatError while another job writes to this part of the lake.
+        Raises SlidestatError while another job writes to this part of the lake, and for a lake of
+        other tables.
         """
         with locked(self.spark, self.lake, "ingest", self.say) as lock:
             settle(LakeFiles(self.spark), self.lake)
@@ -82,7 +89,7 @@ class Ingest:
 
     def follow(self, every_ms: int) -> None:
         """Bring what comes, a batch each `every_ms`, until interrupted; raises SlidestatError while
-        another job writes to this part of the lake.
+        another job writes to this part of the lake, and for a lake of other tables.
         """
         # Queries of this session that ended before are none of these.
         self.spark.streams.resetTerminated()
@@ -105,6 +112,18 @@ class Ingest:
             found.append((dataset, topic_state(self.bootstrap, topic)))
         return found
 
+    @cached_property
+    def _tables(self) -> Tables:
+        found = self.lake.tables(self.spark)
+        if found is None:
+            return self.tables or Tables.PARQUET
+        if self.tables not in (None, found):
+            raise SlidestatError(
+                f"{self.lake.folder} is a lake of {found.title()} tables already.",
+                "Leave out --tables to go on with it, or give another --lake.",
+            )
+        return found
+
     def _start(
         self,
         lock: LakeLock,
@@ -113,7 +132,8 @@ class Ingest:
         ingested: Ingested,
         every_ms: int | None = None,
     ) -> StreamingQuery:
-        self._require_kept(topic, claim(self.spark, self.lake, dataset, topic))
+        claimed = claim(self.spark, self.lake, dataset, topic, self._tables)
+        self._require_kept(topic, claimed.read)
         self._tidy(dataset)
         records = (
             self.spark.readStream.format("kafka")
@@ -127,11 +147,15 @@ class Ingest:
         )
         if self.registry and dataset is Dataset.STATISTICS:
             records = with_json_values(records, self.registry)
+        rows = rows_of(dataset, records)
+        table = None
+        if self._tables is Tables.DELTA:
+            table = DeltaTable(self.spark, self.lake.data(dataset), claimed.application)
+            table.make(rows.schema)
         written = (
-            rows_of(dataset, records)
-            .writeStream.queryName(f"{self.lake.topology} {dataset}")
+            rows.writeStream.queryName(f"{self.lake.topology} {dataset}")
             .option("checkpointLocation", self.lake.checkpoint(dataset))
-            .foreachBatch(self._writer(lock, dataset, ingested))
+            .foreachBatch(self._writer(lock, dataset, ingested, table))
         )
         if every_ms is None:
             query: StreamingQuery = written.trigger(availableNow=True).start()
@@ -140,31 +164,27 @@ class Ingest:
         return query
 
     def _writer(
-        self, lock: LakeLock, dataset: Dataset, ingested: Ingested
+        self, lock: LakeLock, dataset: Dataset, ingested: Ingested, table: DeltaTable | None
     ) -> Callable[[DataFrame, int], None]:
-        folder = self.lake.data(dataset)
-
         def write(rows: DataFrame, batch: int) -> None:
             lock.require()
             tasks = rows.rdd.getNumPartitions()
             if not tasks:  # There is nothing new: no partition is read.
                 return
+            if table is not None and table.has_batch(batch):  # It came before, and was not noted.
+                return
             counts = Observation()
-            (
-                rows.observe(
-                    counts,
-                    f.count(f.lit(1)).alias("records"),
-                    f.count_if(is_unreadable(dataset)).alias("unreadable"),
-                )
-                # One file a date, not one for each partition of the topic and date.
-                .repartition(min(tasks, write_tasks(self.spark)), "date")
-                .withColumn("batch", f.lit(batch))
-                .write.mode("overwrite")
-                .option("partitionOverwriteMode", "dynamic")
-                .option("compression", "zstd")
-                .partitionBy("date", "batch")
-                .parquet(folder)
+            counted = rows.observe(
+                counts,
+                f.count(f.lit(1)).alias("records"),
+                f.count_if(is_unreadable(dataset)).alias("unreadable"),
             )
+            # One file a date, not one for each partition of the topic and date.
+            parted = counted.repartition(min(tasks, write_tasks(self.spark)), "date")
+            if table is None:
+                _replace_batch(parted, batch, self.lake.data(dataset))
+            else:
+                table.append(parted, batch)
             ingested.records += counts.get["records"]
             ingested.unreadable += counts.get["unreadable"]
             ingested.batches += 1
@@ -191,3 +211,14 @@ class Ingest:
         for name in files.names(folder):
             if name.startswith(_STAGING):
                 files.remove(f"{folder}/{name}")
+
+
+def _replace_batch(rows: DataFrame, batch: int, folder: str) -> None:
+    (
+        rows.withColumn("batch", f.lit(batch))
+        .write.mode("overwrite")
+        .option("partitionOverwriteMode", "dynamic")
+        .option("compression", "zstd")
+        .partitionBy("date", "batch")
+        .parquet(folder)
+    )

@@ -3,7 +3,8 @@
 LAKE/TOPOLOGY/DATASET/date=YYYY-MM-DD/batch=N/*.parquet, the date being that of the record's Kafka
 timestamp in UTC: of a statistic the windows' end, of a letter its event's record. Every row has the
 record's place, key, bytes and headers, so that nothing of the topic is lost; beside them the
-columns that this version reads. Rows of older versions have null in newer columns.
+columns that this version reads. Rows of older versions have null in newer columns. In a lake of
+Delta tables LAKE/TOPOLOGY/DATASET is such a table, by date, without batches.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,9 @@ from slidestat.errors import SlidestatError
 from slidestat.schemas.dead_letter import DeadLetterHeaders
 from slidestat.schemas.emission import DECLARATION_HEADER, Emission
 from slidestat.schemas.sequence import SequenceEmission
+from slidestat.spark.lake.delta_table import DeltaTable
 from slidestat.spark.lake.lake_files import LakeFiles
+from slidestat.spark.lake.tables import Tables
 from slidestat.spark.lake.wire_columns import struct_type
 
 # The folder of the figures that an audit has judged, beside the datasets.
@@ -98,8 +101,17 @@ class Lake:
         """Return the path of the last audit's summary, as JSON."""
         return f"{self.folder}/_audit.json"
 
+    def tables(self, spark: SparkSession) -> Tables | None:
+        """Return what its records are kept in; None before any, unless Delta tables are made."""
+        if any(DeltaTable(spark, self.data(dataset)).exists() for dataset in Dataset):
+            return Tables.DELTA
+        return Tables.PARQUET if any(self.has(spark, dataset) for dataset in Dataset) else None
+
     def has(self, spark: SparkSession, dataset: str) -> bool:
         """Whether any record of a dataset has come."""
+        table = DeltaTable(spark, self.data(dataset))
+        if table.exists():
+            return table.has_rows()
         names = LakeFiles(spark).names(self.data(dataset))
         return any(not name.startswith(("_", ".")) for name in names)
 
@@ -113,6 +125,9 @@ class Lake:
                     " writes those of any topology, into a lake of its own."
                 )
             raise SlidestatError(f"{self.data(dataset)} has no records.", advice)
+        table = DeltaTable(spark, self.data(dataset))
+        if table.exists():
+            return table.read()
         self._require_whole(LakeFiles(spark), dataset)
         return spark.read.option("mergeSchema", True).parquet(self.data(dataset))
 

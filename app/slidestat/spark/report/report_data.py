@@ -8,10 +8,9 @@ from pyspark.sql import DataFrame, Row, SparkSession, functions as f
 
 from slidestat.errors import SlidestatError, unknown
 from slidestat.schemas.emission import Figure
-from slidestat.spark.audit.audit_report import AuditReport
+from slidestat.spark.audit.audit_report import AuditReport, audit_of
 from slidestat.spark.audit.audit_workers import FigureRow
 from slidestat.spark.lake.lake import AUDIT, Lake
-from slidestat.spark.lake.lake_files import LakeFiles
 from slidestat.spark.lake.wire_columns import struct_type
 from slidestat.text.figure_text import qualified, window_text
 
@@ -93,13 +92,12 @@ def report_data(spark: SparkSession, lake: Lake, keys: Sequence[str]) -> ReportD
 
     Raises SlidestatError without an audit, and for a key that it has not.
     """
-    files = LakeFiles(spark)
-    if not files.exists(lake.summary):
+    audit = audit_of(spark, lake)
+    if audit is None:
         raise SlidestatError(
             f"{lake.folder} has no audit.",
             f"Make one: slidestat spark audit {lake.topology} --lake {lake.root}.",
         )
-    audit = msgspec.json.decode(files.read(lake.summary), type=AuditReport)
     rows = spark.read.schema(struct_type(FigureRow)).parquet(lake.data(AUDIT))
     rows = rows.where("statistic IS NOT NULL")
     busiest = [

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from slidestat.spark.audit.audit_conditions import NotComputableError, computed, holds
 from slidestat.spark.audit.declaration import Declaration, Path
+from slidestat.spark.audit.events.conditions import NotComputableError, computed, holds
 
 _PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 # Whole doubles below it are the whole numbers that they look like.

@@ -1,0 +1,71 @@
+"""Delta Lake in a Spark session: its jars, its settings, and whether a session has them.
+
+Its classes must be there when the JVM starts, and its settings when the session does; neither can
+be brought later.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slidestat.errors import SlidestatError
+from slidestat.local.jars import fetched_jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# The release for Spark 4.0 that needs nothing but itself; later ones come with a catalog's client.
+DELTA_VERSION = "4.0.1"
+DELTA_LOCK = Path(__file__).with_name(f"spark-delta-{DELTA_VERSION}.sha256")
+PACKAGE = f"io.delta:delta-spark_2.13:{DELTA_VERSION}"
+
+EXTENSIONS = "spark.sql.extensions"
+_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+CATALOG = "spark.sql.catalog.spark_catalog"
+_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+# In how many tasks Delta reads the log of a table.
+LOG_TASKS = "spark.databricks.delta.snapshotPartitions"
+
+
+def delta_jars() -> list[Path]:
+    """Return the paths of Delta Lake's jars, fetched if they are not there. They have 8 MB."""
+    try:
+        return fetched_jars(DELTA_LOCK, f"Delta Lake {DELTA_VERSION}")
+    except SlidestatError as error:
+        raise SlidestatError(
+            error.message,
+            f"{error.advice} Or start the job with spark-submit --packages {PACKAGE}, which takes"
+            " it from any Maven repository.",
+        ) from error
+
+
+def delta_settings(extensions: str = "") -> dict[str, str]:
+    """The settings of a session that reads and writes Delta tables, beside its other extensions."""
+    return {
+        EXTENSIONS: ",".join(dict.fromkeys([*filter(None, extensions.split(",")), _EXTENSION])),
+        CATALOG: _CATALOG,
+    }
+
+
+def has_jars(jvm: Any) -> bool:
+    """Whether a JVM of Spark's has Delta Lake's classes."""
+    from py4j.java_gateway import JavaClass
+
+    return isinstance(jvm.io.delta.sql.DeltaSparkSessionExtension, JavaClass)
+
+
+def has_delta(spark: "SparkSession") -> bool:
+    """Whether a session can read and write Delta tables."""
+    return has_jars(spark._jvm) and spark.conf.get(CATALOG, None) is not None
+
+
+def require_delta(spark: "SparkSession", what: str) -> None:
+    """Raise SlidestatError, with what to start Spark with, for a session that cannot have `what`,
+    as it cannot read and write Delta tables.
+    """
+    if has_delta(spark):
+        return
+    settings = " ".join(f"--conf {name}={value}" for name, value in delta_settings().items())
+    raise SlidestatError(
+        f"{what} has Delta tables, and this Spark has no Delta Lake.",
+        f"Start Spark with it: --packages {PACKAGE} {settings}",
+    )

@@ -1,0 +1,1 @@
+"""The topics that jobs read: how Spark connects to them, what they have, values in Avro."""

@@ -1,0 +1,37 @@
+"""A session for a job on a lake: with Delta Lake where the lake is of Delta tables."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slidestat.spark import session
+from slidestat.spark.delta import has_delta
+from slidestat.spark.lake.tables import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from slidestat.spark.lake.lake import Lake
+
+
+@contextmanager
+def session_of_lake(
+    job: str, root: str, topology: str, master: str | None = None, tables: Tables | None = None
+) -> Iterator[tuple["SparkSession", "Lake"]]:
+    """A session for `job`, and the part of a topology in the lake at `root`; see `spark_session`.
+
+    The session has Delta Lake if the job makes such `tables`, or finds them. What lies on another
+    file system only a session can tell: if it is Delta tables, Spark is started once more, which
+    costs another 3 to 5 s.
+    """
+    delta = tables is Tables.DELTA or any(Path(root, topology).glob("*/_delta_log"))
+    with session.spark_session(job, master, delta=delta) as spark:
+        from slidestat.spark.lake.lake import Lake  # It needs PySpark.
+
+        lake = Lake(root, topology)
+        if has_delta(spark) or lake.tables(spark) is not Tables.DELTA:
+            yield spark, lake
+            return
+    with session.spark_session(job, master, delta=True) as spark:
+        yield spark, lake
