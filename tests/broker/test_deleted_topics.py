@@ -2,12 +2,15 @@
 of it, and what it advises leads on.
 """
 
+import asyncio
 import shutil
 from collections.abc import Callable
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from slidestat.errors import SlidestatError
+from slidestat.kafka.producer import BulkProducer
 from slidestat.local.ports import pick_free_ports
 from tests.broker.conftest import BODY, MakeStage
 from tests.broker.test_worker_errors import complaint
@@ -29,6 +32,28 @@ def feeding(stage: Stage, worker: Worker) -> Callable[[], bool]:
         return not worker.is_running()
 
     return has_ended
+
+
+def test_who_waits_for_a_deleted_topic_is_told_at_once(
+    make_topic: Callable[..., str], admin: AdminClient, bootstrap_servers: str
+) -> None:
+    """A client keeps what it has for it for half a minute, and a worker would end only then."""
+    topic = make_topic("gone")
+    producer = BulkProducer(bootstrap_servers)
+    producer.produce(topic, 0, b"k", b"v")
+
+    async def queue_for_what_is_gone() -> None:
+        await producer.flush()
+        delete_topic(admin, topic)
+        producer.produce(topic, 0, b"k", b"v")
+        flush = asyncio.ensure_future(producer.flush())
+        await asyncio.sleep(0)
+        producer.fail(SlidestatError("it is gone", "go on"))
+        async with asyncio.timeout(10):
+            await flush
+
+    with pytest.raises(SlidestatError, match="it is gone"):
+        asyncio.run(queue_for_what_is_gone())
 
 
 @pytest.mark.long

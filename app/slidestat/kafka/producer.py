@@ -107,6 +107,10 @@ class BulkProducer:
                 self._raise_error()
         self._raise_error()
 
+    def fail(self, error: SlidestatError) -> None:
+        """Have whoever waits for acknowledgements, now or later, get this error within a second."""
+        self._error = self._error or error
+
     def waited_s(self) -> float:
         """How long somebody has been waiting for acknowledgements; 0 where nobody is."""
         return 0.0 if self._waits_since is None else time.monotonic() - self._waits_since

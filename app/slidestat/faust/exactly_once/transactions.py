@@ -109,6 +109,12 @@ class PartitionTransactions(BulkProducer):
         for producer in tuple(self._owned.values()):
             await producer.room()
 
+    def fail(self, error: SlidestatError) -> None:
+        """Have whoever waits for acknowledgements, now or later, get this error within seconds."""
+        super().fail(error)
+        for producer in self._owned.values():
+            producer.fail(error)
+
     def waited_s(self) -> float:
         """How long somebody has been waiting for acknowledgements; 0 where nobody is."""
         return max((producer.waited_s() for producer in self._owned.values()), default=0.0)

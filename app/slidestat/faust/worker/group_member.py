@@ -62,7 +62,8 @@ class GroupMember:
         self._outputs = parts.outputs
         self._topics = parts.topics
         self._transactions = parts.transactions
-        self._contact = BrokerContact(parts.producers, self._source)
+        self._producers = parts.producers
+        self._contact = BrokerContact(self._producers, self._source)
         self._tables = parts.tables
         self._pipelines = parts.pipelines
         self._live = {
@@ -308,7 +309,13 @@ class GroupMember:
 
     async def _look_for_brokers(self) -> None:
         await self._contact.look(self._topics.without_leader)
-        await self._topics.confirm()
+        try:
+            await self._topics.confirm()
+        except SlidestatError as error:
+            # A client keeps what it has for a topic that is gone for half a minute.
+            for producer in self._producers:
+                producer.fail(error)
+            raise
 
     async def _look_for_rivals(self) -> None:
         if time.monotonic() < self._rival_due:
