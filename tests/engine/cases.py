@@ -223,6 +223,11 @@ TOPOLOGIES = {
     "a tick a millisecond": topology(every="1ms", windows=("20ms",)),
     "windows beyond the ticks": topology(span="1m", every="50ms", windows=("1m", "40ms")),
     "published partitions": topology(publish="partition"),
+    "published parts and ages": topology(
+        publish="partition",
+        lateness="90ms",
+        statistics=(*(s for s in PARTS if s.can_be_united), *AGES),
+    ),
     "published partitions, late": topology(
         every="70ms", lateness="150ms", publish="partition", statistics=EVERY_STATISTIC
     ),

@@ -1,6 +1,9 @@
 """Parties with a stream each, what they published, and a referee of them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
+from operator import attrgetter
 from random import Random
 from typing import Any
 
@@ -11,14 +14,20 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import SynopsisRecord, SynopsisTopic
 from slidestat.testing.memory_store import MemoryStore
-from tests.engine.cases import EVERY_STATISTIC, topology
+from tests.engine.cases import AGES, EVERY_STATISTIC, PARTS, topology
 from tests.engine.memory import SOURCE, batch_of
-from tests.engine.model import Event, Model, Record
+from tests.engine.model import Event, Model, Record, inside, of_all
 from tests.engine.streams import VALUES, records
 
 WHOLE = {
     "every statistic": topology(publish="partition", every="250ms", statistics=EVERY_STATISTIC),
     "late": topology(publish="partition", every="70ms", lateness="150ms"),
+    "parts and ages": topology(
+        publish="partition",
+        every="130ms",
+        lateness="40ms",
+        statistics=(*(s for s in PARTS if s.can_be_united), *AGES),
+    ),
     "keys": topology(publish=("a", "b"), every="100ms", lateness="30ms"),
 }
 
@@ -92,6 +101,23 @@ def streams_of(declared: Topology, model: Model) -> dict[str, list[Event]]:
     if declared.publishes_partitions:
         return dict(zip([SOURCE], of_key.values(), strict=False))
     return {key: events for key, events in of_key.items() if key in declared.publish}
+
+
+def of_parties(
+    declared: Topology, stage: Stage, stream: str, parties: Iterable[str], end: int
+) -> dict[int, list[Fraction | None]]:
+    """The values of a stream's windows over some parties, by length, as those of a key at a tick."""
+    found = []
+    for name in parties:
+        model = stage.models[int(name.rpartition("/")[2])]
+        events = streams_of(declared, model).get(stream, [])
+        found += [event for event in events if event.time < end]
+    found.sort(key=attrgetter("time"))
+    windows = {
+        n: [event.value for event in inside(declared, found, n, end)]
+        for n in declared.window_lengths
+    }
+    return windows | of_all(found, end)
 
 
 def clock(declared: Topology, model: Model) -> float:

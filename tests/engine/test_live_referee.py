@@ -1,6 +1,5 @@
 """Questions to the live state of a referee: any window over all parties, without a trace."""
 
-from fractions import Fraction
 from random import Random
 
 import msgspec
@@ -18,8 +17,8 @@ from slidestat.testing.memory_store import MemoryStore
 from tests.engine.cases import laws, topology
 from tests.engine.checks import check_figures, sent
 from tests.engine.memory import SOURCE, batch_of, rows_of
-from tests.engine.model import Record, inside
-from tests.engine.stages import Stage, clock, publish, stages, streams_of
+from tests.engine.model import Record
+from tests.engine.stages import Stage, clock, of_parties, publish, stages, streams_of
 from tests.engine.streams import START_MS, encode
 
 laws = settings(laws, max_examples=60)
@@ -52,12 +51,7 @@ def test_an_answer_is_that_of_the_parties_named(
     for key in view.keys("", "", 100):
         answer = sent(question.answer(view, key))
         assert answer.window_end_ms == view.watermark
-        values: dict[int, list[Fraction]] = {n: [] for n in asked.window_lengths}
-        for name in answer.parties or ():
-            model = stage.models[int(name.rpartition("/")[2])]
-            events = streams_of(asked, model).get(key, [])
-            for n in asked.window_lengths:
-                values[n] += [e.value for e in inside(asked, events, n, answer.window_end_ms)]
+        values = of_parties(asked, stage, key, answer.parties or (), answer.window_end_ms)
         check_figures(asked, answer.figures, values)
 
 

@@ -1,7 +1,6 @@
 """A referee answers over the union of what the parties know, whatever happens to it and to them."""
 
 from bisect import bisect_left
-from fractions import Fraction
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -21,8 +20,8 @@ from slidestat.schemas.synopsis import ClockKey, SynopsisKey, decode_key, encode
 from tests.engine.cases import topology
 from tests.engine.checks import check_figures
 from tests.engine.memory import SOURCE, Output, Partition
-from tests.engine.model import Record, inside
-from tests.engine.stages import WHOLE, Stage, clock, mixed, publish, stages, streams_of
+from tests.engine.model import Record
+from tests.engine.stages import WHOLE, Stage, clock, mixed, of_parties, publish, stages, streams_of
 from tests.engine.streams import START_MS, encode
 
 laws = settings(
@@ -87,13 +86,8 @@ def test_answers_are_those_of_the_parties_present(stage: Stage) -> None:
     """
     declared = stage.referee.answering
     for emission in emissions(run(stage).outputs):
-        values: dict[int, list[Fraction]] = {n: [] for n in declared.window_lengths}
-        for name in emission.parties or ():
-            model = stage.models[int(name.rpartition("/")[2])]
-            events = streams_of(declared, model).get(emission.key, [])
-            for n in declared.window_lengths:
-                seen = inside(declared, events, n, emission.window_end_ms)
-                values[n] += [event.value for event in seen]
+        end = emission.window_end_ms
+        values = of_parties(declared, stage, emission.key, emission.parties or (), end)
         check_figures(declared, emission.figures, values)
 
 

@@ -13,7 +13,7 @@ import pytest
 from slidestat import NetSum, Sum, SumHistogram, Topology
 from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.forms.tables import topology_of
-from slidestat.declare.runners.sums import PartedSumRunner
+from slidestat.declare.runners.parted import PartedRunner
 from slidestat.declare.runners.work import Work
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.schemas.emission import Figure
@@ -145,8 +145,8 @@ def test_states_that_are_none_are_refused(bad: bytes) -> None:
     """Of another version, cut short, too long."""
     asked = replace(LAW, statistics=(NetSum(),))
     (runner,) = asked.runners
-    assert isinstance(runner, PartedSumRunner)
-    assert runner.parameters == SumParameters(0.01, 1_000, 3)
+    assert isinstance(runner, PartedRunner)
+    assert runner.of_one.parameters == SumParameters(0.01, 1_000, 3)
     with pytest.raises(SynopsisError, match="is not of 2 parts"):
         runner.run([bad], no_events())
 

@@ -22,6 +22,7 @@ from slidestat.synopses import (
     FrequentParameters,
     PairedItems,
     PairedParameters,
+    PositionWave,
     QuantileParameters,
     Quantiles,
     SampleParameters,
@@ -118,6 +119,12 @@ FAMILIES: dict[str, Family] = {
         lambda _: SumWave.create(WaveParameters(1.0, SPAN)), "whole", POSITIVE
     ),
     "sum wave": Family(lambda _: SumWave.create(WaveParameters(0.1, SPAN)), "whole", POSITIVE),
+    "ages": Family(
+        lambda _: PositionWave.create(WaveParameters(0.1, SPAN)), "times", ("constant",)
+    ),
+    "coarsest ages": Family(
+        lambda _: PositionWave.create(WaveParameters(1.0, SPAN)), "times", ("constant",)
+    ),
     "average": Family(
         lambda _: AverageWave.create(AverageParameters(0.1, SPAN)), "whole", POSITIVE
     ),

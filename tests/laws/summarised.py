@@ -17,6 +17,8 @@ from slidestat.synopses import (
     ExtremeParameters,
     FrequentItems,
     FrequentParameters,
+    LeanDistinct,
+    LeanDistinctParameters,
     NamedItems,
     PairedItems,
     PairedParameters,
@@ -84,6 +86,9 @@ FAMILIES: dict[str, Family] = {
     "items": Family(lambda: FrequentItems.create(FrequentParameters(0.2, SPAN)), _items),
     "items in pairs": Family(lambda: PairedItems.create(PairedParameters(0.2, SPAN)), _items),
     "named items": Family(lambda: NamedItems.create(PairedParameters(0.2, SPAN)), _texts),
+    "lean distinct": Family(
+        lambda: LeanDistinct.create(LeanDistinctParameters(0.3, 1e-6, SPAN, 7)), _items
+    ),
     "distinct": Family(lambda: DistinctWave.create(DistinctParameters(0.5, 1e-6, SPAN, 7)), _items),
 }
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from fractions import Fraction
-from math import isnan, isqrt
+from math import inf, isnan, isqrt
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from slidestat.synopses import (
     SpreadParameters,
     ValueHistogramParameters,
     party_seed,
+    union_ages,
     union_averages,
     union_distinct,
     union_distinct_where,
@@ -28,7 +29,7 @@ from slidestat.synopses import (
     union_totals,
     union_value_histograms,
 )
-from slidestat.synopses.core.errors import WindowTooLargeError
+from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.merge.spreads import pooled
 from slidestat.synopses.moments.large_spread import large_spread
 from tests.laws.parties import (
@@ -102,6 +103,54 @@ def test_totals_add_up(name: str, split: str, values: str, parties: int) -> None
             assert low <= answers.estimates[0, k] <= high
             off = abs(Fraction(answers.estimates[0, k]) - exact)
             assert off <= (promise + rounding) * exact
+
+
+@pytest.mark.parametrize(("name", "split", "values", "parties"), cases("ages", "coarsest ages"))
+def test_ages(name: str, split: str, values: str, parties: int) -> None:
+    """Of each of the union's events, from the last to one that never was: within bounds, and the
+    promise of one party while it is in the span.
+    """
+    for seen, it, now in moments(asked(name, split, values, parties)):
+        numbers = [1, 2, 3, 10, 50, 123, *range(200, len(seen.times) + 2, 97), 10**12]
+        numbers = [*dict.fromkeys([*numbers, len(seen.times)])]
+        answers = union_ages([it], [now], numbers)
+        promise = Fraction(it.parameters.relative_error)  # type: ignore[attr-defined]
+        for k, number in enumerate(numbers):
+            estimate, low, high = (
+                float(figures[0, k])
+                for figures in (answers.estimates, answers.lowers, answers.uppers)
+            )
+            assert low <= estimate <= high
+            if number > len(seen.times):
+                assert low <= estimate == high == inf
+                continue
+            exact = now - int(seen.times[-number])
+            assert low <= exact <= high
+            if exact <= SPAN:
+                assert abs(Fraction(estimate) - exact) <= promise * exact
+
+
+def test_ages_of_one_party_are_its_own() -> None:
+    """A bundle of one answers as the wave does, of all of its events; times that are equal between
+    parties are so many events, and parties without one say nothing.
+    """
+    split = drawn("evenly", "constant", 1, 700, 3)
+    wave = synopsis("ages", split, 0)
+    numbers = [*range(1, 703)]
+    answers = union_ages([bundle("ages", split)], [wave.now + 5], numbers)
+    for k, number in enumerate(numbers):
+        found = answers.estimates[0, k], answers.lowers[0, k], answers.uppers[0, k]
+        assert found == tuple(wave.query(number, wave.now + 5))
+    empty = FAMILIES["ages"].create(0).to_bytes()
+    three = Bundle.of({"a": wave.to_bytes(), "b": empty, "c": wave.to_bytes()})
+    twice = union_ages([three], [wave.now + 5], [number * 2 for number in numbers])
+    assert np.array_equal(twice.estimates, answers.estimates)
+    nothing = union_ages([Bundle.of({"b": empty})], [9], [1, 10**12])
+    assert np.all(np.isinf(nothing.lowers))
+    with pytest.raises(SynopsisError, match="number of an event"):
+        union_ages([three], [wave.now], [0])
+    with pytest.raises(SynopsisError, match="earlier"):
+        wave.ages(wave.now - 1)
 
 
 @pytest.mark.parametrize(("name", "split", "values", "parties"), cases("average"))

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from slidestat.synopses import (
+    ApproximateCount,
+    ApproximateCountParameters,
     Bundle,
     CountParameters,
     ExponentialHistogram,
     MergedHistogram,
-    PositionWave,
     SampleParameters,
     SlidingSample,
     SynopsisError,
-    WaveParameters,
     party_seed,
     union_totals,
 )
@@ -91,11 +91,11 @@ def test_what_cannot_be_bundled_is_refused() -> None:
     good = counted([1], 2)
     other = ExponentialHistogram.create(CountParameters(0.2, SPAN + 1)).to_bytes()
     extreme = synopsis("minimum", drawn("evenly", "prices", 1, 5, 1), 0).to_bytes()
-    position = PositionWave.create(WaveParameters(0.1, SPAN)).to_bytes()
+    bits = ApproximateCount.create(ApproximateCountParameters(SPAN, 0.1)).to_bytes()
     for sent, words in (
         ({"a": good, "b": other}, "equal parameters"),
         ({"a": good, "b": extreme}, "one kind"),
-        ({"a": position}, "kind 5 cannot be merged"),
+        ({"a": bits}, "kind 7 cannot be merged"),
         ({"a": Bundle.of({"a": good}).to_bytes()}, "kind 23 cannot be merged"),
         ({"a": b""}, "no synopsis"),
         ({"a": good[:-1]}, "damaged"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from slidestat.synopses import (
     MergedHistogram,
+    union_ages,
     union_averages,
     union_distinct,
     union_extremes,
@@ -33,7 +34,9 @@ def digest() -> str:
         it = bundle(name, split)
         asked = ([it], [it.now + 1], SPANS)
         answers: object
-        if "coarsest" in name:
+        if "ages" in name:
+            answers = union_ages(*asked)
+        elif "coarsest" in name:
             answers = union_totals(*asked)
         elif name in ("count", "coarse count", "sum", "count wave", "sum wave"):
             merged = MergedHistogram.of([part.data for part in it.parts])

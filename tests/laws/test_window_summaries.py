@@ -16,6 +16,7 @@ from slidestat.synopses import (
     WindowDistinct,
     WindowExtreme,
     WindowItems,
+    WindowLeanDistinct,
     WindowQuantiles,
     WindowSpread,
     WindowTotals,
@@ -273,6 +274,38 @@ def test_distinct(name: str, stream: str, how: str) -> None:
         assert not found.exact or found.estimate == exact
         even = read.answer(lambda items: items % 2 == 0)
         assert even.lower <= len({item for item in window.tolist() if item % 2 == 0}) <= even.upper
+
+
+@pytest.mark.parametrize(("name", "stream", "how"), cases("lean distinct"))
+def test_lean_distinct(name: str, stream: str, how: str) -> None:
+    """As the state answers for its window; of all windows exact while few, else within bounds and
+    promise, at a confidence of 1 - 10^-6.
+    """
+    cuts, data = merged(name, stream, how)
+    parameters = FAMILIES[name].create().parameters
+    for window, summary in [*zip(cuts.windows, cuts.summaries, strict=True), (cuts.values, data)]:
+        read = read_summary(summary)
+        assert isinstance(read, WindowLeanDistinct)
+        exact = len(set(window.tolist()))
+        found = read.answer()
+        assert found.lower <= exact <= found.upper
+        assert abs(found.estimate - exact) <= parameters.epsilon * exact
+        assert exact >= parameters.exact or found.lower == found.upper
+
+
+@pytest.mark.parametrize("items", [1, 13, 14, 15, 2_000])
+def test_a_window_of_lean_distinct_items_answers_as_its_state(items: int) -> None:
+    """To the last digit, of any window and look ahead; and a window is a window of itself."""
+    rng = np.random.default_rng(items)
+    synopsis = FAMILIES["lean distinct"].create()
+    times = np.sort(rng.integers(0, 3 * SPAN, 3_000))
+    synopsis.insert(times, rng.integers(0, items, 3_000))
+    for n in (1, 2, 5, 17, 100, SPAN - 1, SPAN):
+        for now in (synopsis.now, synopsis.now + 7, synopsis.now + SPAN):
+            read = read_summary(take_summary(synopsis.to_bytes(), n, now))
+            assert isinstance(read, WindowLeanDistinct)
+            assert read.answer() == synopsis.query(n, now)
+            assert take_summary(read.data, 1) == read.to_bytes()
 
 
 @pytest.mark.parametrize("percent", range(1, 101))

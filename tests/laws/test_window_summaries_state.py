@@ -51,7 +51,7 @@ def test_a_window_without_events_changes_nothing(name: str) -> None:
         assert merge_summaries(parts) == some
 
 
-@pytest.mark.parametrize("name", ["minimum", "rough maximum", "distinct"])
+@pytest.mark.parametrize("name", ["minimum", "rough maximum", "distinct", "lean distinct"])
 def test_windows_of_these_may_overlap(name: str) -> None:
     """Extremes and distinct items are the same if an event is in several of the windows."""
     summaries = cut(name, "prices", 900, 3).summaries
@@ -76,6 +76,7 @@ def test_bytes_round_trip_and_stay_small(name: str) -> None:
         "items in pairs",
         "named items",
         "distinct",
+        "lean distinct",
     ):
         assert len(merged) <= 150
 

@@ -57,7 +57,7 @@ def run_parted(
     `run` does. Cost: that of `run` over the parts.
     """
     groups = len(states)
-    known = [part for state in states for part in _parts_of(state, count)]
+    known = [part for state in states for part in parts_of(state, count)]
     flat = np.repeat(np.arange(groups), np.diff(events.starts)) * count + events.parts
     order = np.argsort(flat, kind="stable")
     sizes = np.bincount(flat, minlength=groups * count)
@@ -100,8 +100,11 @@ def _joined(parts: Sequence[bytes]) -> bytes:
     return lengths + b"".join(parts)
 
 
-def _parts_of(state: bytes | None, count: int) -> list[bytes | None]:
-    """Return the synopsis of each part, None for a part without one."""
+def parts_of(state: bytes | None, count: int) -> list[bytes | None]:
+    """Return the synopsis of each part of a state, None for a part without an event.
+
+    Raises SynopsisError for a state that is not of `count` parts.
+    """
     if not state:
         return [None] * count
     head = struct.calcsize(f"<B{count}I")

@@ -8,19 +8,16 @@ import numpy as np
 
 from slidestat.declare.referee import Referee
 from slidestat.declare.runners import Answered, Runner
-from slidestat.declare.statistics import Sum
+from slidestat.declare.statistics import NetSum, Sum, SumHistogram
 from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission import FigureTable, OutputRecord
 from slidestat.engine.emissions.emission_codec import EmissionWriter
 from slidestat.engine.publishing import published_by
+from slidestat.referee.bundles import NOBODY, bundles_of
 from slidestat.referee.party_synopses import PartySynopses
 from slidestat.referee.unions import empty_synopsis, unite
 from slidestat.schemas.emission import AbsentParty, Figure
 from slidestat.schemas.sequence import kinds
-from slidestat.synopses.merge.bundle import Bundle
-
-# A bundle has at least one part: of parties that know nothing, the synopsis of nobody.
-_NOBODY = "nobody"
 
 
 class Present(NamedTuple):
@@ -45,7 +42,11 @@ class UnionFigures:
         self._windows = np.array(topology.window_lengths, np.int64)
         self._figures = FigureTable(topology, topology.window_lengths)
         labelled = zip(topology.labels, topology.statistics, strict=True)
-        self._sums = {label for label, statistic in labelled if isinstance(statistic, Sum)}
+        self._sums = {
+            label
+            for label, statistic in labelled
+            if isinstance(statistic, Sum | NetSum | SumHistogram)
+        }
 
     def at(
         self, tick: int, streams: Sequence[PartySynopses], parties: Collection[str]
@@ -60,21 +61,35 @@ class UnionFigures:
         """Ask the parties' synopses, for each stream at a tick."""
         answered: dict[Runner, Answered] = {}
         for statistic, runner in self.runners.items():
-            bundles = []
-            for stream in streams:
-                known = stream.at(tick, statistic, parties)
-                bundles.append(Bundle.of(known or {_NOBODY: self.empty[statistic]}))
+            bundles = [
+                bundle
+                for stream in streams
+                for bundle in bundles_of(
+                    runner, stream.at(tick, statistic, parties), self.empty[statistic]
+                )
+            ]
             answered[runner] = unite(runner, bundles, [tick] * len(bundles), self._windows)
         return answered
 
     def _widened(self, figures: list[Figure], parties: Collection[str]) -> list[Figure]:
         """The figures with what the union promises: in a sum each party rounds once for itself."""
         return [
-            msgspec.structs.replace(figure, absolute_error=figure.absolute_error * len(parties))
-            if figure.statistic in self._sums
-            else figure
+            _of_so_many(figure, len(parties)) if figure.statistic in self._sums else figure
             for figure in figures
         ]
+
+
+def _of_so_many(figure: Figure, parties: int) -> Figure:
+    """Return a sum's figure with the promise of so many parties.
+
+    Of signed sums, what adding their doubles rounds is told, 2^-53 of what is there each time.
+    """
+    signed = figure.magnitude_error > 0
+    return msgspec.structs.replace(
+        figure,
+        absolute_error=figure.absolute_error * parties,
+        magnitude_error=figure.magnitude_error + signed * parties * 2.0**-52,
+    )
 
 
 class RefereeAnswers:
@@ -87,24 +102,26 @@ class RefereeAnswers:
         self._partition = partition
         self._codec = codec
         self._figures = UnionFigures(topology, published_by(topology))
-        self._made_with = {
-            statistic: _made_with(empty) for statistic, empty in self._figures.empty.items()
+        self._nothing = {
+            statistic: bundles_of(runner, {}, self._figures.empty[statistic])
+            for statistic, runner in self._figures.runners.items()
         }
 
     def knows(self, statistic: str) -> bool:
         """Whether a statistic of this name is answered for."""
-        return statistic in self._made_with
+        return statistic in self._nothing
 
     def check(self, statistic: str, synopsis: bytes) -> None:
         """Raise SynopsisError unless these bytes are a synopsis of the statistic."""
-        if _made_with(synopsis) != self._made_with[statistic]:
-            # The bundle of the two says in which way they differ.
-            Bundle.of({_NOBODY: self._figures.empty[statistic], "published": synopsis})
+        runner = self._figures.runners[statistic]
+        found = bundles_of(runner, {NOBODY: synopsis}, b"")
+        for nothing, bundle in zip(self._nothing[statistic], found, strict=True):
+            nothing.merge(bundle)  # which says in what way they differ
 
     def warm(self) -> None:
         """Answer once of nothing, so that all kernels are loaded."""
         synopses = PartySynopses(1, 1)
-        self.at(1, {_NOBODY: synopses}, Present((), ()), 0, provisional=True)
+        self.at(1, {NOBODY: synopses}, Present((), ()), 0, provisional=True)
 
     def at(
         self,
@@ -137,8 +154,3 @@ class RefereeAnswers:
             )
             records += [(*record, tick) for record in self._codec.records(emission)]
         return records
-
-
-def _made_with(synopsis: bytes) -> tuple[int, object]:
-    bundle = Bundle.of({_NOBODY: synopsis})
-    return bundle.kind, bundle.parameters

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.declare.runners import Answered, ItemColumn, Listed, Runner, Work
+from slidestat.declare.runners.ages import AgeRunner
 from slidestat.declare.runners.chosen import ChosenRunner
 from slidestat.declare.runners.distinct import (
     DistinctRunner,
@@ -16,10 +17,12 @@ from slidestat.declare.runners.distinct import (
 from slidestat.declare.runners.extremes import ExtremeRunner
 from slidestat.declare.runners.frequent import ItemCountRunner, TopRunner
 from slidestat.declare.runners.histograms import HistogramRunner, ItemsRunner
+from slidestat.declare.runners.parted import PartedRunner
 from slidestat.declare.runners.quantiles import QuantileRunner, ValueQuantileRunner
 from slidestat.declare.runners.spreads import SpreadRunner
 from slidestat.declare.runners.sums import CountRunner, SumRunner
 from slidestat.declare.topology import Topology
+from slidestat.synopses.merge.age_union import union_ages
 from slidestat.synopses.merge.asked import UnionAnswers
 from slidestat.synopses.merge.bundle import Bundle
 from slidestat.synopses.merge.distinct_union import (
@@ -64,8 +67,8 @@ def unite(
     runner: Runner, _bundles: Sequence[Bundle], _times: Sequence[int], _windows: Int64s
 ) -> Answered:
     """Answer for the union of each bundle's parts, at its time, over `windows`; there are no
-    states. Raises SynopsisError for parts that are not its own, TypeError for a runner whose
-    synopses cannot be united.
+    states. Bundles are those of `bundles_of`, stream by stream. Raises SynopsisError for parts that
+    are not its own, TypeError for a runner whose synopses cannot be united.
     """
     raise TypeError(f"{runner.meaning} has no union")
 
@@ -89,6 +92,22 @@ def _(_: CountRunner, bundles: Sequence[Bundle], times: Sequence[int], windows: 
 @unite.register
 def _(_: SumRunner, bundles: Sequence[Bundle], times: Sequence[int], windows: Int64s) -> Answered:
     return Answered([], {"sum": _stack(union_totals(bundles, times, windows))})
+
+
+@unite.register
+def _(
+    runner: PartedRunner, bundles: Sequence[Bundle], times: Sequence[int], windows: Int64s
+) -> Answered:
+    answers = unite(runner.of_one, bundles, times, windows).answers[runner.what]
+    of_streams = answers.reshape(3, -1, runner.count, len(windows))
+    return Answered([], {runner.answer: np.moveaxis(of_streams, 2, 3)})
+
+
+@unite.register
+def _(
+    runner: AgeRunner, bundles: Sequence[Bundle], times: Sequence[int], _windows: Int64s
+) -> Answered:
+    return Answered([], runner.told(_stack(union_ages(bundles, times, runner.numbers))))
 
 
 @unite.register

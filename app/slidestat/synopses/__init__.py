@@ -108,6 +108,9 @@ if TYPE_CHECKING:
         LeanDistinct as LeanDistinct,
         merge_lean_distinct as merge_lean_distinct,
     )
+    from slidestat.synopses.merge.age_union import (
+        union_ages as union_ages,
+    )
     from slidestat.synopses.merge.asked import (
         UnionAnswers as UnionAnswers,
     )
@@ -196,6 +199,9 @@ if TYPE_CHECKING:
         WindowItem as WindowItem,
         WindowItems as WindowItems,
     )
+    from slidestat.synopses.summaries.window_lean_distinct import (
+        WindowLeanDistinct as WindowLeanDistinct,
+    )
     from slidestat.synopses.summaries.window_quantiles import (
         WindowQuantiles as WindowQuantiles,
     )
@@ -262,6 +268,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "slidestat.synopses.summaries.window_value_quantiles": ("WindowValueQuantiles",),
+    "slidestat.synopses.merge.age_union": ("union_ages",),
     "slidestat.synopses.merge.value_quantile_union": ("union_value_quantiles", "union_value_ranks"),
     "slidestat.synopses.value_quantiles.sketch": ("ValueQuantiles",),
     "slidestat.synopses.value_quantiles.rank": ("Rank",),
@@ -401,6 +408,7 @@ _MODULES = {
         "WindowItem",
         "WindowItems",
     ),
+    "slidestat.synopses.summaries.window_lean_distinct": ("WindowLeanDistinct",),
     "slidestat.synopses.summaries.window_quantiles": ("WindowQuantiles",),
     "slidestat.synopses.summaries.window_spreads": ("WindowSpread",),
     "slidestat.synopses.summaries.window_summary": (

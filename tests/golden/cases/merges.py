@@ -9,11 +9,13 @@ from slidestat.synopses import (
     CountParameters,
     ExponentialHistogram,
     MergedHistogram,
+    PositionWave,
     QuantileParameters,
     Quantiles,
     SumParameters,
     SumWave,
     WaveParameters,
+    union_ages,
     union_totals,
 )
 from tests.golden.golden import HOUR, of_synopses, steps
@@ -58,6 +60,12 @@ def _quantiles(times: np.ndarray, values: np.ndarray) -> bytes:
     return summary.to_bytes()
 
 
+def _ages(times: np.ndarray, _: np.ndarray) -> bytes:
+    wave = PositionWave.create(WaveParameters(0.1, HOUR))
+    wave.insert(times)
+    return wave.to_bytes()
+
+
 def _merged(parts: dict[str, bytes]) -> MergedHistogram:
     return MergedHistogram.of(list(parts.values()))
 
@@ -69,6 +77,7 @@ STATES: dict[str, Callable[[], Bundle | MergedHistogram]] = {
     "bundle-names": lambda: Bundle.of(
         {"Zürich/\N{BLACK STAR}": _count(TIMES, VALUES), " ": _count(TIMES[:5], VALUES)}
     ),
+    "bundle-ages": lambda: Bundle.of(_parts(_ages, 3)),
     "merged-counts": lambda: _merged(_parts(_count, 5)),
     "merged-sums": lambda: _merged(_parts(_sum, 5)),
     "merged-thirds": lambda: _merged(_parts(_thirds, 2)),
@@ -84,7 +93,8 @@ def facts(state: Bundle | MergedHistogram) -> dict[str, object]:
         return {**found, "now": state.now, "depth": state.depth, "answers": answers}
     found["parts"] = [[part.party, part.now] for part in state.parts]
     if state.parts:
-        over = union_totals([state], [state.now], [1, HOUR // 10, HOUR])
+        union = union_ages if isinstance(state.parameters, WaveParameters) else union_totals
+        over = union([state], [state.now], [1, HOUR // 10, HOUR])
         found["answers"] = [repr(x) for x in (over.estimates.tolist(), over.lowers.tolist())]
     return found
 

@@ -14,6 +14,8 @@ from slidestat.synopses import (
     ExtremeParameters,
     FrequentItems,
     FrequentParameters,
+    LeanDistinct,
+    LeanDistinctParameters,
     NamedItems,
     QuantileParameters,
     Quantiles,
@@ -23,6 +25,7 @@ from slidestat.synopses import (
     WindowDistinct,
     WindowExtreme,
     WindowItems,
+    WindowLeanDistinct,
     WindowQuantiles,
     WindowSpread,
     WindowTotals,
@@ -74,12 +77,15 @@ MADE: dict[str, Callable[[], tuple[object, Insert]]] = {
     "distinct": lambda: _of(
         DistinctWave.create(DistinctParameters(0.3, 0.1, HOUR, 3)), STEPS * 7_919
     ),
+    "lean-distinct": lambda: _of(
+        LeanDistinct.create(LeanDistinctParameters(0.3, 0.1, HOUR, 3)), STEPS * 7_919
+    ),
 }
 
 
 def facts(data: bytes) -> list[str]:
     read = read_summary(data)
-    if isinstance(read, WindowTotals | WindowExtreme | WindowDistinct):
+    if isinstance(read, WindowTotals | WindowExtreme | WindowDistinct | WindowLeanDistinct):
         return [repr(read.answer())]
     if isinstance(read, WindowSpread):
         return [repr(read.mean()), repr(read.variance()), repr(read.deviation())]

@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from slidestat.declare.runners.runner import Answered, CombinableRunner, figures_of
+from slidestat.declare.runners.runner import Answered, CombinableRunner, Float64s, figures_of
 from slidestat.declare.runners.work import Work
 from slidestat.synopses.waves.wave_batch import run_wave_batch
 from slidestat.synopses.waves.wave_parameters import WaveParameters
@@ -32,8 +32,11 @@ class AgeRunner(CombinableRunner):
         result = run_wave_batch(
             "position", self.parameters, states, work.batch.asking_for(self.numbers)
         )
-        ages = figures_of(result)
+        return Answered(result.states, self.told(figures_of(result)))
+
+    def told(self, ages: Float64s) -> dict[str, Float64s]:
+        """Return the answers by their names, from float64[3, Q, numbers], the ages."""
         # What is kept of older events depends on when a key was last forgotten.
         older = (ages[1] > self.parameters.span) | np.isinf(ages[2])
         ages[:, older] = np.nan
-        return Answered(result.states, {"age": ages, "ages of": np.array(self.numbers)})
+        return {"age": ages, "ages of": np.array(self.numbers)}

@@ -34,7 +34,6 @@ class AgeOfLast(Statistic):
     kind: ClassVar[str] = "age_of_last"
     needs_time: ClassVar[bool] = True
     has_windows: ClassVar[bool] = False
-    can_be_united: ClassVar[bool] = False
     number: int = 1
     epsilon: float = 0.01
 

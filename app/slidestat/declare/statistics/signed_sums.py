@@ -51,9 +51,10 @@ class _SignedSums(ValueStatistic):
         return Limits(-largest, largest)
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners.sums import PartedSumRunner
+        from slidestat.declare.runners.parted import PartedRunner
+        from slidestat.declare.runners.sums import SumRunner
 
-        return PartedSumRunner(self._parameters(span), field, self._cuts)
+        return PartedRunner(SumRunner(self._parameters(span), field), self._cuts)
 
     def promise(self, span: int) -> Promise:
         """The absolute error is what values with more than `decimals` places may add, those below
@@ -100,7 +101,6 @@ class NetSum(_SignedSums):
     """
 
     kind: ClassVar[str] = "net_sum"
-    can_be_united: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +114,6 @@ class SumHistogram(_SignedSums):
     """
 
     kind: ClassVar[str] = "sum_histogram"
-    can_be_united: ClassVar[bool] = False
     edges: Sequence[float] = (1.0, 10.0, 100.0, 1000.0)
 
     def __post_init__(self) -> None:

@@ -109,7 +109,6 @@ class MeanHistogram(_Means):
     """
 
     kind: ClassVar[str] = "mean_histogram"
-    can_be_united: ClassVar[bool] = False
     edges: Sequence[float] = (1.0, 10.0, 100.0, 1000.0)
 
     def __post_init__(self) -> None:
@@ -117,9 +116,10 @@ class MeanHistogram(_Means):
         object.__setattr__(self, "edges", rising(self.kind, "edges", self.edges))
 
     def runner(self, span: int, field: FieldPath) -> Runner:
-        from slidestat.declare.runners.spreads import PartedMeanRunner
+        from slidestat.declare.runners.parted import PartedRunner
+        from slidestat.declare.runners.spreads import SpreadRunner
 
-        return PartedMeanRunner(self._parameters(span), field, tuple(self.edges))
+        return PartedRunner(SpreadRunner(self._parameters(span), field), tuple(self.edges))
 
     def series(self) -> Sequence[Series]:
         return ranges(self.edges)

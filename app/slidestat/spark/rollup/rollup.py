@@ -34,6 +34,7 @@ from slidestat.synopses.core import wire
 from slidestat.synopses.summaries.window_distinct import WindowDistinct
 from slidestat.synopses.summaries.window_extremes import WindowExtreme
 from slidestat.synopses.summaries.window_items import WindowItems
+from slidestat.synopses.summaries.window_lean_distinct import WindowLeanDistinct
 from slidestat.synopses.summaries.window_quantiles import WindowQuantiles
 from slidestat.synopses.summaries.window_spreads import WindowSpread
 from slidestat.synopses.summaries.window_summary import read_summary
@@ -56,6 +57,7 @@ _FORMS = (
     WindowItems,
     WindowDistinct,
     WindowValueQuantiles,
+    WindowLeanDistinct,
 )
 
 
@@ -224,7 +226,7 @@ def _figures(data: bytes, quantiles: Sequence[float], share: float) -> list[dict
             ]
         case WindowExtreme():
             return [_row("extreme", summary.answer())]
-        case WindowDistinct():
+        case WindowDistinct() | WindowLeanDistinct():
             return [_row("distinct", summary.answer())]
         case _:
             return [_row("total", summary.answer())]

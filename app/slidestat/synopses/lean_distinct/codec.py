@@ -157,6 +157,8 @@ def read_newest(
     state[LEVELS], at = get_varint(data, at, end)
     if not (0 <= state[LEVELS] <= MOST_LEVELS) or (state[LEVELS] == 0 and at < end):
         return error_codes.CORRUPTED, at
+    if state[LEVELS] > 0 and state[COUNT] < head[EXACT]:  # only what has no room leaves bits alone
+        return error_codes.CORRUPTED, at
     return error_codes.OK, at
 
 

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.batch import NO_QUERIES
+from slidestat.synopses.core.batch import NO_QUERIES, windows
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.stored import Stored, asking, moving
@@ -53,6 +53,7 @@ from slidestat.synopses.lean_distinct.codec import (
     read_head,
 )
 from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters
+from slidestat.synopses.lean_distinct.window import window_of
 
 
 class LeanDistinct(Stored[LeanDistinctParameters]):
@@ -90,6 +91,17 @@ class LeanDistinct(Stored[LeanDistinctParameters]):
         """
         asked = asking(NO_QUERIES, self._at(now), n)
         return run_lean_distinct_batch(self._parameters, [self._data], asked).only()
+
+    def window(self, n: int, now: int | None = None) -> bytes:
+        """Return a state of span 1 that has seen at 0 what this one has seen in [now - n, now).
+
+        It answers as this one does of that window. `n` and `now` as in `query`. Cost: O(bytes).
+        """
+        at = self._at(now)
+        if at < self._now:
+            raise error_codes.synopsis_error(error_codes.QUERY_WENT_BACK, at, self._now, -1)
+        windows([n], self._parameters.span)
+        return window_of(self._parameters, self._data, at - n)
 
     def check(self) -> None:
         """Raise SynopsisError unless the state is what its items and bits are written as."""

@@ -20,9 +20,11 @@ from slidestat.synopses.value_histogram.value_histogram import ValueHistogram
 from slidestat.synopses.value_quantiles.sketch import ValueQuantiles
 from slidestat.synopses.waves.average_wave import AverageWave
 from slidestat.synopses.waves.count_wave import CountWave
+from slidestat.synopses.waves.position_wave import PositionWave
 from slidestat.synopses.waves.sum_wave import SumWave
 
-COUNT_HISTOGRAM, SUM_HISTOGRAM, COUNT_WAVE, SUM_WAVE, AVERAGE_WAVE = 1, 2, 3, 4, 6
+COUNT_HISTOGRAM, SUM_HISTOGRAM, COUNT_WAVE, SUM_WAVE = 1, 2, 3, 4
+POSITION_WAVE, AVERAGE_WAVE = 5, 6
 EXACT_EXTREME, APPROXIMATE_EXTREME, SPREAD = 8, 9, 10
 DRAWS, SAMPLE, QUANTILES, FREQUENT = 11, 12, 13, 14
 VALUE_HISTOGRAM, RANDOMISED_WAVE, NAMED_IN_BLOCKS, BY_VALUE = 16, 19, 24, 27
@@ -49,6 +51,7 @@ READERS: dict[int, Callable[[bytes], Mergeable]] = {
     SUM_HISTOGRAM: ExponentialHistogram.from_bytes,
     COUNT_WAVE: CountWave.from_bytes,
     SUM_WAVE: SumWave.from_bytes,
+    POSITION_WAVE: PositionWave.from_bytes,
     AVERAGE_WAVE: AverageWave.from_bytes,
     EXACT_EXTREME: Extreme.from_bytes,
     APPROXIMATE_EXTREME: Extreme.from_bytes,

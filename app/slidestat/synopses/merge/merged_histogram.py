@@ -54,6 +54,7 @@ from slidestat.synopses.core.parameters import (
     Parameters,
     SumParameters,
 )
+from slidestat.synopses.core.rounding import down, up
 from slidestat.synopses.exponential_histogram.canonical import LIVE_LIMIT
 from slidestat.synopses.exponential_histogram.codec import (
     FIRST_ROOM,
@@ -67,7 +68,6 @@ from slidestat.synopses.exponential_histogram.histogram import ExponentialHistog
 from slidestat.synopses.exponential_histogram.units import MAX_UNITS
 from slidestat.synopses.merge.bundle import HISTOGRAM, MERGED, damaged, opened_form, varint
 from slidestat.synopses.merge.families import COUNT_HISTOGRAM, COUNT_WAVE, SUM_HISTOGRAM, SUM_WAVE
-from slidestat.synopses.merge.rounding import down, up
 from slidestat.synopses.waves.count_wave import CountWave
 from slidestat.synopses.waves.nested import sealed
 from slidestat.synopses.waves.sum_wave import SumWave

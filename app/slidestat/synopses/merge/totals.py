@@ -24,6 +24,7 @@ from slidestat.synopses.core import wire
 from slidestat.synopses.core.batch import BatchResult
 from slidestat.synopses.core.compile import kernel
 from slidestat.synopses.core.parameters import CountParameters, SumParameters
+from slidestat.synopses.core.rounding import down, up
 from slidestat.synopses.exponential_histogram.batch import run_batch
 from slidestat.synopses.exponential_histogram.codec import Integers
 from slidestat.synopses.exponential_histogram.kernel import Floats
@@ -36,7 +37,6 @@ from slidestat.synopses.merge.families import (
     SUM_HISTOGRAM,
     SUM_WAVE,
 )
-from slidestat.synopses.merge.rounding import down, up
 from slidestat.synopses.waves.nested import opened
 from slidestat.synopses.waves.wave_batch import run_wave_batch
 from slidestat.synopses.waves.wave_parameters import AverageParameters, WaveParameters

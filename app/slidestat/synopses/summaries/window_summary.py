@@ -25,6 +25,7 @@ from slidestat.synopses.summaries.window_distinct import WindowDistinct
 from slidestat.synopses.summaries.window_extremes import WindowExtreme
 from slidestat.synopses.summaries.window_form import WindowSummary, opened_summary
 from slidestat.synopses.summaries.window_items import WindowItems
+from slidestat.synopses.summaries.window_lean_distinct import WindowLeanDistinct
 from slidestat.synopses.summaries.window_quantiles import WindowQuantiles
 from slidestat.synopses.summaries.window_spreads import WindowSpread
 from slidestat.synopses.summaries.window_totals import WindowTotals
@@ -38,6 +39,7 @@ AnySummary = (
     | WindowItems
     | WindowDistinct
     | WindowValueQuantiles
+    | WindowLeanDistinct
 )
 
 _FORMS: tuple[type[WindowSummary], ...] = (
@@ -48,6 +50,7 @@ _FORMS: tuple[type[WindowSummary], ...] = (
     WindowItems,
     WindowDistinct,
     WindowValueQuantiles,
+    WindowLeanDistinct,
 )
 _OF_FORM = {form.form: form for form in _FORMS}
 _OF_KIND = {kind: form for form in _FORMS for kind in form.kinds}
@@ -57,9 +60,9 @@ def take_summary(state: bytes, n: int, now: int | None = None) -> bytes:
     """Return the summary of the window [now - n, now) of a stored synopsis.
 
     state: exponential histogram, count or sum wave, extreme, spread, quantiles by value or by rank,
-    frequent items with or without names, randomised wave. 1 <= n <= its span; `now` is the
-    synopsis's own if None, and never before it. Raises SynopsisError for anything else.
-    Cost: O(bytes).
+    frequent items with or without names, randomised wave, lean distinct items. 1 <= n <= its span;
+    `now` is the synopsis's own if None, and never before it. Raises SynopsisError for anything
+    else. Cost: O(bytes).
     """
     if len(state) < wire.BODY or state[0] != wire.MAGIC_0 or state[1] != wire.MAGIC_1:
         raise error_codes.synopsis_error(error_codes.NOT_A_SYNOPSIS, 0, 0, -1)

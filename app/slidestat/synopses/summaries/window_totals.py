@@ -21,6 +21,7 @@ from typing import ClassVar
 
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.parameters import MAX_DECIMALS, SumParameters
+from slidestat.synopses.core.rounding import down, up
 from slidestat.synopses.exponential_histogram.histogram import ExponentialHistogram
 from slidestat.synopses.merge.bundle import damaged, varint
 from slidestat.synopses.merge.families import (
@@ -31,7 +32,6 @@ from slidestat.synopses.merge.families import (
     kind_of,
 )
 from slidestat.synopses.merge.merged_histogram import strays_of
-from slidestat.synopses.merge.rounding import down, up
 from slidestat.synopses.summaries.window_form import (
     Body,
     SummaryAnswer,

@@ -15,7 +15,7 @@ space      at most c (J + 1) + 2 items, J = max(0, ceil(log2(span / c)))
 update     O(1) in the worst case (reading and writing the state is O(bytes) a batch)
 query      O(items newer than the event), after reading the state
 order      times must not fall; ties are fine
-merge      none
+merge      merge/age_union.py: the Nth most recent event of all parts, both promises stay
 
 Why it holds. As shown in sum_wave.py, with S the last event's time: the item that stands for a
 multiple u of 2^i with S - u < c 2^(i+1) is kept, until it expires. Let p be the time of the event
@@ -30,7 +30,11 @@ nothing if i = 0, else by less than d / (2 c - 1), and now - p > d.
 
 import numpy.typing as npt
 
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.estimate import Estimate
+from slidestat.synopses.exponential_histogram.codec import Integers
+from slidestat.synopses.exponential_histogram.kernel import Floats
+from slidestat.synopses.waves.ages import age_steps
 from slidestat.synopses.waves.stored_wave import StoredWave
 
 
@@ -53,3 +57,16 @@ class PositionWave(StoredWave):
         one raises SynopsisError, as does a number below 1. Cost: O(bytes).
         """
         return self._ask(number, now)
+
+    def ages(self, now: int | None = None) -> tuple[Integers, Floats]:
+        """Answer for all events at once, from the newest on: int64[S], how many in a row have one
+        answer, and float64[3, S], these answers: estimates, lowers and uppers.
+
+        `now` as in `query`. Cost: O(bytes).
+        """
+        at = self._at(now)
+        if at < self._now:
+            raise error_codes.synopsis_error(error_codes.QUERY_WENT_BACK, at, self._now, -1)
+        state, items = self._decoded()
+        counts, answers = age_steps(state, items, at)
+        return counts, answers

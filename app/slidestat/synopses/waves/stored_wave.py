@@ -69,7 +69,7 @@ class StoredWave(Stored[WaveParameters]):
 
     def items(self) -> list[Item]:
         """Return the live items, oldest to newest."""
-        _, state, items = _read(self._data, self.kind)
+        state, items = self._decoded()
         found = []
         slot = int(state[HEAD])
         while slot >= 0:
@@ -89,7 +89,7 @@ class StoredWave(Stored[WaveParameters]):
 
         Both are lowered by the same multiple of 2^61 once they are huge.
         """
-        _, state, _ = _read(self._data, self.kind)
+        state, _ = self._decoded()
         return int(state[TOTAL]), int(state[LOST])
 
     def check(self) -> None:
@@ -109,6 +109,11 @@ class StoredWave(Stored[WaveParameters]):
             raise SynopsisError(f"item {items[0]} has expired")
         if items and items[-1].time >= self._now:
             raise SynopsisError(f"item {items[-1]} is not before {self._now}")
+
+    def _decoded(self) -> tuple[Integers, Integers]:
+        """Return the wave's numbers and its items, as kernels have them."""
+        _, state, items = _read(self._data, self.kind)
+        return state, items
 
     def _ask(self, ask: int, now: int | None) -> Estimate:
         asked = asking(self._no_values(), self._at(now), ask)

@@ -38,7 +38,8 @@ def _values(kind: int, values: npt.ArrayLike | None, length: int) -> Integers:
     return array
 
 
-def _require_numbers(asks: Integers) -> None:
+def require_numbers(asks: Integers) -> None:
+    """Raise SynopsisError for numbers that no event has, from the newest on."""
     if not all(1 <= ask <= MAX_NUMBER for ask in asks.tolist()):
         raise SynopsisError(f"the number of an event asked for must be from 1 to {MAX_NUMBER}")
 
@@ -62,7 +63,7 @@ def run_wave_batch(
     if kind not in KINDS:
         raise SynopsisError(f"a wave is one of {', '.join(KINDS)}, not {kind!r}")
     if kind == "position":
-        _require_numbers(batch.columns.spans)
+        require_numbers(batch.columns.spans)
         columns = batch.columns
     else:
         columns = batch.within(parameters.span)

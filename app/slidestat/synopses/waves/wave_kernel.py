@@ -18,6 +18,7 @@ from slidestat.synopses.exponential_histogram import units
 from slidestat.synopses.exponential_histogram.canonical import LIVE_LIMIT, TOTAL_LIMIT, rebased
 from slidestat.synopses.exponential_histogram.codec import TIME_MIN, Integers
 from slidestat.synopses.exponential_histogram.kernel import Floats
+from slidestat.synopses.waves.ages import answer_age
 from slidestat.synopses.waves.wave_codec import (
     COUNT,
     HEAD_SIZE,
@@ -42,7 +43,6 @@ from slidestat.synopses.waves.wave_pool import (
     LOST_TIME,
     NEWER,
     NOW,
-    OLDER,
     STATE_SIZE,
     TAIL,
     THROUGH,
@@ -139,36 +139,6 @@ def _answer_window(
     return estimate, units.floor_quotient(least, 1), units.ceil_quotient(most, 1)
 
 
-@borrowing_kernel
-def _answer_age(
-    state: Integers, items: Integers, until: int, number: int
-) -> tuple[float, float, float]:
-    """Return (estimate, lower, upper) of until - time of the `number`th newest event.
-
-    No item is dead. Cost: O(items newer than that event).
-    """
-    rank = state[TOTAL] - number + 1
-    least = int(until - state[LOST_TIME])
-    if rank <= state[LOST]:
-        never = state[LOST] == 0
-        return np.inf, (np.inf if never else units.floor_quotient(least, 1)), np.inf
-    slot = state[TAIL]
-    newer = -1
-    while slot >= 0 and _start(POSITION, items, slot) >= rank:
-        newer = slot
-        slot = items[OLDER, slot]
-    most = least - 1
-    if slot >= 0:
-        most = int(until - items[TIME, slot]) - 1
-    if slot >= 0 and rank <= items[THROUGH, slot]:
-        most += 1
-        least = most
-    else:  # between the two items, and not after the event before the newer one
-        least = int(until - items[TIME, newer] + items[VALUE, newer])
-    estimate = (least + most) * 0.5
-    return estimate, units.floor_quotient(least, 1), units.ceil_quotient(most, 1)
-
-
 @kernel
 def run(
     head: Integers,
@@ -232,7 +202,7 @@ def run(
             drop_all_dead(state, items, levels, state[NOW] - head[SPAN])
             for k in range(len(asks)):
                 if head[KIND] == POSITION:
-                    figures = _answer_age(state, items, until, asks[k])
+                    figures = answer_age(state, items, until, asks[k])
                 else:
                     figures = _answer_window(head[KIND], state, items, until - asks[k])
                 for i in range(3):

@@ -1,0 +1,104 @@
+"""How old events are, in a wave over positions: one of them, or all in a row.
+
+Source: Gibbons and Tirthapura 2002, section 5 (Nth most recent 1); position_wave.py says why it
+holds. No item is dead.
+"""
+
+import numpy as np
+
+from slidestat.synopses.core.compile import borrowing_kernel, kernel
+from slidestat.synopses.exponential_histogram import units
+from slidestat.synopses.exponential_histogram.codec import Integers
+from slidestat.synopses.exponential_histogram.kernel import Floats
+from slidestat.synopses.waves.wave_pool import (
+    GROUP,
+    LOST,
+    LOST_TIME,
+    OLDER,
+    SIZE,
+    TAIL,
+    THROUGH,
+    TIME,
+    TOTAL,
+    VALUE,
+)
+
+
+@borrowing_kernel
+def answer_age(
+    state: Integers, items: Integers, until: int, number: int
+) -> tuple[float, float, float]:
+    """Return (estimate, lower, upper) of until - time of the `number`th newest event.
+
+    Cost: O(items newer than that event).
+    """
+    rank = state[TOTAL] - number + 1
+    if rank <= state[LOST]:
+        return _lost(state, until)
+    slot = state[TAIL]
+    newer = -1
+    while slot >= 0 and items[THROUGH, slot] - items[GROUP, slot] >= rank:
+        newer = slot
+        slot = items[OLDER, slot]
+    if slot >= 0 and rank <= items[THROUGH, slot]:
+        return _at(items, until, slot)
+    return _before(state, items, until, newer)
+
+
+@kernel
+def age_steps(state: Integers, items: Integers, until: int) -> tuple[Integers, Floats]:
+    """Return the answers of all events, from the newest on: int64[S], how many in a row have one
+    answer, and float64[3, S], estimates, lowers and uppers of until - time. Cost: O(items).
+    """
+    counts = np.empty(2 * state[SIZE] + 1, np.int64)
+    answers = np.empty((3, len(counts)), np.float64)
+    size = 0
+    slot = state[TAIL]
+    while slot >= 0:
+        older = items[OLDER, slot]
+        before = items[THROUGH, older] if older >= 0 else state[LOST]
+        counts[size] = items[GROUP, slot]
+        answers[0, size], answers[1, size], answers[2, size] = _at(items, until, slot)
+        size += 1
+        between = items[THROUGH, slot] - items[GROUP, slot] - before
+        if between > 0:
+            counts[size] = between
+            found = _before(state, items, until, slot)
+            answers[0, size], answers[1, size], answers[2, size] = found
+            size += 1
+        slot = older
+    if state[LOST] > 0:
+        counts[size] = state[LOST]
+        answers[0, size], answers[1, size], answers[2, size] = _lost(state, until)
+        size += 1
+    return counts[:size], answers[:, :size]
+
+
+@borrowing_kernel
+def _lost(state: Integers, until: int) -> tuple[float, float, float]:
+    """Return what is known of events that are lost, or never were."""
+    if state[LOST] == 0:
+        return np.inf, np.inf, np.inf
+    return np.inf, units.floor_quotient(int(until - state[LOST_TIME]), 1), np.inf
+
+
+@borrowing_kernel
+def _at(items: Integers, until: int, slot: int) -> tuple[float, float, float]:
+    """Return what is known of the events of an item."""
+    return _from_to(int(until - items[TIME, slot]), int(until - items[TIME, slot]))
+
+
+@borrowing_kernel
+def _before(state: Integers, items: Integers, until: int, newer: int) -> tuple[float, float, float]:
+    """Return what is known of events between an item and the one before it, or what is lost: they
+    are not after the event before the newer item.
+    """
+    older = items[OLDER, newer]
+    last = items[TIME, older] if older >= 0 else state[LOST_TIME]
+    least = int(until - items[TIME, newer] + items[VALUE, newer])
+    return _from_to(least, int(until - last) - 1)
+
+
+@borrowing_kernel
+def _from_to(least: int, most: int) -> tuple[float, float, float]:
+    return (least + most) * 0.5, units.floor_quotient(least, 1), units.ceil_quotient(most, 1)
