@@ -36,8 +36,9 @@ from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns
 from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.added_figures import AddedFigures
-from slidestat.engine.emissions.emission import EmissionEncoder, OutputRecord
+from slidestat.engine.emissions.emission import EmissionEncoder
 from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
+from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.intake.earlier_records import EarlierRecords, Part
 from slidestat.engine.intake.intake import Intake
@@ -135,7 +136,9 @@ class PartitionProcessor:
         alerts = FollowedAlerts(self._keys, self._alerting, tell_again=tell_again)
         self._absorber = Absorber(topology, self._keys, kernels, emissions, alerts)
         silent = SilentKeys(topology, self._keys, kernels, emissions, alerts)
-        self._ticker = Ticker(topology, self._keys, self._absorber, silent, limits.slices)
+        self._ticker = Ticker(
+            topology, self._keys, self._absorber, silent, emissions, limits.slices
+        )
         self._ahead = LookAhead(topology, self._keys, self._waiting, self._absorber, self._ticker)
         self._unabsorbed = Unabsorbed(self._keys, self._waiting, self._absorber, self._standstill)
         self._early = EarlyAbsorption(
@@ -245,7 +248,7 @@ class PartitionProcessor:
         """Take in a batch; what it leads to is returned or kept for the next snapshot."""
         effects = Effects()
         for step in self.steps(batch):
-            effects.emissions += step.emissions
+            effects.emissions = [*effects.emissions, *step.emissions]
             effects.dead_letters += step.dead_letters
             effects.late += step.late
             effects.published += step.published
@@ -320,7 +323,8 @@ class PartitionProcessor:
             )
             yield Effects(published=published)
             emissions = self._ticker.emissions_after(placed, advance)
-        yield from map(Effects if self._alerting is None else Effects.of, emissions)
+        for said in emissions:
+            yield Effects(said.emissions, alerts=said.alerts)
 
     def _require_none_kept(self) -> None:
         if self._kept:
@@ -349,7 +353,7 @@ class PartitionProcessor:
         self._require_none_kept()
         self._intake.lose(first_offset, next_offset)
 
-    def provisional(self, now: int) -> Iterator[list[OutputRecord]]:
+    def provisional(self, now: int) -> Iterator[OutputRecords]:
         """Emissions to come, as they would be if nothing else came before the time `now`: for a
         partition that brings nothing new; slice by slice. Each is given once. They leave no trace,
         and those that replace them come all the same. None while ticks are kept back.

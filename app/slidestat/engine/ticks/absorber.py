@@ -6,7 +6,7 @@ import numpy.typing as npt
 from slidestat.declare.runners import Answered, Runner
 from slidestat.declare.topology import Topology
 from slidestat.engine.clock import event_time
-from slidestat.engine.emissions.in_order import Placed
+from slidestat.engine.emissions.placed_answers import NOTHING, PlacedAnswers
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.events import Events, distinct_texts
 from slidestat.engine.keys.held_keys import DueKeys, HeldKeys
@@ -55,12 +55,12 @@ class Absorber:
 
     def absorb(
         self, events: Events, advance: Advance, taken: DueKeys | None = None
-    ) -> list[Placed]:
+    ) -> PlacedAnswers:
         """Insert events; what their keys come to at the ticks that the watermark passes, in order.
         `taken` is what was due of these keys, or also of others, where that is known.
         """
         if not len(events):
-            return []
+            return NOTHING
         keys, groups = distinct_texts(events.keys)
         opened, closing = taken or self._keys.take_due(keys, advance.watermark)
         due = [(group, opened[key]) for group, key in enumerate(keys) if key in opened]
@@ -94,15 +94,13 @@ class Absorber:
         runs = cut(groups, gaps, times, len(keys), *queries)
         answered = self._run(keys, states, runs, events, order, groups, queries, advance)
         offsets = advance.source_offsets(queries.times)
-        placed = self._emissions.write(
-            keys, *queries, offsets, answered, advance.loss, advance.emitted
-        )
+        placed = self._emissions.place(keys, *queries, offsets, answered, advance.emitted)
         forgotten = {
             (tick, keys[group])
             for tick, group in zip(ends.times.tolist(), ends.groups.tolist(), strict=True)
         }
-        placed += self._alerts.follow(keys, states, answered, queries, forgotten, advance)
-        return placed
+        alerts = self._alerts.follow(keys, states, answered, queries, forgotten, advance)
+        return placed.with_alerts(alerts)
 
     def _passed(
         self, keys: list[str], groups: Int64s, times: Int64s, due: Queries, watermark: int

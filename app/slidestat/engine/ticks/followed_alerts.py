@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from slidestat.declare.runners import Answered, Runner
 from slidestat.engine.alerts.alerting import Alerting, Emitted
-from slidestat.engine.emissions.in_order import Placed
+from slidestat.engine.emissions.output_records import AlertRecord
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.keys.key_state import KeyState
 from slidestat.engine.keys.key_timers import Place
@@ -51,7 +51,7 @@ class FollowedAlerts:
         queries: Queries,
         forgotten: set[Place],
         advance: Advance,
-    ) -> list[Placed]:
+    ) -> list[tuple[Place, AlertRecord]]:
         """Take the alerts of keys on by their emissions, of states as they were before; keep how
         they stand, and return what is to be told. Keys end at `forgotten`.
         """

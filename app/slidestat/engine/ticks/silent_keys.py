@@ -3,7 +3,7 @@
 import numpy as np
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.emissions.in_order import Placed
+from slidestat.engine.emissions.placed_answers import NOTHING, PlacedAnswers
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.keys.key_timers import DueSlice, Place
@@ -39,7 +39,7 @@ class SilentKeys:
         emissions = self._emissions.provisional()
         return SilentKeys(self._topology, keys, self._kernels, emissions, none)
 
-    def answer(self, due: DueSlice, advance: Advance) -> list[Placed]:
+    def answer(self, due: DueSlice, advance: Advance) -> PlacedAnswers:
         """The emissions of what is due, in order."""
         keys = list({key for _, key in (*due.opened, *due.closing)})
         states = self._keys.cache.read(keys)
@@ -62,7 +62,7 @@ class SilentKeys:
         passed = self._alerts.passed(absorbed, advance).tolist()
         queries = [(group, tick) for group, tick in queries if tick > passed[group]]
         if not queries:
-            return []
+            return NOTHING
         groups, times = Queries.of(queries).distinct()
         asked, groups = np.unique(groups, return_inverse=True)
         at_ticks = Queries(groups, times)
@@ -72,7 +72,6 @@ class SilentKeys:
             times = np.array([state.number for state in states], np.int64)[groups] + 1
         answered = self._kernels.ask(states, groups, times)
         offsets = advance.source_offsets(at_ticks.times)
-        placed = self._emissions.write(
-            keys, *at_ticks, offsets, answered, advance.loss, advance.emitted
-        )
-        return placed + self._alerts.follow(keys, states, answered, at_ticks, ends, advance)
+        placed = self._emissions.place(keys, *at_ticks, offsets, answered, advance.emitted)
+        alerts = self._alerts.follow(keys, states, answered, at_ticks, ends, advance)
+        return placed.with_alerts(alerts)

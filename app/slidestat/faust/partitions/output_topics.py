@@ -6,7 +6,7 @@ from slidestat.declare.forms.fingerprint import fingerprint_of
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.engine.effects import Effects
-from slidestat.engine.emissions.emission import OutputRecord
+from slidestat.engine.emissions.output_records import OutputRecord
 from slidestat.engine.intake.letters import Letter
 from slidestat.engine.publishing import Clock, Publication, SynopsisTopic
 from slidestat.kafka.letter_record import letter_record
