@@ -45,6 +45,8 @@ class Outputs:
     def produce(self, *record: object) -> None:
         self.sent.append(record)
 
+    produce_records = BulkProducer.produce_records
+
     async def room(self) -> None:
         self.slices.append(len(self.sent) - sum(self.slices))
         await self._between()
