@@ -319,7 +319,7 @@ def undisturbed(topology: Topology, source: Records) -> Expected:
             continue
         processor = PartitionProcessor(topology, topology.events_topic, partition, _EmptyStore())
         some = processor.process(as_batch(topology.events_topic, partition, records))
-        effects.emissions += some.emissions
+        effects.emissions = [*effects.emissions, *some.emissions]
         effects.alerts += some.alerts
         effects.dead_letters += [
             letter._replace(detail=str(partition)) for letter in some.dead_letters
