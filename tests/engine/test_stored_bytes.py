@@ -16,8 +16,14 @@ from slidestat.engine.checkpoints.checkpoint import (
     encode_checkpoint,
 )
 from slidestat.engine.checkpoints.loss import Loss
-from slidestat.engine.keys.key_state import KeyState, decode_key_state, encode_key_state, read_clock
 from slidestat.engine.partition_work import PartitionWork
+from slidestat.engine.states.key_state import (
+    KeyState,
+    decode_key_state,
+    encode_key_state,
+    read_clock,
+)
+from slidestat.engine.states.states import States
 from slidestat.engine.ticks.kernel_calls import KernelCalls
 from slidestat.errors import SlidestatError
 from slidestat.referee.unions import empty_synopsis
@@ -164,6 +170,6 @@ def test_a_stored_synopsis_that_cannot_be_read_says_what_helps(
     calls = KernelCalls(topology, PartitionWork())
     state = KeyState(0, 0, 0, 0, (bytes(synopsis),))
     with pytest.raises(SlidestatError, match="stored state is not that of") as refused:
-        calls.ask([state], np.zeros(1, np.int64), np.array([60_000]))
+        calls.ask(States.of([state], 1), np.zeros(1, np.int64), np.array([60_000]))
     assert advice in refused.value.advice
     assert "group" not in refused.value.message

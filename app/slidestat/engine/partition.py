@@ -43,14 +43,14 @@ from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.intake.earlier_records import EarlierRecords, Part
 from slidestat.engine.intake.intake import Intake
 from slidestat.engine.keys.held_keys import HeldKeys
-from slidestat.engine.keys.key_cache import PartitionStore
 from slidestat.engine.keys.key_sample import KeySample
-from slidestat.engine.keys.state_layout import StateLayout, starts_by_label
-from slidestat.engine.keys.unwritten import SLOTS
 from slidestat.engine.limits import Limits
 from slidestat.engine.partition_work import PartitionWork
 from slidestat.engine.publishing import Clock, Publication, Publisher, TickPublisher
 from slidestat.engine.records import RecordBatch
+from slidestat.engine.states.state_layout import StateLayout, starts_by_label
+from slidestat.engine.states.stored_keys import PartitionStore
+from slidestat.engine.states.unwritten import SLOTS
 from slidestat.engine.ticks.absorber import Absorber
 from slidestat.engine.ticks.advance import Advance
 from slidestat.engine.ticks.early import EarlyAbsorption
@@ -196,7 +196,7 @@ class PartitionProcessor:
     @property
     def key_sample(self) -> KeySample:
         """Some of its keys, those of least hash: to be compared with other partitions' keys."""
-        return self._keys.cache.sample
+        return self._keys.states.sample
 
     @property
     def has_new_statistics(self) -> bool:
@@ -232,7 +232,7 @@ class PartitionProcessor:
     @property
     def unwritten_bytes(self) -> int:
         """Bytes of the states that no snapshot has taken yet."""
-        return self._keys.cache.unwritten_bytes
+        return self._keys.states.unwritten_bytes
 
     @property
     def unwritten_records(self) -> int:
@@ -241,7 +241,7 @@ class PartitionProcessor:
         """
         waiting = self._waiting.first_offset() if self._lateness else None
         end = self.next_offset if waiting is None else waiting
-        needed = needed_offset(self._keys.cache, self.next_offset, self._waiting.first_offset())
+        needed = needed_offset(self._keys.states, self.next_offset, self._waiting.first_offset())
         return max(0, end - needed)
 
     def process(self, batch: RecordBatch) -> Effects:
@@ -377,7 +377,7 @@ class PartitionProcessor:
             self._partition,
             self.watermark,
             self.next_offset,
-            self._keys.cache,
+            self._keys.states,
             self._intake.loss,
             self._unabsorbed,
             self._starts,
@@ -395,8 +395,9 @@ class PartitionProcessor:
         slots = frozenset(slots)
         self._early.of_slots(slots)
         intake = self._intake
+        self._keys.give_back_numbers()
         return self._durability.snapshot(
-            self._keys.cache,
+            self._keys.states,
             slots,
             intake.ledger,
             intake.clock,
@@ -406,4 +407,4 @@ class PartitionProcessor:
 
     def written(self) -> None:
         """The last snapshot is durable."""
-        self._durability.written(self._keys.cache)
+        self._durability.written(self._keys.states)

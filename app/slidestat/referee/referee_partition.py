@@ -42,8 +42,8 @@ from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
 from slidestat.engine.emissions.output_records import OutputRecord, OutputRecords
 from slidestat.engine.intake.letters import letter_of
-from slidestat.engine.keys.key_cache import PartitionStore
 from slidestat.engine.records import RecordBatch
+from slidestat.engine.states.stored_keys import PartitionStore
 from slidestat.errors import SlidestatError
 from slidestat.referee.live_referee import RefereeView
 from slidestat.referee.party_clocks import CLOCKS, PartyClocks

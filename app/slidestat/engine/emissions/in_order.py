@@ -32,11 +32,13 @@ def in_order(
     where there are many.
     """
     ends = [_FIRST] * len(sources)
-    held = NOTHING
+    held: list[PlacedAnswers] = []
     while min(ends) < LAST:
         behind = ends.index(min(ends))
         given, ends[behind] = next(sources[behind], (NOTHING, LAST))
-        sure, held = PlacedAnswers.joined([held, given]).split(min(ends))
+        parts = [part.split(min(ends)) for part in (*held, given)]
+        held = [rest for _, rest in parts if not rest.is_empty]
+        sure = PlacedAnswers.joined([before for before, _ in parts])
         alerts = [record for _, record in sure.alerts]
         for start in range(0, max(len(sure), 1), _AT_ONCE):
             yield Outputs(write(sure.between(start, start + _AT_ONCE)), alerts)

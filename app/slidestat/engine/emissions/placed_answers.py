@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from slidestat.engine.emissions.output_records import AlertRecord
 from slidestat.engine.keys.key_timers import Place
+from slidestat.engine.keys.name_order import places_in
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -39,7 +40,7 @@ class PlacedAnswers:
     @classmethod
     def joined(cls, parts: Sequence["PlacedAnswers"]) -> "PlacedAnswers":
         """The answers of all parts, in order; those of one place in the order of the parts."""
-        parts = [part for part in parts if len(part.ticks) or part.alerts]
+        parts = [part for part in parts if not part.is_empty]
         if len(parts) <= 1:
             return parts[0] if parts else NOTHING
         names, ranks = _ranked(parts)
@@ -52,6 +53,11 @@ class PlacedAnswers:
 
     def __len__(self) -> int:
         return len(self.ticks)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is neither an answer nor an alert."""
+        return not (len(self.ticks) or self.alerts)
 
     def with_alerts(self, alerts: Sequence[PlacedAlert]) -> "PlacedAnswers":
         """The same answers, with these alerts in any order."""
@@ -127,15 +133,12 @@ def _place_of(placed: PlacedAlert) -> Place:
 
 def _ranked(parts: Sequence[PlacedAnswers]) -> tuple[Sequence[str], Int64s]:
     """The names of all parts, which rise, and the place of each answer's key there."""
-    parts = [part for part in parts if part.names]
-    if all(one.names[-1] < other.names[0] for one, other in pairwise(parts)):
+    keys = [part.keys() for part in parts if len(part)]
+    if all(one[-1] < other[0] for (one, _), (other, _) in pairwise(keys)):
         # So it is where they come from slices.
-        begins = np.cumsum([0, *(len(part.names) for part in parts)]).tolist()
-        ranks = [part.ranks + begin for part, begin in zip(parts, begins, strict=False)]
-        return [name for part in parts for name in part.names], np.concatenate([_NONE, *ranks])
-    names = sorted({name for part in parts for name in part.names})
-    rank_of = {name: rank for rank, name in enumerate(names)}
-    ranks = [
-        np.array([rank_of[name] for name in part.names], np.int64)[part.ranks] for part in parts
-    ]
+        begins = np.cumsum([0, *(len(names) for names, _ in keys)]).tolist()
+        ranks = [places + begin for (_, places), begin in zip(keys, begins, strict=False)]
+        return [name for names, _ in keys for name in names], np.concatenate([_NONE, *ranks])
+    names = sorted({name for some, _ in keys for name in some})
+    ranks = [places_in(names, some)[places] for some, places in keys]
     return names, np.concatenate([_NONE, *ranks])

@@ -1,6 +1,6 @@
 """Answers of many keys as emissions, each with its place in their order."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
@@ -11,6 +11,7 @@ from slidestat.engine.checkpoints.loss import Loss
 from slidestat.engine.emissions.emission import EmissionEncoder
 from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.engine.emissions.placed_answers import NOTHING, PlacedAnswers
+from slidestat.engine.keys.name_order import ranked
 
 Int64s = npt.NDArray[np.int64]
 
@@ -32,7 +33,7 @@ class PlacedEmissions:
 
     def place(
         self,
-        keys: Sequence[str],
+        keys: list[str],
         groups: Int64s,
         ticks: Int64s,
         source_offsets: Int64s,
@@ -43,9 +44,7 @@ class PlacedEmissions:
         emitted before; `groups` says of which key each query is.
         """
         shown = ticks > emitted
-        by_name = sorted(range(len(keys)), key=keys.__getitem__)
-        ranks = np.empty(len(keys), np.int64)
-        ranks[by_name] = np.arange(len(keys))
+        names, ranks = ranked(keys)
         order = np.lexsort((ranks[groups], ticks))
         if self._hidden:
             shown &= np.array([key not in self._hidden for key in keys], bool)[groups]
@@ -54,7 +53,7 @@ class PlacedEmissions:
             return NOTHING
         return PlacedAnswers(
             ticks[order],
-            [keys[group] for group in by_name],
+            names,
             ranks[groups[order]],
             self._encoder.figures(answered)[order],
             source_offsets[order],

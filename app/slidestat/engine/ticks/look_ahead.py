@@ -53,7 +53,7 @@ class LookAhead:
             self._emitted < tick <= horizon for tick in self._keys.opened.ticks()
         ):
             return
-        trial = self._ticker.trial(self._keys.trial())
+        trial = self._ticker.trial(self._keys.trial(horizon))
         emitted, self._emitted = self._emitted, horizon
         for emissions, _ in trial.emissions(self._waiting.copy(), now):
             yield emissions.take(np.flatnonzero(emissions.ends > emitted))
@@ -66,6 +66,6 @@ class LookAhead:
         if tick <= max(self._published, now.before):
             return []
         self._published = tick
-        keys = self._keys.trial()
+        keys = self._keys.trial(now.watermark)
         events = self._waiting.copy().take(now.watermark)
         return absorb_and_publish(publisher, self._absorber.trial(keys), keys, events, now)[1]

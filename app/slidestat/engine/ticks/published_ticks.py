@@ -5,6 +5,7 @@ import numpy as np
 from slidestat.engine.emissions.placed_answers import PlacedAnswers, newest
 from slidestat.engine.events import Events
 from slidestat.engine.keys.held_keys import HeldKeys
+from slidestat.engine.keys.keyed_events import KeyedEvents
 from slidestat.engine.publishing import Clock, Publication, TickPublisher
 from slidestat.engine.ticks.absorber import Absorber
 from slidestat.engine.ticks.advance import Advance
@@ -29,15 +30,15 @@ def absorb_and_publish(
         # `before` is that of the batch: what a key with events in a later part only comes to
         # at the ticks of this one is found with them. What it has been found to come to twice
         # is the same.
-        touched.append(absorber.absorb(part, upto))
+        touched.append(absorber.absorb(KeyedEvents.of(part), upto))
 
     done = 0
     before = max(advance.before, advance.emitted)
-    for tick in publisher.ticks(events, keys.cache, before, advance.watermark):
+    for tick in publisher.ticks(events, keys.states, before, advance.watermark):
         end = int(np.searchsorted(events.times, tick))
         absorb(events.between(done, end), advance.until(tick - 1))
         passed = int(advance.offsets[np.searchsorted(advance.watermarks, tick)])
-        published += publisher.at(tick, keys.cache, passed)
+        published += publisher.at(tick, keys.states, passed)
         done = end
     absorb(events.between(done, len(events)), advance)
     # Of one tick the synopses come first: the clock says that there are no more.

@@ -6,8 +6,8 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.in_order import LAST, Given, Outputs, in_order
 from slidestat.engine.emissions.placed_answers import PlacedAnswers
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
+from slidestat.engine.keys.due_slices import due_slices
 from slidestat.engine.keys.held_keys import HeldKeys
-from slidestat.engine.keys.key_timers import due_slices
 from slidestat.engine.limits import SliceSizes
 from slidestat.engine.pace import Pace
 from slidestat.engine.ticks.absorber import Absorber
@@ -69,21 +69,23 @@ class Ticker:
         """Yield what keys with events come to."""
         slices = waiting.slices(advance.watermark)
         # Now, for all: what is due of keys without events is found meanwhile.
-        due = self._keys.take_due(slices.keys, advance.watermark)
+        numbers = self._keys.numbered(slices.names)
+        due = self._keys.take_due(numbers, advance.watermark)
         tick = (advance.before // self._every + 1) * self._every
         while slices.next_key is not None:
-            events = slices.take(self._events_pace.size)
-            with self._events_pace.doing(len(events)):
-                placed = self._absorber.absorb(events, advance, due)
+            first, end, keyed = slices.take(self._events_pace.size)
+            with self._events_pace.doing(len(keyed.events)):
+                placed = self._absorber.absorb(keyed, advance, due.between(first, end))
             yield placed, LAST if slices.next_key is None else (tick, slices.next_key)
 
     def _untouched(self, advance: Advance) -> Iterator[Given]:
         """Yield the answers of keys without events."""
         pace = self._keys_pace
+        keys = self._keys
         due = due_slices(
-            self._keys.opened, self._keys.closing, advance.watermark, lambda: pace.size
+            keys.numbers, keys.opened, keys.closing, advance.watermark, lambda: pace.size
         )
         for part in due:
-            with pace.doing(len(part.opened) + len(part.closing)):
+            with pace.doing(len(part.opened.numbers) + len(part.closing.numbers)):
                 placed = self._silent.answer(part, advance)
             yield placed, part.end

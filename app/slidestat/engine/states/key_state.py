@@ -27,6 +27,7 @@ _MAGIC = b"sk"
 _WITHOUT_QUOTA, _WITH_QUOTA, _WITH_ALERTS = 1, 2, 3
 _HEAD = struct.Struct("<2sBBqqqq")
 _HEAD_FIELDS = 7
+FIXED_BYTES, LENGTH_BYTES = _HEAD.size, 4
 # Of a quota: a stretch, what was charged, the last offset.
 _ENTRY_BYTES = 24
 _NEWER = "Run the version that wrote it, or reset the topology's state."
