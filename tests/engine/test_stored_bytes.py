@@ -22,6 +22,7 @@ from slidestat.engine.states.key_state import (
     decode_key_state,
     encode_key_state,
     read_clock,
+    read_clocks,
 )
 from slidestat.engine.states.states import States
 from slidestat.engine.ticks.kernel_calls import KernelCalls
@@ -59,6 +60,7 @@ def test_a_key_state_comes_back(state: KeyState) -> None:
     stored = encode_key_state(*state)
     assert decode_key_state(stored) == state
     assert read_clock(stored) == (state.watermark, state.offset, state.last_time)
+    assert read_clocks([stored, stored]).tolist() == [list(read_clock(stored))] * 2
 
 
 @laws
@@ -73,6 +75,8 @@ def test_a_key_state_of_another_length_is_damaged(state: KeyState, more: bytes) 
     for end in range(36):
         with pytest.raises(SlidestatError, match="damaged"):
             read_clock(stored[:end])
+        with pytest.raises(SlidestatError):
+            read_clocks([stored, stored[:end]])
 
 
 def test_a_key_state_of_a_newer_version_is_not_read() -> None:
@@ -84,6 +88,8 @@ def test_a_key_state_of_a_newer_version_is_not_read() -> None:
     assert "the version that wrote it" in caught.value.advice
     with pytest.raises(SlidestatError, match="version 4"):
         read_clock(bytes(stored))
+    with pytest.raises(SlidestatError, match="version"):
+        read_clocks([bytes(stored)])
 
 
 def test_a_quota_in_a_key_state_has_whole_entries() -> None:

@@ -1,6 +1,7 @@
 """The keys of a partition: their states, what they have used of their quotas, and what is due."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from slidestat.engine.states.key_state import (
     KeyState,
     decode_key_state,
     may_have_alerts,
-    read_clock,
+    read_clocks,
 )
 from slidestat.engine.states.key_states import NEW_KEY, KeyStates
 from slidestat.engine.states.state_layout import AS_DECLARED, StateLayout
@@ -26,6 +27,8 @@ from slidestat.engine.states.stored_keys import PartitionStore
 Int64s = npt.NDArray[np.int64]
 
 _NOT_CLOSED = 2**63 - 1
+# Of stored keys: others wait for Python's lock meanwhile.
+_AT_ONCE = 20_000
 # Numbers are looked through for such as can be given back once they are twice as many as the last
 # time, and so many more.
 _MORE_NUMBERS = 10_000
@@ -79,16 +82,17 @@ class HeldKeys:
         numbers = KeyNumbers()
         synopses = len(set(topology.runners))
         held = cls(numbers, KeyStates(numbers, store, synopses, limit, work, layout))
-        names: list[str] = []
-        clocks: list[tuple[int, int, int]] = []
-        for key, state in store.scan():
-            names.append(key)
-            clocks.append(read_clock(state))
-            held.states.sample.add(key)
-            if alerting is not None and may_have_alerts(state):
-                alerting.found(decode_key_state(state).alerts)
-        held.states.keys_held = len(names)
-        held._arm(topology, names, np.array(clocks, np.int64).reshape(-1, 3), watermark)
+        held.states.keys_held = 0
+        scan = store.scan()
+        while some := list(islice(scan, _AT_ONCE)):
+            names, states = [key for key, _ in some], [state for _, state in some]
+            for key in names:
+                held.states.sample.add(key)
+            if alerting is not None:
+                for state in filter(may_have_alerts, states):
+                    alerting.found(decode_key_state(state).alerts)
+            held._arm(topology, names, read_clocks(states), watermark)
+            held.states.keys_held += len(names)
         return held
 
     def _arm(

@@ -12,6 +12,6 @@ def fitted(column: npt.NDArray[Any], capacity: int, *, fill: object) -> npt.NDAr
     """Return a column with room for so many numbers: itself, or a longer copy, filled up."""
     if len(column) >= capacity:
         return column
-    longer = np.full(max(capacity, 2 * len(column), _FEWEST), fill, column.dtype)
+    longer = np.full(max(capacity, len(column) * 3 // 2, _FEWEST), fill, column.dtype)
     longer[: len(column)] = column
     return longer

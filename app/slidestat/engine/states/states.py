@@ -55,9 +55,12 @@ class States:
         )
         used, alerts = self.used, self.alerts
         rows = zip(*(column.tolist() for column in columns), synopses or repeat(()), strict=False)
-        for place, (*clock, own) in enumerate(rows):
+        for place, (watermark, offset, last_time, count, own) in enumerate(rows):
             yield KeyState(
-                *clock,
+                watermark,
+                offset,
+                last_time,
+                count,
                 () if None in own else own,
                 used.get(place, b""),
                 alerts.get(place, b""),
