@@ -18,7 +18,7 @@ from tests.engine.test_slices import EVERYONE, KEYS, LATER, TOPOLOGY, Offsets, O
 
 
 class Database:
-    """RocksDB as far as a partition reads it; a scan stands still after a key until told to go on."""
+    """RocksDB as far as a partition reads it; a scan stands still after a key until told."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
