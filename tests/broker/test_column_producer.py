@@ -17,7 +17,7 @@ from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.errors import SlidestatError
 from slidestat.kafka import column_producer
-from slidestat.kafka.column_producer import ColumnProducer, output_producer
+from slidestat.kafka.column_producer import ColumnProducer, bulk_producer
 from slidestat.kafka.producer import BulkProducer
 
 TIMESTAMPS = [1, 1_700_000_000_000, 2**40]
@@ -33,7 +33,7 @@ HEADERS: list[list[tuple[str, bytes]]] = [[], [("a", b"1")], [("a", b""), ("ä",
 @pytest.fixture
 def both(bootstrap_servers: str) -> list[BulkProducer]:
     """One of each kind."""
-    producers = [BulkProducer(bootstrap_servers), output_producer(bootstrap_servers)]
+    producers = [BulkProducer(bootstrap_servers), bulk_producer(bootstrap_servers)]
     assert isinstance(producers[1], ColumnProducer)
     return producers
 
@@ -66,7 +66,9 @@ def test_they_are_the_same(
         for headers in HEADERS:
             for some in (records[:0], records[:7], picked[:5_000]):
                 timestamps = np.resize(np.array(TIMESTAMPS), len(some))
-                producer.produce_records(topic, partition, some, timestamps, headers)
+                producer.produce_columns(
+                    topic, partition, some.keys, some.values, timestamps, headers
+                )
         asyncio.run(producer.flush())
     first, second, third = (read(bootstrap_servers, topic, number) for number in range(3))
     assert first == second
@@ -81,7 +83,9 @@ def test_now_is_the_timestamp_of_none(
     topic = make_topic("now", 2)
     for partition, producer in enumerate(both):
         some = OutputRecords.of(RECORDS[:1])
-        producer.produce_records(topic, partition, some, np.zeros(1, np.int64), ())
+        producer.produce_columns(
+            topic, partition, some.keys, some.values, np.zeros(1, np.int64), ()
+        )
         asyncio.run(producer.flush())
     times = [read(bootstrap_servers, topic, number)[0][2][1] for number in range(2)]  # type: ignore[index]
     assert 0 <= times[1] - times[0] < 60_000
@@ -101,7 +105,7 @@ def test_a_full_queue_is_waited_for(
     records = OutputRecords(
         BinaryColumn.of(keys), BinaryColumn.of(keys), np.zeros(len(keys), np.int64)
     )
-    producer.produce_records(topic, 0, records, records.ends, ())
+    producer.produce_columns(topic, 0, records.keys, records.values, records.ends, ())
     asyncio.run(producer.flush())
     assert [it[0] for it in read(bootstrap_servers, topic, 0)] == keys
 
@@ -123,7 +127,7 @@ def test_what_is_refused_is_told(
         some = OutputRecords.of([(b"k", b"v" * size, 0)])
 
         async def send(producer: BulkProducer = producer, some: OutputRecords = some) -> None:
-            producer.produce_records(topic, partition, some, some.ends, ())
+            producer.produce_columns(topic, partition, some.keys, some.values, some.ends, ())
             async with asyncio.timeout(60):
                 await producer.flush()
 
@@ -156,7 +160,8 @@ def test_it_needs_no_compiler(make_topic: Callable[..., str], bootstrap_servers:
         "from slidestat.engine.emissions.output_records import OutputRecords;"
         "producer = ColumnProducer(sys.argv[1]);"
         "some = OutputRecords.of([(b'k', b'v', 5)] * 3);"
-        "producer.produce_records(sys.argv[2], 0, some, some.ends, [('h', b'x')]);"
+        "columns = some.keys, some.values, some.ends;"
+        "producer.produce_columns(sys.argv[2], 0, *columns, [('h', b'x')]);"
         "asyncio.run(producer.flush())"
     )
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
@@ -164,3 +169,27 @@ def test_it_needs_no_compiler(make_topic: Callable[..., str], bootstrap_servers:
         [sys.executable, "-c", code, bootstrap_servers, topic], check=True, env=environment
     )
     assert read(bootstrap_servers, topic, 0) == [(b"k", b"v", (1, 5), [("h", b"x")])] * 3
+
+
+@pytest.mark.parametrize("kind", [BulkProducer, ColumnProducer])
+def test_offsets_are_told_and_nothing_is_a_tombstone(
+    kind: type[BulkProducer], make_topic: Callable[..., str], bootstrap_servers: str
+) -> None:
+    """The last offset of each partition; None among values is none, and no empty value."""
+    topic = make_topic("offsets", 2)
+    producer = kind(bootstrap_servers, track_offsets=True)
+    values = BinaryColumn.of([b"v", None, b""])
+    keys = BinaryColumn.of([b"a", b"b", b"c"])
+    now = np.zeros(3, np.int64)
+    for partition, times in ((0, 1), (1, 40)):
+        for _ in range(times):
+            producer.produce_columns(topic, partition, keys, values, now, ())
+        asyncio.run(producer.flush())
+        assert producer.last_offset(topic, partition) == 3 * times - 1
+    assert [it[:2] for it in read(bootstrap_servers, topic, 0)] == [
+        (b"a", b"v"),
+        (b"b", None),
+        (b"c", b""),
+    ]
+    with pytest.raises(KeyError):
+        producer.last_offset(topic, 7)

@@ -45,7 +45,7 @@ class Outputs:
     def produce(self, *record: object) -> None:
         self.sent.append(record)
 
-    produce_records = BulkProducer.produce_records
+    produce_columns = BulkProducer.produce_columns
 
     async def room(self) -> None:
         self.slices.append(len(self.sent) - sum(self.slices))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from slidestat.engine.emissions.output_records import OutputRecords
+from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.errors import SlidestatError
 from slidestat.kafka.clients import client_config
 
@@ -90,19 +90,20 @@ class BulkProducer:
             else:
                 return
 
-    def produce_records(
+    def produce_columns(
         self,
         topic: str,
         partition: int,
-        records: OutputRecords,
+        keys: BinaryColumn,
+        values: BinaryColumn,
         timestamps: Int64s,
         headers: Sequence[tuple[str, bytes]],
     ) -> None:
-        """Queue records, with one of `timestamps` int64[n] each and the same headers, as `produce`
-        does.
+        """Queue n records, with `timestamps` int64[n] and the same headers, as `produce` does. Who
+        queues columns for a partition queues nothing else for it.
         """
-        for (key, value, _), timestamp in zip(records, timestamps.tolist(), strict=True):
-            self.produce(topic, partition, key, value, timestamp, headers)
+        for key, value, timestamp in zip(keys, values, timestamps.tolist(), strict=True):
+            self.produce(topic, partition, key or b"", value, timestamp, headers)
 
     async def room(self) -> None:
         """Wait until few records are queued; lets everything else go on in any case.

@@ -91,6 +91,10 @@ class BinaryColumn(Sequence[bytes | None]):
         for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True):
             yield data[start:end].tobytes() if start <= end else None
 
+    def size(self) -> int:
+        """How many bytes the strings have."""
+        return int(np.maximum(self.ends - self.starts, 0).sum())
+
     def take(self, rows: Int64s) -> "BinaryColumn":
         """The strings of these rows, in their order."""
         return BinaryColumn(self.buffer, self.starts[rows], self.ends[rows])

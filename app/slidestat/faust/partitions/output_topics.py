@@ -85,7 +85,9 @@ class OutputTopics:
             return columns
         # To Kafka a number of a sequence is a time long ago, at which retention deletes.
         timestamps = np.zeros_like(columns.ends) if self._topology.is_sequence else columns.ends
-        self._producer.produce_records(topic, partition, columns, timestamps, self._declared_by)
+        self._producer.produce_columns(
+            topic, partition, columns.keys, columns.values, timestamps, self._declared_by
+        )
         return columns
 
     def _send_letter(self, letter: Letter, partition: int, topic: str) -> None:
