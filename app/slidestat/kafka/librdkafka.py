@@ -251,8 +251,8 @@ def _note(message: Int64s, reports: Int64s) -> None:
 
 @cache
 def _on_delivery() -> Any:
-    """What librdkafka calls for the report of a record: with its client, the record, and where
-    reports are kept.
+    """Return the function that librdkafka calls for the report of a record: with its client, the
+    record, and where reports are kept.
     """
     shape = _MOST_PLACES, _REPORT_WORDS
     if config.DISABLE_JIT:

@@ -85,7 +85,7 @@ class PlacedAnswers:
         return self._of(slice(start, end), ())
 
     def split(self, end: Place) -> tuple["PlacedAnswers", "PlacedAnswers"]:
-        """What lies before a place, and the rest."""
+        """Part the answers and alerts into those before a place, and the rest."""
         tick, key = end
         first, last = np.searchsorted(self.ticks, tick), np.searchsorted(self.ticks, tick, "right")
         rank = bisect_left(self.names, key)

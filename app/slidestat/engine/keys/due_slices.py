@@ -1,4 +1,4 @@
-"""What is due for keys without events, some keys at a time."""
+"""Ticks that are due for keys without events, some keys at a time."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -35,7 +35,7 @@ class DueKeys(NamedTuple):
 
 
 class DueSlice(NamedTuple):
-    """What is due: of `opened` keys, and of `closing` ones. No other slice has any before `end`
+    """Ticks that are due, of `opened` keys and of `closing` ones. No other slice has any before `end`
     that was not in a slice before.
     """
 

@@ -189,7 +189,7 @@ class KeyStates:
         }
 
     def written(self) -> None:
-        """What was taken is in the store: what is beyond the limit leaves the memory."""
+        """Note that what was taken is in the store, and drop what is beyond the limit."""
         self._fit()
         self._is_taken_new[:] = False
         taken = self._taken
