@@ -43,6 +43,10 @@ _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # What is brought to Python at once: a record may have megabytes, as a run of events may.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 2**20),
+    # Spark's list without Kafka, whose older reader makes an object of each value of a record.
+    "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
     # It would parse an emission once for each of its fields, each time for that field alone.
     "spark.sql.optimizer.enableJsonExpressionOptimization": "false",
     # So many files may be open in a task before its rows are sorted by file.

@@ -31,9 +31,9 @@ class AuditedEmissions:
         """
         return self._own_rows
 
-    def events(self, counted: DataFrame) -> DataFrame:
-        """The counted events; `place` is that of each among those of its key."""
-        return counted.withColumn("place", f.col("source_offset"))
+    def of_streams(self, runs: DataFrame) -> DataFrame:
+        """Runs of events as they meet the rows: by partition and key."""
+        return runs
 
     @cached_property
     def _own_rows(self) -> DataFrame:

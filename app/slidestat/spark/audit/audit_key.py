@@ -129,6 +129,16 @@ class KeyJudge:
             if s.series is None
             for length in declaration.lengths
         }
+        # Nearly all figures of a window are of the same events.
+        windows: dict[tuple[int | None, ...], slice] = {}
+
+        def window_of(ms: int | None, events: int | None, since_ms: int | None) -> slice:
+            place = ms, events, since_ms
+            if place not in windows:
+                whole = seen.window(tick, ms, events, declaration.forget_ms)
+                windows[place] = seen.since(since_ms, whole)
+            return windows[place]
+
         for figure in emission.figures:
             statistic = self._statistics.get(figure.statistic)
             window_ms = _window_ms(declaration, statistic, figure)
@@ -143,14 +153,12 @@ class KeyJudge:
                 listed[place].append(figure)
                 if _tells_of_no_item(figure):
                     continue
-            window = seen.window(tick, window_ms, figure.window_events, declaration.forget_ms)
-            window = seen.since(figure.counted_from_ms, window)
+            window = window_of(window_ms, figure.window_events, figure.counted_from_ms)
             verdict = judge(seen, statistic, figure, window, tick)
             yield Finding(self.name, tick, provisional, figure, verdict, verdict.violation)
         for (label, window_ms, window_events), figures in listed.items():
             if self._has_events(tick, window_ms) and (window_ms is not None or is_of_all):
-                window = seen.window(tick, window_ms, window_events, declaration.forget_ms)
-                window = seen.since(_counted_from(figures), window)
+                window = window_of(window_ms, window_events, _counted_from(figures))
                 items = [figure for figure in figures if not _tells_of_no_item(figure)]
                 for figure, violation in _of_list(seen, self._statistics[label], items, window):
                     whole = _with_length(figure, window_ms, window_events)

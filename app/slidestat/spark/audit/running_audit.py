@@ -73,8 +73,10 @@ class RunningAudit:
         yield from self._settle(reached_ms)
         self._drop(reached_ms)
 
-    def end(self) -> Iterator[Finding]:
-        """Yield what is found once nothing comes any more."""
+    def end(self, events: KeyEvents) -> Iterator[Finding]:
+        """Take the last events, and yield what is found once nothing comes any more."""
+        self._want(events.times)
+        self._key.extend(*events)
         last, until = self._key.times[-1:], self._judge.watermark_ms
         self._wanted |= self._judge.due(last, np.full(len(last), until))
         latest = max((until, *self._emitted, *(one.tick for one in self._waiting)))

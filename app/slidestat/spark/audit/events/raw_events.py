@@ -15,6 +15,8 @@ from slidestat.spark.audit.events.conditions import NotComputableError, computed
 _PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 # Whole doubles below it are the whole numbers that they look like.
 _EXACT = 2**53
+# Far beyond all times that an event may have.
+_LATEST_MS = 2**62
 # Python makes no int of more.
 _DIGITS_OF_INT = 4_300
 _FRACTION = re.compile(r"(.*?)[.,]([0-9]+)(.*)")
@@ -166,9 +168,18 @@ def _key(value: object) -> str:
 
 def _time_ms(value: object, time_format: str) -> int:
     """The millisecond, the earlier one of a time between two; of a sequence its number."""
+    time_ms = _time(value, time_format)
+    if abs(time_ms) > _LATEST_MS:
+        raise UnreadableError
+    return time_ms
+
+
+def _time(value: object, time_format: str) -> int:
     if time_format in ("iso8601", "iso8601-utc") and isinstance(value, str):
         return _iso_ms(value, zoneless_is_utc=time_format == "iso8601-utc")
     if time_format == "s" and isinstance(value, int | Decimal) and type(value) is not bool:
+        if not -_LATEST_MS < value < _LATEST_MS:
+            raise UnreadableError
         return int((value * Decimal(1_000_000)).to_integral_value()) // 1_000
     if time_format in _PER_MS and type(value) is int:
         return value // _PER_MS[time_format]
