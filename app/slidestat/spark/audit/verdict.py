@@ -65,7 +65,7 @@ def judge(
     off, nearest = _off(key, statistic, figure, window, right, slack)
     observed: float | None = 0.0
     if off[0]:
-        allowed = _allowed(key, statistic, figure, window, nearest)
+        allowed = _allowed(key, statistic, figure, window, nearest, events)
         if not is_at_most(off, allowed):
             violation = "more off than promised"
         observed = quotient(off, allowed) * promised if allowed[0] else None
@@ -100,19 +100,23 @@ def _off(
 
 
 def _allowed(
-    key: ExactKey, statistic: DeclaredStatistic, figure: Figure, window: slice, of: Ratio
+    key: ExactKey,
+    statistic: DeclaredStatistic,
+    figure: Figure,
+    window: slice,
+    of: Ratio,
+    events: int,
 ) -> Ratio:
     """By how much an estimate of a number may be off: the sum of all that the figure promises."""
-    events = ratio(key.taken(statistic, window))
     if statistic.kind != "quantile" and figure.quantile is not None:
-        return times(figure.share_error, events)
+        return times(figure.share_error, ratio(events))
     allowed = ratio(figure.absolute_error)
     if figure.relative_error:
         allowed = plus(allowed, times(figure.relative_error, absolute(of)))
     if statistic.kind == "quantile":
         return allowed
     if figure.share_error:
-        allowed = plus(allowed, times(figure.share_error, events))
+        allowed = plus(allowed, times(figure.share_error, ratio(events)))
     if figure.deviation_error:
         spread = key.deviation(statistic.column, figure, window)
         allowed = plus(allowed, times(figure.deviation_error, ratio(spread)))
