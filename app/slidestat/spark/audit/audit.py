@@ -33,8 +33,9 @@ from slidestat.spark.audit.events.runs import run_columns
 from slidestat.spark.audit.exact_key import KINDS
 from slidestat.spark.errors import in_words
 from slidestat.spark.lake.declarations import KnownDeclarations, reading_groups
-from slidestat.spark.lake.lake import AUDIT, Lake
+from slidestat.spark.lake.lake import AUDIT, Dataset, Lake
 from slidestat.spark.lake.lake_files import LakeFiles
+from slidestat.spark.lake.lake_lock import locked
 from slidestat.spark.lake.wire_columns import struct_type
 
 _FOREVER_MS = 2**62
@@ -77,9 +78,12 @@ class Audit:
     def run(self) -> AuditReport:
         """Recompute and compare; the figures go to the lake's folder `audit`, replacing those of
         audits that this one does not go on from. Raises SlidestatError if there is nothing to
-        audit, events are gone, or emissions are of a declaration that the lake does not know.
+        audit, events are gone, or emissions are of a declaration that the lake does not know, and
+        while another audit writes there.
         """
-        with in_words(f"The audit of {self.lake.topology}", "Run it again."):
+        self.lake.read(self.spark, Dataset.STATISTICS)  # So that no folder is made where none is.
+        alone = locked(self.spark, self.lake, "audit", self.say, path=self.lake.audit_lock)
+        with in_words(f"The audit of {self.lake.topology}", "Run it again."), alone:
             return self._run()
 
     def _run(self) -> AuditReport:

@@ -13,6 +13,7 @@ from slidestat.schemas.sequence import decode_emission
 from slidestat.spark.audit.audit_charges import ALWAYS, Charge
 from slidestat.spark.audit.columns.column import Int64s
 from slidestat.spark.audit.declaration import Declaration, DeclaredStatistic
+from slidestat.spark.audit.declared_promise import promises_less
 from slidestat.spark.audit.exact_key import ExactKey
 from slidestat.spark.audit.verdict import Verdict, judge, violation_of_sample
 
@@ -29,21 +30,25 @@ class Finding:
     violation: str = ""
 
 
-def newest(records: Iterable[tuple[int, bytes]]) -> tuple[dict[int, Emission], list[Finding]]:
-    """The emission of each tick from a key's records (place on the topic, value), however often
-    they were repeated: a final one replaces provisional ones. Two final ones that differ are a
-    violation.
+def newest(
+    name: str, tick: int, records: Iterable[tuple[int, bytes]]
+) -> tuple[Emission | None, list[Finding]]:
+    """The emission of a key's tick from its records (place on the topic, value), however often they
+    were repeated: a final one replaces provisional ones. Two final ones that differ are a
+    violation, and so is a record that is no emission.
     """
-    found: dict[int, Emission] = {}
+    found: Emission | None = None
     violations = []
     for _, value in sorted(records, key=lambda record: record[0]):
-        emission = decode_emission(value)
-        known = found.get(emission.window_end_ms)
-        if known is None or known.provisional:
-            found[emission.window_end_ms] = emission
-        elif not emission.provisional and emission != known:
-            violation = "emitted twice, differently"
-            violations.append(Finding(emission.key, emission.window_end_ms, violation=violation))
+        try:
+            emission = decode_emission(value)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            violations.append(Finding(name, tick, violation=f"no emission: {error}"))
+            continue
+        if found is None or found.provisional:
+            found = emission
+        elif not emission.provisional and emission != found:
+            violations.append(Finding(name, tick, violation="emitted twice, differently"))
     return found, violations
 
 
@@ -145,9 +150,12 @@ class KeyJudge:
             if not self._has_events(tick, window_ms) or (window_ms is None and not is_of_all):
                 continue
             if statistic is None or not self._is_declared(statistic, figure):
-                violation = "of no declared statistic" if statistic is None else "not declared"
-                yield Finding(self.name, tick, provisional, figure, violation=violation)
+                told = ", ".join(f"{field} {it}" for field, it in _told(figure).items())
+                yield Finding(self.name, tick, provisional, violation=f"not declared: {told}")
                 continue
+            if self._is_marked and (less := promises_less(statistic, figure)):
+                violation = f"{statistic.label} {less}"
+                yield Finding(self.name, tick, provisional, violation=violation)
             if statistic.series is None:
                 place = (statistic.label, figure.window_ms, figure.window_events)
                 listed[place].append(figure)
@@ -244,6 +252,12 @@ def expected_figures(declaration: Declaration) -> frozenset[FigurePlace]:
         for length in (declaration.lengths if s.is_windowed else ((None, None),))
         for series in s.series or ()
     )
+
+
+def _told(figure: Figure) -> dict[str, object]:
+    """The fields of a figure that tell it from others, as far as it has them."""
+    names = ("statistic", "window_ms", "window_events", "quantile", "at_least", "below", "item")
+    return {name: it for name, it in zip(names, _place(figure), strict=True) if it is not None}
 
 
 def _place(figure: Figure) -> FigurePlace:

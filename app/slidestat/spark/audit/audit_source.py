@@ -78,7 +78,7 @@ class AuditedSource:
 
     def _records(self, reached: Mapping[int, int]) -> DataFrame:
         source, topic = self.declared.source, self.topic
-        ends = {p: reached.get(p, -1) + 1 for p in topic.end}
+        ends = {p: max(0, reached.get(p, -1) + 1) for p in topic.end}
         wanted = {p: self._needed(p) if ends[p] else topic.first[p] for p in topic.end}
         if lost := topic.lost_before(wanted):
             deleted = f"{source} no longer has " + "; ".join(lost)

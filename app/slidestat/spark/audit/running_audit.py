@@ -101,10 +101,11 @@ class RunningAudit:
         yield from self._settle_due(until_ms if is_end else sure_ms)
         ready = [one for one in self._waiting if one.tick < until_ms]
         self._waiting = [one for one in self._waiting if one.tick >= until_ms]
-        for _, those in groupby(ready, key=lambda one: one.tick):
-            emissions, violations = newest((one.place, one.value) for one in those)
+        for tick, those in groupby(ready, key=lambda one: one.tick):
+            records = ((one.place, one.value) for one in those)
+            emission, violations = newest(self._judge.name, tick, records)
             yield from violations
-            for emission in emissions.values():
+            if emission is not None:
                 yield from self._judge.emission(self._key, emission)
 
     def _drop(self, reached_ms: int) -> None:

@@ -19,6 +19,11 @@ from slidestat.spark.audit.columns.ratio import (
 from slidestat.spark.audit.declaration import DeclaredStatistic
 from slidestat.spark.audit.exact_key import Exact, ExactKey
 
+_OUTSIDE, _OFF = "outside its bounds", "more off than promised"
+BY_CHANCE = (_OUTSIDE, _OFF)
+"""What a statistic that chance enters may do now and then."""
+
+_MOST_TIMES = 1e100
 # The 80 digits of a root, and the doubles that a norm is recomputed in.
 _ROUNDING = {"deviation": Fraction(1, 10**70), "norm": Fraction(1, 10**9)}
 
@@ -61,14 +66,16 @@ def judge(
     inside = is_at_most(ratio(figure.lower), plus(right, slack)) and is_at_most(
         right, plus(ratio(figure.upper), slack)
     )
-    violation = "" if inside else "outside its bounds"
+    violation = "" if inside else _OUTSIDE
     off, nearest = _off(key, statistic, figure, window, right, slack)
     observed: float | None = 0.0
     if off[0]:
         allowed = _allowed(key, statistic, figure, window, nearest, events)
         if not is_at_most(off, allowed):
-            violation = "more off than promised"
-        observed = quotient(off, allowed) * promised if allowed[0] else None
+            violation = _OFF
+        # So many times the promise is enough to be told.
+        used = min(quotient(off, allowed), _MOST_TIMES) if allowed[0] else None
+        observed = None if used is None else used * promised
     return Verdict(exact, events, unit, promised, observed, violation)
 
 

@@ -87,6 +87,11 @@ class Lake:
         return f"{self.folder}/_lock.json"
 
     @property
+    def audit_lock(self) -> str:
+        """Return the path of the file that says who is auditing it, which needs no other lock."""
+        return f"{self.folder}/_audit_lock.json"
+
+    @property
     def compaction(self) -> str:
         """Return the folder of dates whose files are being merged."""
         return f"{self.folder}/_compaction"

@@ -33,6 +33,7 @@ from slidestat.spark.lake.lock_file import (
     await_end,
     named,
     read_owner,
+    settled_owner,
 )
 
 BEAT_S = 10.0
@@ -174,8 +175,10 @@ def locked(
     *,
     lends: Callable[[], None] | None = None,
     borrows: bool = False,
+    path: str = "",
 ) -> Iterator[LakeLock]:
-    """Have the lake's folder of a topology for one `job` until the context is left.
+    """Have the lake's folder of a topology for one `job` until the context is left; or, by the lock
+    of another `path`, what that is of.
 
     A job that `lends` gives it, between two of its writes, to one that `borrows`, and has it back
     then: so that is called first. One that borrows waits for that.
@@ -183,7 +186,7 @@ def locked(
     Raises SlidestatError, which says who has it, while another job lives that does. One that was
     killed on this machine is known at once, one elsewhere after `STILL_S`.
     """
-    files, path = LakeFiles(spark), lake.lock
+    files, path = LakeFiles(spark), path or lake.lock
     owner: Owner = {
         "job": job,
         "host": socket.gethostname(),
@@ -195,7 +198,7 @@ def locked(
     lock = LakeLock(files, path, owner, lends)
     try:
         while not files.create(path, lock.text):
-            found = read_owner(files, path)
+            found = settled_owner(files, path)
             if borrows and found is not None and found.get("lends"):
                 say(f"{named(found)} is writing to this lake: waiting for the end of its batch.")
                 _borrow(files, path, owner)

@@ -45,10 +45,7 @@ class Watched:
 
 def await_end(files: LakeFiles, path: str, say: Callable[[str], None]) -> None:
     """Return once the lock's owner is gone; raise SlidestatError if it lives."""
-    found = read_owner(files, path)
-    if found is None:
-        time.sleep(SETTLED_S)
-        found = read_owner(files, path)
+    found = settled_owner(files, path)
     if found is not None and found.get("host") == socket.gethostname():
         if _runs(found.get("pid")):
             raise taken(path, found)
@@ -91,6 +88,15 @@ def named(owner: Owner | None) -> str:
         f"The {owner.get('job')} of {owner.get('user')} on {owner.get('host')}, process"
         f" {owner.get('pid')} since {owner.get('since')},"
     )
+
+
+def settled_owner(files: LakeFiles, path: str) -> Owner | None:
+    """As `read_owner`, once what was half written is whole."""
+    found = read_owner(files, path)
+    if found is None:
+        time.sleep(SETTLED_S)
+        found = read_owner(files, path)
+    return found
 
 
 def read_owner(files: LakeFiles, path: str) -> Owner | None:

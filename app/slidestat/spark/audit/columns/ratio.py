@@ -5,6 +5,7 @@ looks for the greatest common divisor each time.
 """
 
 import math
+import sys
 from fractions import Fraction
 
 Ratio = tuple[int, int]
@@ -52,3 +53,11 @@ def quotient(one: Ratio, other: Ratio) -> float:
         return one[0] * other[1] / (one[1] * other[0])
     except OverflowError:
         return math.inf
+
+
+def nearest(number: int | float | Fraction) -> float:
+    """The nearest double, the largest there is for what is beyond all."""
+    try:
+        return float(number)
+    except OverflowError:
+        return sys.float_info.max if number > 0 else -sys.float_info.max
