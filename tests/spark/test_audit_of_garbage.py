@@ -14,6 +14,7 @@ from slidestat.cli.spark.app import audit, ingest, report
 from slidestat.declare.forms.files import load_topology
 from slidestat.declare.forms.fingerprint import fingerprint_of
 from slidestat.errors import SlidestatError
+from slidestat.schemas.dead_letter import DeadLetterHeaders, Reason
 from slidestat.schemas.emission import Emission, Figure, emission_key
 from slidestat.spark.lake.lake import Lake
 from slidestat.spark.lake.lake_lock import locked
@@ -111,6 +112,19 @@ def test_what_is_wrong_is_told_and_nothing_else(
         assert f"broken: {told.format(right[number].window_end_ms)}" in said, said
     assert "nowhere at" in said
     report(str(file), lake, ["k"], tmp_path / "page.html")
+    # A letter about nothing that there is.
+    headers = DeadLetterHeaders(Reason.LATE, "?", topics.source, 2**40, -5, topics.name).encode()
+    topics._send(f"{topics.name}-late", [(b"?", b"?", NOON_MS, headers)])
+    assert verdict(topics, file, lake) == 1
+    strange = [
+        msgspec.structs.replace(right[3], source_partition=2**40),
+        msgspec.structs.replace(right[3], source_offset=-2),
+        msgspec.structs.replace(right[3], window_end_ms=-(2**63)),
+    ]
+    values = map(msgspec.json.encode, strange)
+    topics._send(f"{topics.name}-statistics", [(key, value, NOON_MS, []) for value in values])
+    with pytest.raises(SlidestatError, match=r"^3 records of .* are no emissions"):
+        verdict(topics, file, lake)
     place = Lake(lake, topics.name)
     with (
         locked(spark, place, "audit", path=place.audit_lock),

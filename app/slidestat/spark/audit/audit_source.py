@@ -120,7 +120,9 @@ class AuditedSource:
             self.lake.read(self.spark, dataset)
             .where(f.col("topology") == self.declared.letters_of)
             .where(f.col("topic") == self.declared.source)
-            .select(f.col("partition").cast("int"), "offset", f.lit(str(dataset)).alias("letter"))
+            .select(
+                f.col("partition").try_cast("int"), "offset", f.lit(str(dataset)).alias("letter")
+            )
             for dataset in (Dataset.LATE, Dataset.DEAD_LETTERS)
             if self.lake.has(self.spark, dataset)
         ]

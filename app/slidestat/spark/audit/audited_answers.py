@@ -117,7 +117,7 @@ class AuditedAnswers(AuditedEmissions):
             .select(key.alias("key"), clock.alias("clock"))
             .where((f.size("key") == 2) & (f.col("key")[0] == self.declaration.parties))
             .select(
-                f.element_at(f.split(f.col("key")[1], "/"), -1).cast("int").alias("party"),
+                f.element_at(f.split(f.col("key")[1], "/"), -1).try_cast("int").alias("party"),
                 f.coalesce("clock.tick_ms", "clock.tick_seq").alias("tick"),
                 f.col("clock.source_offset").alias("offset"),
             )
