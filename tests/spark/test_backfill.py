@@ -18,8 +18,8 @@ from slidestat import TopologyDriver
 from slidestat.declare.forms.fingerprint import fingerprint_of
 from slidestat.declare.statistics import Count, Distinct, Mean, Statistic, Sum, TopItems
 from slidestat.declare.topology import Topology
-from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.emissions.emission_codec import JsonCodec
+from slidestat.engine.emissions.output_records import OutputRecord
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError

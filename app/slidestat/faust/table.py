@@ -219,12 +219,21 @@ class _Owned:
     last_offset: int
 
 
+class GivenUpError(Exception):
+    """The partition is another worker's: its keys are read no further."""
+
+
 class TablePartition:
     """One partition's database, and reads of it."""
 
     def __init__(self, partition: int, database: rocksdict.Rdict) -> None:
         self.partition = partition
         self.database = database
+        self._is_given_up = False
+
+    def give_up(self) -> None:
+        """Have a scan that is under way, in another thread, end with GivenUpError."""
+        self._is_given_up = True
 
     def get_many(self, keys: list[str]) -> list[bytes | None]:
         """Stored states, None where there is none. About 1 microsecond a key."""
@@ -235,6 +244,8 @@ class TablePartition:
         first = _KEY + start.encode()
         items = cast(Iterator[tuple[bytes, bytes]], self.database.items(from_key=first))
         for key, state in items:
+            if self._is_given_up:
+                raise GivenUpError
             if key[:1] != _KEY:
                 break
             yield key[1:].decode(), state
