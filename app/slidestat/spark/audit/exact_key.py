@@ -88,6 +88,8 @@ class ExactKey:
         columns: Mapping[ColumnName, Sequence[str | None] | pa.Array],
     ) -> None:
         """Add events that are no earlier than those that are here."""
+        if not len(times):
+            return
         self._times.append(times)
         self._places.append(places)
         for name, texts in columns.items():
