@@ -35,8 +35,8 @@ class DueKeys(NamedTuple):
 
 
 class DueSlice(NamedTuple):
-    """Ticks that are due, of `opened` keys and of `closing` ones. No other slice has any before `end`
-    that was not in a slice before.
+    """Ticks that are due, of `opened` keys and of `closing` ones: all those before `end` that were
+    in no slice before.
     """
 
     opened: DueKeys
