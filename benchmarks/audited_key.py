@@ -23,8 +23,9 @@ from slidestat.declare.statistics import Count, Distinct, Mean, Quantiles
 from slidestat.declare.topology import Topology
 from slidestat.schemas.emission import Emission, Figure
 from slidestat.spark.audit.audit import judged
-from slidestat.spark.audit.audit_workers import Bounds, auditor, event_columns, event_reader
+from slidestat.spark.audit.audit_workers import Bounds, auditor
 from slidestat.spark.audit.declaration import declaration_of
+from slidestat.spark.audit.events.reading import Asked, reader_of, reading_columns
 from slidestat.spark.session import spark_session
 
 STEP_MS = 10
@@ -106,8 +107,8 @@ def _peak() -> int:
 
 
 def events_of(spark: SparkSession, count: int) -> DataFrame:
-    """The events of the key, as an audit reads them from records."""
-    declaration = declaration_of(resolved(TOPOLOGY))
+    """The runs of events of the key, as an audit reads them from records."""
+    readings = [declaration_of(resolved(TOPOLOGY))]
     number = f.col("id")
     event = f.format_string(
         f'{{"key":"{KEY}","time":%d,"value":%d}}', START_MS + number * STEP_MS, number % VALUES
@@ -118,8 +119,10 @@ def events_of(spark: SparkSession, count: int) -> DataFrame:
         f.lit(None).cast("binary").alias("key"),
         event.cast("binary").alias("value"),
         f.lit(START_MS).alias("ms"),
+        f.lit(None).cast("string").alias("letter"),
     )
-    return records.mapInArrow(event_reader(declaration), event_columns(declaration))
+    read = reader_of(readings, Asked({}, {}, {}))
+    return records.mapInArrow(read, reading_columns(readings)).where("event_key IS NOT NULL")
 
 
 def emissions_of(spark: SparkSession, count: int) -> DataFrame:
@@ -143,7 +146,7 @@ def audited(spark: SparkSession, count: int) -> Measured:
     started = time.perf_counter()
     rows = judged(
         declarations,
-        events_of(spark, count).withColumn("place", f.col("source_offset")),
+        events_of(spark, count),
         emissions_of(spark, count),
         _measured(auditor(declarations, bounds)),
         "figures long, faults long, bytes long",

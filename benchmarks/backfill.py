@@ -14,14 +14,12 @@ import shutil
 import sys
 import tempfile
 import time
-from contextlib import suppress
 from enum import StrEnum
 from itertools import product
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
@@ -30,6 +28,7 @@ from rich.console import Console
 from benchmarks import results
 from benchmarks.bench import Bench
 from benchmarks.cases import CASES, CaseName, make_topology
+from benchmarks.spark_cpu import spark_cpu_seconds
 from benchmarks.systems import OURS, SYSTEMS
 from benchmarks.workload import KeyDistribution, Workload, draw
 from slidestat.declare.topology import Topology
@@ -62,7 +61,7 @@ def _time_backfill(
     with spark_session("bench", f"local[{cores}]") as spark:
         seconds = cpu = 0.0
         for attempt in range(_ATTEMPTS):
-            began, cpu_before = time.monotonic(), _cpu_seconds()
+            began, cpu_before = time.monotonic(), spark_cpu_seconds()
             if job is Job.TOPIC_TO_RECORDS:
                 records = read_topic(spark, topology, bootstrap)
             else:
@@ -73,7 +72,7 @@ def _time_backfill(
                 fill_lake(topology, records, Lake(out, topology.name), _PARTITIONS)
             else:
                 backfill(topology, records).write.parquet(out)
-            seconds, cpu = time.monotonic() - began, _cpu_seconds() - cpu_before
+            seconds, cpu = time.monotonic() - began, spark_cpu_seconds() - cpu_before
             shutil.rmtree(out)
         return seconds, cpu
 
@@ -85,17 +84,6 @@ def _write_events(workload: Workload, file: Path) -> None:
     )
     # So that each core has its share of the rows.
     pq.write_table(table, file, row_group_size=250_000)
-
-
-def _cpu_seconds() -> float:
-    """CPU seconds of Spark's JVM and of its Python workers, those that have ended included."""
-    found = 0.0
-    for process in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            if "kafka.Kafka" not in process.cmdline():
-                times = process.cpu_times()
-                found += times.user + times.system + times.children_user + times.children_system
-    return found
 
 
 def compare(

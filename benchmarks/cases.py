@@ -13,6 +13,7 @@ class CaseName(StrEnum):
     """The name of a workload."""
 
     SUMS = "sums"
+    QUIET_SUMS = "quiet-sums"
     DEFAULT = "default"
     MILLION_KEYS = "million-keys"
     ONE_KEY = "one-key"
@@ -53,6 +54,7 @@ _UNIFORM, _STEEP = KeyDistribution.UNIFORM, KeyDistribution.ZIPF_STEEP
 
 CASES = {
     CaseName.SUMS: Case(_SUMS, 250_000),
+    CaseName.QUIET_SUMS: Case(_SUMS, every="10m"),
     CaseName.DEFAULT: Case(DEFAULT, 120_000),
     # A million keys bring more events a second than a thousand do.
     CaseName.MILLION_KEYS: Case(DEFAULT, 50_000, 1_000_000, _STEEP, 0.1),

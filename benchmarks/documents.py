@@ -29,6 +29,7 @@ TEXTS: dict[str, Callable[[], str]] = {
     "one_window": measured_sizes.one_window,
     "flights": measured_sizes.flights,
     "audit": measured_sizes.audit,
+    "sql_aggregates": measured_sizes.sql_aggregates,
 }
 DOCUMENTS = tuple(
     _ROOT / name

@@ -60,7 +60,7 @@ QUICK = Plan(
     tuple(name for name in SYSTEMS if name not in _LEFT_OUT),
     4_800_000,
     3,
-    (CaseName.DEFAULT, CaseName.MILLION_KEYS, CaseName.FLIGHTS),
+    (CaseName.QUIET_SUMS, CaseName.DEFAULT, CaseName.MILLION_KEYS, CaseName.FLIGHTS),
     (OURS, BARE),
     2,
     _RESTARTED,

@@ -7,7 +7,7 @@ A worker with the default statistics on a broker of its own, everything on:
 1. each key comes once, in random order;
 2. the worker is stopped and started again, and takes `events` more (2,000,000), the k-th key in
    proportion to 1/k^1.1, while all keys stay in the span;
-3. an event for each partition comes after the span has passed: all other keys are emitted once
+3. some events for each partition come after the span has passed: all other keys are emitted once
    more and go.
 
 Every emission is looked for and compared as in `benchmarks.throughput`. Memory is the resident set
@@ -15,12 +15,15 @@ of the worker's process, looked at five times a second; above 4 GiB the exit
 code is 2.
 """
 
+import re
 import sys
 import tempfile
 import time
 from contextlib import closing
 from dataclasses import replace
+from http import HTTPStatus
 from pathlib import Path
+from urllib.request import urlopen
 
 import numpy as np
 
@@ -45,19 +48,23 @@ _CASE = CaseName.MILLION_KEYS
 _PARTITIONS = 2
 _EVERY = "1m"
 _QUIET_S = 15
+# No single record moves a partition's clock far ahead.
+_LAST_EVENTS = 16 * _PARTITIONS
 _PATIENCE_S = 300.0
+_ANSWER_S = 5.0
+_URL = re.compile(r"answers at (http://[^\s\"]+)")
 MOST_MEMORY = 4 * 2**30
 
 
 def _draw(keys: int, events: int, silence_ms: int) -> Workload:
-    """All keys once, then the load, then two events long after."""
+    """All keys once, then the load, then as many events long after as move the clock."""
     case = CASES[_CASE]
     drawn = case.draw(keys + events, keys, _PARTITIONS)
     everyone: Int64s = np.random.default_rng(1).permutation(keys)
-    last = np.arange(_PARTITIONS)
+    last = np.arange(_LAST_EVENTS)
     return replace(
         drawn,
-        keys=np.concatenate((everyone, drawn.keys[keys:], last)),
+        keys=np.concatenate((everyone, drawn.keys[keys:], last % _PARTITIONS)),
         times=np.concatenate((drawn.times, drawn.times[-1] + silence_ms + last)),
         cents=np.concatenate((drawn.cents, last + 1)),
     )
@@ -95,23 +102,46 @@ class _Run:
             self._send(keys, keys + events)
             start = time.monotonic()
             with self._start() as (process, progress):
+                process.wait_for(self._has_answered, 1, _PATIENCE_S)
+                answered = time.monotonic() - start
                 process.wait_for(progress.read, 1, _PATIENCE_S)
                 started = time.monotonic() - start
                 loaded = time_commits(
                     process, progress, self._offsets, events, self._broker.pid, before=keys
                 )
                 self._say(f"{events:,} events of them", loaded, process.rss())
-                print(f"restart: {started:.1f} s until the first batch", flush=True)
+                print(
+                    f"restart: {answered:.1f} s until the first answer to a question,"
+                    f" {started:.1f} s until the first batch; {self._rebalances()} rebalances",
+                    flush=True,
+                )
                 self._silence(process)
         self._say_stored()
         check = check_output(self._workload, self._topology, self._bootstrap)
         print(f"{check.records:,} emissions, all there; {check.figures:,} figures checked")
         return memory_verdict(self._peaks, MOST_MEMORY)
 
+    def _has_answered(self) -> int:
+        """Whether the worker answers for a key: 1 or 0."""
+        url = _URL.search(self._log.read_text(errors="replace"))
+        if url is None:
+            return 0
+        key = self._workload.key_text(int(self._workload.keys[0]))
+        asked = f"{url[1]}/topologies/{self._topology.name}/keys/{key}?window=1h"
+        try:
+            with urlopen(asked, timeout=_ANSWER_S) as answer:  # noqa: S310 - our own worker
+                return int(answer.status == HTTPStatus.OK)
+        except OSError:
+            return 0
+
+    def _rebalances(self) -> int:
+        """How often the group has taken the worker's partitions from it: it missed heartbeats."""
+        return self._log.read_text(errors="replace").count("partitions given up")
+
     def _silence(self, process: SubjectProcess) -> None:
         process.peak_rss = 0
         start = time.monotonic()
-        self._send(len(self._workload) - _PARTITIONS, len(self._workload))
+        self._send(len(self._workload) - _LAST_EVENTS, len(self._workload))
         process.wait_for(self._offsets.committed, len(self._workload), _PATIENCE_S)
         emitted = time.monotonic() - start
         last, moved = -1, start

@@ -84,6 +84,7 @@ if __name__ == "__main__":
     load_kernels(_topology)
     note_events_taken_up(Progress(Path(_file)))
     _web = QueryServer(listen(LOOPBACK, 0), OutputHistory(_bootstrap, ""))
+    print(f"answers at {_web.address.url}", flush=True)
     prepare_topics(_bootstrap, _topology)
     run_worker(
         WorkerSettings(

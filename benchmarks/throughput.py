@@ -117,8 +117,7 @@ def measure(
             outcome = compare(bench, systems, runs, console, cannot)
         finally:
             bench.clean_up()
-    wanted_ratios = report.WANTED_RATIOS if case is CaseName.SUMS else {}
-    report.print_report(console, outcome, what.wanted, wanted_ratios)
+    report.print_report(console, outcome, what.wanted, report.WANTED_RATIOS.get(case, {}))
     settings = {
         "events": len(drawn),
         "bytes_per_event": size,

@@ -188,7 +188,7 @@ def test_figures_that_should_not_be_there_or_are_not(partition: Partition) -> No
     }
     assert altered(partition, 0, statistic="sum")[:2] == [
         "emitted without count",
-        "of no declared statistic",
+        "not declared: statistic sum, window_ms 330",
     ]
 
 
@@ -208,7 +208,8 @@ def test_emissions_that_lack_what_is_declared(partition: Partition) -> None:
     assert [finding.violation for finding in unmarked if finding.violation] == []
     other = msgspec.structs.replace(quantiles[0], quantile=0.123)
     partition.emissions["a"][tick] = msgspec.structs.replace(emission, figures=[*kept, other])
-    assert partition.violations("a") == [*expected, "not declared"]
+    foreign = "not declared: statistic quantile, window_ms 330, quantile 0.123"
+    assert partition.violations("a") == [*expected, foreign]
 
 
 def test_what_a_declaration_was_not_in_charge_of_it_need_not_emit(partition: Partition) -> None:
@@ -258,12 +259,15 @@ def test_emissions_that_are_missing_or_differ(partition: Partition) -> None:
     tick, emission = list(partition.emissions["a"].items())[-1]
     final = msgspec.json.encode(emission)
     early = msgspec.json.encode(msgspec.structs.replace(emission, provisional=True, figures=[]))
-    assert newest([(1, final), (2, final)]) == ({tick: emission}, [])
-    assert newest([(2, final), (1, early), (3, early)]) == ({tick: emission}, [])
+    assert newest("a", tick, [(1, final), (2, final)]) == (emission, [])
+    assert newest("a", tick, [(2, final), (1, early), (3, early)]) == (emission, [])
     other = msgspec.json.encode(msgspec.structs.replace(emission, source_offset=5))
-    found, violations = newest([(1, final), (2, other)])
-    assert found == {tick: emission}
+    found, violations = newest("a", tick, [(1, final), (2, other)])
+    assert found == emission
     assert [violation.violation for violation in violations] == ["emitted twice, differently"]
+    for bad in (b"", final.replace(b"0.5", b'"0.5"', 1), final[:-1], b"\xff" + final):
+        found, violations = newest("a", tick, [(1, bad)])
+        assert (found, [it.violation[:12] for it in violations]) == (None, ["no emission:"])
 
     del partition.emissions["a"][tick]
     assert partition.violations("a") == ["not emitted"]

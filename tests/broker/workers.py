@@ -25,9 +25,9 @@ from slidestat.declare.forms.files import load_topology
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Checkpoint, Counters, decode_checkpoint
 from slidestat.engine.effects import Effects
-from slidestat.engine.keys.key_state import decode_key_state
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
+from slidestat.engine.states.key_state import decode_key_state
 from slidestat.schemas.dead_letter import dead_letter_key
 from tests.broker.forked import ForkedProcess
 
@@ -319,7 +319,7 @@ def undisturbed(topology: Topology, source: Records) -> Expected:
             continue
         processor = PartitionProcessor(topology, topology.events_topic, partition, _EmptyStore())
         some = processor.process(as_batch(topology.events_topic, partition, records))
-        effects.emissions += some.emissions
+        effects.emissions = [*effects.emissions, *some.emissions]
         effects.alerts += some.alerts
         effects.dead_letters += [
             letter._replace(detail=str(partition)) for letter in some.dead_letters

@@ -21,11 +21,11 @@ from slidestat.engine.clock import event_time
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.effects import Effects
-from slidestat.engine.keys.key_state import decode_key_state
-from slidestat.engine.keys.unwritten import SLOTS
 from slidestat.engine.limits import Limits, SliceSizes
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
+from slidestat.engine.states.key_state import decode_key_state
+from slidestat.engine.states.unwritten import SLOTS
 from slidestat.referee.referee_partition import RefereeProcessor
 from slidestat.testing import memory_store
 from slidestat.testing.memory_store import Row

@@ -136,7 +136,7 @@ def test_a_topic_that_was_made_anew_stops_the_worker() -> None:
     before anything came.
     """
     one = pipeline(70, Offsets(end=5))
-    one.open([0])
+    asyncio.run(one.open([0]))
     with pytest.raises(SlidestatError, match="ends at offset 5"):
         take(one, batch(0, 0, 4))
 
@@ -148,7 +148,7 @@ def test_a_partition_that_was_never_read_begins_with_what_there_is() -> None:
     with pytest.raises(SlidestatError, match="Records 45 to 49 of 'events' partition 0 are gone"):
         take(one, batch(50, 50, 54))
     waiting = pipeline(0, Offsets(earliest=40, jumps=[40, 60]))
-    waiting.open([0])
+    asyncio.run(waiting.open([0]))
     asyncio.run(waiting.look_for_losses())
     with pytest.raises(SlidestatError, match="Records 40 to 59"):
         asyncio.run(waiting.look_for_losses())

@@ -24,7 +24,7 @@ STRINGS = st.lists(st.none() | st.binary(max_size=20), max_size=30)
 def test_it_is_the_list_that_it_was_made_of(
     values: list[bytes | None], start: int, end: int
 ) -> None:
-    """As a whole, in parts, one by one, and as an Arrow array."""
+    """As a whole, in parts, one by one, parts joined again, and as an Arrow array."""
     column = BinaryColumn.of(values)
     assert list(column) == values
     assert len(column) == len(values)
@@ -33,6 +33,9 @@ def test_it_is_the_list_that_it_was_made_of(
     assert column[start:end].as_arrow().to_pylist() == values[start:end]
     rows = np.flatnonzero(np.arange(len(values)) % 3 != 1)[::-1]
     assert list(column.take(rows)) == [values[row] for row in rows]
+    parts = [column[start:end], column.take(rows), column[:0]]
+    assert list(BinaryColumn.joined(parts)) == [it for part in parts for it in part]
+    assert list(BinaryColumn.joined([])) == []
     assert BinaryColumn.of(column) is column
 
 

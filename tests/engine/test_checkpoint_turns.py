@@ -4,9 +4,10 @@ from collections import Counter
 from itertools import pairwise
 from random import Random
 
+import numpy as np
 import pytest
 
-from slidestat.engine.keys.unwritten import SLOTS, UnwrittenKeys
+from slidestat.engine.states.unwritten import NOTHING_NEEDED, SLOTS, Unwritten, slot_of
 from slidestat.faust.checkpoint_turns import CheckpointTurns
 
 
@@ -49,17 +50,18 @@ def test_under_pressure_more_slots_have_their_turn() -> None:
 
 
 def test_what_is_needed_is_the_least_offset_of_the_slots_that_were_not_taken() -> None:
-    """Keys are dealt out by a hash that differs between processes: all slots are tried."""
-    unwritten = UnwrittenKeys()
-    for offset, key in enumerate(map(str, range(500)), 100):
-        unwritten.add(key, offset)
-        unwritten.add(key, offset + 1_000)
-    unwritten.add("deleted")
+    """Keys are dealt out to slots, all of which are tried."""
+    unwritten, keys = Unwritten(), np.arange(501)
+    unwritten.fit(len(keys))
+    slots = np.array([slot_of(str(key)) for key in keys.tolist()], np.uint8)
+    for offsets in (keys + 100, keys + 1_100):
+        unwritten.add(keys[:500], slots[:500], offsets[:500])
+    unwritten.add(keys[500:], slots[500:], NOTHING_NEEDED)
     assert unwritten.first_offset() == 100
-    taken: set[str] = set()
+    taken: set[int] = set()
     for slot in range(SLOTS):
-        taken.update(unwritten.take([slot]))
-        left = {str(i) for i in range(500)} - taken
-        assert unwritten.first_offset() == min((100 + int(key) for key in left), default=None)
-        assert not any(key in unwritten for key in taken)
+        taken.update(unwritten.take([slot], slots).tolist())
+        left = set(range(500)) - taken
+        assert unwritten.first_offset() == min((100 + key for key in left), default=None)
+        assert unwritten.has(keys).tolist() == [key not in taken for key in range(501)]
     assert len(taken) == 501

@@ -216,6 +216,18 @@ def test_what_a_statistic_reads_may_be_lacked(name: str) -> None:
     assert [c.to_pylist() for c in columns.items] == [["x", fields.get("item"), "x"]]
 
 
+def test_a_key_that_is_an_item_as_well_may_not_be_lacked() -> None:
+    """What a statistic reads may be, but not the key: it was counted as one called None."""
+    topology = Topology(
+        name="t", source="s", span="1h", every="1m", statistics=[Distinct(field="key"), Sum()]
+    )
+    records = [b'{"time": 1600000000000, "value": 1}', event(key="null"), event()]
+    columns = EventDecoder(topology).decode(records)
+    assert columns.keys.to_pylist() == ["a"]
+    reasons = [refusal.reason for refusal in columns.refusals]
+    assert reasons == [Reason.MISSING_FIELD, Reason.WRONG_TYPE]
+
+
 def test_what_no_statistic_can_take_in_is_a_dead_letter() -> None:
     """Of two statistics, each of which lacks its field; what has one of them is read."""
     topology = Topology(

@@ -58,7 +58,7 @@ def emissions(draw: st.DrawFn) -> list[Emission]:
 @settings(max_examples=300, deadline=None)
 @given(emissions())
 @example([Emission(_QUOTED, _QUOTED, 0, [Figure(_QUOTED, 0.5, 0.5, 0.5)], _QUOTED, 0, 0)])
-# More than are put together in one go.
+# Of many sizes.
 @example(
     [Emission("t", f"k{n}", n, [Figure("n", n / 3, n / 7, n / 2)], "s", 7, n) for n in range(300)]
 )
@@ -67,11 +67,15 @@ def test_the_texts_are_those_of_the_schema(expected: list[Emission]) -> None:
     the keys and the numbers.
     """
     numbers = [[(f.estimate, f.lower, f.upper) for f in e.figures] for e in expected]
-    keys, values = EmissionText(expected[0]).write(
-        [emission.key for emission in expected],
+    names = sorted({emission.key for emission in expected})
+    records = EmissionText(expected[0]).write(
+        names,
+        np.array([names.index(emission.key) for emission in expected], np.int64),
         np.array([emission.window_end_ms for emission in expected], np.int64),
         np.array(numbers, np.float64),
         np.array([emission.source_offset for emission in expected], np.int64),
     )
-    assert values == [msgspec.json.encode(emission) for emission in expected]
-    assert keys == [emission_key(e.topology, e.key, e.window_end_ms) for e in expected]
+    assert list(records) == [
+        (emission_key(e.topology, e.key, e.window_end_ms), msgspec.json.encode(e), e.window_end_ms)
+        for e in expected
+    ]

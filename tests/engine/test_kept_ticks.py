@@ -6,10 +6,13 @@ import asyncio
 from random import Random
 from typing import cast
 
+import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from slidestat.engine.emissions.in_order import LAST, Placed, in_order
+from slidestat.engine.emissions.in_order import LAST, in_order
+from slidestat.engine.emissions.output_records import OutputRecords
+from slidestat.engine.emissions.placed_answers import PlacedAnswers
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.faust.fencing import SupersededError
 from slidestat.faust.pipeline import Pipeline, flush_all
@@ -157,7 +160,12 @@ def test_what_is_kept_back_is_bounded() -> None:
 
 def test_many_emissions_are_given_some_at_a_time() -> None:
     """Whoever sends those of many ticks is not held up for long by what comes at the end."""
-    placed: list[Placed] = [((tick, "key"), (b"", b"", tick)) for tick in range(12_345)]
-    given = list(in_order(iter([(placed, LAST)])))
+    ticks = np.arange(12_345)
+    answers = PlacedAnswers(ticks, ["key"], np.zeros_like(ticks), ticks, ticks)
+
+    def write(some: PlacedAnswers) -> OutputRecords:
+        return OutputRecords.of((b"", b"", tick) for tick in some.ticks.tolist())
+
+    given = [said.emissions for said in in_order(write, iter([(answers, LAST)]))]
     assert max(map(len, given)) <= 5_000
-    assert [record[2] for records in given for record in records] == list(range(12_345))
+    assert [record[2] for records in given for record in records] == ticks.tolist()

@@ -100,7 +100,7 @@ TOPOLOGIES = {
 }
 
 
-def _written(declared: Topology) -> Callable[[int], object]:
+def written(declared: Topology) -> Callable[[int], object]:
     """How a topology's times are written; a sequence has smaller ones."""
     times = declared.times
     return lambda ms: times.written(ms % times.latest if times.is_sequence else ms)
@@ -174,7 +174,7 @@ def test_kernels_and_msgspec_read_the_same(name: str) -> None:
     """
     random, declared = Random(name), TOPOLOGIES[name]
     for start in range(0, RECORDS, BATCH):
-        batch = list(records(random, min(BATCH, RECORDS - start), _written(declared)))
+        batch = list(records(random, min(BATCH, RECORDS - start), written(declared)))
         left = check_alike(declared, batch)
         assert left < 0.9 * len(batch)
 
@@ -251,4 +251,4 @@ def test_kernels_as_plain_python_read_the_same() -> None:
 def check_few() -> None:
     """Check some records of each topology."""
     for name, declared in TOPOLOGIES.items():
-        check_alike(declared, list(records(Random(name), 40, _written(declared))))
+        check_alike(declared, list(records(Random(name), 40, written(declared))))

@@ -45,6 +45,8 @@ class Outputs:
     def produce(self, *record: object) -> None:
         self.sent.append(record)
 
+    produce_columns = BulkProducer.produce_columns
+
     async def room(self) -> None:
         self.slices.append(len(self.sent) - sum(self.slices))
         await self._between()
@@ -242,7 +244,7 @@ def test_keys_that_were_silent_before_a_restart_are_deleted_without_new_events()
     assert len(table.store.keys()) == KEYS + 1
 
     one = pipeline(Outputs(nothing), table)
-    one.open([0])
+    asyncio.run(one.open([0]))
     for _ in range(KEYS):
         (snapshot,) = one.snapshots().values()
         assert len(snapshot.states) == SmallMemoryProcessor.LIMITS.deleted_keys

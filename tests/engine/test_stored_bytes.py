@@ -16,8 +16,15 @@ from slidestat.engine.checkpoints.checkpoint import (
     encode_checkpoint,
 )
 from slidestat.engine.checkpoints.loss import Loss
-from slidestat.engine.keys.key_state import KeyState, decode_key_state, encode_key_state, read_clock
 from slidestat.engine.partition_work import PartitionWork
+from slidestat.engine.states.key_state import (
+    KeyState,
+    decode_key_state,
+    encode_key_state,
+    read_clock,
+    read_clocks,
+)
+from slidestat.engine.states.states import States
 from slidestat.engine.ticks.kernel_calls import KernelCalls
 from slidestat.errors import SlidestatError
 from slidestat.referee.unions import empty_synopsis
@@ -53,6 +60,7 @@ def test_a_key_state_comes_back(state: KeyState) -> None:
     stored = encode_key_state(*state)
     assert decode_key_state(stored) == state
     assert read_clock(stored) == (state.watermark, state.offset, state.last_time)
+    assert read_clocks([stored, stored]).tolist() == [list(read_clock(stored))] * 2
 
 
 @laws
@@ -67,6 +75,8 @@ def test_a_key_state_of_another_length_is_damaged(state: KeyState, more: bytes) 
     for end in range(36):
         with pytest.raises(SlidestatError, match="damaged"):
             read_clock(stored[:end])
+        with pytest.raises(SlidestatError):
+            read_clocks([stored, stored[:end]])
 
 
 def test_a_key_state_of_a_newer_version_is_not_read() -> None:
@@ -78,6 +88,8 @@ def test_a_key_state_of_a_newer_version_is_not_read() -> None:
     assert "the version that wrote it" in caught.value.advice
     with pytest.raises(SlidestatError, match="version 4"):
         read_clock(bytes(stored))
+    with pytest.raises(SlidestatError, match="version"):
+        read_clocks([bytes(stored)])
 
 
 def test_a_quota_in_a_key_state_has_whole_entries() -> None:
@@ -164,6 +176,6 @@ def test_a_stored_synopsis_that_cannot_be_read_says_what_helps(
     calls = KernelCalls(topology, PartitionWork())
     state = KeyState(0, 0, 0, 0, (bytes(synopsis),))
     with pytest.raises(SlidestatError, match="stored state is not that of") as refused:
-        calls.ask([state], np.zeros(1, np.int64), np.array([60_000]))
+        calls.ask(States.of([state], 1), np.zeros(1, np.int64), np.array([60_000]))
     assert advice in refused.value.advice
     assert "group" not in refused.value.message

@@ -1,5 +1,7 @@
 """What a partition stores, in each version, written once: it is read forever, and goes on."""
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from slidestat.engine.checkpoints.checkpoint import (
     Counters,
     decode_checkpoint,
 )
-from slidestat.engine.emissions.emission import OutputRecord
+from slidestat.engine.emissions.output_records import OutputRecord
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
@@ -65,7 +67,7 @@ LARGE = [
 AFTER = [b'{"key":"last","time":%d,"value":1}' % (NOON + i * 1_000) for i in range(440, 540)]
 
 
-def take(processor: Processor, values: list[bytes], start: int = 0) -> list[OutputRecord]:
+def take(processor: Processor, values: list[bytes], start: int = 0) -> Sequence[OutputRecord]:
     """The emissions that records from offset `start` on lead to."""
     offsets = np.arange(start, start + len(values), dtype=np.int64)
     none = [None] * len(values)
@@ -117,7 +119,7 @@ def referee(store: MemoryStore) -> RefereeProcessor:
     return RefereeProcessor(REFEREE, REFEREE.source, 0, store)
 
 
-def hear(processor: RefereeProcessor, first: int, last: int) -> list[OutputRecord]:
+def hear(processor: RefereeProcessor, first: int, last: int) -> Sequence[OutputRecord]:
     """The answers that the published records `first` to `last` - 1 lead to."""
     keys, values, times = (column[first:last] for column in published())
     offsets = np.arange(first, first + len(keys), dtype=np.int64)

@@ -6,6 +6,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import slidestat.spark.session as session
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 # There is no PySpark 4.0 for Python 3.14.
 collect_ignore_glob = [] if find_spec("pyspark") else ["test_*.py"]
 
+_NOON_MS = 1_764_072_000_000
 _HERE = Path(__file__).parent
 
 
@@ -47,3 +51,31 @@ def jobs_in_one_session(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) 
         yield spark
 
     monkeypatch.setattr(session, "spark_session", shared)
+
+
+@pytest.fixture
+def folder(spark: "SparkSession", tmp_path: Path) -> Path:
+    """A folder with three days of flights of three airports, and the lake that a backfill fills."""
+    from slidestat.declare.forms.files import load_topology
+    from slidestat.spark.backfill.backfill import fill_lake
+    from slidestat.spark.backfill.history import Files, read_files
+    from slidestat.spark.lake.lake import Lake
+
+    chance = np.random.default_rng(5)
+    rows = 1_500
+    times = np.sort(chance.integers(0, 3 * 86_400_000, rows)) + _NOON_MS
+    table = pa.table(
+        {
+            "origin": chance.choice(["ATL", "ORD", "DFW"], rows),
+            "date": pa.array(times, pa.timestamp("ms", "UTC")),
+            "delay": chance.integers(-20, 90, rows),
+            "destination": chance.choice(["JFK", "LAX"], rows),
+        }
+    )
+    pq.write_table(table, tmp_path / "flights.parquet")
+    names = {"key": "origin", "time": "date", "value": "delay"}
+    files = Files(str(tmp_path / "flights.parquet"), "parquet", names, partitions=1)
+    topology = load_topology("flights")
+    records = read_files(spark, topology, files)
+    fill_lake(topology, records, Lake(str(tmp_path / "history"), "flights"))
+    return tmp_path

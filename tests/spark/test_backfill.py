@@ -11,14 +11,15 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka import Producer
 from pyspark.sql import Row, SparkSession, functions as f
 
 from slidestat import TopologyDriver
 from slidestat.declare.forms.fingerprint import fingerprint_of
 from slidestat.declare.statistics import Count, Distinct, Mean, Statistic, Sum, TopItems
 from slidestat.declare.topology import Topology
-from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.emissions.emission_codec import JsonCodec
+from slidestat.engine.emissions.output_records import OutputRecord
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
@@ -362,7 +363,9 @@ def test_what_a_worker_passes_over_is_not_filled_in(spark: SparkSession) -> None
 def test_a_topic_gives_what_its_records_give(
     spark: SparkSession, bootstrap_servers: str, make_topic, tmp_path: Path
 ) -> None:  # type: ignore[no-untyped-def]
-    """Records that `slidestat produce` sent to three partitions of a real topic."""
+    """Records that `slidestat produce` sent to three partitions of a real topic; and the letter of
+    one that is none has its headers.
+    """
     table, file = _write(tmp_path / "flights.parquet", 2_000)
     topology = Topology(
         name="flown",
@@ -375,6 +378,10 @@ def test_a_topic_gives_what_its_records_give(
     pq.write_table(table.append_column("shifted", shifted), file)
     columns = Columns("airport", "at", "delay", more=("shifted",))
     produce_file(file, bootstrap_servers, topology.source, columns=columns)
+    headers = [("trace", b"\xff\x00"), ("trace", None), ("größe", b""), ("reason", b"mine")]
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    producer.produce(topology.source, b"no JSON", b"k", partition=1, headers=headers)
+    assert producer.flush(60) == 0
 
     rows = backfill(topology, read_topic(spark, topology, bootstrap_servers)).collect()
     driver = TopologyDriver(topology, partitions=3)
@@ -384,6 +391,9 @@ def test_a_topic_gives_what_its_records_give(
         driver.send(event, timestamp=time)
     written = [bytes(row.value) for row in rows if row.topic == topology.output_topic]
     assert sorted(written) == sorted(map(JsonCodec().encode, driver.emissions))
+    (letter,) = [row for row in rows if row.topic == topology.dead_letter_topic]
+    kept = [(header.key, header["value"]) for header in letter.headers]
+    assert kept[:4] == [*headers[:3], ("original_header_reason", b"mine")]
 
 
 def test_a_lake_is_filled_once(spark: SparkSession, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from slidestat.errors import SlidestatError
-from slidestat.spark.lake import lake_lock
+from slidestat.spark.lake import lake_lock, lock_file
 from slidestat.spark.lake.ingest import Ingest
 from slidestat.spark.lake.lake import Dataset, Lake
 from slidestat.spark.lake.lake_files import LakeFiles
@@ -73,7 +73,7 @@ def test_the_lock_of_a_killed_job_is_taken(
     assert (_ingest(spark, topics, lake, said), said) == (1, [])
     killed.communicate()
 
-    monkeypatch.setattr(lake_lock, "STILL_S", 0.5)
+    monkeypatch.setattr(lock_file, "STILL_S", 0.5)
     owner |= {"host": "elsewhere", "user": "ann"}
     Path(lake.lock).write_text(json.dumps(owner))
     assert _ingest(spark, topics, lake, said) == 0

@@ -6,48 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from slidestat.declare.forms.files import load_topology
 from slidestat.errors import SlidestatError
 from slidestat.schemas.emission import Figure
-from slidestat.spark.backfill.backfill import fill_lake
-from slidestat.spark.backfill.history import Files, read_files
 from slidestat.spark.band_plot import plot_figures
 from slidestat.spark.figures import read_statistics
-from slidestat.spark.lake.lake import Lake
 from tests.docs.markdown import ROOT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
-NAMES = {"key": "origin", "time": "date", "value": "delay"}
-NOON = 1_764_072_000_000
-
-
-@pytest.fixture
-def folder(spark: "SparkSession", tmp_path: Path) -> Path:
-    """A folder with three days of flights of three airports, and the lake that a backfill fills."""
-    chance = np.random.default_rng(5)
-    rows = 1_500
-    times = np.sort(chance.integers(0, 3 * 86_400_000, rows)) + NOON
-    table = pa.table(
-        {
-            "origin": chance.choice(["ATL", "ORD", "DFW"], rows),
-            "date": pa.array(times, pa.timestamp("ms", "UTC")),
-            "delay": chance.integers(-20, 90, rows),
-            "destination": chance.choice(["JFK", "LAX"], rows),
-        }
-    )
-    pq.write_table(table, tmp_path / "flights.parquet")
-    topology = load_topology("flights")
-    files = Files(str(tmp_path / "flights.parquet"), "parquet", NAMES, partitions=1)
-    records = read_files(spark, topology, files)
-    fill_lake(topology, records, Lake(str(tmp_path / "history"), "flights"))
-    return tmp_path
 
 
 def test_each_cell_runs_and_says_what_its_text_does(folder: Path) -> None:

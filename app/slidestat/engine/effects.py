@@ -1,10 +1,9 @@
 """Outputs of a batch of records: emissions, letters and what is published."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from slidestat.engine.alerts.alerting import AlertRecord
-from slidestat.engine.emissions.emission import OutputRecord
+from slidestat.engine.emissions.output_records import NO_RECORDS, AlertRecord, OutputRecord
 from slidestat.engine.intake.letters import Letter
 from slidestat.engine.publishing import Clock, Publication
 
@@ -13,7 +12,7 @@ from slidestat.engine.publishing import Clock, Publication
 class Effects:
     """The outputs of a batch, beside the key states."""
 
-    emissions: list[OutputRecord] = field(default_factory=list)
+    emissions: Sequence[OutputRecord] = NO_RECORDS
     dead_letters: list[Letter] = field(default_factory=list)
     late: list[Letter] = field(default_factory=list)
     published: list[Publication | Clock] = field(default_factory=list)
@@ -24,14 +23,3 @@ class Effects:
         """Whether nothing is to be sent."""
         said = self.emissions or self.dead_letters or self.late or self.published
         return not (said or self.alerts)
-
-    @classmethod
-    def of(cls, records: Iterable[OutputRecord | AlertRecord]) -> "Effects":
-        """Emissions, and the changes of alerts among them."""
-        effects = cls()
-        for record in records:
-            if isinstance(record, AlertRecord):
-                effects.alerts.append(record)
-            else:
-                effects.emissions.append(record)
-        return effects

@@ -20,9 +20,9 @@ from slidestat.declare.statistics import Items
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder, as_made_up
 from slidestat.engine.decoding.event_columns import EventColumns
-from slidestat.engine.keys.key_state import decode_key_state
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import RecordBatch
+from slidestat.engine.states.key_state import decode_key_state
 
 EVENTS = (5, 1_000, 100_000)
 FORESEEN_EVENTS = 10**9

@@ -36,20 +36,21 @@ from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns
 from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.added_figures import AddedFigures
-from slidestat.engine.emissions.emission import EmissionEncoder, OutputRecord
+from slidestat.engine.emissions.emission import EmissionEncoder
 from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
+from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.intake.earlier_records import EarlierRecords, Part
 from slidestat.engine.intake.intake import Intake
 from slidestat.engine.keys.held_keys import HeldKeys
-from slidestat.engine.keys.key_cache import PartitionStore
 from slidestat.engine.keys.key_sample import KeySample
-from slidestat.engine.keys.state_layout import StateLayout, starts_by_label
-from slidestat.engine.keys.unwritten import SLOTS
 from slidestat.engine.limits import Limits
 from slidestat.engine.partition_work import PartitionWork
 from slidestat.engine.publishing import Clock, Publication, Publisher, TickPublisher
 from slidestat.engine.records import RecordBatch
+from slidestat.engine.states.state_layout import StateLayout, starts_by_label
+from slidestat.engine.states.stored_keys import PartitionStore
+from slidestat.engine.states.unwritten import SLOTS
 from slidestat.engine.ticks.absorber import Absorber
 from slidestat.engine.ticks.advance import Advance
 from slidestat.engine.ticks.early import EarlyAbsorption
@@ -135,7 +136,9 @@ class PartitionProcessor:
         alerts = FollowedAlerts(self._keys, self._alerting, tell_again=tell_again)
         self._absorber = Absorber(topology, self._keys, kernels, emissions, alerts)
         silent = SilentKeys(topology, self._keys, kernels, emissions, alerts)
-        self._ticker = Ticker(topology, self._keys, self._absorber, silent, limits.slices)
+        self._ticker = Ticker(
+            topology, self._keys, self._absorber, silent, emissions, limits.slices
+        )
         self._ahead = LookAhead(topology, self._keys, self._waiting, self._absorber, self._ticker)
         self._unabsorbed = Unabsorbed(self._keys, self._waiting, self._absorber, self._standstill)
         self._early = EarlyAbsorption(
@@ -193,7 +196,7 @@ class PartitionProcessor:
     @property
     def key_sample(self) -> KeySample:
         """Some of its keys, those of least hash: to be compared with other partitions' keys."""
-        return self._keys.cache.sample
+        return self._keys.states.sample
 
     @property
     def has_new_statistics(self) -> bool:
@@ -229,7 +232,7 @@ class PartitionProcessor:
     @property
     def unwritten_bytes(self) -> int:
         """Bytes of the states that no snapshot has taken yet."""
-        return self._keys.cache.unwritten_bytes
+        return self._keys.states.unwritten_bytes
 
     @property
     def unwritten_records(self) -> int:
@@ -238,14 +241,14 @@ class PartitionProcessor:
         """
         waiting = self._waiting.first_offset() if self._lateness else None
         end = self.next_offset if waiting is None else waiting
-        needed = needed_offset(self._keys.cache, self.next_offset, self._waiting.first_offset())
+        needed = needed_offset(self._keys.states, self.next_offset, self._waiting.first_offset())
         return max(0, end - needed)
 
     def process(self, batch: RecordBatch) -> Effects:
         """Take in a batch; what it leads to is returned or kept for the next snapshot."""
         effects = Effects()
         for step in self.steps(batch):
-            effects.emissions += step.emissions
+            effects.emissions = [*effects.emissions, *step.emissions]
             effects.dead_letters += step.dead_letters
             effects.late += step.late
             effects.published += step.published
@@ -320,7 +323,8 @@ class PartitionProcessor:
             )
             yield Effects(published=published)
             emissions = self._ticker.emissions_after(placed, advance)
-        yield from map(Effects if self._alerting is None else Effects.of, emissions)
+        for said in emissions:
+            yield Effects(said.emissions, alerts=said.alerts)
 
     def _require_none_kept(self) -> None:
         if self._kept:
@@ -349,7 +353,7 @@ class PartitionProcessor:
         self._require_none_kept()
         self._intake.lose(first_offset, next_offset)
 
-    def provisional(self, now: int) -> Iterator[list[OutputRecord]]:
+    def provisional(self, now: int) -> Iterator[OutputRecords]:
         """Emissions to come, as they would be if nothing else came before the time `now`: for a
         partition that brings nothing new; slice by slice. Each is given once. They leave no trace,
         and those that replace them come all the same. None while ticks are kept back.
@@ -373,7 +377,7 @@ class PartitionProcessor:
             self._partition,
             self.watermark,
             self.next_offset,
-            self._keys.cache,
+            self._keys.states,
             self._intake.loss,
             self._unabsorbed,
             self._starts,
@@ -391,8 +395,9 @@ class PartitionProcessor:
         slots = frozenset(slots)
         self._early.of_slots(slots)
         intake = self._intake
+        self._keys.give_back_numbers()
         return self._durability.snapshot(
-            self._keys.cache,
+            self._keys.states,
             slots,
             intake.ledger,
             intake.clock,
@@ -402,4 +407,4 @@ class PartitionProcessor:
 
     def written(self) -> None:
         """The last snapshot is durable."""
-        self._durability.written(self._keys.cache)
+        self._durability.written(self._keys.states)

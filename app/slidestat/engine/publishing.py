@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 from slidestat.declare.topology import Topology
 from slidestat.engine.clock.event_time import tick_after
 from slidestat.engine.events import Events, texts
-from slidestat.engine.keys.key_cache import KeyCache
-from slidestat.engine.keys.key_state import KeyState, decode_key_state
+from slidestat.engine.states.key_state import KeyState
+from slidestat.engine.states.key_states import KeyStates
 from slidestat.schemas.sequence import kinds
 from slidestat.schemas.synopsis import (
     ClockKey,
@@ -82,10 +82,10 @@ class TickPublisher(Protocol):
     def absorbing(self, events: Events) -> None:
         """Note events that are absorbed though no tick has passed."""
 
-    def ticks(self, events: Events, cache: KeyCache, before: int, watermark: int) -> list[int]:
+    def ticks(self, events: Events, states: KeyStates, before: int, watermark: int) -> list[int]:
         """The ticks after `before` and up to `watermark` to stop at; `events` come next."""
 
-    def at(self, tick: int, cache: KeyCache, source_offset: int) -> Iterator[Publication]:
+    def at(self, tick: int, states: KeyStates, source_offset: int) -> Iterator[Publication]:
         """Yield the publications of a tick."""
 
     def clocks(self, before: int, offsets: Int64s, watermarks: Int64s) -> Iterator[Clock]:
@@ -112,7 +112,7 @@ class Publisher:
     def absorbing(self, events: Events) -> None:
         """Note nothing: the states tell what they have."""
 
-    def ticks(self, events: Events, cache: KeyCache, before: int, watermark: int) -> list[int]:
+    def ticks(self, events: Events, states: KeyStates, before: int, watermark: int) -> list[int]:
         """The ticks after `before` and up to `watermark` at which something may be to publish,
         rising.
 
@@ -124,15 +124,15 @@ class Publisher:
             is_published = pc.is_in(events.keys, value_set=texts(list(self._stream_of)))
             times = events.times[is_published.to_numpy(zero_copy_only=False)]
         ticks = set(np.unique(tick_after(times, self._every)).tolist())
-        for _, state in self._states(cache):
+        for _, state in self._states_of(states):
             ticks.add(self._tick_of(state))
         return sorted(tick for tick in ticks if before < tick <= watermark)
 
-    def at(self, tick: int, cache: KeyCache, source_offset: int) -> Iterator[Publication]:
+    def at(self, tick: int, states: KeyStates, source_offset: int) -> Iterator[Publication]:
         """Yield the publications of a tick, once exactly the events before it are absorbed: of each
         key with events since the tick before.
         """
-        for key, state in self._states(cache):
+        for key, state in self._states_of(states):
             # A state that is ahead has been published when it passed the tick.
             if self._tick_of(state) == tick and state.watermark < tick:
                 for (statistic, meaning), synopsis in zip(self._kept, state.synopses, strict=True):
@@ -147,11 +147,11 @@ class Publisher:
         for tick, offset in zip(ticks[passed].tolist(), offsets[passed].tolist(), strict=True):
             yield Clock(tick, offset)
 
-    def _states(self, cache: KeyCache) -> Iterator[tuple[str, KeyState]]:
+    def _states_of(self, states: KeyStates) -> Iterator[tuple[str, KeyState]]:
         for key in self._stream_of:
-            stored = cache.peek(key)
-            if stored is not None:
-                yield key, decode_key_state(stored)
+            state = states.peek(key)
+            if state is not None:
+                yield key, state
 
     def _tick_of(self, state: KeyState) -> int:
         return (state.last_time // self._every + 1) * self._every

@@ -29,7 +29,7 @@ import pyarrow as pa
 from slidestat.declare.fields import field_text
 from slidestat.declare.topology import Topology
 from slidestat.engine.events import Events, distinct_texts
-from slidestat.engine.keys.key_state import KeyState
+from slidestat.engine.states.key_state import KeyState
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]

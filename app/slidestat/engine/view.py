@@ -1,14 +1,32 @@
 """The keys of a partition, for whoever asks about them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import islice
 from typing import Protocol
 
 from slidestat.engine.checkpoints.loss import Loss
-from slidestat.engine.keys.key_cache import KeyCache
-from slidestat.engine.keys.key_state import KeyState, decode_key_state, may_have_alerts
+from slidestat.engine.states.key_state import KeyState
+
+
+class Keys(Protocol):
+    """The keys that have a state."""
+
+    @property
+    def keys_held(self) -> int | None:
+        """How many, None until that is known."""
+
+    def peek(self, key: str) -> KeyState | None:
+        """The key's state, None if it has none."""
+
+    def are_there(self, keys: Sequence[str]) -> list[bool]:
+        """Whether keys have a state."""
+
+    def keys(self, prefix: str, after: str, limit: int) -> Iterator[str]:
+        """The first `limit` keys after `after` that begin with `prefix`, in order of their
+        characters.
+        """
 
 
 class Unabsorbed(Protocol):
@@ -17,7 +35,7 @@ class Unabsorbed(Protocol):
     def keys(self) -> set[str]:
         """Their keys."""
 
-    def state(self, key: str) -> bytes | None:
+    def state(self, key: str) -> KeyState | None:
         """The key's state with its events in it, None if it has neither."""
 
 
@@ -28,7 +46,7 @@ class PartitionView:
     partition: int
     watermark: int
     next_offset: int
-    cache: KeyCache
+    stored: Keys
     loss: Loss | None = None
     unabsorbed: Unabsorbed | None = None
     # From when on figures that were added are counted, by their names.
@@ -39,7 +57,7 @@ class PartitionView:
         """How many keys have a state or events for one, None until that is known. Costs a look-up
         for each key whose events wait.
         """
-        held = self.cache.keys_held
+        held = self.stored.keys_held
         return None if held is None else held + len(self._waiting_keys())
 
     def alone(self, key: str) -> "KeyView | None":
@@ -60,22 +78,21 @@ class PartitionView:
         """The key's state, None for a key that has none. Costs one look-up, and one key's synopses
         where events of it wait.
         """
-        stored = self.cache.peek(key)
-        state = stored if self.unabsorbed is None else self.unabsorbed.state(key)
-        if state is None:
-            return None
-        known = self.cache.layout.decode(state)
-        if state is not stored and stored is not None and may_have_alerts(stored):
-            # Alerts go on at ticks alone: they stand as at the key's last emission.
-            return known._replace(alerts=decode_key_state(stored).alerts)
-        return known
+        stored = self.stored.peek(key)
+        if self.unabsorbed is None:
+            return stored
+        state = self.unabsorbed.state(key)
+        if state is None or stored is None:
+            return state
+        # Alerts go on at ticks alone: they stand as at the key's last emission.
+        return state._replace(alerts=stored.alerts)
 
     def keys(self, prefix: str, after: str, limit: int) -> Iterator[str]:
         """The first `limit` keys after `after` that begin with `prefix`, in order of their
         characters. Costs them and the keys that are new since the last flush, however many keys
         there are.
         """
-        stored = self.cache.keys(prefix, after, limit)
+        stored = self.stored.keys(prefix, after, limit)
         waiting = sorted(
             key for key in self._waiting_keys() if key.startswith(prefix) and key > after
         )
@@ -87,7 +104,7 @@ class PartitionView:
             return []
         keys = list(self.unabsorbed.keys())
         return [
-            key for key, state in zip(keys, self.cache.get_many(keys), strict=True) if state is None
+            key for key, is_it in zip(keys, self.stored.are_there(keys), strict=True) if not is_it
         ]
 
 

@@ -8,7 +8,7 @@ shorter than the interval, and what is unwritten stays bounded.
 from collections.abc import Sequence
 from math import ceil
 
-from slidestat.engine.keys.unwritten import SLOTS
+from slidestat.engine.states.unwritten import SLOTS
 
 CHECKPOINT_INTERVAL_S = 30.0
 """Kafka Streams' default for commits."""

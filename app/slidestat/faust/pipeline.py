@@ -116,13 +116,18 @@ class Pipeline:
         processor = self._held.processors.get(partition)
         return processor.next_offset if processor else self.needed_offset(partition)
 
-    def open(self, partitions: Iterable[int]) -> None:
+    async def open(self, partitions: Iterable[int]) -> None:
         """Take up partitions that this worker holds, though they may bring nothing: also a key that
-        is silent already has its last emission, provisional ones and deletion to come.
+        is silent already has its last emission, provisional ones and deletion to come. All keys are
+        read; what is given up meanwhile stays closed.
 
         Raises SlidestatError for a state of another topology, and for a key of two partitions.
         """
-        self._held.open(partitions)
+        await self._held.open(partitions)
+
+    async def opened(self) -> None:
+        """Return when no partition is being taken up."""
+        await self._held.opened()
 
     @property
     def has_new_statistics(self) -> bool:

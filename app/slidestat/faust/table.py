@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import faust
+import numpy as np
 import rocksdict
 
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import CHECKPOINT_KEY
 from slidestat.engine.checkpoints.snapshot import Snapshot
+from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.faust.fencing import FENCE_KEY, SupersededError, epoch_header, epoch_of, next_epoch
 from slidestat.faust.restore import read_rows
 from slidestat.faust.state_store import Row, StateStore
@@ -161,17 +163,18 @@ class StateTable:
         rows: Iterable[tuple[bytes, bytes | None]],
         producer: BulkProducer | None = None,
     ) -> int:
-        """Queue rows of the changelog, to another producer than the table's own if one is given."""
+        """Queue rows of the changelog, one at least, to another producer than the table's own if
+        one is given.
+        """
         headers = epoch_header(self._owned[partition].epoch)
-        produce = (producer or self._changelog).produce
-        count = size = 0
-        for key, state in rows:
-            produce(self.changelog_topic, partition, key, state, headers=headers)
-            count += 1
-            size += len(key) + len(state or b"")
-        self.changelog_records += count
-        self.changelog_bytes += size
-        return count
+        keys, states = map(BinaryColumn.of, zip(*rows, strict=True))
+        now = np.zeros(len(keys), np.int64)
+        (producer or self._changelog).produce_columns(
+            self.changelog_topic, partition, keys, states, now, headers
+        )
+        self.changelog_records += len(keys)
+        self.changelog_bytes += keys.size() + states.size()
+        return len(keys)
 
     def _strangers(self, partition: int, owned: "_Owned", written: int) -> set[bytes]:
         """The keys that others have written since the last time, beside `written` of one's own.
@@ -219,12 +222,21 @@ class _Owned:
     last_offset: int
 
 
+class GivenUpError(Exception):
+    """The partition is another worker's: its keys are read no further."""
+
+
 class TablePartition:
     """One partition's database, and reads of it."""
 
     def __init__(self, partition: int, database: rocksdict.Rdict) -> None:
         self.partition = partition
         self.database = database
+        self._is_given_up = False
+
+    def give_up(self) -> None:
+        """Have a scan that is under way, in another thread, end with GivenUpError."""
+        self._is_given_up = True
 
     def get_many(self, keys: list[str]) -> list[bytes | None]:
         """Stored states, None where there is none. About 1 microsecond a key."""
@@ -235,6 +247,8 @@ class TablePartition:
         first = _KEY + start.encode()
         items = cast(Iterator[tuple[bytes, bytes]], self.database.items(from_key=first))
         for key, state in items:
+            if self._is_given_up:
+                raise GivenUpError
             if key[:1] != _KEY:
                 break
             yield key[1:].decode(), state

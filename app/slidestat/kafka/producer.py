@@ -6,16 +6,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
+import numpy as np
+import numpy.typing as npt
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.errors import SlidestatError
 from slidestat.kafka.clients import client_config
+
+Int64s = npt.NDArray[np.int64]
 
 # Larger than the largest record that a source takes by default (1 MiB), so that a letter about it
 # still fits its topic.
 MAX_MESSAGE_BYTES = 8 * 2**20
 
-_SETTINGS: dict[str, Any] = {
+SETTINGS: dict[str, Any] = {
     "enable.idempotence": True,
     "compression.type": "lz4",
     "linger.ms": 20,
@@ -52,7 +57,7 @@ class BulkProducer:
         self._producer = Producer(
             {
                 **client_config(bootstrap_servers),
-                **_SETTINGS,
+                **SETTINGS,
                 **settings,
                 "delivery.report.only.error": not track_offsets,
                 "on_delivery": self._delivered,
@@ -81,9 +86,24 @@ class BulkProducer:
                 self._producer.poll(0.1)
                 self._raise_error()
             except KafkaException as error:
-                raise _not_sent(topic, partition, error.args[0]) from error
+                raise not_sent(topic, partition, error.args[0]) from error
             else:
                 return
+
+    def produce_columns(
+        self,
+        topic: str,
+        partition: int,
+        keys: BinaryColumn,
+        values: BinaryColumn,
+        timestamps: Int64s,
+        headers: Sequence[tuple[str, bytes]],
+    ) -> None:
+        """Queue n records, with `timestamps` int64[n] and the same headers, as `produce` does. Who
+        queues columns for a partition queues nothing else for it.
+        """
+        for key, value, timestamp in zip(keys, values, timestamps.tolist(), strict=True):
+            self.produce(topic, partition, key or b"", value, timestamp, headers)
 
     async def room(self) -> None:
         """Wait until few records are queued; lets everything else go on in any case.
@@ -92,8 +112,8 @@ class BulkProducer:
         """
         await asyncio.sleep(0)
         with self._waiting():
-            while len(self._producer) > _FEW_RECORDS:
-                self._producer.poll(0)
+            while self._unacknowledged() > _FEW_RECORDS:
+                self._poll(0)
                 self._raise_error()
                 await asyncio.sleep(_ROOM_CHECK_S)
 
@@ -103,7 +123,7 @@ class BulkProducer:
         """
         loop = asyncio.get_running_loop()
         with self._waiting():
-            while await loop.run_in_executor(None, self._producer.flush, _FLUSH_CHECK_S):
+            while await loop.run_in_executor(None, self._flush_for, _FLUSH_CHECK_S):
                 self._raise_error()
         self._raise_error()
 
@@ -137,21 +157,34 @@ class BulkProducer:
         """The largest offset acknowledged there; KeyError if none or offsets are not tracked."""
         return self._offsets[topic, partition]
 
+    def _unacknowledged(self) -> int:
+        """How many records are not acknowledged."""
+        return len(self._producer)
+
+    def _poll(self, seconds: float) -> None:
+        """Have reports taken in, waiting so long for the first."""
+        self._producer.poll(seconds)
+
+    def _flush_for(self, seconds: float) -> int:
+        """Wait so long for acknowledgements; how many are missing then."""
+        return int(self._producer.flush(seconds))
+
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            if self._error is None:
-                place = cast(str, message.topic()), cast(int, message.partition())
-                self._error = _not_sent(*place, error)
+            self._note_refusal(cast(str, message.topic()), cast(int, message.partition()), error)
             return
         place = cast(tuple[str, int], (message.topic(), message.partition()))
         self._offsets[place] = max(cast(int, message.offset()), self._offsets.get(place, -1))
+
+    def _note_refusal(self, topic: str, partition: int, error: KafkaError) -> None:
+        self.fail(not_sent(topic, partition, error))
 
     def _raise_error(self) -> None:
         if self._error is not None:
             raise self._error
 
 
-def _not_sent(topic: str, partition: int, kafka_error: KafkaError) -> SlidestatError:
+def not_sent(topic: str, partition: int, kafka_error: KafkaError) -> SlidestatError:
     """Why a record was not taken, and what to do."""
     reason = kafka_error.str().rstrip(".")
     if kafka_error.code() == KafkaError.MSG_SIZE_TOO_LARGE:

@@ -27,8 +27,8 @@ from slidestat.engine.checkpoints.checkpoint import decode_checkpoint, stored_sl
 from slidestat.engine.clock.event_time import closing_tick
 from slidestat.engine.emissions.added_figures import AddedFigures
 from slidestat.engine.emissions.emission import FigureTable
-from slidestat.engine.keys.key_cache import KeyCache, PartitionStore
-from slidestat.engine.keys.state_layout import StateLayout, starts_by_label
+from slidestat.engine.states.state_layout import StateLayout, starts_by_label
+from slidestat.engine.states.stored_keys import PartitionStore, StoredKeys
 from slidestat.engine.ticks.kernel_calls import unusable_state
 from slidestat.engine.view import KeyView, PartitionView
 from slidestat.errors import SlidestatError
@@ -56,9 +56,9 @@ def stored_view(topology: Topology, partition: int, store: PartitionStore) -> Pa
     checkpoint = decode_checkpoint(stored, topology.state_meaning)
     layout = StateLayout(topology, stored_slots(stored))
     watermark = checkpoint.max_time - topology.lateness_ms
-    offset, cache = checkpoint.next_offset, KeyCache(store, 0, layout=layout)
+    offset, keys = checkpoint.next_offset, StoredKeys(store, layout)
     starts = starts_by_label(topology, layout)
-    return PartitionView(partition, watermark, offset, cache, checkpoint.loss, starts=starts)
+    return PartitionView(partition, watermark, offset, keys, checkpoint.loss, starts=starts)
 
 
 class Asked(NamedTuple):

@@ -10,8 +10,9 @@ from slidestat.declare.referee import Referee
 from slidestat.declare.runners import Answered, Runner
 from slidestat.declare.statistics import NetSum, Sum, SumHistogram
 from slidestat.declare.topology import Topology
-from slidestat.engine.emissions.emission import FigureTable, OutputRecord
+from slidestat.engine.emissions.emission import FigureTable
 from slidestat.engine.emissions.emission_codec import EmissionWriter
+from slidestat.engine.emissions.output_records import OutputRecord
 from slidestat.engine.publishing import published_by
 from slidestat.referee.bundles import NOBODY, bundles_of
 from slidestat.referee.party_synopses import PartySynopses

@@ -39,11 +39,11 @@ from slidestat.engine.checkpoints.ledger import COUNTED, DEAD, Ledger
 from slidestat.engine.checkpoints.snapshot import Snapshot
 from slidestat.engine.decoding.event_columns import Refusal
 from slidestat.engine.effects import Effects
-from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
+from slidestat.engine.emissions.output_records import OutputRecord, OutputRecords
 from slidestat.engine.intake.letters import letter_of
-from slidestat.engine.keys.key_cache import PartitionStore
 from slidestat.engine.records import RecordBatch
+from slidestat.engine.states.stored_keys import PartitionStore
 from slidestat.errors import SlidestatError
 from slidestat.referee.live_referee import RefereeView
 from slidestat.referee.party_clocks import CLOCKS, PartyClocks
@@ -155,7 +155,7 @@ class RefereeProcessor:
         """Take in a batch, in a single step."""
         yield self.process(batch)
 
-    def provisional(self, _now: int) -> Iterator[list[OutputRecord]]:
+    def provisional(self, _now: int) -> Iterator[OutputRecords]:
         """None: what is answered before all parties have come goes by event time."""
         return iter(())
 
@@ -234,14 +234,16 @@ class RefereeProcessor:
         settled = clocks.newly_settled()
         newest_of_idle = streams.newest_of_idle() if clocks.idle.reach else NO_TIME
         due = clocks.due(settled, newest_of_idle)
+        emissions: list[OutputRecord] = [*effects.emissions]
         for tick, of_tick in streams.due(clocks.settled, settled, with_idle=False):
-            effects.emissions += self._answers.at(
+            emissions += self._answers.at(
                 tick, of_tick, clocks.present(tick, with_idle=False), offset, provisional=False
             )
         for tick, of_tick in streams.due(max(settled, clocks.answered), due, with_idle=True):
-            effects.emissions += self._answers.at(
+            emissions += self._answers.at(
                 tick, of_tick, clocks.present(tick, with_idle=True), offset, provisional=True
             )
+        effects.emissions = emissions
         clocks.answer_up_to(due)
         if clocks.settle_up_to(settled):
             streams.forget_all(settled)

@@ -4,6 +4,8 @@ Its classes must be there when the JVM starts, and its settings when the session
 be brought later.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,10 +64,24 @@ def require_delta(spark: "SparkSession", what: str) -> None:
     """Raise SlidestatError, with what to start Spark with, for a session that cannot have `what`,
     as it cannot read and write Delta tables.
     """
-    if has_delta(spark):
-        return
+    if not has_delta(spark):
+        raise _no_delta(f"{what} has Delta tables, and this Spark has no Delta Lake.")
+
+
+@contextmanager
+def require_delta_of_server(what: str) -> Iterator[None]:
+    """Raise SlidestatError as `require_delta` does where a server of Spark Connect cannot read."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        raise _no_delta(
+            f"{what} has Delta tables, and the server of Spark Connect cannot read it:"
+            f" {str(error).splitlines()[0]}"
+        ) from error
+
+
+def _no_delta(message: str) -> SlidestatError:
     settings = " ".join(f"--conf {name}={value}" for name, value in delta_settings().items())
-    raise SlidestatError(
-        f"{what} has Delta tables, and this Spark has no Delta Lake.",
-        f"Start Spark with it: --packages {PACKAGE} {settings}",
-    )
+    return SlidestatError(message, f"Start Spark with it: --packages {PACKAGE} {settings}")

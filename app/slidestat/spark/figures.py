@@ -6,6 +6,8 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as f
 
 from slidestat.schemas.emission import Figure
 from slidestat.schemas.event import EARLIEST_TIME_MS
+from slidestat.spark.connect import is_connect
+from slidestat.spark.lake.connect_lake import read_by_server
 from slidestat.spark.lake.lake import Dataset, Lake
 
 
@@ -20,10 +22,13 @@ def read_statistics(spark: SparkSession, lake: str, topology: str) -> DataFrame:
     `provisional`. Figures that came twice, or were replaced, are there once: the newest. The start
     of a window of events, or of all since a key's first one, is NULL.
 
+    `spark` may be a session of Spark Connect: then the server reads the lake.
+
     Raises SlidestatError where there is no such lake. Cost: nothing until the rows are asked for,
     then one shuffle by key and window.
     """
-    rows = Lake(lake, topology).read(spark, Dataset.STATISTICS).where("event_key IS NOT NULL")
+    of, read = Lake(lake, topology), read_by_server if is_connect(spark) else Lake.read
+    rows = read(of, spark, Dataset.STATISTICS).where("event_key IS NOT NULL")
     emission = f.struct("event_key", "window_end_ms", "figures", "provisional")
     # What a backfill wrote has no offsets, and is there once.
     place = f.coalesce("record_offset", f.lit(-1))

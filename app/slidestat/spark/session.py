@@ -5,6 +5,7 @@ Python workers are of the running interpreter and import the running code.
 """
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,11 +39,17 @@ CONNECTOR_LOCK = Path(__file__).with_name(f"spark-kafka-{CONNECTOR_VERSION}.sha2
 LOCAL = "local[*]"
 # What spark-submit tells the program that it starts.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
+# What makes every session of PySpark one of Spark Connect.
+_REMOTE = "SPARK_REMOTE"
 
 # Whatever the cluster's defaults are: what a job writes must not depend on them.
 _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # What is brought to Python at once: a record may have megabytes, as a run of events may.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 2**20),
+    # Spark's list without Kafka, whose older reader makes an object of each value of a record.
+    "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
     # It would parse an emission once for each of its fields, each time for that field alone.
     "spark.sql.optimizer.enableJsonExpressionOptimization": "false",
     # So many files may be open in a task before its rows are sorted by file.
@@ -58,6 +65,7 @@ _ON_THIS_MACHINE = {
     "spark.driver.memory": "2g",
     "spark.log.level": "WARN",
 }
+_ENDED = re.compile(r'^Exception in thread "main" [\w.$]+: (.+)$', re.MULTILINE)
 _SHUFFLE = "spark.sql.shuffle.partitions"
 
 
@@ -74,6 +82,7 @@ def spark_session(
     they are asked for, or if executors elsewhere lack what a job needs.
     """
     _require_pyspark()
+    _require_no_connect(master or "")
     if _SUBMITTED in os.environ:
         session = _submitted(job)
     else:
@@ -117,6 +126,15 @@ def _require_pyspark() -> None:
         raise SlidestatError(
             "PySpark is not installed.",
             "Install it: pip install 'slidestat[spark]', on Python 3.11 to 3.13.",
+        )
+
+
+def _require_no_connect(master: str) -> None:
+    remote = master if master.startswith("sc://") else os.environ.get(_REMOTE)
+    if remote:
+        raise SlidestatError(
+            f"{remote} is a server of Spark Connect, and a job needs Spark's own JVM.",
+            f"Unset {_REMOTE}; --master names a cluster: spark://HOST:PORT, yarn, k8s://...",
         )
 
 
@@ -168,9 +186,14 @@ def _started(job: str, master: str, *, delta: bool) -> "SparkSession":
             )
         return SparkSession(SparkContext(conf=conf, gateway=gateway))
     except (PySparkException, OSError) as error:
-        raise SlidestatError(
-            f"Spark did not start: {str(error).splitlines()[0]}", f"Its log is {log_path}."
-        ) from error
+        why = _cause(log_path) or str(error).splitlines()[0]
+        raise SlidestatError(f"Spark did not start: {why}", f"Its log is {log_path}.") from error
+
+
+def _cause(log: Path) -> str:
+    """Why a JVM ended before it had begun; "" if its log does not say."""
+    found = _ENDED.findall(log.read_text("utf-8", "replace")) if log.exists() else []
+    return found[-1] if found else ""
 
 
 def _end_jvm_without_delta() -> None:

@@ -12,11 +12,10 @@ from aiokafka.partitioner import DefaultPartitioner
 
 from slidestat.declare.lengths import window_length
 from slidestat.declare.topology import Topology
-from slidestat.engine.alerts.alerting import AlertRecord
 from slidestat.engine.checkpoints.checkpoint import NO_TIME, Counters
-from slidestat.engine.emissions.emission import OutputRecord
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.emissions.output_codec import emission_codec
+from slidestat.engine.emissions.output_records import AlertRecord, OutputRecord
 from slidestat.engine.emissions.rows import Rows
 from slidestat.engine.intake.letters import Letter
 from slidestat.engine.keys.shared_keys import SharedKeys

@@ -16,7 +16,7 @@ from slidestat.engine.checkpoints.checkpoint import (
 )
 from slidestat.engine.checkpoints.loss import Loss
 from slidestat.engine.checkpoints.slots import Slot
-from slidestat.engine.keys.key_state import KeyState, decode_key_state, encode_key_state
+from slidestat.engine.states.key_state import KeyState, decode_key_state, encode_key_state
 from tests.golden.golden import NOON, Golden
 
 TABLES = [

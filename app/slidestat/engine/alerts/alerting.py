@@ -22,6 +22,7 @@ from slidestat.engine.alerts.standing import Standing, decode_standings, encode_
 from slidestat.engine.checkpoints.loss import Loss
 from slidestat.engine.emissions.added_figures import WHOLE, AddedFigures
 from slidestat.engine.emissions.emission import FigureTable
+from slidestat.engine.emissions.output_records import AlertRecord
 from slidestat.engine.keys.key_timers import Place
 from slidestat.schemas.alert import AlertChange, AlertState, Certainty, alert_key
 from slidestat.schemas.sequence import kinds
@@ -31,14 +32,6 @@ Int64s = npt.NDArray[np.int64]
 
 _SURE: float = next(field.default for field in fields(AlertChange) if field.name == "confidence")
 _encode = msgspec.json.Encoder().encode
-
-
-class AlertRecord(NamedTuple):
-    """A change of an alert for the topic of alerts, as an emission is for that of the output."""
-
-    key: bytes
-    value: bytes
-    timestamp: int
 
 
 class Changed(NamedTuple):

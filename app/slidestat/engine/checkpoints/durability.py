@@ -20,7 +20,7 @@ from slidestat.engine.checkpoints.kept_statistics import AS_STORED, KeptStatisti
 from slidestat.engine.checkpoints.ledger import Ledger
 from slidestat.engine.checkpoints.snapshot import Snapshot
 from slidestat.engine.clock.event_clock import EventClock
-from slidestat.engine.keys.key_cache import KeyCache
+from slidestat.engine.states.key_states import KeyStates
 
 
 class Durability:
@@ -74,7 +74,7 @@ class Durability:
 
     def snapshot(
         self,
-        cache: KeyCache,
+        keys: KeyStates,
         slots: Iterable[int],
         ledger: Ledger,
         clock: EventClock,
@@ -86,8 +86,8 @@ class Durability:
 
         `waiting_offset` is the least offset of an event that waits.
         """
-        states = cache.take_changes(slots)
-        needed = needed_offset(cache, next_offset, waiting_offset)
+        states = keys.take_changes(slots)
+        needed = needed_offset(keys, next_offset, waiting_offset)
         end = ledger.reached
         is_known = self.is_stored or not next_offset
         is_known = is_known and needed <= self.checkpoint.next_offset
@@ -110,17 +110,17 @@ class Durability:
         self._snapshot = Snapshot(states, encoded, needed)
         return self._snapshot
 
-    def written(self, cache: KeyCache) -> None:
+    def written(self, keys: KeyStates) -> None:
         """The last snapshot is durable."""
         if self._snapshot is not None:
             self.durable_offset = self._snapshot.next_offset
-            cache.written(self._snapshot.states)
+            keys.written()
             self._snapshot = None
 
 
-def needed_offset(cache: KeyCache, next_offset: int, waiting_offset: int | None) -> int:
+def needed_offset(keys: KeyStates, next_offset: int, waiting_offset: int | None) -> int:
     """From where the source must be read for what waits and for the states that no snapshot has
     taken.
     """
-    needed = (next_offset, waiting_offset, cache.first_offset())
+    needed = (next_offset, waiting_offset, keys.first_offset())
     return min(offset for offset in needed if offset is not None)

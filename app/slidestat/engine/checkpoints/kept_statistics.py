@@ -21,8 +21,8 @@ from slidestat.engine.checkpoints.checkpoint import (
     stored_slots,
 )
 from slidestat.engine.checkpoints.slots import Slots, changed, slots_of, split_meanings
-from slidestat.engine.keys.key_cache import PartitionStore
-from slidestat.engine.keys.key_state import number_of_synopses, read_clock
+from slidestat.engine.states.key_state import number_of_synopses, read_clock
+from slidestat.engine.states.stored_keys import PartitionStore
 from slidestat.errors import SlidestatError
 
 _RENAME = "Give the changed topology a new name, which counts from the start of its source."

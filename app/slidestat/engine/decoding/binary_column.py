@@ -13,6 +13,8 @@ from slidestat.engine.decoding.json_scan.plan import NOTHING, TEXT
 Int64s = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
+_NONE = np.empty(0, np.int64)
+
 
 class BinaryColumn(Sequence[bytes | None]):
     """n byte strings: `buffer` uint8, and for each where it begins there and ends, `starts` and
@@ -50,6 +52,25 @@ class BinaryColumn(Sequence[bytes | None]):
         buffer = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
         return cls(buffer, starts, ends)
 
+    @classmethod
+    def joined(cls, parts: Sequence["BinaryColumn"]) -> "BinaryColumn":
+        """The strings of the parts, one after another; of each buffer is copied what lies between
+        the first and the last byte that belongs to one.
+        """
+        if len(parts) == 1:
+            return parts[0]
+        buffers, starts, ends = [np.empty(0, np.uint8)], [_NONE], [_NONE]
+        size = 0
+        for part in parts:
+            is_there = part.starts <= part.ends
+            first = int(part.starts.min(initial=len(part.buffer), where=is_there))
+            last = int(part.ends.max(initial=first, where=is_there))
+            buffers.append(part.buffer[first:last])
+            starts.append(np.where(is_there, part.starts - first + size, 0))
+            ends.append(np.where(is_there, part.ends - first + size, -1))
+            size += last - first
+        return cls(np.concatenate(buffers), np.concatenate(starts), np.concatenate(ends))
+
     def __len__(self) -> int:
         return len(self.starts)
 
@@ -69,6 +90,10 @@ class BinaryColumn(Sequence[bytes | None]):
         data = self.buffer.data
         for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True):
             yield data[start:end].tobytes() if start <= end else None
+
+    def size(self) -> int:
+        """How many bytes the strings have."""
+        return int(np.maximum(self.ends - self.starts, 0).sum())
 
     def take(self, rows: Int64s) -> "BinaryColumn":
         """The strings of these rows, in their order."""

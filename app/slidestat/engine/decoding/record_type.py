@@ -54,6 +54,7 @@ def record_type(topology: Topology, *, lenient: bool = False) -> type[msgspec.St
         types[topology.time_path] = topology.times.type
     if topology.key_path is not None and reads_key(topology):
         types[topology.key_path] = KEY
+        optional.discard(topology.key_path)  # Statistics may read it as well.
     in_conditions = condition_paths(topology)
     for path in expression_paths(topology):
         known = topology.expression_fields[path] - {Sort.ANY}

@@ -18,15 +18,13 @@ from slidestat.engine.emissions.added_figures import AddedFigures
 from slidestat.engine.emissions.agreement import Agreement
 from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
 from slidestat.engine.emissions.emission_text import EmissionText
+from slidestat.engine.emissions.output_records import OutputRecord, OutputRecords
+from slidestat.engine.emissions.placed_answers import PlacedAnswers
 from slidestat.schemas.emission import Figure, LostRecords
 from slidestat.schemas.sequence import kinds
 
 Float64s = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
-
-# Key, value and timestamp (the windows' end) of a record for the output topic. A plain tuple: there
-# may be as many of them as events. Its header is the same for all.
-OutputRecord = tuple[bytes, bytes, int]
 
 # What comes after a figure's three numbers.
 _Tail = tuple[Any, ...]
@@ -194,8 +192,6 @@ class EmissionEncoder:
         self._source = (topic, partition)
         self._codec = codec.of_added(starts) if starts else codec
         self._kinds = kinds(is_sequence=topology.is_sequence)
-        # In the order of the queries, so many records for each.
-        self.records_each = codec.records_each
         self._figures = FigureTable(topology, topology.window_lengths, starts)
         numbers = self._figures.numbers
         # What is not JSON, or lists items, is written emission by emission.
@@ -206,43 +202,55 @@ class EmissionEncoder:
         self._texts: dict[tuple[bool, LostRecords | None, int], EmissionText] = {}
         self._longest = int(max(topology.window_lengths)) if topology.sees_span_alone else None
 
+    def figures(self, answered: Mapping[Runner, Answered]) -> npt.NDArray[Any]:
+        """The figures of each query, as `encode` takes them: float64[n, figures, 3], or n lists."""
+        if self._numbers:
+            return self._numbers.table(answered)
+        rows = self._figures.rows(answered)
+        figures = np.empty(len(rows), object)
+        for place, row in enumerate(rows):
+            figures[place] = row
+        return figures
+
     def encode(
-        self,
-        answered: Mapping[Runner, Answered],
-        queries: Int64s,
-        keys: Sequence[str],
-        ticks: Int64s,
-        source_offsets: Int64s,
-        *,
-        provisional: bool = False,
-        loss: Loss | None = None,
-    ) -> Iterator[OutputRecord]:
-        """The records of some queries, of which there is one at least, in the order in which they
-        are given, with the key, tick and source offset of each; those whose windows may lack what
-        `loss` tells of say so.
+        self, answers: PlacedAnswers, *, provisional: bool, loss: Loss | None
+    ) -> OutputRecords:
+        """The records of answers, in their order; those whose windows may lack what `loss` tells of
+        say so.
         """
-        rows = None if self._numbers else self._figures.rows(answered)
-        numbers = self._numbers.table(answered) if self._numbers else None
-        for part, lost in self._parts(ticks, loss):
-            asked, ends, offsets = queries[part], ticks[part], source_offsets[part]
-            if numbers is not None:
-                text = self._text(provisional, lost, int(ends[0]))
-                texts = text.write(keys[part], ends, numbers[asked], offsets)
-                yield from zip(*texts, ends.tolist(), strict=True)
-            elif rows is not None:
-                figures = [rows[query] for query in asked.tolist()]
-                if self._added:
-                    figures = list(map(self._added.all_marked, figures, ends.tolist()))
-                yield from self._each(figures, keys[part], ends, offsets, provisional, lost)
+        return OutputRecords.joined(
+            [
+                self._written(answers.between(start, end), provisional, lost)
+                for start, end, lost in self._parts(answers.ticks, loss)
+            ]
+        )
+
+    def _written(
+        self, answers: PlacedAnswers, provisional: bool, lost: LostRecords | None
+    ) -> OutputRecords:
+        ends = answers.ticks
+        if self._numbers is not None:
+            text = self._text(provisional, lost, int(ends[0]))
+            names, groups = answers.keys()
+            return text.write(names, groups, ends, answers.figures, answers.source_offsets)
+        figures = answers.figures.tolist()
+        if self._added:
+            figures = list(map(self._added.all_marked, figures, ends.tolist()))
+        names = [answers.names[rank] for rank in answers.ranks.tolist()]
+        return OutputRecords.of(
+            self._each(figures, names, ends, answers.source_offsets, provisional, lost)
+        )
 
     def _parts(
         self, ticks: Int64s, loss: Loss | None
-    ) -> Iterator[tuple[slice, LostRecords | None]]:
-        """Runs of queries that lack lost records, or lack none, and of which the same figures are
-        whole.
+    ) -> Iterator[tuple[int, int, LostRecords | None]]:
+        """Runs of answers that lack lost records, or lack none, and of which the same figures are
+        whole: the first, the one behind the last, and what they lack.
         """
+        if not len(ticks):
+            return
         if loss is None and not self._added:
-            yield slice(0, len(ticks)), None
+            yield 0, len(ticks), None
             return
         concerned, lost = np.zeros(len(ticks), bool), None
         if loss is not None:
@@ -251,7 +259,7 @@ class EmissionEncoder:
         differs = np.diff(concerned) | (np.diff(self._added.stages(ticks)) != 0)
         edges = [0, *(np.flatnonzero(differs) + 1).tolist(), len(ticks)]
         for start, end in pairwise(edges):
-            yield slice(start, end), lost if concerned[start] else None
+            yield start, end, lost if concerned[start] else None
 
     def _text(self, provisional: bool, lost: LostRecords | None, end: int) -> EmissionText:
         """That of emissions at the window end `end`, and others of its stage."""

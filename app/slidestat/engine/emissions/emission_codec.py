@@ -16,10 +16,6 @@ class NotAnEmissionError(Exception):
 class EmissionWriter(Protocol):
     """Writes emissions as records of the output topic."""
 
-    @property
-    def records_each(self) -> int:
-        """How many records each emission is."""
-
     def records(self, emission: Emission) -> Iterable[tuple[bytes, bytes]]:
         """Their Kafka keys and values; the same ones whenever it is asked."""
 
@@ -42,7 +38,6 @@ class EmissionCodec(EmissionWriter, Protocol):
 class OneRecord:
     """The part of a codec that makes one record of an emission."""
 
-    records_each = 1
     encode: Callable[[Emission], bytes]
 
     def records(self, emission: Emission) -> Iterable[tuple[bytes, bytes]]:

@@ -1,30 +1,37 @@
 """Emissions as JSON, many in one go, where they differ in key, end and numbers alone.
 
 Their texts are the bytes that msgspec writes of the same emission, which is the schema's word; but
-no object is made of a figure: one kernel writes the numbers of all records, and another puts them
-between the pieces that all records share.
+no object is made of a figure, nor of a record: a kernel writes names and numbers between the pieces
+that all records share.
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from slidestat.engine.emissions.number_texts import listed_texts, number_texts
+from slidestat.engine.decoding.binary_column import BinaryColumn
+from slidestat.engine.decoding.json_scan.uncounted import uncounted
+from slidestat.engine.emissions.number_texts import (
+    LONGEST_NUMBER,
+    LONGEST_WHOLE,
+    OddTexts,
+    UInt64s,
+    odd_texts,
+    write_number,
+    write_whole,
+)
+from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.schemas.emission import Emission, emission_key
-from slidestat.synopses.core.compile import borrowing_kernel
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
 Bytes = npt.NDArray[np.uint8]
 
 _encode = msgspec.json.Encoder().encode
-
-# Each text is copied twice: what so many rows take stays in the processor's cache meanwhile.
-_BLOCK_ROWS = 128
 
 
 class EmissionText:
@@ -47,35 +54,47 @@ class EmissionText:
             pieces[-1] += before + b'"estimate":'
             pieces += [b',"lower":', b',"upper":', after + b","]
         pieces[-1] = pieces[-1].removesuffix(b",") + b"]" + middle + b'"source_offset":'
-        self._record = _Pieces([*pieces, end])
+        self._record = _Pieces.of([*pieces, end])
         name, _, end = emission_key(model.topology, "", 0).rpartition(b'"",0')
-        self._key = _Pieces([name, b",", end])
+        self._key = _Pieces.of([name, b",", end])
 
     def write(
-        self, keys: Sequence[str], ends: Int64s, numbers: Float64s, source_offsets: Int64s
-    ) -> tuple[list[bytes], list[bytes]]:
-        """(Kafka keys, values) of n > 0 records: `numbers` float64[n, figures, 3] are estimates,
-        lowers and uppers, NaN for what does not exist.
+        self,
+        names: Sequence[str],
+        groups: Int64s,
+        ends: Int64s,
+        numbers: Float64s,
+        source_offsets: Int64s,
+    ) -> OutputRecords:
+        """The records of n emissions: `names` are the keys, `groups` int64[n] the place of each
+        emission's there; `numbers` float64[n, figures, 3] are estimates, lowers and uppers, NaN for
+        what does not exist.
         """
-        count = len(keys)
-        names = list(map(_encode, keys))
-        ends_of = [np.cumsum(np.fromiter(map(len, names), np.int64, count))]
-        starts_of = [np.concatenate(([0], ends_of[0][:-1]))]
-        texts = [b"".join(names)]
-        place = len(texts[0])
-        columns = listed_texts(ends), number_texts(numbers), listed_texts(source_offsets)
-        for column, starts, stops in columns:
-            starts_of.append(starts + place)
-            ends_of.append(stops + place)
-            texts.append(column)
-            place += len(column)
-        text = b"".join(texts)
-        starts = np.hstack([column.reshape(count, -1) for column in starts_of])
-        stops = np.hstack([column.reshape(count, -1) for column in ends_of])
-        return (
-            self._key.between(text, starts[:, :2], stops[:, :2]),
-            self._record.between(text, starts, stops),
+        count = len(groups)
+        encoded = list(map(_encode, names))
+        name_ends = np.cumsum([0, *map(len, encoded)])
+        text = np.frombuffer(b"".join(encoded), np.uint8)
+        numbers = np.ascontiguousarray(numbers.reshape(count, -1))
+        longest = int(np.diff(name_ends).max(initial=0)) + LONGEST_WHOLE
+        keys = np.empty(count * (len(self._key.text) + longest), np.uint8)
+        longest += LONGEST_WHOLE + LONGEST_NUMBER * numbers.shape[1]
+        values = np.empty(count * (len(self._record.text) + longest), np.uint8)
+        key_ends, value_ends = np.zeros((2, count + 1), np.int64)
+        _write_keys(*self._key, text, name_ends, groups, ends, keys, key_ends)
+        _write_records(
+            *self._record,
+            text,
+            name_ends,
+            groups,
+            ends,
+            numbers,
+            numbers.view(np.uint64),
+            odd_texts(numbers),
+            source_offsets,
+            values,
+            value_ends,
         )
+        return OutputRecords(_column(keys, key_ends), _column(values, value_ends), ends)
 
 
 def _name_on_the_wire(record: msgspec.Struct, attribute: str) -> str:
@@ -83,46 +102,87 @@ def _name_on_the_wire(record: msgspec.Struct, attribute: str) -> str:
     return record.__struct_encode_fields__[place]
 
 
-class _Pieces:
-    """Constant pieces of text with varying texts between them."""
-
-    def __init__(self, pieces: Sequence[bytes]) -> None:
-        self._text = np.frombuffer(b"".join(pieces), np.uint8)
-        self._ends = np.cumsum([len(piece) for piece in pieces])
-
-    def between(self, text: bytes, starts: Int64s, ends: Int64s) -> list[bytes]:
-        """Row by row, with text[starts[row, i]:ends[row, i]] after the i-th piece."""
-        source = np.frombuffer(text, np.uint8)
-        sizes = (ends - starts).sum(axis=1) + len(self._text)
-        rows: list[bytes] = []
-        for first in range(0, len(starts), _BLOCK_ROWS):
-            block = slice(first, first + _BLOCK_ROWS)
-            row_ends = np.cumsum(sizes[block])
-            out = np.empty(int(row_ends[-1]), np.uint8)
-            _put(self._text, self._ends, source, starts[block], ends[block], out)
-            written = out.tobytes()
-            rows += [written[a:b] for a, b in pairwise([0, *row_ends.tolist()])]
-        return rows
+def _column(text: Bytes, ends: Int64s) -> BinaryColumn:
+    # What was not written is no memory yet.
+    return BinaryColumn(text[: ends[-1]], ends[:-1], ends[1:])
 
 
-@borrowing_kernel
-def _put(
-    pieces: Bytes, piece_ends: Int64s, text: Bytes, starts: Int64s, ends: Int64s, out: Bytes
-) -> None:
+class _Pieces(NamedTuple):
+    """Constant pieces of text, one after another, and where each ends."""
+
+    text: Bytes
+    ends: Int64s
+
+    @classmethod
+    def of(cls, pieces: Sequence[bytes]) -> "_Pieces":
+        return cls(
+            np.frombuffer(b"".join(pieces), np.uint8), np.cumsum([len(piece) for piece in pieces])
+        )
+
+
+@uncounted
+def _copy(text: Bytes, start: int, stop: int, out: Bytes, place: int) -> int:
+    """Put text[start:stop] at `place`; return where it ends."""
     # Of an index without a sign it is clear that it does not count from the end: so the compiler
     # copies many bytes at once, which takes a fifth of the time.
-    place = np.uint64(0)
-    for row in range(len(starts)):
-        begin = np.uint64(0)
-        for column in range(len(piece_ends)):
-            length = np.uint64(piece_ends[column]) - begin
-            for i in range(length):
-                out[place + i] = pieces[begin + i]
-            place += length
-            begin += length
-            if column < starts.shape[1]:
-                start = np.uint64(starts[row, column])
-                length = np.uint64(ends[row, column]) - start
-                for i in range(length):
-                    out[place + i] = text[start + i]
-                place += length
+    begin, to, length = np.uint64(start), np.uint64(place), np.uint64(stop - start)
+    for i in range(length):
+        out[to + i] = text[begin + i]
+    return place + stop - start
+
+
+@uncounted
+def _write_keys(
+    pieces: Bytes,
+    piece_ends: Int64s,
+    names: Bytes,
+    name_ends: Int64s,
+    groups: Int64s,
+    ends: Int64s,
+    out: Bytes,
+    stops: Int64s,
+) -> None:
+    place = 0
+    for row in range(len(groups)):
+        group = groups[row]
+        place = _copy(pieces, 0, piece_ends[0], out, place)
+        place = _copy(names, name_ends[group], name_ends[group + 1], out, place)
+        place = _copy(pieces, piece_ends[0], piece_ends[1], out, place)
+        place = write_whole(ends[row], out, place)
+        place = _copy(pieces, piece_ends[1], piece_ends[2], out, place)
+        stops[row + 1] = place
+
+
+@uncounted
+def _write_records(
+    pieces: Bytes,
+    piece_ends: Int64s,
+    names: Bytes,
+    name_ends: Int64s,
+    groups: Int64s,
+    ends: Int64s,
+    numbers: Float64s,
+    bits: UInt64s,
+    odd: OddTexts,
+    source_offsets: Int64s,
+    out: Bytes,
+    stops: Int64s,
+) -> None:
+    place = odd_before = 0
+    for row in range(len(groups)):
+        group = groups[row]
+        place = _copy(pieces, 0, piece_ends[0], out, place)
+        place = _copy(names, name_ends[group], name_ends[group + 1], out, place)
+        place = _copy(pieces, piece_ends[0], piece_ends[1], out, place)
+        place = write_whole(ends[row], out, place)
+        piece = 1
+        for column in range(numbers.shape[1]):
+            place = _copy(pieces, piece_ends[piece], piece_ends[piece + 1], out, place)
+            place, odd_before = write_number(
+                numbers[row, column], bits[row, column], odd, odd_before, out, place
+            )
+            piece += 1
+        place = _copy(pieces, piece_ends[piece], piece_ends[piece + 1], out, place)
+        place = write_whole(source_offsets[row], out, place)
+        place = _copy(pieces, piece_ends[piece + 1], piece_ends[piece + 2], out, place)
+        stops[row + 1] = place

@@ -1,38 +1,45 @@
 """Emissions from several sources, in one order, as soon as it is sure what comes next."""
 
-from bisect import bisect_left
-from collections.abc import Iterator
-from operator import itemgetter
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
-from slidestat.engine.emissions.emission import OutputRecord
+from slidestat.engine.emissions.output_records import AlertRecord, OutputRecords
+from slidestat.engine.emissions.placed_answers import NOTHING, PlacedAnswers
 from slidestat.engine.keys.key_timers import Place
 
-# An emission after its place in the order. A plain tuple, as the record is.
-Placed = tuple[Place, OutputRecord]
-# What a source gives in one go, in any order, and a place before which none of its others lies.
-Given = tuple[list[Placed], Place]
-place_of = itemgetter(0)
+# What a source gives in one go, and a place before which none of its others lies.
+Given = tuple[PlacedAnswers, Place]
 
-# Records that are given in one go: whoever sends them is not held up for long.
+# Emissions that are given in one go: whoever sends them is not held up for long.
 _AT_ONCE = 5_000
 _FIRST: Place = (-(2**63), "")
-LAST: Place = (2**63, "")
+LAST: Place = (2**63 - 1, "")
 """Behind all places."""
 
 
-def in_order(*sources: Iterator[Given]) -> Iterator[list[OutputRecord]]:
-    """The records of all sources in the order of their places, each as soon as no other can come
-    before it. One source is asked at a time; after each comes a list, maybe empty, or several where
-    there are many.
+class Outputs(NamedTuple):
+    """Emissions, and changes of alerts, to be said in one go."""
+
+    emissions: OutputRecords
+    alerts: list[AlertRecord]
+
+
+def in_order(
+    write: Callable[[PlacedAnswers], OutputRecords], *sources: Iterator[Given]
+) -> Iterator[Outputs]:
+    """The answers of all sources in the order of their places, each written as soon as no other can
+    come before it. One source is asked at a time; after each come outputs, maybe none, or several
+    where there are many.
     """
     ends = [_FIRST] * len(sources)
-    held: list[Placed] = []
+    held: list[PlacedAnswers] = []
     while min(ends) < LAST:
         behind = ends.index(min(ends))
-        given, ends[behind] = next(sources[behind], ([], LAST))
-        held += given
-        held.sort(key=place_of)
-        sure = bisect_left(held, min(ends), key=place_of)
-        for start in range(0, max(sure, 1), _AT_ONCE):
-            yield [record for _, record in held[start : min(start + _AT_ONCE, sure)]]
-        del held[:sure]
+        given, ends[behind] = next(sources[behind], (NOTHING, LAST))
+        parts = [part.split(min(ends)) for part in (*held, given)]
+        held = [rest for _, rest in parts if not rest.is_empty]
+        sure = PlacedAnswers.joined([before for before, _ in parts])
+        alerts = [record for _, record in sure.alerts]
+        for start in range(0, max(len(sure), 1), _AT_ONCE):
+            yield Outputs(write(sure.between(start, start + _AT_ONCE)), alerts)
+            alerts = []

@@ -1,28 +1,29 @@
-"""Numbers as JSON, many in one go: the shortest decimals that read back, as msgspec writes them.
+"""Numbers as JSON: the shortest decimals that read back, as msgspec writes them.
 
 A float is c 2^q with c < 2^53, and what reads back as it lies within half a unit of c on each side.
 With n so that 2^q 10^n is from 1 up to 10, one of the whole numbers next to c 2^q 10^n reads back
 without its last digit, or one of the two does as it is, and then the nearer is taken (Giulietti,
 "The Schubfach way to render doubles", 2020). Of floats from 1e-5 up to 2^53 all of that is exact in
-128 bits. msgspec writes the others, and all that come with them.
+128 bits. The others are odd: msgspec writes them, and what it wrote is copied.
 """
+
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from slidestat.engine.decoding.json_scan.uncounted import uncounted
-from slidestat.synopses.core.compile import borrowing_kernel
 
 Int64s = npt.NDArray[np.int64]
 UInt64s = npt.NDArray[np.uint64]
 Float64s = npt.NDArray[np.float64]
 Bytes = npt.NDArray[np.uint8]
 
-_encode = msgspec.json.Encoder().encode
-_COMMA, _BRACKET = ord(","), len("[")
+LONGEST_NUMBER = len("-0.00001234567890123456789")
+LONGEST_WHOLE = len("-9223372036854775808")
 
-_LONGEST = len("-0.00001234567890123456789")
+_encode = msgspec.json.Encoder().encode
 _LEAST, _MOST = 1e-5, 2.0**53
 # No two decimals of at most 15 digits read back as the same float.
 _UNIQUE = 1e15
@@ -60,50 +61,61 @@ _POWERS_HIGH = np.array([power >> 64 for power in _POWERS], np.uint64)
 _MOST_OF_WORD = sum(power < 2**64 for power in _POWERS) - 1
 
 
-def number_texts(numbers: Float64s) -> tuple[bytes, Int64s, Int64s]:
-    """(text, starts, stops): the i-th number is text[starts[i]:stops[i]], `null` if it is none."""
-    out = np.empty(_LONGEST * numbers.size, np.uint8)
-    stops = np.empty(numbers.size, np.int64)
-    bits = np.ascontiguousarray(numbers).reshape(-1).view(np.uint64)
-    if not _write(bits, bits.view(np.float64), out, stops):
-        return listed_texts(numbers.ravel())
-    starts = np.concatenate(([0], stops[:-1]))
-    return out[: stops[-1]].tobytes(), starts, stops
+class OddTexts(NamedTuple):
+    """The texts of odd numbers one behind the other, and where each ends."""
+
+    text: Bytes
+    stops: Int64s
 
 
-def listed_texts(numbers: Int64s | Float64s) -> tuple[bytes, Int64s, Int64s]:
-    """The same of any numbers, at least one, by msgspec."""
-    listed = _encode(numbers.tolist())[_BRACKET:-_BRACKET]
-    commas = np.flatnonzero(np.frombuffer(listed, np.uint8) == _COMMA)
-    return listed, np.concatenate(([0], commas + 1)), np.concatenate((commas, [len(listed)]))
+def odd_texts(numbers: Float64s) -> OddTexts:
+    """The texts of those of `numbers`, in their order, that `write_number` does not write."""
+    magnitudes = np.abs(numbers)
+    is_odd = np.isfinite(magnitudes) & (magnitudes >= _MOST)
+    is_odd |= (magnitudes > 0) & (magnitudes < _LEAST)
+    texts = list(map(_encode, numbers[is_odd].tolist()))
+    stops = np.cumsum([0, *map(len, texts)])[1:]
+    return OddTexts(np.frombuffer(b"".join(texts), np.uint8), stops)
 
 
-@borrowing_kernel
-def _write(bits: UInt64s, numbers: Float64s, out: Bytes, stops: Int64s) -> bool:
-    """Write all numbers one behind the other, or return False."""
-    place = 0
-    for i in range(len(numbers)):
-        magnitude = abs(numbers[i])
-        if not np.isfinite(magnitude):
-            for letter in _NULL:
-                out[place] = letter
-                place += 1
-            stops[i] = place
-            continue
-        if magnitude >= _MOST or 0 < magnitude < _LEAST:
-            return False
-        if bits[i] & _SIGN:
-            out[place] = _MINUS
+@uncounted
+def write_number(
+    number: float, bits: np.uint64, odd: OddTexts, odd_before: int, out: Bytes, place: int
+) -> tuple[int, int]:
+    """Write a number, `null` if it is none, whose bits are given; return where it ends, and how
+    many of the numbers up to it are odd, of which `odd_before` came before.
+    """
+    magnitude = abs(number)
+    if not np.isfinite(magnitude):
+        for letter in _NULL:
+            out[place] = letter
             place += 1
-        whole = np.uint64(magnitude)
-        if np.float64(whole) == magnitude:
-            place = _write_whole(whole, out, place)
-            out[place], out[place + 1] = _POINT, _ZERO
-            place += 2
-        else:
-            place = _write_decimal(magnitude, bits[i] & ~_SIGN, out, place)
-        stops[i] = place
-    return True
+        return place, odd_before
+    if magnitude >= _MOST or 0 < magnitude < _LEAST:
+        start = odd.stops[odd_before - 1] if odd_before else 0
+        for i in range(start, odd.stops[odd_before]):
+            out[place] = odd.text[i]
+            place += 1
+        return place, odd_before + 1
+    if bits & _SIGN:
+        out[place] = _MINUS
+        place += 1
+    whole = np.uint64(magnitude)
+    if np.float64(whole) == magnitude:
+        place = _write_unsigned(whole, out, place)
+        out[place], out[place + 1] = _POINT, _ZERO
+        return place + 2, odd_before
+    return _write_decimal(magnitude, bits & ~_SIGN, out, place), odd_before
+
+
+@uncounted
+def write_whole(number: int, out: Bytes, place: int) -> int:
+    """Write a whole number; return where it ends."""
+    if number < 0:
+        out[place] = _MINUS
+        # Of the least one there is no negative.
+        return _write_unsigned(np.uint64(-(number + 1)) + _1, out, place + 1)
+    return _write_unsigned(np.uint64(number), out, place)
 
 
 @uncounted
@@ -123,7 +135,7 @@ def _write_decimal(magnitude: float, bits: np.uint64, out: Bytes, place: int) ->
         decimals -= 1
     power = _POWERS_LOW[decimals]
     whole = digits // power if decimals <= _MOST_OF_WORD else _0
-    place = _write_whole(whole, out, place)
+    place = _write_unsigned(whole, out, place)
     out[place] = _POINT
     return _write_digits(digits - whole * power, decimals, out, place + 1)
 
@@ -176,7 +188,7 @@ def _scaled(quarters: np.uint64, shift: np.uint64, decimals: int) -> np.uint64:
 
 
 @uncounted
-def _write_whole(number: np.uint64, out: Bytes, place: int) -> int:
+def _write_unsigned(number: np.uint64, out: Bytes, place: int) -> int:
     """Write a whole number; return where it ends."""
     count, rest = 1, number // _10
     while rest:

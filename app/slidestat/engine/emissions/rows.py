@@ -100,7 +100,6 @@ class RowCodec:
         self._writer_of = writer_of
         self._rows = Rows(topology)
         self._write = writer_of([*self._rows.columns, *more])
-        self.records_each = len(self._rows.windows)
         # By the names of what was added: the partitions of a worker mostly have the same.
         self._of_added: dict[frozenset[str], RowCodec] = {}
 

@@ -1,1 +1,1 @@
-"""The states of a partition's keys: bytes, cache, timers."""
+"""The keys of a partition: by numbers, with what is due of them, and cut into runs of events."""

@@ -1,44 +1,66 @@
 """The keys of a partition: their states, what they have used of their quotas, and what is due."""
 
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from slidestat.declare.topology import Topology
 from slidestat.engine.alerts.alerting import Alerting
-from slidestat.engine.clock.event_time import closing_tick
-from slidestat.engine.keys.key_cache import KeyCache, PartitionStore
-from slidestat.engine.keys.key_state import (
+from slidestat.engine.clock.event_time import closing_tick, tick_after
+from slidestat.engine.keys.key_numbers import KeyNumbers
+from slidestat.engine.keys.key_timers import NOT_DUE, KeyTimers
+from slidestat.engine.partition_work import PartitionWork
+from slidestat.engine.states.columns import fitted
+from slidestat.engine.states.key_state import (
     KeyState,
     decode_key_state,
     may_have_alerts,
-    read_clock,
+    read_clocks,
 )
-from slidestat.engine.keys.key_timers import KeyTimers
-from slidestat.engine.keys.state_layout import AS_DECLARED, StateLayout
-from slidestat.engine.partition_work import PartitionWork
+from slidestat.engine.states.key_states import NEW_KEY, KeyStates
+from slidestat.engine.states.state_layout import AS_DECLARED, StateLayout
+from slidestat.engine.states.stored_keys import PartitionStore
+
+Int64s = npt.NDArray[np.int64]
+
+_NOT_CLOSED = 2**63 - 1
+# Of stored keys: others wait for Python's lock meanwhile.
+_AT_ONCE = 20_000
+# Numbers are looked through for such as can be given back once they are twice as many as the last
+# time, and so many more.
+_MORE_NUMBERS = 10_000
 
 
-class DueKeys(NamedTuple):
-    """Of keys with events, those of which something is due besides: at which tick, and which may
-    fall silent.
+class DueBeside(NamedTuple):
+    """Of keys with events, what is due besides, int64[G] and bool[G]: at which tick a key is due,
+    NOT_DUE if it is not; and whether it may fall silent.
     """
 
-    opened: dict[str, int]
-    closing: set[str]
+    opened: Int64s
+    is_closing: npt.NDArray[np.bool_]
+
+    def between(self, start: int, end: int) -> "DueBeside":
+        """That of some of the keys."""
+        return DueBeside(self.opened[start:end], self.is_closing[start:end])
 
 
 class HeldKeys:
     """All that is remembered by key."""
 
-    def __init__(self, cache: KeyCache) -> None:
-        self.cache = cache
+    def __init__(self, numbers: KeyNumbers, states: KeyStates) -> None:
+        self.numbers = numbers
+        self.states = states
         # What keys have used of their quotas, where events that wait have changed it.
         self.used: dict[str, bytes] = {}
         # Keys whose newest event is in no emission yet; keys whose last emission is to come, or
         # one of them; and keys that had it, with the offset up to which they have absorbed.
         self.opened = KeyTimers()
         self.closing = KeyTimers()
-        self.closed: dict[str, int] = {}
+        self._closed_at = np.empty(0, np.int64)
+        self._next_sweep = _MORE_NUMBERS
 
     @classmethod
     def restored(
@@ -57,63 +79,139 @@ class HeldKeys:
         A state may be ahead of the checkpoint, also in events that will not be read again: it is
         asked for the ticks of its own newest event, not for the checkpoint's next tick.
         """
-        held = cls(KeyCache(store, limit, work, layout))
-        every = topology.every_ms
-        keys = 0
-        for key, state in store.scan():
-            keys += 1
-            held.cache.sample.add(key)
-            clock = read_clock(state)
-            if alerting is not None and may_have_alerts(state):
-                alerting.found(decode_key_state(state).alerts)
-            passed = max(watermark, clock.watermark)
-            tick = (clock.last_time // every + 1) * every
-            if tick > passed:
-                held.opened.arm(key, tick)
-            closings = (closing_tick(clock.last_time, s, every) for s in topology.silences)
-            closing = next((tick for tick in closings if tick > passed), None)
-            if closing is not None:
-                held.closing.arm(key, closing)
-            elif topology.forget_ms is not None:
-                held.closed[key] = clock.offset
-        held.cache.keys_held = keys
+        numbers = KeyNumbers()
+        synopses = len(set(topology.runners))
+        held = cls(numbers, KeyStates(numbers, store, synopses, limit, work, layout))
+        held.states.keys_held = 0
+        scan = store.scan()
+        while some := list(islice(scan, _AT_ONCE)):
+            names, states = [key for key, _ in some], [state for _, state in some]
+            for key in names:
+                held.states.sample.add(key)
+            if alerting is not None:
+                for state in filter(may_have_alerts, states):
+                    alerting.found(decode_key_state(state).alerts)
+            held._arm(topology, names, read_clocks(states), watermark)
+            held.states.keys_held += len(names)
         return held
 
-    def trial(self) -> "HeldKeys":
-        """The same keys, to be spoilt. Whether one falls silent is not sure in a trial."""
-        trial = HeldKeys(self.cache.copy())
-        trial.used = dict(self.used)
-        trial.opened = self.opened.copy()
+    def _arm(
+        self, topology: Topology, names: Sequence[str], clocks: Int64s, watermark: int
+    ) -> None:
+        """Set the timers of stored keys by the clocks of their states."""
+        watermarks, offsets, last_times = clocks.T
+        passed, every = np.maximum(watermarks, watermark), topology.every_ms
+        ticks = tick_after(last_times, every)
+        opened = np.where(ticks > passed, ticks, NOT_DUE)
+        closing = np.full(len(names), NOT_DUE)
+        for silence in topology.silences:
+            ticks = closing_tick(last_times, silence, every)
+            closing = np.minimum(closing, np.where(ticks > passed, ticks, NOT_DUE))
+        is_closed = np.full(len(names), topology.forget_ms is not None) & (closing == NOT_DUE)
+        rows = np.flatnonzero((opened != NOT_DUE) | (closing != NOT_DUE) | is_closed)
+        numbers = np.full(len(names), -1)
+        numbers[rows] = self.numbers.of([names[row] for row in rows.tolist()])
+        self.fit()
+        self.opened.set(numbers[opened != NOT_DUE], opened[opened != NOT_DUE])
+        self.closing.set(numbers[closing != NOT_DUE], closing[closing != NOT_DUE])
+        self._closed_at[numbers[is_closed]] = offsets[is_closed]
+
+    def fit(self) -> None:
+        """Make room for all numbers that were given."""
+        capacity = self.numbers.capacity
+        if len(self._closed_at) < capacity:
+            self.opened.fit(capacity)
+            self.closing.fit(capacity)
+            self._closed_at = fitted(self._closed_at, capacity, fill=_NOT_CLOSED)
+
+    def numbered(self, names: Sequence[str]) -> Int64s:
+        """Return the numbers of keys, with room for what will be remembered of them."""
+        numbers = self.numbers.of(names)
+        self.fit()
+        return numbers
+
+    def trial(self, watermark: int) -> "HeldKeys":
+        """The same keys, to be spoilt, with what is due up to a watermark. Whether one falls silent
+        is not sure in a trial.
+        """
+        trial = self._beneath()
+        due, ticks = self.opened.due_until(watermark)
+        trial.opened.set(trial.numbered(self.numbers.names(due)), ticks)
         return trial
 
-    def trial_of(self, key: str) -> "HeldKeys":
-        """The same key, to be spoilt, with nothing that is due."""
-        trial = HeldKeys(self.cache.copy([key]))
+    def trial_of_nothing(self) -> "HeldKeys":
+        """The same keys, to be spoilt, with nothing that is due."""
+        return self._beneath()
+
+    def _beneath(self) -> "HeldKeys":
+        numbers, states = KeyNumbers(), self.states
+        beneath = KeyStates(
+            numbers, _Beneath(states), states.synopses, limit=0, layout=states.layout
+        )
+        trial = HeldKeys(numbers, beneath)
         trial.used = dict(self.used)
         return trial
 
-    def read_with_used(self, keys: list[str]) -> list[KeyState]:
+    def read_with_used(self, keys: Sequence[str]) -> list[KeyState]:
         """States of keys, with what their events that wait have used of their quotas."""
+        states = (self.states.peek(key) or NEW_KEY for key in keys)
         return [
             state._replace(used=self.used.get(key, state.used))
-            for key, state in zip(keys, self.cache.read(keys), strict=True)
+            for key, state in zip(keys, states, strict=True)
         ]
 
-    def take_due(self, keys: list[str], watermark: int) -> DueKeys:
+    def take_due(self, numbers: Int64s, watermark: int) -> DueBeside:
         """Take the timers of keys that are due up to the watermark."""
-        ticks = ((key, self.opened.take(key, watermark)) for key in keys)
-        return DueKeys(
-            {key: tick for key, tick in ticks if tick is not None},
-            {key for key in keys if self.closing.take(key, watermark) is not None},
+        return DueBeside(
+            self.opened.take(numbers, watermark),
+            self.closing.take(numbers, watermark) != NOT_DUE,
         )
+
+    def close(self, numbers: Int64s, last_offset: int) -> None:
+        """Note keys that are forgotten, with the records up to `last_offset` read."""
+        self._closed_at[numbers] = last_offset
+
+    def reopen(self, numbers: Int64s) -> None:
+        """Note keys that are not forgotten."""
+        self._closed_at[numbers] = _NOT_CLOSED
 
     def delete_closed(self, durable_offset: int, most: int) -> None:
         """Delete the states of closed keys that a restarted worker would not come upon again: one
         that was deleted and had to absorb its last events anew would make another state of them.
         """
-        settled = list(
-            islice((key for key, offset in self.closed.items() if offset < durable_offset), most)
+        settled = np.flatnonzero(self._closed_at < durable_offset)[:most]
+        self._closed_at[settled] = _NOT_CLOSED
+        self.states.delete(settled)
+
+    def give_back_numbers(self) -> None:
+        """Forget the numbers of keys of which nothing is remembered; none may be in hand."""
+        if len(self.numbers) < self._next_sweep:
+            return
+        self.fit()
+        is_used = self.opened.are_armed() | self.closing.are_armed()
+        is_used |= self._closed_at != _NOT_CLOSED
+        capacity = self.numbers.capacity
+        self.numbers.release(
+            self.numbers.unused(is_used[:capacity] | self.states.are_held()[:capacity])
         )
-        for key in settled:
-            del self.closed[key]
-        self.cache.delete(settled)
+        self._next_sweep = 2 * len(self.numbers) + _MORE_NUMBERS
+
+
+class _Beneath:
+    """The states of keys as the store of a trial."""
+
+    def __init__(self, states: KeyStates) -> None:
+        self._states = states
+
+    def get_many(self, keys: list[str]) -> list[bytes | None]:
+        """Put the states together as they would be stored, None for a key that has none."""
+        encode = self._states.layout.encode
+        return [None if state is None else encode(state) for state in map(self._states.peek, keys)]
+
+    def scan(self, start: str = "") -> Iterator[tuple[str, bytes]]:  # noqa: ARG002
+        """Yield nothing: a trial does not list keys."""
+        return iter(())
+
+    def checkpoint(self) -> bytes | None:
+        """Return nothing: a trial has none."""
+        return None

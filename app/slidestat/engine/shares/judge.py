@@ -20,10 +20,11 @@ from slidestat.engine.events import Events
 from slidestat.engine.intake.intake import Intake
 from slidestat.engine.intake.letters import Letter
 from slidestat.engine.keys.held_keys import HeldKeys
-from slidestat.engine.keys.key_cache import KeyCache
-from slidestat.engine.keys.no_states import NoStates
+from slidestat.engine.keys.key_numbers import KeyNumbers
 from slidestat.engine.quota import needed_quotas
 from slidestat.engine.records import RecordBatch
+from slidestat.engine.states.key_states import KeyStates
+from slidestat.engine.states.no_states import NoStates
 from slidestat.engine.waiting.event_store import EventStore
 
 Int64s = npt.NDArray[np.int64]
@@ -61,7 +62,8 @@ class Judge:
         self._lateness = topology.lateness_ms
         self._span = topology.span_length.length
         self._waiting = EventStore(topology.columns)
-        self._keys = HeldKeys(KeyCache(NoStates(), 0))
+        numbers = KeyNumbers()
+        self._keys = HeldKeys(numbers, KeyStates(numbers, NoStates(), synopses=0, limit=0))
         start = Checkpoint(next_offset=0)
         self._intake = Intake(
             topology, decoder or EventDecoder(topology), None, start, self._keys, self._waiting

@@ -19,10 +19,10 @@ from slidestat.engine.clock.given_clock import GivenClock
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns
 from slidestat.engine.effects import Effects
-from slidestat.engine.keys.key_cache import PartitionStore
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import TickPublisher
 from slidestat.engine.records import RecordBatch
+from slidestat.engine.states.stored_keys import PartitionStore
 
 Int64s = npt.NDArray[np.int64]
 

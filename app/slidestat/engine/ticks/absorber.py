@@ -6,17 +6,20 @@ import numpy.typing as npt
 from slidestat.declare.runners import Answered, Runner
 from slidestat.declare.topology import Topology
 from slidestat.engine.clock import event_time
-from slidestat.engine.emissions.in_order import Placed
+from slidestat.engine.emissions.placed_answers import NOTHING, PlacedAnswers
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
-from slidestat.engine.events import Events, distinct_texts
-from slidestat.engine.keys.held_keys import DueKeys, HeldKeys
+from slidestat.engine.events import Events
+from slidestat.engine.keys.hand import Hand
+from slidestat.engine.keys.held_keys import DueBeside, HeldKeys
 from slidestat.engine.keys.key_runs import KeyRuns, cut, gaps_of, previous_times
-from slidestat.engine.keys.key_state import KeyState
+from slidestat.engine.keys.key_timers import NOT_DUE
+from slidestat.engine.keys.keyed_events import KeyedEvents
+from slidestat.engine.states.states import States, objects
 from slidestat.engine.ticks.advance import Advance
 from slidestat.engine.ticks.closing import Closing
 from slidestat.engine.ticks.followed_alerts import FollowedAlerts
 from slidestat.engine.ticks.kernel_calls import KernelCalls
-from slidestat.engine.ticks.queries import Queries
+from slidestat.engine.ticks.queries import NO_QUERIES, Queries
 
 Int64s = npt.NDArray[np.int64]
 
@@ -54,58 +57,47 @@ class Absorber:
         return Absorber(self._topology, keys, self._kernels, emissions, none, is_trial=True)
 
     def absorb(
-        self, events: Events, advance: Advance, taken: DueKeys | None = None
-    ) -> list[Placed]:
+        self, keyed: KeyedEvents, advance: Advance, taken: DueBeside | None = None
+    ) -> PlacedAnswers:
         """Insert events; what their keys come to at the ticks that the watermark passes, in order.
-        `taken` is what was due of these keys, or also of others, where that is known.
+        `taken` is what was due of these keys, where that is known.
         """
-        if not len(events):
-            return []
-        keys, groups = distinct_texts(events.keys)
-        opened, closing = taken or self._keys.take_due(keys, advance.watermark)
-        due = [(group, opened[key]) for group, key in enumerate(keys) if key in opened]
-        silent = [group for group, key in enumerate(keys) if key in closing]
-        states = self._keys.cache.load(keys)
-
-        order, _ = event_time.group_rows(groups, len(keys))
-        groups, times = groups[order], events.times[order]
-        queries = self._passed(keys, groups, times, Queries.of(due), advance.watermark)
-        absorbed_watermarks = np.array([s.watermark for s in states], dtype=np.int64)
-        absorbed_offsets = np.array([s.offset for s in states], dtype=np.int64)
-        new = (events.offsets[order] > absorbed_offsets[groups]) | (
-            times > absorbed_watermarks[groups]
-        )
-        if not new.all():
-            groups, times, order = groups[new], times[new], order[new]
+        if not len(keyed.events):
+            return NOTHING
+        numbers = self._keys.numbered(keyed.names)
+        due = taken or self._keys.take_due(numbers, advance.watermark)
+        states = self._keys.states.load(numbers)
+        groups, times = keyed.groups, keyed.events.times
+        queries = self._passed(numbers, groups, times, due, advance.watermark)
+        rows = None
+        is_new = keyed.events.offsets > states.offsets[groups]
+        is_new |= times > states.watermarks[groups]
+        if not is_new.all():
+            rows = np.flatnonzero(is_new)
+            groups, times = groups[rows], times[rows]
         gaps = np.zeros(len(times), dtype=bool)
-        ends = Queries.of([])
+        ends = NO_QUERIES
         if self._closing.is_ever:
-            last_times = np.array([s.last_time for s in states], dtype=np.int64)
-            previous = previous_times(groups, times, last_times)
+            previous = previous_times(groups, times, states.last_times)
             if self._topology.forget_ms is not None:
                 gaps = gaps_of(previous, times, self._topology.forget_ms)
             if not self._is_trial:
                 closings, ends = self._closing.find(
-                    keys, states, groups, times, previous, silent, advance
+                    numbers, states.last_times, groups, times, previous, due.is_closing, advance
                 )
                 queries = queries.and_(closings)
-        passed = self._alerts.passed(absorbed_watermarks, advance)
+        passed = self._alerts.passed(states.watermarks, advance)
         queries = queries.where(queries.times > passed[queries.groups]).distinct()
-        runs = cut(groups, gaps, times, len(keys), *queries)
-        answered = self._run(keys, states, runs, events, order, groups, queries, advance)
+        runs = cut(groups, gaps, times, len(numbers), *queries)
+        events = keyed.events if rows is None else keyed.events.take(rows)
+        hand = Hand(keyed.names, numbers, states)
+        answered = self._run(hand, runs, events, groups, queries, advance)
         offsets = advance.source_offsets(queries.times)
-        placed = self._emissions.write(
-            keys, *queries, offsets, answered, advance.loss, advance.emitted
-        )
-        forgotten = {
-            (tick, keys[group])
-            for tick, group in zip(ends.times.tolist(), ends.groups.tolist(), strict=True)
-        }
-        placed += self._alerts.follow(keys, states, answered, queries, forgotten, advance)
-        return placed
+        placed = self._emissions.place(keyed.names, *queries, offsets, answered, advance.emitted)
+        return placed.with_alerts(self._alerts.follow(hand, answered, queries, ends, advance))
 
     def _passed(
-        self, keys: list[str], groups: Int64s, times: Int64s, due: Queries, watermark: int
+        self, numbers: Int64s, groups: Int64s, times: Int64s, due: DueBeside, watermark: int
     ) -> Queries:
         """Return the ticks of events and what was due, as far as the watermark has come; the
         others' timers are armed.
@@ -113,62 +105,73 @@ class Absorber:
         ticks = event_time.tick_after(times, self._every)
         first = np.ones(len(ticks), dtype=bool)
         first[1:] = (groups[1:] != groups[:-1]) | (ticks[1:] != ticks[:-1])
-        queries = due.and_(Queries(groups[first], ticks[first]))
+        beside = np.flatnonzero(due.opened != NOT_DUE)
+        queries = Queries(beside, due.opened[beside])
+        queries = queries.and_(Queries(groups[first], ticks[first]))
         still_open = queries.times > watermark
         coming = queries.where(still_open)
-        for group, tick in zip(coming.groups.tolist(), coming.times.tolist(), strict=True):
-            # An event read again may belong to an earlier tick than what its state is ahead by.
-            self._keys.opened.arm(keys[group], tick)
+        # An event read again may belong to an earlier tick than what its state is ahead by.
+        self._keys.opened.arm(numbers[coming.groups], coming.times)
         return queries.where(~still_open)
 
     def _run(
         self,
-        keys: list[str],
-        states: list[KeyState],
+        hand: Hand,
         runs: KeyRuns,
         events: Events,
-        order: Int64s,
         groups: Int64s,
         queries: Queries,
         advance: Advance,
     ) -> dict[Runner, Answered]:
         """Run every synopsis over all keys; keep the new states; return the answers."""
-        times, query_times = events.times[order], queries.times
-        numbers = np.array([state.number for state in states], np.int64)
-        starts = np.searchsorted(groups, np.arange(len(keys) + 1))
+        times, query_times = events.times, queries.times
+        counts, numbers = hand.states.counts, hand.numbers
+        starts = np.searchsorted(groups, np.arange(len(numbers) + 1))
         if self._span.of_events:
             # Events are numbered by key, and the numbers stand for times: so a window of time is
             # a window of events. A key that starts anew is numbered anew.
-            counts = queries.events_before(groups, times, starts)
-            before = runs.numbers_before(numbers, starts)
-            query_times = before[runs.run_of] + starts[queries.groups] + counts + 1
+            passed = queries.events_before(groups, times, starts)
+            before = runs.numbers_before(counts, starts)
+            query_times = before[runs.run_of] + starts[queries.groups] + passed + 1
             of_run = np.repeat(before, np.diff(runs.starts))
             times = of_run + np.arange(len(groups)) + 1
-        answered = self._kernels.absorb(states, runs, times, events, order, query_times)
+        answered = self._kernels.absorb(hand.states, runs, times, events, query_times)
         touched = np.flatnonzero(starts[1:] > starts[:-1])
+        if not len(touched):
+            return answered
         newest = starts[touched + 1] - 1
         last_runs = runs.last[touched]
         # A run that started anew has none of the events before.
-        number = np.where(runs.first[touched] == last_runs, numbers[touched], 0)
-        number += runs.starts[last_runs + 1] - runs.starts[last_runs]
-        last_times = events.times[order[newest]]
-        first_offsets = np.minimum.reduceat(events.offsets[order], starts[touched]).tolist()
-        watermark, offset = advance.watermark, advance.last_offset
-        synopses = list(zip(*(result.states for result in answered.values()), strict=True))
-        cache, kept = self._keys.cache, self._alerts.kept
-        encode, take_used = cache.layout.encode, self._keys.used.pop
-        for group, run, last_time, events_in_all, first_offset in zip(
-            touched.tolist(),
-            last_runs.tolist(),
-            last_times.tolist(),
-            number.tolist(),
-            first_offsets,
-            strict=True,
-        ):
-            key, previous = keys[group], states[group]
-            used, alerts = take_used(key, previous.used), kept(previous.alerts)
-            state = KeyState(
-                watermark, offset, last_time, events_in_all, synopses[run], used, alerts
-            )
-            cache.put(key, encode(state), first_offset)
+        count = np.where(runs.first[touched] == last_runs, counts[touched], 0)
+        count += runs.starts[last_runs + 1] - runs.starts[last_runs]
+        used, alerts = self._kept_beside(hand, touched)
+        states = States(
+            np.full(len(touched), advance.watermark),
+            np.full(len(touched), advance.last_offset),
+            events.times[newest],
+            count,
+            [objects(result.states)[last_runs] for result in answered.values()],
+            used,
+            alerts,
+        )
+        first_offsets = np.minimum.reduceat(events.offsets, starts[touched])
+        self._keys.states.put(numbers[touched], states, first_offsets)
         return answered
+
+    def _kept_beside(
+        self, hand: Hand, touched: Int64s
+    ) -> tuple[dict[int, bytes], dict[int, bytes]]:
+        """Return what these keys have used of their quotas, and how their alerts stand."""
+        used, alerts = hand.states.used, hand.states.alerts
+        charged = self._keys.used
+        if not (used or alerts or charged):
+            return {}, {}
+        kept_used, kept_alerts = {}, {}
+        for place, group in enumerate(touched.tolist()):
+            own = charged.pop(hand.names[group], used.get(group, b""))
+            if own:
+                kept_used[place] = own
+            standings = self._alerts.kept(alerts.get(group, b""))
+            if standings:
+                kept_alerts[place] = standings
+        return kept_used, kept_alerts

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from slidestat.engine.events import Events
-from slidestat.engine.keys.unwritten import SLOTS, slot_of
+from slidestat.engine.keys.keyed_events import KeyedEvents
 from slidestat.engine.publishing import TickPublisher
+from slidestat.engine.states.unwritten import SLOTS, slot_of
 from slidestat.engine.ticks.absorber import Absorber
 from slidestat.engine.ticks.advance import Advance
 from slidestat.engine.ticks.ticker import Ticker
@@ -63,4 +64,4 @@ class EarlyAbsorption:
     def _absorb(self, events: Events, now: Advance) -> None:
         if self._publisher is not None:
             self._publisher.absorbing(events)
-        self._absorber.absorb(events, now)
+        self._absorber.absorb(KeyedEvents.of(events), now)

@@ -1,16 +1,16 @@
 """Alerts at the emissions of keys; how they stand is kept in the keys' states."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from slidestat.declare.runners import Answered, Runner
-from slidestat.engine.alerts.alerting import Alerting, Emitted
-from slidestat.engine.emissions.in_order import Placed
+from slidestat.engine.alerts.alerting import Alerting, Changed, Emitted
+from slidestat.engine.emissions.placed_answers import PlacedAlert
+from slidestat.engine.keys.hand import Hand
 from slidestat.engine.keys.held_keys import HeldKeys
-from slidestat.engine.keys.key_state import KeyState
-from slidestat.engine.keys.key_timers import Place
 from slidestat.engine.ticks.advance import Advance
 from slidestat.engine.ticks.queries import Queries
 
@@ -45,40 +45,55 @@ class FollowedAlerts:
 
     def follow(
         self,
-        keys: Sequence[str],
-        states: Sequence[KeyState],
+        hand: Hand,
         answered: dict[Runner, Answered],
         queries: Queries,
-        forgotten: set[Place],
+        ends: Queries,
         advance: Advance,
-    ) -> list[Placed]:
-        """Take the alerts of keys on by their emissions, of states as they were before; keep how
-        they stand, and return what is to be told. Keys end at `forgotten`.
+    ) -> list[PlacedAlert]:
+        """Take the alerts of keys on by their emissions; keep how they stand, and return what is to
+        be told. At `ends` keys are forgotten.
         """
         if self._alerting is None:
             return []
+        names, alerts = hand.names, hand.states.alerts
         changed, records = self._alerting.follow(
-            keys,
-            [state.alerts for state in states],
+            names,
+            [alerts.get(place, b"") for place in range(len(names))],
             answered,
             Emitted(*queries, advance.source_offsets(queries.times)),
-            forgotten,
+            {
+                (tick, names[group])
+                for group, tick in zip(ends.groups.tolist(), ends.times.tolist(), strict=True)
+            },
             advance.loss,
         )
-        kept = self._keys.cache.read([change.key for change in changed])
-        for change, state in zip(changed, kept, strict=True):
-            # No event before the tick waits: the state may say that it has passed it.
-            # Events that wait are charged up to that offset: what they have used goes along.
-            now = state._replace(
-                watermark=max(state.watermark, change.tick),
-                offset=advance.last_offset,
-                used=self._keys.used.get(change.key, state.used),
-                alerts=change.standings,
-            )
-            stored = self._keys.cache.layout.encode(now)
-            self._keys.cache.put(change.key, stored, change.first_offset)
+        if changed:
+            self._keep(changed, advance.last_offset)
         return [
             (place, it)
             for place, it in records
             if self._tell_again or it.timestamp > advance.emitted
         ]
+
+    def _keep(self, changed: Sequence[Changed], last_offset: int) -> None:
+        """Put how alerts stand into the states of their keys, as they are now."""
+        numbers = self._keys.numbered([change.key for change in changed])
+        states = self._keys.states.load(numbers)
+        # No event before the tick waits: the state may say that it has passed it.
+        ticks = np.array([change.tick for change in changed], np.int64)
+        # Events that wait are charged up to that offset: what they have used goes along.
+        charged = self._keys.used
+        used = {
+            place: charged.get(change.key, states.used.get(place, b""))
+            for place, change in enumerate(changed)
+        }
+        now = replace(
+            states,
+            watermarks=np.maximum(states.watermarks, ticks),
+            offsets=np.full(len(changed), last_offset),
+            used={place: own for place, own in used.items() if own},
+            alerts={place: it.standings for place, it in enumerate(changed) if it.standings},
+        )
+        first_offsets = np.array([change.first_offset for change in changed], np.int64)
+        self._keys.states.put(numbers, now, first_offsets)

@@ -6,14 +6,13 @@ from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from slidestat.declare.runners import Answered, ItemColumn, Runner, Work
 from slidestat.declare.topology import Topology
 from slidestat.engine.events import Events, distinct_texts
 from slidestat.engine.keys.key_runs import KeyRuns
-from slidestat.engine.keys.key_state import KeyState
 from slidestat.engine.partition_work import PartitionWork
+from slidestat.engine.states.states import States
 from slidestat.errors import SlidestatError
 from slidestat.synopses.core.errors import NewerVersionError, SynopsisError, WindowTooLargeError
 
@@ -38,52 +37,35 @@ class KernelCalls:
 
     def absorb(
         self,
-        states: Sequence[KeyState],
+        states: States,
         runs: KeyRuns,
         times: Int64s,
         events: Events,
-        order: Int64s,
         query_times: Int64s,
     ) -> dict[Runner, Answered]:
-        """Insert events into the synopses of these keys, and answer at each query between them.
-
-        `times` are those of the events in `order`, in which `runs` lie.
+        """Insert events, by key, into the synopses of keys, and answer at each query between them.
+        `times` are those of the events, or stand for them.
         """
-        work = self._work(
-            runs.starts,
-            times,
-            events,
-            order,
-            np.searchsorted(runs.run_of, np.arange(len(runs.starts))),
-            query_times,
-        )
-        event_times = events.times[order] if self._starts else times
+        query_starts = np.searchsorted(runs.run_of, np.arange(len(runs.starts)))
+        work = self._work(runs.starts, times, events, query_starts, query_times)
         answered: dict[Runner, Answered] = {}
-        before: list[bytes | None] = [None] * (len(runs.starts) - 1)
-        for i, runner in enumerate(self._runners):
-            for run, state in zip(runs.first.tolist(), states, strict=True):
-                before[run] = (state.synopses[i] or None) if state.synopses else None
+        before = np.full(len(runs.starts) - 1, None, object)
+        for runner, synopses in zip(self._runners, states.synopses, strict=True):
+            before[runs.first] = synopses
             start = self._starts.get(runner)
-            own = work if start is None else work.among(event_times >= start)
-            answered[runner] = self._run(runner, before, own)
+            own = work if start is None else work.among(events.times >= start)
+            answered[runner] = self._run(runner, before.tolist(), own)
         return answered
 
-    def ask(
-        self, states: Sequence[KeyState], groups: Int64s, times: Int64s
-    ) -> dict[Runner, Answered]:
+    def ask(self, states: States, groups: Int64s, times: Int64s) -> dict[Runner, Answered]:
         """Answer queries of these keys, by key and time, as their states are."""
         none = Events.none(self._columns)
-        work = self._work(
-            np.zeros(len(states) + 1, np.int64),
-            none.times,
-            none,
-            none.offsets,
-            np.searchsorted(groups, np.arange(len(states) + 1)),
-            times,
-        )
+        query_starts = np.searchsorted(groups, np.arange(len(states) + 1))
+        starts = np.zeros(len(states) + 1, np.int64)
+        work = self._work(starts, none.times, none, query_starts, times)
         return {
-            runner: self._run(runner, [state.synopses[i] or None for state in states], work)
-            for i, runner in enumerate(self._runners)
+            runner: self._run(runner, synopses.tolist(), work)
+            for runner, synopses in zip(self._runners, states.synopses, strict=True)
         }
 
     def _work(
@@ -91,31 +73,26 @@ class KernelCalls:
         starts: Int64s,
         times: Int64s,
         events: Events,
-        order: Int64s,
         query_starts: Int64s,
         query_times: Int64s,
     ) -> Work:
-        """Return the work for the runners; `times` are those of the events in `order`."""
+        """Return the work for the runners."""
+        columns = self._columns
         return Work(
             starts,
             times,
             {
-                column.path: values[order]
-                for column, values in zip(self._columns.numbers, events.numbers, strict=True)
+                column.path: values
+                for column, values in zip(columns.numbers, events.numbers, strict=True)
             },
             {
-                column.path: _item_column(items, order)
-                for column, items in zip(self._columns.items, events.items, strict=True)
+                column.path: ItemColumn(*distinct_texts(items))
+                for column, items in zip(columns.items, events.items, strict=True)
             },
             query_starts,
             query_times,
             self._windows,
-            {
-                condition: holds[order]
-                for condition, holds in zip(
-                    self._columns.conditions, events.conditions, strict=True
-                )
-            },
+            dict(zip(columns.conditions, events.conditions, strict=True)),
         )
 
     def _run(self, runner: Runner, states: Sequence[bytes | None], work: Work) -> Answered:
@@ -142,9 +119,3 @@ def unusable_state(of: str, error: SynopsisError) -> SlidestatError:
         " too, give the topology another name: it begins anew."
     )
     return SlidestatError(f"A stored state is not that of the {of}: {error.rule}.", advice)
-
-
-def _item_column(items: pa.Array, order: Int64s) -> ItemColumn:
-    """The items of events in this order."""
-    found, places = distinct_texts(items)
-    return ItemColumn(found, places[order])

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import NO_TIME
-from slidestat.engine.emissions.emission import OutputRecord
+from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.publishing import Clock, Publication, TickPublisher
 from slidestat.engine.ticks.absorber import Absorber
@@ -37,7 +39,7 @@ class LookAhead:
         """A batch has come: what was to come may be otherwise."""
         self._emitted = self._published = NO_TIME
 
-    def emissions(self, now: Advance) -> Iterator[list[OutputRecord]]:
+    def emissions(self, now: Advance) -> Iterator[OutputRecords]:
         """The emissions at the ticks that the watermark would pass, slice by slice. A tick after
         events is sure to be emitted, but for an event that lies ahead of the others, not after the
         time that is looked ahead to, and is refused in the end.
@@ -51,10 +53,10 @@ class LookAhead:
             self._emitted < tick <= horizon for tick in self._keys.opened.ticks()
         ):
             return
-        trial = self._ticker.trial(self._keys.trial())
+        trial = self._ticker.trial(self._keys.trial(horizon))
         emitted, self._emitted = self._emitted, horizon
-        for emissions in trial.emissions(self._waiting.copy(), now):
-            yield [emission for emission in emissions if emission[2] > emitted]
+        for emissions, _ in trial.emissions(self._waiting.copy(), now):
+            yield emissions.take(np.flatnonzero(emissions.ends > emitted))
 
     def published(self, publisher: TickPublisher, now: Advance) -> list[Publication | Clock]:
         """Return what would be published at the ticks that it would pass. Nothing, if there has
@@ -64,6 +66,6 @@ class LookAhead:
         if tick <= max(self._published, now.before):
             return []
         self._published = tick
-        keys = self._keys.trial()
+        keys = self._keys.trial(now.watermark)
         events = self._waiting.copy().take(now.watermark)
         return absorb_and_publish(publisher, self._absorber.trial(keys), keys, events, now)[1]

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from slidestat.engine.emissions.in_order import Placed
+from slidestat.engine.emissions.placed_answers import PlacedAnswers, newest
 from slidestat.engine.events import Events
 from slidestat.engine.keys.held_keys import HeldKeys
-from slidestat.engine.keys.key_timers import Place
+from slidestat.engine.keys.keyed_events import KeyedEvents
 from slidestat.engine.publishing import Clock, Publication, TickPublisher
 from slidestat.engine.ticks.absorber import Absorber
 from slidestat.engine.ticks.advance import Advance
@@ -17,11 +17,11 @@ def absorb_and_publish(
     keys: HeldKeys,
     events: Events,
     advance: Advance,
-) -> tuple[list[Placed], list[Publication | Clock]]:
+) -> tuple[PlacedAnswers, list[Publication | Clock]]:
     """Absorb events, by time; what their keys come to, and what is published of the states at the
     ticks that the watermark passes.
     """
-    touched: dict[Place, list[Placed]] = {}
+    touched: list[PlacedAnswers] = []
     published: list[Publication | Clock] = [
         *publisher.clocks(advance.before, advance.offsets, advance.watermarks)
     ]
@@ -30,21 +30,18 @@ def absorb_and_publish(
         # `before` is that of the batch: what a key with events in a later part only comes to
         # at the ticks of this one is found with them. What it has been found to come to twice
         # is the same.
-        found: dict[Place, list[Placed]] = {}
-        for placed in absorber.absorb(part, upto):
-            found.setdefault(placed[0], []).append(placed)
-        touched.update(found)
+        touched.append(absorber.absorb(KeyedEvents.of(part), upto))
 
     done = 0
     before = max(advance.before, advance.emitted)
-    for tick in publisher.ticks(events, keys.cache, before, advance.watermark):
+    for tick in publisher.ticks(events, keys.states, before, advance.watermark):
         end = int(np.searchsorted(events.times, tick))
         absorb(events.between(done, end), advance.until(tick - 1))
         passed = int(advance.offsets[np.searchsorted(advance.watermarks, tick)])
-        published += publisher.at(tick, keys.cache, passed)
+        published += publisher.at(tick, keys.states, passed)
         done = end
     absorb(events.between(done, len(events)), advance)
     # Of one tick the synopses come first: the clock says that there are no more.
     published.sort(key=lambda item: (item.tick, isinstance(item, Clock)))
     published = [item for item in published if item.tick > advance.emitted]
-    return [placed for place in sorted(touched) for placed in touched[place]], published
+    return newest(touched), published

@@ -1,6 +1,5 @@
 """Questions of keys at ticks, as columns."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,12 +14,6 @@ class Queries(NamedTuple):
     groups: Int64s
     times: Int64s
 
-    @classmethod
-    def of(cls, pairs: Sequence[tuple[int, int]]) -> "Queries":
-        """The queries of (group, tick)."""
-        groups, times = (np.array([pair[place] for pair in pairs], np.int64) for place in (0, 1))
-        return cls(groups, times)
-
     def and_(self, others: "Queries") -> "Queries":
         """These and the others."""
         return Queries(*map(np.concatenate, zip(self, others, strict=True)))
@@ -28,6 +21,13 @@ class Queries(NamedTuple):
     def where(self, wanted: npt.NDArray[np.bool_]) -> "Queries":
         """Those that are wanted."""
         return Queries(self.groups[wanted], self.times[wanted])
+
+    def within(self, groups: Int64s) -> "Queries":
+        """Those of some groups, which rise, by their places there."""
+        places = np.searchsorted(groups, self.groups)
+        places[places == len(groups)] = 0
+        is_there = groups[places] == self.groups
+        return Queries(places[is_there], self.times[is_there])
 
     def distinct(self) -> "Queries":
         """Each once, by group and time."""
@@ -50,3 +50,6 @@ class Queries(NamedTuple):
         places = np.empty(len(order), np.int64)
         places[order] = passed
         return places[: len(self.times)] - starts[self.groups]
+
+
+NO_QUERIES = Queries(np.empty(0, np.int64), np.empty(0, np.int64))

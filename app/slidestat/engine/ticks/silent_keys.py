@@ -1,17 +1,23 @@
 """Emissions of keys without new events: at their next tick, and once more when they fall silent."""
 
 import numpy as np
+import numpy.typing as npt
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.emissions.in_order import Placed
+from slidestat.engine.emissions.placed_answers import NOTHING, PlacedAnswers
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
+from slidestat.engine.keys.due_slices import DueSlice
+from slidestat.engine.keys.hand import Hand
 from slidestat.engine.keys.held_keys import HeldKeys
-from slidestat.engine.keys.key_timers import DueSlice, Place
+from slidestat.engine.states.states import States
 from slidestat.engine.ticks.advance import Advance
-from slidestat.engine.ticks.closing import Closing
+from slidestat.engine.ticks.closing import Closing, Closings
 from slidestat.engine.ticks.followed_alerts import FollowedAlerts
 from slidestat.engine.ticks.kernel_calls import KernelCalls
 from slidestat.engine.ticks.queries import Queries
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 class SilentKeys:
@@ -39,40 +45,46 @@ class SilentKeys:
         emissions = self._emissions.provisional()
         return SilentKeys(self._topology, keys, self._kernels, emissions, none)
 
-    def answer(self, due: DueSlice, advance: Advance) -> list[Placed]:
+    def answer(self, due: DueSlice, advance: Advance) -> PlacedAnswers:
         """The emissions of what is due, in order."""
-        keys = list({key for _, key in (*due.opened, *due.closing)})
-        states = self._keys.cache.read(keys)
-        group_of = {key: group for group, key in enumerate(keys)}
-        queries = [(group_of[key], tick) for tick, key in due.opened]
-        ends: set[Place] = set()
-        for due_at, key in due.closing:
-            group = group_of[key]
-            for tick, is_forgotten in self._closing.ticks_of(states[group].last_time):
-                if tick < due_at:
-                    continue
-                if (tick, key) >= due.end:
-                    self._keys.closing.arm(key, tick)
-                    break
-                queries.append((group, tick))
-                if is_forgotten:
-                    ends.add((tick, key))
-                    self._closing.close(key, advance.last_offset)
-        absorbed = np.array([state.watermark for state in states], np.int64)
-        passed = self._alerts.passed(absorbed, advance).tolist()
-        queries = [(group, tick) for group, tick in queries if tick > passed[group]]
-        if not queries:
-            return []
-        groups, times = Queries.of(queries).distinct()
-        asked, groups = np.unique(groups, return_inverse=True)
-        at_ticks = Queries(groups, times)
-        keys = [keys[group] for group in asked.tolist()]
-        states = [states[group] for group in asked.tolist()]
-        if self._of_events:
-            times = np.array([state.number for state in states], np.int64)[groups] + 1
+        numbers = np.union1d(due.opened.numbers, due.closing.numbers)
+        states = self._keys.states.read(numbers)
+        queries = Queries(np.searchsorted(numbers, due.opened.numbers), due.opened.ticks)
+        closings = self._closings(numbers, states, due, advance)
+        queries = queries.and_(closings.queries)
+        passed = self._alerts.passed(states.watermarks, advance)
+        queries = queries.where(queries.times > passed[queries.groups]).distinct()
+        if not len(queries.times):
+            return NOTHING
+        asked, groups = np.unique(queries.groups, return_inverse=True)
+        queries = Queries(groups, queries.times)
+        ends = closings.ends.within(asked)
+        numbers, states = numbers[asked], states.at(asked)
+        hand = Hand(self._keys.numbers.names(numbers), numbers, states)
+        times = states.counts[groups] + 1 if self._of_events else queries.times
         answered = self._kernels.ask(states, groups, times)
-        offsets = advance.source_offsets(at_ticks.times)
-        placed = self._emissions.write(
-            keys, *at_ticks, offsets, answered, advance.loss, advance.emitted
+        offsets = advance.source_offsets(queries.times)
+        placed = self._emissions.place(hand.names, *queries, offsets, answered, advance.emitted)
+        return placed.with_alerts(self._alerts.follow(hand, answered, queries, ends, advance))
+
+    def _closings(
+        self, numbers: Int64s, states: States, due: DueSlice, advance: Advance
+    ) -> Closings:
+        places = np.searchsorted(numbers, due.closing.numbers)
+        names = self._keys.numbers.names(due.closing.numbers)
+        end_tick, end_name = due.end
+
+        def is_before_end(some: Int64s, ticks: Int64s) -> Bools:
+            is_before = ticks < end_tick
+            for row in np.flatnonzero(ticks == end_tick).tolist():
+                is_before[row] = names[some[row]] < end_name
+            return is_before
+
+        found = self._closing.of_silent(
+            due.closing.numbers,
+            states.last_times[places],
+            due.closing.ticks,
+            is_before_end,
+            advance.last_offset,
         )
-        return placed + self._alerts.follow(keys, states, answered, at_ticks, ends, advance)
+        return Closings(*(Queries(places[it.groups], it.times) for it in found))

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.emissions.emission import OutputRecord
-from slidestat.engine.emissions.in_order import LAST, Given, Placed, in_order
+from slidestat.engine.emissions.in_order import LAST, Given, Outputs, in_order
+from slidestat.engine.emissions.placed_answers import PlacedAnswers
+from slidestat.engine.emissions.placed_emissions import PlacedEmissions
+from slidestat.engine.keys.due_slices import due_slices
 from slidestat.engine.keys.held_keys import HeldKeys
-from slidestat.engine.keys.key_timers import due_slices
 from slidestat.engine.limits import SliceSizes
 from slidestat.engine.pace import Pace
 from slidestat.engine.ticks.absorber import Absorber
@@ -27,6 +28,7 @@ class Ticker:
         keys: HeldKeys,
         absorber: Absorber,
         silent: SilentKeys,
+        emissions: PlacedEmissions,
         sizes: SliceSizes,
     ) -> None:
         self._topology = topology
@@ -34,13 +36,15 @@ class Ticker:
         self._keys = keys
         self._absorber = absorber
         self._silent = silent
+        self._emissions = emissions
         self._events_pace = Pace(_FIRST_SLICE, sizes.events)
         self._keys_pace = Pace(_FIRST_SLICE, sizes.keys)
 
     def trial(self, keys: HeldKeys) -> "Ticker":
         """The same for `keys`, at the same pace."""
         absorber, silent = self._absorber.trial(keys), self._silent.trial(keys)
-        trial = Ticker(self._topology, keys, absorber, silent, SliceSizes())
+        emissions = self._emissions.provisional()
+        trial = Ticker(self._topology, keys, absorber, silent, emissions, SliceSizes())
         trial._events_pace, trial._keys_pace = self._events_pace, self._keys_pace
         return trial
 
@@ -49,37 +53,39 @@ class Ticker:
         for _ in self._touched(waiting, advance):
             yield
 
-    def emissions(self, waiting: EventStore, advance: Advance) -> Iterator[list[OutputRecord]]:
+    def emissions(self, waiting: EventStore, advance: Advance) -> Iterator[Outputs]:
         """Insert the events that wait up to the watermark; the emissions of all keys at the ticks
         that it passes, in order.
         """
-        return in_order(self._touched(waiting, advance), self._untouched(advance))
+        write = self._emissions.writer(advance.loss)
+        return in_order(write, self._touched(waiting, advance), self._untouched(advance))
 
-    def emissions_after(
-        self, absorbed: list[Placed], advance: Advance
-    ) -> Iterator[list[OutputRecord]]:
+    def emissions_after(self, absorbed: PlacedAnswers, advance: Advance) -> Iterator[Outputs]:
         """The same where the events are absorbed, and have come to `absorbed`."""
-        return in_order(iter([(absorbed, LAST)]), self._untouched(advance))
+        write = self._emissions.writer(advance.loss)
+        return in_order(write, iter([(absorbed, LAST)]), self._untouched(advance))
 
     def _touched(self, waiting: EventStore, advance: Advance) -> Iterator[Given]:
         """Yield what keys with events come to."""
         slices = waiting.slices(advance.watermark)
         # Now, for all: what is due of keys without events is found meanwhile.
-        due = self._keys.take_due(slices.keys, advance.watermark)
+        numbers = self._keys.numbered(slices.names)
+        due = self._keys.take_due(numbers, advance.watermark)
         tick = (advance.before // self._every + 1) * self._every
         while slices.next_key is not None:
-            events = slices.take(self._events_pace.size)
-            with self._events_pace.doing(len(events)):
-                placed = self._absorber.absorb(events, advance, due)
+            first, end, keyed = slices.take(self._events_pace.size)
+            with self._events_pace.doing(len(keyed.events)):
+                placed = self._absorber.absorb(keyed, advance, due.between(first, end))
             yield placed, LAST if slices.next_key is None else (tick, slices.next_key)
 
     def _untouched(self, advance: Advance) -> Iterator[Given]:
         """Yield the answers of keys without events."""
         pace = self._keys_pace
+        keys = self._keys
         due = due_slices(
-            self._keys.opened, self._keys.closing, advance.watermark, lambda: pace.size
+            keys.numbers, keys.opened, keys.closing, advance.watermark, lambda: pace.size
         )
         for part in due:
-            with pace.doing(len(part.opened) + len(part.closing)):
+            with pace.doing(len(part.opened.numbers) + len(part.closing.numbers)):
                 placed = self._silent.answer(part, advance)
             yield placed, part.end

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 
 from slidestat.engine.keys.held_keys import HeldKeys
+from slidestat.engine.keys.keyed_events import KeyedEvents
+from slidestat.engine.states.key_state import KeyState
 from slidestat.engine.ticks.absorber import Absorber
 from slidestat.engine.ticks.advance import Advance
 from slidestat.engine.waiting.event_store import EventStore
@@ -28,12 +30,12 @@ class Unabsorbed:
         """The keys of events up to the watermark that wait."""
         return self._waiting.keys(self._now().watermark)
 
-    def state(self, key: str) -> bytes | None:
+    def state(self, key: str) -> KeyState | None:
         """A key's state as it is when the events up to the watermark that wait are absorbed."""
         now = self._now()
         events = self._waiting.of_key(key, now.watermark)
         if not len(events):
-            return self._keys.cache.peek(key)
-        trial = self._keys.trial_of(key)
-        self._absorber.trial(trial).absorb(events, now)
-        return trial.cache.peek(key)
+            return self._keys.states.peek(key)
+        trial = self._keys.trial_of_nothing()
+        self._absorber.trial(trial).absorb(KeyedEvents.of(events), now)
+        return trial.states.peek(key)

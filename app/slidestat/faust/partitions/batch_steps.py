@@ -42,8 +42,10 @@ class BatchSteps:
         given up meanwhile, and what is left of the batch is another worker's.
         """
         partition = batch.partition
-        self._held.open([partition])
-        processor = self._held.processors[partition]
+        await self._held.open([partition])
+        processor = self._held.processors.get(partition)
+        if processor is None:
+            return False
         started = time.monotonic()
         new_records = len(batch.since(processor.unread_offset))
         before = processor.reached.counters

@@ -7,8 +7,8 @@ from faust.types import TP
 
 from slidestat.engine.checkpoints.checkpoint import Counters
 from slidestat.engine.checkpoints.snapshot import Snapshot
-from slidestat.engine.keys.unwritten import SLOTS
 from slidestat.engine.partition import PartitionProcessor
+from slidestat.engine.states.unwritten import SLOTS
 from slidestat.faust.checkpoint_turns import CheckpointTurns
 from slidestat.faust.partitions.held_partitions import HeldPartitions, Processor
 from slidestat.faust.progress import Progress

@@ -2,6 +2,7 @@
 may lie in no other partition.
 """
 
+import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -20,10 +21,11 @@ from slidestat.engine.emissions.emission_codec import EmissionWriter
 from slidestat.engine.keys.key_sample import Identity
 from slidestat.engine.keys.shared_keys import SharedKeys
 from slidestat.engine.partition import PartitionProcessor
+from slidestat.engine.partition_work import PartitionWork
 from slidestat.faust.source.commit_notes import NOTED_KEYS, read_note
 from slidestat.faust.source.source_offsets import SourceOffsets
 from slidestat.faust.source.topic_watch import require_same_source
-from slidestat.faust.table import StateTable, TablePartition
+from slidestat.faust.table import GivenUpError, StateTable, TablePartition
 from slidestat.live.live_query import stored_view
 from slidestat.live.live_topology import View
 from slidestat.live.observed import Observed
@@ -59,6 +61,8 @@ class HeldPartitions:
         self._change_statistics = change_statistics
         self.processors: dict[int, Processor] = {}
         self.stores: dict[int, TablePartition] = {}
+        self._opening = asyncio.Lock()
+        self._being_opened: TablePartition | None = None
         # When the last batch came, of time.monotonic.
         self.arrived: dict[int, float] = {}
         self._topology = topology
@@ -71,18 +75,30 @@ class HeldPartitions:
             self._decoder = EventDecoder(topology, schemas=schemas)
             self._shared_keys = SharedKeys(topology)
 
-    def open(self, partitions: Iterable[int]) -> None:
-        """Take up those that are not open.
+    async def open(self, partitions: Iterable[int]) -> None:
+        """Take up those that are not open, beside the event loop: all of their keys are read. What
+        is given up meanwhile stays closed.
 
         Raises SlidestatError for a state of another topology, and for a key of two partitions.
         """
+        processors = self.processors
         for partition in partitions:
-            if partition not in self.processors:
-                self._open(partition)
+            async with self._opening:
+                if processors is not self.processors:
+                    return
+                if partition not in processors:
+                    await self._open(partition)
+
+    async def opened(self) -> None:
+        """Return when nothing is being opened: a table that is still read cannot be closed."""
+        async with self._opening:
+            pass
 
     def forget(self) -> None:
         """Drop what is in memory: partitions may move, and will be read again where they go."""
         self.processors, self.stores = {}, {}
+        if self._being_opened is not None:
+            self._being_opened.give_up()
         if isinstance(self._topology, Topology):
             self._shared_keys.forget()
 
@@ -149,13 +165,23 @@ class HeldPartitions:
         require_same_source(topology.events_topic, checkpoint.topic_id, topic_id, topology.name)
         return checkpoint
 
-    def _open(self, partition: int) -> None:
-        store = self._table.partition(partition)
+    async def _open(self, partition: int) -> None:
+        processors, store = self.processors, self._table.partition(partition)
         stored = self._stored(store)
         if stored.next_offset and claims(stored, self._offsets.topic_id):
             self._log_claim(partition)
-        processor = self._processor(partition, store)
-        self.processors[partition] = processor
+        work = self._observed.partition(partition)
+        loop = asyncio.get_running_loop()
+        self._being_opened = store
+        try:
+            processor = await loop.run_in_executor(None, self._processor, partition, store, work)
+        except GivenUpError:
+            return
+        finally:
+            self._being_opened = None
+        if processors is not self.processors:
+            return
+        processors[partition] = processor
         self.stores[partition] = store
         self.arrived[partition] = time.monotonic()
         self.compare_keys(partition, processor)
@@ -169,7 +195,7 @@ class HeldPartitions:
         if isinstance(processor, PartitionProcessor):
             self._log_added(partition, processor)
 
-    def _processor(self, partition: int, store: TablePartition) -> Processor:
+    def _processor(self, partition: int, store: TablePartition, work: PartitionWork) -> Processor:
         source, topic_id = self._topology.events_topic, self._offsets.topic_id
         if isinstance(self._topology, Referee):
             return RefereeProcessor(self._topology, source, partition, store, self._codec, topic_id)
@@ -180,7 +206,7 @@ class HeldPartitions:
             store,
             self._decoder,
             self._codec,
-            self._observed.partition(partition),
+            work,
             topic_id,
             file=self._folder and self._folder / f"{self._topology.name}-{partition}.waiting",
             change_statistics=self._change_statistics,

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
+
 from slidestat.declare.forms.fingerprint import fingerprint_of
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.engine.effects import Effects
-from slidestat.engine.emissions.emission import OutputRecord
+from slidestat.engine.emissions.output_records import OutputRecord, OutputRecords
 from slidestat.engine.intake.letters import Letter
 from slidestat.engine.publishing import Clock, Publication, SynopsisTopic
 from slidestat.kafka.letter_record import letter_record
@@ -73,19 +75,20 @@ class OutputTopics:
         """Wait until more may be queued."""
         await self._producer.room()
 
-    def _queue(
-        self, topic: str, records: Sequence[OutputRecord], partition: int
-    ) -> Sequence[OutputRecord]:
+    def _queue(self, topic: str, records: Sequence[OutputRecord], partition: int) -> OutputRecords:
         """Queue those of (key, value, window end) that were not said before, and return them."""
+        columns = OutputRecords.of(records)
         silent_until = self._silent_until.get(partition)
         if silent_until is not None:
-            records = [record for record in records if record[2] > silent_until]
-        produce = self._producer.produce
+            columns = columns.take(np.flatnonzero(columns.ends > silent_until))
+        if not len(columns):
+            return columns
         # To Kafka a number of a sequence is a time long ago, at which retention deletes.
-        has_times = not self._topology.is_sequence
-        for key, value, end in records:
-            produce(topic, partition, key, value, end if has_times else 0, self._declared_by)
-        return records
+        timestamps = np.zeros_like(columns.ends) if self._topology.is_sequence else columns.ends
+        self._producer.produce_columns(
+            topic, partition, columns.keys, columns.values, timestamps, self._declared_by
+        )
+        return columns
 
     def _send_letter(self, letter: Letter, partition: int, topic: str) -> None:
         name, source = self._topology.name, self._topology.events_topic

@@ -45,7 +45,9 @@ class ReadOrder:
         rebalance comes, and reads it again; should that ever go wrong, a worker that stops goes on
         from where its state ends, and one that did not notice would lose events.
         """
-        self._held.open([batch.partition])
+        await self._held.open([batch.partition])
+        if batch.partition not in self._held.processors:
+            return False
         expected = self._expected(batch.partition, batch.start_offset)
         end = self._offsets.end(batch.partition)
         if end is not None and expected > end:

@@ -4,7 +4,7 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial, wraps
 from typing import Any
 
@@ -58,6 +58,7 @@ class GroupMember:
         self._rival = settings.rival
         self._rival_due, self._rival_pause_s = 0.0, _RIVAL_CHECK_S
         self._mover = settings.mover
+        self._may_change_statistics = settings.change_statistics
         parts = WorkerParts(self.app, settings)
         self._outputs = parts.outputs
         self._topics = parts.topics
@@ -148,6 +149,9 @@ class GroupMember:
                 within = self._extent.within(batch)
                 # Commits go on while records wait for their schemas.
                 if within is not None and await self._schemas_known(within, rebalances):
+                    # Commits go on meanwhile, and a rebalance does not wait for it.
+                    for pipeline in self._pipelines:
+                        await pipeline.open([within.partition])
                     async with self._sending:
                         await self._process(within, rebalances)
             except Exception as error:
@@ -257,6 +261,8 @@ class GroupMember:
                     topics=[self._source],
                 )
         self._forget()
+        for pipeline in self._pipelines:
+            await pipeline.opened()
         self._superseded.rebalanced()
         # So must provisional emissions, or expire: they would replace those of the next worker.
         async with self._looking_ahead:
@@ -264,10 +270,15 @@ class GroupMember:
         await asyncio.to_thread(give_back_memory)
 
     async def _ready(self, *_args: Any, **_kwargs: Any) -> None:
-        held = self._held_partitions()
+        held, rebalances = self._held_partitions(), self.app.rebalancing_count
+        if not self._may_change_statistics:
+            # Until a partition is open, what is stored answers.
+            self._answer(held)
         try:
             for pipeline in self._pipelines:
-                pipeline.open(held)
+                await pipeline.open(held)
+                if self.app.rebalancing_count != rebalances:
+                    return
                 if pipeline.has_new_statistics:
                     async with self._sending:
                         await self._store_changes(pipeline)
@@ -276,10 +287,13 @@ class GroupMember:
             return
         for pipeline in self._pipelines:
             pipeline.progress.ready(held)
-        for topology in self._live.values():
-            topology.ready(held)
+        self._answer(held)
         if self._mover is not None:
             self._mover.elect(held)
+
+    def _answer(self, held: Collection[int]) -> None:
+        for topology in self._live.values():
+            topology.ready(held)
 
     async def _before_highwaters(self, changelogs: set[TP]) -> None:
         for table in self._tables:

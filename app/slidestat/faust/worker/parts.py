@@ -12,6 +12,7 @@ from slidestat.faust.source.topic_watch import TopicWatch
 from slidestat.faust.table import StateTable
 from slidestat.faust.worker.app import SESSION_TIMEOUT_S, ConsumerOffsets
 from slidestat.faust.worker.settings import WorkerSettings
+from slidestat.kafka.column_producer import bulk_producer
 from slidestat.kafka.expiring_producer import ExpiringProducer
 from slidestat.kafka.producer import BulkProducer
 from slidestat.repartition.elected_mover import ElectedMover
@@ -29,8 +30,8 @@ class WorkerParts:
         self._app = app
         self._settings = settings
         servers = settings.bootstrap_servers
-        self.outputs = BulkProducer(servers)
-        self._changelog = BulkProducer(servers, track_offsets=True)
+        self.outputs = bulk_producer(servers)
+        self._changelog = bulk_producer(servers, track_offsets=True)
         self._provisional = None
         if any(topology.idle_ms for topology in settings.topologies):
             self._provisional = ExpiringProducer(servers, _PROVISIONAL_S)

@@ -19,25 +19,28 @@ from slidestat.spark.audit.audit_charges import ALWAYS, Charge, charges_of, with
 from slidestat.spark.audit.audit_emissions import AuditedEmissions
 from slidestat.spark.audit.audit_progress import Progress, reach_of
 from slidestat.spark.audit.audit_report import AuditReport, Judged, audit_of, report_of
-from slidestat.spark.audit.audit_source import AuditedSource
+from slidestat.spark.audit.audit_source import AuditedSource, ReadSource
 from slidestat.spark.audit.audit_workers import (
     SORTED_COLUMNS,
     Auditor,
     Bounds,
     FigureRow,
     auditor,
-    text_column,
 )
 from slidestat.spark.audit.audited_answers import AuditedAnswers
 from slidestat.spark.audit.declaration import UNMARKED, Declaration, declaration_of
+from slidestat.spark.audit.events.runs import run_columns
 from slidestat.spark.audit.exact_key import KINDS
 from slidestat.spark.errors import in_words
 from slidestat.spark.lake.declarations import KnownDeclarations, reading_groups
-from slidestat.spark.lake.lake import AUDIT, Lake
+from slidestat.spark.lake.lake import AUDIT, Dataset, Lake
 from slidestat.spark.lake.lake_files import LakeFiles
+from slidestat.spark.lake.lake_lock import locked
 from slidestat.spark.lake.wire_columns import struct_type
 
 _FOREVER_MS = 2**62
+# What both a run and an emission have.
+_COMMON = ("event_key", "at")
 # A sample of keys is told to the millionth.
 _PARTS = 1_000_000
 
@@ -75,9 +78,12 @@ class Audit:
     def run(self) -> AuditReport:
         """Recompute and compare; the figures go to the lake's folder `audit`, replacing those of
         audits that this one does not go on from. Raises SlidestatError if there is nothing to
-        audit, events are gone, or emissions are of a declaration that the lake does not know.
+        audit, events are gone, or emissions are of a declaration that the lake does not know, and
+        while another audit writes there.
         """
-        with in_words(f"The audit of {self.lake.topology}", "Run it again."):
+        self.lake.read(self.spark, Dataset.STATISTICS)  # So that no folder is made where none is.
+        alone = locked(self.spark, self.lake, "audit", self.say, path=self.lake.audit_lock)
+        with in_words(f"The audit of {self.lake.topology}", "Run it again."), alone:
             return self._run()
 
     def _run(self) -> AuditReport:
@@ -90,39 +96,35 @@ class Audit:
         reach_ms = reach_of(declarations.values())
         before = self._before(emissions, reach_ms)
         last = None if before is None else before.progress
-        source = self._source({} if last is None else last.needed)
         groups = reading_groups(declarations)
-        raws = [source.raw(next(iter(group.values())), reached).persist() for group in groups]
-        try:
-            records = source.records(raws, {} if last is None else last.reached)
-            until = emissions.emitted_until()
-            in_charge = self._in_charge(emissions, declarations, last)
-            part, mode = self._begin_part(last), "overwrite"
-            for group, raw in zip(groups, raws, strict=True):
-                bounds = self._bounds(group, source, raw, until, in_charge)
+        readings = [next(iter(group.values())) for group in groups]
+        until, places = emissions.emitted_until(), emissions.places()
+        source = self._source({} if last is None else last.needed)
+        after = {} if last is None else last.reached
+        since = self._later_windows_since(source, until, reach_ms)
+        in_charge = self._in_charge(emissions, declarations, last)
+        part, mode = self._begin_part(last), "overwrite"
+        with source.read(readings, reached, after, since) as read:
+            records = read.records()
+            for number, group in enumerate(groups):
+                bounds = self._bounds(group, read, number, until, in_charge)
                 # Of a key that all of them publish nothing is due, and nothing is to be recomputed.
                 publish = set.intersection(*(set(one.publish) for one in group.values()))
-                counted = source.counted(raw).where(~f.col("event_key").isin(*publish))
+                events = read.events(number).where(~f.col("event_key").isin(*publish))
                 figures = judged(
                     group,
-                    self._sampled(emissions.events(counted)),
+                    self._sampled(emissions.of_streams(events)),
                     self._sampled(emissions.to_judge(last)),
                     auditor(group, bounds),
                     struct_type(FigureRow),
                 )
                 figures.write.mode(mode).option("compression", "zstd").parquet(part)
                 mode = "append"
-            progress, places = None, emissions.places()
+            progress = None
             if places is not None and reach_ms is not None:
-                since = {number: tick - reach_ms for number, tick in until.items()}
-                if self._given.is_of_referee:
-                    since = dict.fromkeys(source.topic.end, min(since.values()))
-                needed = source.needed_after(raws, reached, since)
                 parts = 1 if last is None else last.parts + 1
+                needed = read.needed_after(reached)
                 progress = Progress(parts, self.sample, reach_ms, reached, needed, until, places)
-        finally:
-            for raw in raws:
-                raw.unpersist()
         report = report_of(
             self.spark,
             self.lake,
@@ -164,17 +166,27 @@ class Audit:
 
         return of
 
+    def _later_windows_since(
+        self, source: AuditedSource, until: Mapping[int, int], reach_ms: int | None
+    ) -> dict[int, int]:
+        """From when on there may be events, in each partition, of windows after this audit."""
+        if reach_ms is None:
+            return {}
+        if self._given.is_of_referee:
+            return dict.fromkeys(source.topic.end, min(until.values()) - reach_ms)
+        return {partition: tick - reach_ms for partition, tick in until.items()}
+
     @staticmethod
     def _bounds(
         group: Mapping[str, Declaration],
-        source: AuditedSource,
-        raw: DataFrame,
+        read: ReadSource,
+        number: int,
         until: Mapping[int, int],
         in_charge: Callable[[int, str], tuple[Charge, ...]],
     ) -> dict[tuple[int, str], Bounds]:
         found = {}
         for mark, declaration in group.items():
-            complete = source.complete_from(declaration, raw)
+            complete = read.complete_from(number, declaration)
             if declaration.is_of_referee:  # A stream is in all partitions.
                 complete = dict.fromkeys(until, max(complete.values()))
             for partition, complete_ms in complete.items():
@@ -256,35 +268,32 @@ class Audit:
 
 def judged(
     group: Mapping[str, Declaration],
-    counted: DataFrame,
+    events: DataFrame,
     emissions: DataFrame,
     audit: Auditor,
     columns: StructType | str,
 ) -> DataFrame:
-    """Have `audit` go through all keys. Spark sorts what there is of a key, on disk if it is much,
-    and no task holds more of it than its windows have.
+    """Have `audit` go through all keys. Spark sorts what there is of a key, runs of events and
+    emissions, on disk if it is much, and no task holds more of it than its windows have.
     """
-    texts = [text_column(n) for n in range(len(next(iter(group.values())).columns))]
-    nothing = {"declaration": "string", "value": "binary"}
+    runs = run_columns(len(next(iter(group.values())).columns))
+    emitted = {"place": "bigint", "declaration": "string", "value": "binary"}
     keys = [f.col("source_partition"), f.col("event_key")]
-    events = counted.select(
-        *keys,
-        f.col("time_ms").alias("at"),
-        f.lit(True).alias("is_event"),
-        "place",
-        *(f.lit(None).cast(kind).alias(name) for name, kind in nothing.items()),
-        *texts,
-    )
-    emitted = emissions.select(
-        *keys,
-        f.col("window_end_ms").alias("at"),
-        f.lit(False).alias("is_event"),
-        "place",
-        *nothing,
-        *(f.lit(None).cast("string").alias(name) for name in texts),
-    )
+
+    def rows(of: DataFrame, at: str, *, is_event: bool) -> DataFrame:
+        nothing = emitted if is_event else {n: kind for n, kind in runs.items() if n not in _COMMON}
+        others = runs if is_event else emitted
+        return of.select(
+            *keys,
+            f.col(at).alias("at"),
+            f.lit(is_event).alias("is_event"),
+            *(f.col(name) for name in others if name not in _COMMON),
+            *(f.lit(None).cast(kind).alias(name) for name, kind in nothing.items()),
+        )
+
     return (
-        events.union(emitted)
+        rows(events, "at", is_event=True)
+        .unionByName(rows(emissions, "window_end_ms", is_event=False))
         .repartition(*keys)
         .sortWithinPartitions(*SORTED_COLUMNS)
         .mapInArrow(audit, columns)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from slidestat.spark.audit.audit_report import AuditReport, Judged, StatisticSummary
@@ -69,7 +70,7 @@ def _judged(judged: Sequence[Judged]) -> Iterator[str]:
 def _cells(s: StatisticSummary) -> tuple[str, ...]:
     unit = s.unit if s.confidence == 1 else f"{s.unit}, in {s.confidence:.4g} of cases"
     return (
-        s.statistic,
+        escape(s.statistic),  # It may be somebody else's.
         f"{s.figures:,}",
         *(f"{number:.4%}" for number in (s.promised, s.median, s.p99, s.worst)),
         f"{s.faults:,}",

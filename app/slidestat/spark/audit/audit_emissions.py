@@ -12,6 +12,9 @@ from slidestat.spark.audit.audit_progress import Progress, per_partition
 from slidestat.spark.lake.lake import Dataset, Lake, declaration_mark, is_unreadable
 
 _FOREVER_MS = 2**62
+# Beyond all times and numbers of a sequence; Kafka's partitions are numbered in 32 bits.
+_LATEST_MS = 2**60
+_LARGEST_PARTITION = 2**31 - 1
 _SAME = ["source_partition", "event_key", "window_end_ms", "value"]
 # No fingerprint of a declaration.
 _JUDGED = "judged before"
@@ -31,9 +34,9 @@ class AuditedEmissions:
         """
         return self._own_rows
 
-    def events(self, counted: DataFrame) -> DataFrame:
-        """The counted events; `place` is that of each among those of its key."""
-        return counted.withColumn("place", f.col("source_offset"))
+    def of_streams(self, runs: DataFrame) -> DataFrame:
+        """Runs of events as they meet the rows: by partition and key."""
+        return runs
 
     @cached_property
     def _own_rows(self) -> DataFrame:
@@ -63,7 +66,7 @@ class AuditedEmissions:
         own = f.col("topology") == self.lake.topology
         groups = (
             self._all.groupBy(
-                is_unreadable(Dataset.STATISTICS).alias("unreadable"),
+                (is_unreadable(Dataset.STATISTICS) | ~_is_possible()).alias("unreadable"),
                 own.alias("own"),
                 "source_partition",
             )
@@ -166,6 +169,15 @@ class AuditedEmissions:
             .select("source_partition", "window_end_ms", "before_ms", "mark")
         )
         return [Turn(*row) for row in found.collect()]
+
+
+def _is_possible() -> Column:
+    """Whether a row's numbers are some that an emission may have."""
+    return (
+        f.col("source_partition").between(0, _LARGEST_PARTITION)
+        & (f.col("source_offset") >= 0)
+        & f.col("window_end_ms").between(-_LATEST_MS, _LATEST_MS)
+    )
 
 
 def _is_settled(last: Progress) -> Column:

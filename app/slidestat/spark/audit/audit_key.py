@@ -13,6 +13,7 @@ from slidestat.schemas.sequence import decode_emission
 from slidestat.spark.audit.audit_charges import ALWAYS, Charge
 from slidestat.spark.audit.columns.column import Int64s
 from slidestat.spark.audit.declaration import Declaration, DeclaredStatistic
+from slidestat.spark.audit.declared_promise import promises_less
 from slidestat.spark.audit.exact_key import ExactKey
 from slidestat.spark.audit.verdict import Verdict, judge, violation_of_sample
 
@@ -29,21 +30,25 @@ class Finding:
     violation: str = ""
 
 
-def newest(records: Iterable[tuple[int, bytes]]) -> tuple[dict[int, Emission], list[Finding]]:
-    """The emission of each tick from a key's records (place on the topic, value), however often
-    they were repeated: a final one replaces provisional ones. Two final ones that differ are a
-    violation.
+def newest(
+    name: str, tick: int, records: Iterable[tuple[int, bytes]]
+) -> tuple[Emission | None, list[Finding]]:
+    """The emission of a key's tick from its records (place on the topic, value), however often they
+    were repeated: a final one replaces provisional ones. Two final ones that differ are a
+    violation, and so is a record that is no emission.
     """
-    found: dict[int, Emission] = {}
+    found: Emission | None = None
     violations = []
     for _, value in sorted(records, key=lambda record: record[0]):
-        emission = decode_emission(value)
-        known = found.get(emission.window_end_ms)
-        if known is None or known.provisional:
-            found[emission.window_end_ms] = emission
-        elif not emission.provisional and emission != known:
-            violation = "emitted twice, differently"
-            violations.append(Finding(emission.key, emission.window_end_ms, violation=violation))
+        try:
+            emission = decode_emission(value)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            violations.append(Finding(name, tick, violation=f"no emission: {error}"))
+            continue
+        if found is None or found.provisional:
+            found = emission
+        elif not emission.provisional and emission != found:
+            violations.append(Finding(name, tick, violation="emitted twice, differently"))
     return found, violations
 
 
@@ -129,28 +134,39 @@ class KeyJudge:
             if s.series is None
             for length in declaration.lengths
         }
+        # Nearly all figures of a window are of the same events.
+        windows: dict[tuple[int | None, ...], slice] = {}
+
+        def window_of(ms: int | None, events: int | None, since_ms: int | None) -> slice:
+            place = ms, events, since_ms
+            if place not in windows:
+                whole = seen.window(tick, ms, events, declaration.forget_ms)
+                windows[place] = seen.since(since_ms, whole)
+            return windows[place]
+
         for figure in emission.figures:
             statistic = self._statistics.get(figure.statistic)
             window_ms = _window_ms(declaration, statistic, figure)
             if not self._has_events(tick, window_ms) or (window_ms is None and not is_of_all):
                 continue
             if statistic is None or not self._is_declared(statistic, figure):
-                violation = "of no declared statistic" if statistic is None else "not declared"
-                yield Finding(self.name, tick, provisional, figure, violation=violation)
+                told = ", ".join(f"{field} {it}" for field, it in _told(figure).items())
+                yield Finding(self.name, tick, provisional, violation=f"not declared: {told}")
                 continue
+            if self._is_marked and (less := promises_less(statistic, figure)):
+                violation = f"{statistic.label} {less}"
+                yield Finding(self.name, tick, provisional, violation=violation)
             if statistic.series is None:
                 place = (statistic.label, figure.window_ms, figure.window_events)
                 listed[place].append(figure)
                 if _tells_of_no_item(figure):
                     continue
-            window = seen.window(tick, window_ms, figure.window_events, declaration.forget_ms)
-            window = seen.since(figure.counted_from_ms, window)
+            window = window_of(window_ms, figure.window_events, figure.counted_from_ms)
             verdict = judge(seen, statistic, figure, window, tick)
             yield Finding(self.name, tick, provisional, figure, verdict, verdict.violation)
         for (label, window_ms, window_events), figures in listed.items():
             if self._has_events(tick, window_ms) and (window_ms is not None or is_of_all):
-                window = seen.window(tick, window_ms, window_events, declaration.forget_ms)
-                window = seen.since(_counted_from(figures), window)
+                window = window_of(window_ms, window_events, _counted_from(figures))
                 items = [figure for figure in figures if not _tells_of_no_item(figure)]
                 for figure, violation in _of_list(seen, self._statistics[label], items, window):
                     whole = _with_length(figure, window_ms, window_events)
@@ -236,6 +252,12 @@ def expected_figures(declaration: Declaration) -> frozenset[FigurePlace]:
         for length in (declaration.lengths if s.is_windowed else ((None, None),))
         for series in s.series or ()
     )
+
+
+def _told(figure: Figure) -> dict[str, object]:
+    """The fields of a figure that tell it from others, as far as it has them."""
+    names = ("statistic", "window_ms", "window_events", "quantile", "at_least", "below", "item")
+    return {name: it for name, it in zip(names, _place(figure), strict=True) if it is not None}
 
 
 def _place(figure: Figure) -> FigurePlace:

@@ -3,16 +3,20 @@
 from collections.abc import Iterable
 
 import msgspec
-from pyspark.sql import Row, SparkSession, functions as f
+from pyspark.sql import Column, Row, SparkSession, functions as f
 
 from slidestat.spark.audit.audit_progress import Progress
 from slidestat.spark.audit.audit_workers import FigureRow
 from slidestat.spark.audit.declaration import Declaration, labels_of
+from slidestat.spark.audit.declared_promise import least_confidence
+from slidestat.spark.audit.verdict import BY_CHANCE
 from slidestat.spark.lake.lake import AUDIT, Lake
 from slidestat.spark.lake.lake_files import LakeFiles
 from slidestat.spark.lake.wire_columns import struct_type
 
 _SAMPLES = 10
+# Percentiles are right to one in so many.
+_RANKS = 10_000
 
 
 class Records(msgspec.Struct, frozen=True):
@@ -106,34 +110,38 @@ def report_of(
             f.min("confidence").alias("confidence"),
             f.count(f.lit(1)).alias("figures"),
             f.max("promised").alias("promised"),
-            f.percentile("observed", 0.5).alias("median"),
-            f.percentile("observed", 0.99).alias("p99"),
+            # Exact ones would have all different errors in memory.
+            f.percentile_approx("observed", [0.5, 0.99], _RANKS).alias("percentiles"),
             f.max("observed").alias("worst"),
             f.count_if(f.col("fault") != "").alias("faults"),
+            f.count_if(_is_certain()).alias("certain"),
         )
         .collect()
     )
+    declarations = list(declarations)
     order = {label: place for place, label in enumerate(labels_of(declarations))}
-    summaries = [
-        StatisticSummary(
-            row.statistic,
-            row.unit or "",
-            1.0 if row.confidence is None else row.confidence,
-            row.figures,
-            row.promised or 0.0,
-            row.median or 0.0,
-            row.p99 or 0.0,
-            row.worst or 0.0,
-            row.faults,
+    sure = {s.label: least_confidence(s) for d in declarations for s in d.statistics}
+    others, summaries = 0, []
+    for row in sorted(groups, key=lambda row: order.get(row.statistic, len(order))):
+        # Not less than declared, whatever figures say of themselves.
+        confidence = max(row.confidence or 0.0, sure.get(row.statistic, 1.0))
+        excused = row.statistic is not None and confidence < 1
+        if row.statistic is None or excused:
+            others += row.certain
+        if row.statistic is None:
+            continue
+        percentiles = row.percentiles or (0.0, 0.0)
+        summaries.append(
+            StatisticSummary(
+                *(row.statistic, row.unit or "", confidence, row.figures, row.promised or 0.0),
+                *(percentiles[0] or 0.0, percentiles[1] or 0.0, row.worst or 0.0),
+                row.faults - row.certain * excused,
+            )
         )
-        for row in sorted(groups, key=lambda row: order.get(row.statistic, len(order)))
-        if row.statistic is not None
-    ]
-    others = sum(row.faults for row in groups if row.statistic is None)
     broken = [summary.statistic for summary in summaries if not summary.is_kept]
     sample: list[Row] = []
     if broken or others:
-        is_broken = f.col("statistic").isNull() | f.col("statistic").isin(broken)
+        is_broken = _is_certain() | f.col("statistic").isin(broken)
         violating = rows.where("fault != ''").where(is_broken)
         sample = violating.orderBy("window_end_ms", "event_key").limit(_SAMPLES).collect()
     return AuditReport(
@@ -145,6 +153,11 @@ def report_of(
         [_line(row) for row in sample],
         judged,
     )
+
+
+def _is_certain() -> Column:
+    """Whether a row is a violation that no chance excuses: any but a figure that is off."""
+    return (f.col("fault") != "") & ~f.col("fault").isin(*BY_CHANCE)
 
 
 def audit_of(spark: SparkSession, lake: Lake) -> AuditReport | None:

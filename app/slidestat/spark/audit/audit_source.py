@@ -1,17 +1,23 @@
 """The raw records that the emissions of a lake rest on, read again, and which were refused."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
-from pyspark.sql import DataFrame, SparkSession, functions as f
+from pyspark.sql import DataFrame, Row, SparkSession, functions as f
 
 from slidestat.errors import SlidestatError
-from slidestat.spark.audit.audit_progress import per_partition
 from slidestat.spark.audit.audit_report import Records
-from slidestat.spark.audit.audit_workers import event_columns, event_reader
 from slidestat.spark.audit.declaration import Declaration
+from slidestat.spark.audit.events.reading import (
+    RECORD_COLUMNS,
+    Asked,
+    Tally,
+    reader_of,
+    reading_columns,
+)
 from slidestat.spark.kafka.kafka_options import kafka_options
 from slidestat.spark.kafka.kafka_topic import TopicState, topic_state
 from slidestat.spark.lake.lake import Dataset, Lake
@@ -19,7 +25,8 @@ from slidestat.spark.lake.lake import Dataset, Lake
 _FOREVER_MS = 2**62
 # Enough to see how far the records before them had come.
 _FIRST_RECORDS = 32
-_PLACE = ["source_partition", "source_offset"]
+# So many letters are brought to each task, rather than records to them: some 40 MB.
+_BROADCAST = 500_000
 
 
 @dataclass(frozen=True)
@@ -43,33 +50,36 @@ class AuditedSource:
         """The topic as the brokers have it."""
         return topic_state(self.bootstrap, self.declared.source)
 
-    @cached_property
-    def letters(self) -> DataFrame:
-        """The places of the records that were refused, and as what."""
-        parts = [
-            self.lake.read(self.spark, dataset)
-            .where(f.col("topology") == self.declared.letters_of)
-            .where(f.col("topic") == self.declared.source)
-            .select(
-                f.col("partition").cast("int").alias("source_partition"),
-                f.col("offset").alias("source_offset"),
-                f.lit(str(dataset)).alias("letter"),
-            )
-            for dataset in (Dataset.LATE, Dataset.DEAD_LETTERS)
-            if self.lake.has(self.spark, dataset)
-        ]
-        none = self.spark.createDataFrame(
-            [], "source_partition int, source_offset long, letter string"
-        )
-        return reduce(DataFrame.union, parts, none).dropDuplicates(_PLACE)
-
-    def raw(self, declaration: Declaration, reached: Mapping[int, int]) -> DataFrame:
-        """The records that emissions may rest on, as a declaration reads them, with the columns of
-        `event_columns`; one that is no event has a null key.
+    @contextmanager
+    def read(
+        self,
+        readings: Sequence[Declaration],
+        reached: Mapping[int, int],
+        after: Mapping[int, int],
+        since_ms: Mapping[int, int],
+    ) -> Iterator["ReadSource"]:
+        """Read the records up to the offsets `reached`, those that emissions may rest on, as each
+        of some declarations has it; what is counted are those beyond the offsets `after`, and told
+        is where the events `since_ms` begin. While the context is open the events lie in memory, or
+        on the executors' disks.
         """
+        first = {p: offset for p, offset in self.topic.first.items() if offset > self._needed(p)}
+        asked = Asked(after, {p: offset + _FIRST_RECORDS for p, offset in first.items()}, since_ms)
+        rows = (
+            self._with_letters(self._records(reached))
+            .mapInArrow(reader_of(readings, asked), reading_columns(readings))
+            .persist()
+        )
+        try:
+            tallies = {(row.reading, row.source_partition): row for row in _summed(rows).collect()}
+            yield ReadSource(readings, rows, tallies, self.topic, set(first))
+        finally:
+            rows.unpersist()
+
+    def _records(self, reached: Mapping[int, int]) -> DataFrame:
         source, topic = self.declared.source, self.topic
-        ends = {p: reached.get(p, -1) + 1 for p in topic.end}
-        wanted = {p: self.needed.get(p, 0) if ends[p] else topic.first[p] for p in topic.end}
+        ends = {p: max(0, reached.get(p, -1) + 1) for p in topic.end}
+        wanted = {p: self._needed(p) if ends[p] else topic.first[p] for p in topic.end}
         if lost := topic.lost_before(wanted):
             deleted = f"{source} no longer has " + "; ".join(lost)
             if not self.allow_loss:
@@ -84,7 +94,7 @@ class AuditedSource:
                 "It was deleted and made anew, or the lake is of another broker: check --lake.",
             )
         starts = {p: min(max(topic.first[p], wanted[p]), end) for p, end in ends.items()}
-        records = (
+        return (
             self.spark.read.format("kafka")
             .options(**kafka_options(self.bootstrap))
             .option("subscribe", source)
@@ -93,78 +103,90 @@ class AuditedSource:
             .load()
             .select("partition", "offset", "key", "value", f.unix_millis("timestamp").alias("ms"))
         )
-        return records.mapInArrow(event_reader(declaration), event_columns(declaration))
 
-    def counted(self, raw: DataFrame) -> DataFrame:
-        """The events among raw records that must have been counted."""
-        return raw.where("event_key IS NOT NULL").join(self.letters, _PLACE, "left_anti")
+    def _with_letters(self, records: DataFrame) -> DataFrame:
+        """The records, with as what each was refused, null for those that must be counted."""
+        letters = self._letters()
+        count = letters.count()
+        if not count:
+            return records.withColumn("letter", f.lit(None).cast("string"))
+        if count <= _BROADCAST:
+            letters = f.broadcast(letters)
+        return records.join(letters, ["partition", "offset"], "left").select(*RECORD_COLUMNS)
 
-    def records(self, raws: Iterable[DataFrame], after: Mapping[int, int]) -> Records:
-        """Count the records beyond the offsets `after` by outcome; one is an event if any
-        declaration can read it.
-        """
-        is_new = f.col("source_offset") > per_partition(after, f.col("source_partition"), -1)
-        common = [*_PLACE, "event_key", "passed_over", "bytes"]
-        every = [one.where(is_new).select(*common) for one in raws]
-        raw = reduce(DataFrame.union, every)
-        if len(every) > 1:
-            raw = raw.groupBy(*_PLACE).agg(
-                f.max("event_key").alias("event_key"),
-                f.max("passed_over").alias("passed_over"),
-                f.max("bytes").alias("bytes"),
+    def _letters(self) -> DataFrame:
+        """The places of the records that were refused, and as what."""
+        parts = [
+            self.lake.read(self.spark, dataset)
+            .where(f.col("topology") == self.declared.letters_of)
+            .where(f.col("topic") == self.declared.source)
+            .select(
+                f.col("partition").try_cast("int"), "offset", f.lit(str(dataset)).alias("letter")
             )
-        is_none = f.col("letter").isNull() & f.col("event_key").isNull()
-        row = (
-            raw.join(self.letters, _PLACE, "left")
-            .agg(
-                f.count(f.lit(1)).alias("read"),
-                f.count_if(f.col("letter") == str(Dataset.LATE)).alias("late"),
-                f.count_if(f.col("letter") == str(Dataset.DEAD_LETTERS)).alias("dead"),
-                f.count_if(is_none & f.col("passed_over")).alias("passed_over"),
-                f.count_if(is_none & ~f.col("passed_over")).alias("lost"),
-                f.coalesce(f.sum("bytes"), f.lit(0)).alias("bytes"),
-            )
-            .collect()[0]
-        )
-        counted = row.read - row.late - row.dead - row.lost - row.passed_over
-        return Records(row.read, counted, row.late, row.dead, row.lost, row.bytes, row.passed_over)
-
-    def complete_from(self, declaration: Declaration, raw: DataFrame) -> dict[int, int]:
-        """From when on windows have all of their events, by partition."""
-        firsts = {p: first for p, first in self.topic.first.items() if first > self._needed(p)}
-        newest: dict[int, int] = {}
-        if firsts:
-            partition = f.col("source_partition")
-            is_first = f.col("source_offset") < (
-                per_partition(firsts, partition, 0) + f.lit(_FIRST_RECORDS)
-            )
-            found = self._timed(raw).where(is_first).groupBy(partition)
-            rows = found.agg(f.max("time_ms").alias("ms")).collect()
-            newest = {row.source_partition: row.ms for row in rows}
-        return {
-            p: _complete_from(declaration, newest.get(p)) if p in firsts else -_FOREVER_MS
-            for p in self.topic.first
-        }
-
-    def needed_after(
-        self, raws: Sequence[DataFrame], reached: Mapping[int, int], since_ms: Mapping[int, int]
-    ) -> dict[int, int]:
-        """The first offset of each partition with an event at `since_ms` of it or later."""
-        partition = f.col("source_partition")
-        is_later = f.col("time_ms") >= per_partition(since_ms, partition, -_FOREVER_MS)
-        found: dict[int, int] = {p: last + 1 for p, last in reached.items()}
-        for raw in raws:
-            firsts = self._timed(raw).where(is_later).groupBy(partition)
-            for row in firsts.agg(f.min("source_offset").alias("first")).collect():
-                found[row.source_partition] = min(found[row.source_partition], row.first)
-        return found
+            for dataset in (Dataset.LATE, Dataset.DEAD_LETTERS)
+            if self.lake.has(self.spark, dataset)
+        ]
+        none = self.spark.createDataFrame([], "partition int, offset long, letter string")
+        return reduce(DataFrame.union, parts, none).dropDuplicates(["partition", "offset"])
 
     def _needed(self, partition: int) -> int:
         return self.needed.get(partition, 0)
 
-    def _timed(self, raw: DataFrame) -> DataFrame:
-        """The records with a time that were not refused."""
-        return raw.where("time_ms IS NOT NULL").join(self.letters, _PLACE, "left_anti")
+
+@dataclass(frozen=True)
+class ReadSource:
+    """A source as it was read by each of `readings`: `rows` of `reading_columns`, and what they
+    tally, by the number of the reading and the partition. Of partitions that `lack` records the
+    first ones are gone.
+    """
+
+    readings: Sequence[Declaration]
+    rows: DataFrame
+    tallies: Mapping[tuple[int, int], Row]
+    topic: TopicState
+    lack: Collection[int]
+
+    def events(self, reading: int) -> DataFrame:
+        """The runs of events that must have been counted, by one of the declarations."""
+        return self.rows.where((f.col("reading") == reading) & f.col("event_key").isNotNull())
+
+    def records(self) -> Records:
+        """How many records there were, by outcome; one is an event if any declaration says so."""
+        found = {
+            name: sum(row[name] for (reading, _), row in self.tallies.items() if reading == 0)
+            for name in ("read", "late", "dead", "passed_over", "unaccounted", "bytes")
+        }
+        others = sum(found[name] for name in ("late", "dead", "passed_over", "unaccounted"))
+        return Records(counted=found["read"] - others, **found)
+
+    def complete_from(self, reading: int, declaration: Declaration) -> dict[int, int]:
+        """From when on windows have all of their events, by partition."""
+        return {
+            p: _complete_from(declaration, self._newest_of_first(reading, p))
+            if p in self.lack
+            else -_FOREVER_MS
+            for p in self.topic.first
+        }
+
+    def _newest_of_first(self, reading: int, partition: int) -> int | None:
+        row = self.tallies.get((reading, partition))
+        return None if row is None or row.newest_of_first == -_FOREVER_MS else row.newest_of_first
+
+    def needed_after(self, reached: Mapping[int, int]) -> dict[int, int]:
+        """The first offset of each partition with an event at the asked time or later."""
+        found = {p: last + 1 for p, last in reached.items()}
+        for (_, p), row in self.tallies.items():
+            found[p] = min(found[p], row.first_since)
+        return found
+
+
+def _summed(rows: DataFrame) -> DataFrame:
+    """The tallies of each reading and partition."""
+    merge = {"first_since": f.min, "newest_of_first": f.max}
+    names = Tally.__struct_fields__
+    sums = [merge.get(name, f.sum)(f"tally.{name}").alias(name) for name in names]
+    told = rows.where("tally IS NOT NULL")
+    return told.groupBy("reading", "source_partition").agg(*sums)
 
 
 def _complete_from(declaration: Declaration, newest_of_first: int | None) -> int:

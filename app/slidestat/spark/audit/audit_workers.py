@@ -1,7 +1,9 @@
-"""The part of an audit inside Spark's Python workers: read events, judge the figures of a key."""
+"""The part of an audit inside Spark's Python workers that judges the figures of each key."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import islice, pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -12,14 +14,9 @@ import pyarrow.compute as pc
 from slidestat.schemas.emission import Figure
 from slidestat.spark.audit.audit_charges import ALWAYS, Charge
 from slidestat.spark.audit.audit_key import Finding, KeyJudge
-from slidestat.spark.audit.declaration import UNMARKED, ColumnName, Declaration
-from slidestat.spark.audit.events.raw_events import (
-    RawRecord,
-    UnreadableError,
-    is_passed_over,
-    read_event,
-    time_of,
-)
+from slidestat.spark.audit.declaration import UNMARKED, Declaration
+from slidestat.spark.audit.events.runs import Run, unpack
+from slidestat.spark.audit.events.waiting_events import WaitingEvents
 from slidestat.spark.audit.running_audit import Emitted, KeyEvents, RunningAudit
 from slidestat.spark.lake.wire_columns import struct_type
 
@@ -53,68 +50,6 @@ class FigureRow(msgspec.Struct, frozen=True):
     observed: float | None = None
 
 
-_Read = tuple[str | None, int | None, list[str | None]]
-
-
-def text_column(number: int) -> str:
-    """The name of the column with the texts of one of `Declaration.columns`."""
-    return f"text_{number}"
-
-
-def event_columns(declaration: Declaration) -> str:
-    """The columns that `event_reader` makes of a record. Of one that is no event, key, time and
-    texts are null, of one that is passed over key and texts; its time is null where it has none.
-    """
-    texts = "".join(f", {text_column(n)} string" for n in range(len(declaration.columns)))
-    return (
-        "source_partition int, source_offset long, event_key string, time_ms long,"
-        f" passed_over boolean, bytes int{texts}"
-    )
-
-
-def event_reader(
-    declaration: Declaration,
-) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    names = [column.split()[0] for column in event_columns(declaration).split(", ")]
-    nothing: list[str | None] = [None] * len(declaration.columns)
-
-    def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            found: list[_Read] = []
-            passed_over: list[bool] = []
-            values = batch.column("value").to_pylist()
-            for record in map(
-                RawRecord, batch.column("key").to_pylist(), values, batch.column("ms").to_pylist()
-            ):
-                passed_over.append(is_passed_over(declaration, record))
-                if passed_over[-1]:
-                    found.append((None, time_of(declaration, record), nothing))
-                    continue
-                try:
-                    key, time, read = read_event(declaration, record)
-                except UnreadableError:
-                    found.append((None, None, nothing))
-                else:
-                    found.append((key, time, read))
-            yield pa.RecordBatch.from_arrays(
-                [
-                    batch.column("partition"),
-                    batch.column("offset"),
-                    pa.array([event[0] for event in found], pa.string()),
-                    pa.array([event[1] for event in found], pa.int64()),
-                    pa.array(passed_over, pa.bool_()),
-                    pa.array([len(value or b"") for value in values], pa.int32()),
-                    *(
-                        pa.array([event[2][place] for event in found], pa.string())
-                        for place in range(len(nothing))
-                    ),
-                ],
-                names,
-            )
-
-    return read_batches
-
-
 class Bounds(NamedTuple):
     """Of a declaration in a partition: how far it was emitted, from where on windows have all of
     their events, and where the declaration was in charge.
@@ -129,8 +64,8 @@ class Bounds(NamedTuple):
 _UNBOUNDED = Bounds(_NEVER_MS, _NEVER_MS)
 
 
-# What an audit reads of a key, in this order: of events and of emissions alike where they stand in
-# time, an emission at its windows' end and before the events of that moment; and their places.
+# What an audit reads of a key, in this order: runs of events by their first event, emissions at
+# their windows' end and before the events of that moment; and their places on the topic.
 SORTED_COLUMNS = ("source_partition", "event_key", "at", "is_event", "place")
 _FINDINGS_TOGETHER = 4_096
 _Place = tuple[int, str]
@@ -160,19 +95,22 @@ def auditor(
             for mark, declaration in declarations.items()
         ]
 
+    def columns_of(run: Run) -> KeyEvents:
+        return KeyEvents(run.times, run.places, dict(zip(names, run.texts, strict=True)))
+
     def findings(batches: Iterable[pa.RecordBatch]) -> Iterator[Finding]:
         place: _Place | None = None
+        waiting = WaitingEvents(len(names))
         audits: list[RunningAudit] = []
         for batch in batches:
-            for of_place, events, emitted, reached_ms in _pieces(batch, names):
-                if of_place != place:
-                    for audit in audits:
-                        yield from audit.end()
-                    place, audits = of_place, begin(of_place)
+            for piece in _pieces(batch, len(names)):
+                if piece.place != place:
+                    yield from _ended(audits, columns_of(waiting.rest()))
+                    place, audits = piece.place, begin(piece.place)
+                events = columns_of(waiting.next(piece.events, piece.reached_ms))
                 for audit in audits:
-                    yield from audit.go_on(events, emitted, reached_ms)
-        for audit in audits:
-            yield from audit.end()
+                    yield from audit.go_on(events, piece.emitted, piece.reached_ms)
+        yield from _ended(audits, columns_of(waiting.rest()))
 
     def audit_sorted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         found = findings(batches)
@@ -182,10 +120,24 @@ def auditor(
     return audit_sorted
 
 
-def _pieces(
-    batch: pa.RecordBatch, names: Sequence[ColumnName]
-) -> Iterator[tuple[_Place, KeyEvents, list[Emitted], int]]:
-    """Yield what a batch has of each key, and the moment that it goes up to."""
+def _ended(audits: Iterable[RunningAudit], last: KeyEvents) -> Iterator[Finding]:
+    for audit in audits:
+        yield from audit.end(last)
+
+
+class _Piece(NamedTuple):
+    """A part of a key: the events of its runs, and its emissions, which go up to `reached_ms`;
+    events beyond that may be followed by others.
+    """
+
+    place: _Place
+    events: Run
+    emitted: list[Emitted]
+    reached_ms: int
+
+
+def _pieces(batch: pa.RecordBatch, texts: int) -> Iterator[_Piece]:
+    """Yield what a batch has of each key."""
     if not batch.num_rows:
         return
     partitions, keys = batch.column("source_partition"), batch.column("event_key")
@@ -194,62 +146,46 @@ def _pieces(
     )
     starts = np.flatnonzero(is_other.to_numpy(zero_copy_only=False)) + 1
     edges = [0, *starts.tolist(), batch.num_rows]
-    at, places = batch.column("at").to_numpy(), batch.column("place").to_numpy()
-    is_event = batch.column("is_event").to_numpy(zero_copy_only=False)
-    texts = [batch.column(text_column(number)) for number in range(len(names))]
+    at, is_event = batch.column("at"), batch.column("is_event").to_numpy(zero_copy_only=False)
+    places, values = batch.column("place"), batch.column("value")
+    marks = batch.column("declaration")
     for start, stop in pairwise(edges):
-        own = slice(start, stop)
-        chosen = is_event[own]
-        of_events = pa.array(chosen)
-        columns = {
-            name: column[own].filter(of_events) for name, column in zip(names, texts, strict=True)
-        }
         emitted = [
-            Emitted(
-                int(at[row]),
-                int(places[row]),
-                batch.column("value")[row].as_py(),
-                batch.column("declaration")[row].as_py(),
-            )
-            for row in (np.flatnonzero(~chosen) + start).tolist()
+            Emitted(at[row].as_py(), places[row].as_py(), values[row].as_py(), marks[row].as_py())
+            for row in (np.flatnonzero(~is_event[start:stop]) + start).tolist()
         ]
-        events = KeyEvents(at[own][chosen], places[own][chosen], columns)
-        yield (partitions[start].as_py(), keys[start].as_py()), events, emitted, int(at[stop - 1])
+        place = partitions[start].as_py(), keys[start].as_py()
+        events = unpack(batch.slice(start, stop - start), texts)
+        yield _Piece(place, events, emitted, at[stop - 1].as_py())
+
+
+_NO_FIGURE = Figure("", None, None, None)
+_OF_FIGURE = [n for n in FigureRow.__struct_fields__ if n in Figure.__struct_fields__]
+_FIGURE = attrgetter(*_OF_FIGURE)
 
 
 def _table(findings: list[Finding]) -> pa.Table:
-    rows = [
-        FigureRow(finding.key, finding.window_end_ms, finding.provisional, finding.violation)
-        if finding.figure is None
-        else _row(finding, finding.figure)
-        for finding in findings
-    ]
-    columns = {name: [getattr(row, name) for row in rows] for name in FigureRow.__struct_fields__}
+    """Rows of `FigureRow`."""
+    figures = zip(*(_FIGURE(finding.figure or _NO_FIGURE) for finding in findings), strict=True)
+    verdicts = [finding.verdict for finding in findings]
+    columns = {
+        "event_key": [finding.key for finding in findings],
+        "window_end_ms": [finding.window_end_ms for finding in findings],
+        "provisional": [finding.provisional for finding in findings],
+        "fault": [finding.violation for finding in findings],
+        **dict(zip(_OF_FIGURE, figures, strict=True)),
+        "exact": [None if it is None or it.exact is None else float(it.exact) for it in verdicts],
+        **{
+            name: [None if it is None else getattr(it, name) for it in verdicts]
+            for name in ("events", "unit", "promised", "observed")
+        },
+    }
+    columns["statistic"] = [it.figure and it.figure.statistic for it in findings]
+    columns["confidence"] = [it.figure and it.figure.confidence for it in findings]
     return pa.table(columns, schema=_arrow_schema())
 
 
-def _row(finding: Finding, figure: Figure) -> FigureRow:
-    of_figure = {
-        name: getattr(figure, name)
-        for name in FigureRow.__struct_fields__
-        if name in Figure.__struct_fields__
-    }
-    row = FigureRow(
-        finding.key, finding.window_end_ms, finding.provisional, finding.violation, **of_figure
-    )
-    verdict = finding.verdict
-    if verdict is None:
-        return row
-    return msgspec.structs.replace(
-        row,
-        exact=None if verdict.exact is None else float(verdict.exact),
-        events=verdict.events,
-        unit=verdict.unit,
-        promised=verdict.promised,
-        observed=verdict.observed,
-    )
-
-
+@lru_cache(maxsize=1)
 def _arrow_schema() -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 

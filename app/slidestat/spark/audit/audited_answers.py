@@ -36,20 +36,9 @@ class AuditedAnswers(AuditedEmissions):
             "source_partition", self._number_of(f.col("event_key"))
         )
 
-    def events(self, counted: DataFrame) -> DataFrame:
-        """Each counted event as one of its stream; `place` is the partition that it is in."""
-        declaration, key = self.declaration, f.col("event_key")
-        if declaration.answers_for_all:
-            key = f.lit(declaration.source)
-        else:
-            counted = counted.where(key.isin(*declaration.answers_for))
-        return counted.withColumns(
-            {
-                "place": f.col("source_partition").cast("long"),
-                "event_key": key,
-                "source_partition": self._number_of(key),
-            }
-        )
+    def of_streams(self, runs: DataFrame) -> DataFrame:
+        """Runs of events as they meet the rows: by the number of their stream."""
+        return runs.withColumn("source_partition", self._number_of(f.col("event_key")))
 
     def reached(self) -> tuple[dict[int, int], int]:
         """The last offset that final answers rest on, of each partition of the parties' source, and
@@ -128,7 +117,7 @@ class AuditedAnswers(AuditedEmissions):
             .select(key.alias("key"), clock.alias("clock"))
             .where((f.size("key") == 2) & (f.col("key")[0] == self.declaration.parties))
             .select(
-                f.element_at(f.split(f.col("key")[1], "/"), -1).cast("int").alias("party"),
+                f.element_at(f.split(f.col("key")[1], "/"), -1).try_cast("int").alias("party"),
                 f.coalesce("clock.tick_ms", "clock.tick_seq").alias("tick"),
                 f.col("clock.source_offset").alias("offset"),
             )

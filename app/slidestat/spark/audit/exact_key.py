@@ -71,6 +71,8 @@ class ExactKey:
         }
         self._tallied: tuple[ColumnName, int, int] | None = None
         self._tallies = np.zeros(0, np.int64)
+        self._ranked: tuple[ColumnName, int, int] | None = None
+        self._in_rank = np.zeros(0, np.float64)
         self.bygone = Bygone()
         self.extend(times, places, columns)
 
@@ -86,13 +88,15 @@ class ExactKey:
         columns: Mapping[ColumnName, Sequence[str | None] | pa.Array],
     ) -> None:
         """Add events that are no earlier than those that are here."""
+        if not len(times):
+            return
         self._times.append(times)
         self._places.append(places)
         for name, texts in columns.items():
             self._columns[name].extend(
                 texts if isinstance(texts, pa.Array) else pa.array(texts, pa.string())
             )
-        self._tallied = None
+        self._tallied = self._ranked = None
 
     def drop(self, count: int, declaration: Declaration) -> None:
         """Forget the first `count` events, not the last one, but for what `declaration` asks of
@@ -114,7 +118,7 @@ class ExactKey:
             column.drop(count)
         self._times.drop(count)
         self._places.drop(count)
-        self._tallied = None
+        self._tallied = self._ranked = None
 
     def until(self, offset: int) -> "ExactKey":
         """The key as it was when the record at `offset` had come: for provisional figures."""
@@ -255,26 +259,35 @@ class ExactKey:
                 return float(column.doubles[values].max())
             case "quantile" | "rank_quantile":
                 rank = rank_of(figure.quantile or 0.0, n)
-                return float(np.partition(column.doubles[values], rank - 1)[rank - 1])
+                return float(self._by_rank(statistic.column, window)[rank - 1])
         raise NotImplementedError(statistic.kind)  # An audit asks for KINDS alone.
 
     def rank_error(self, name: ColumnName, quantile: float, estimate: float, window: slice) -> int:
         """By how many places a quantile's estimate is off; 0 if it stands at its own rank."""
-        values = self.doubles(name, window)
+        values = self._by_rank(name, window)
         rank = rank_of(quantile, len(values))
-        below = int(np.count_nonzero(values < estimate))
-        not_above = int(np.count_nonzero(values <= estimate))
+        below, not_above = (
+            int(np.searchsorted(values, estimate, side)) for side in ("left", "right")
+        )
         return max(0, below + 1 - rank, rank - not_above)
 
     def quantiles_near(
         self, name: ColumnName, quantile: float, share: float, window: slice
     ) -> tuple[float, float]:
         """The least and the largest number that is a quantile within `share` of this one."""
-        values = np.sort(self.doubles(name, window))
+        values = self._by_rank(name, window)
         p, share_error = Fraction(repr(float(quantile))), Fraction(repr(float(share)))
         first = max(1, ceil((p - share_error) * len(values)))
         last = min(len(values), floor((p + share_error) * len(values)) + 1)
         return float(values[first - 1]), float(values[last - 1])
+
+    def _by_rank(self, name: ColumnName, window: slice) -> npt.NDArray[np.float64]:
+        """A window's values, rising."""
+        place = (name, window.start, window.stop)
+        if place != self._ranked:
+            self._in_rank = np.sort(self.doubles(name, window))
+            self._ranked = place
+        return self._in_rank
 
     def sum_between(
         self, name: ColumnName, figure: Figure, window: slice, *, of_magnitudes: bool = False

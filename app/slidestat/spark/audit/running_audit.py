@@ -73,8 +73,10 @@ class RunningAudit:
         yield from self._settle(reached_ms)
         self._drop(reached_ms)
 
-    def end(self) -> Iterator[Finding]:
-        """Yield what is found once nothing comes any more."""
+    def end(self, events: KeyEvents) -> Iterator[Finding]:
+        """Take the last events, and yield what is found once nothing comes any more."""
+        self._want(events.times)
+        self._key.extend(*events)
         last, until = self._key.times[-1:], self._judge.watermark_ms
         self._wanted |= self._judge.due(last, np.full(len(last), until))
         latest = max((until, *self._emitted, *(one.tick for one in self._waiting)))
@@ -99,10 +101,11 @@ class RunningAudit:
         yield from self._settle_due(until_ms if is_end else sure_ms)
         ready = [one for one in self._waiting if one.tick < until_ms]
         self._waiting = [one for one in self._waiting if one.tick >= until_ms]
-        for _, those in groupby(ready, key=lambda one: one.tick):
-            emissions, violations = newest((one.place, one.value) for one in those)
+        for tick, those in groupby(ready, key=lambda one: one.tick):
+            records = ((one.place, one.value) for one in those)
+            emission, violations = newest(self._judge.name, tick, records)
             yield from violations
-            for emission in emissions.values():
+            if emission is not None:
                 yield from self._judge.emission(self._key, emission)
 
     def _drop(self, reached_ms: int) -> None:

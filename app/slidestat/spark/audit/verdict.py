@@ -6,9 +6,24 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from slidestat.schemas.emission import Figure
+from slidestat.spark.audit.columns.ratio import (
+    Ratio,
+    absolute,
+    is_at_most,
+    minus,
+    plus,
+    quotient,
+    ratio,
+    times,
+)
 from slidestat.spark.audit.declaration import DeclaredStatistic
 from slidestat.spark.audit.exact_key import Exact, ExactKey
 
+_OUTSIDE, _OFF = "outside its bounds", "more off than promised"
+BY_CHANCE = (_OUTSIDE, _OFF)
+"""What a statistic that chance enters may do now and then."""
+
+_MOST_TIMES = 1e100
 # The 80 digits of a root, and the doubles that a norm is recomputed in.
 _ROUNDING = {"deviation": Fraction(1, 10**70), "norm": Fraction(1, 10**9)}
 
@@ -46,38 +61,76 @@ def judge(
         nothing = exact is None and (figure.estimate, figure.lower, figure.upper) == (None,) * 3
         violation = "" if nothing else "a figure of nothing" if exact is None else "no figure"
         return Verdict(exact, events, unit, promised, 0.0 if nothing else None, violation)
-    right = Fraction(exact)
-    slack = abs(right) * _ROUNDING.get(statistic.kind, 0)
-    inside = figure.lower <= right + slack and right - slack <= figure.upper
+    right = ratio(exact)
+    slack = times(_ROUNDING.get(statistic.kind, 0), absolute(right))
+    inside = is_at_most(ratio(figure.lower), plus(right, slack)) and is_at_most(
+        right, plus(ratio(figure.upper), slack)
+    )
+    violation = "" if inside else _OUTSIDE
+    off, nearest = _off(key, statistic, figure, window, right, slack)
+    observed: float | None = 0.0
+    if off[0]:
+        allowed = _allowed(key, statistic, figure, window, nearest, events)
+        if not is_at_most(off, allowed):
+            violation = _OFF
+        # So many times the promise is enough to be told.
+        used = min(quotient(off, allowed), _MOST_TIMES) if allowed[0] else None
+        observed = None if used is None else used * promised
+    return Verdict(exact, events, unit, promised, observed, violation)
+
+
+def _off(
+    key: ExactKey,
+    statistic: DeclaredStatistic,
+    figure: Figure,
+    window: slice,
+    right: Ratio,
+    slack: Ratio,
+) -> tuple[Ratio, Ratio]:
+    """By how much an estimate is off, and what of: of a quantile by value the nearest that is one,
+    of one by rank places.
+    """
+    estimate = ratio(figure.estimate or 0)
     if statistic.kind == "quantile":
-        estimate = Fraction(figure.estimate)
-        low, high = key.quantiles_near(
+        near = key.quantiles_near(
             statistic.column, figure.quantile or 0.0, figure.share_error, window
         )
-        nearest = min(max(estimate, Fraction(low)), Fraction(high))
-        off = abs(estimate - nearest)
-        allowed = Fraction(figure.relative_error) * abs(nearest) + Fraction(figure.absolute_error)
-    elif figure.quantile is not None:
-        off = Fraction(key.rank_error(statistic.column, figure.quantile, figure.estimate, window))
-        allowed = Fraction(figure.share_error) * events
-    else:
-        off = max(Fraction(), abs(Fraction(figure.estimate) - right) - slack)
-        allowed = (
-            Fraction(figure.relative_error) * abs(right)
-            + Fraction(figure.absolute_error)
-            + Fraction(figure.share_error) * events
-        )
-        if figure.deviation_error:
-            spread = key.deviation(statistic.column, figure, window)
-            allowed += Fraction(figure.deviation_error) * spread
-        if figure.magnitude_error:
-            magnitudes = key.sum_between(statistic.column, figure, window, of_magnitudes=True)
-            allowed += Fraction(figure.magnitude_error) * magnitudes
-    violation = "" if inside else "outside its bounds"
-    if off > allowed:
-        violation = "more off than promised"
-    observed = float(off / allowed) * promised if allowed else None if off else 0.0
-    return Verdict(exact, events, unit, promised, observed, violation)
+        low, high = map(ratio, near)
+        nearest = low if is_at_most(estimate, low) else estimate
+        nearest = high if is_at_most(high, nearest) else nearest
+        return absolute(minus(estimate, nearest)), nearest
+    if figure.quantile is not None:
+        places = key.rank_error(statistic.column, figure.quantile, figure.estimate or 0.0, window)
+        return ratio(places), right
+    off = minus(absolute(minus(estimate, right)), slack)
+    return (off if off[0] > 0 else ratio(0)), right
+
+
+def _allowed(
+    key: ExactKey,
+    statistic: DeclaredStatistic,
+    figure: Figure,
+    window: slice,
+    of: Ratio,
+    events: int,
+) -> Ratio:
+    """By how much an estimate of a number may be off: the sum of all that the figure promises."""
+    if statistic.kind != "quantile" and figure.quantile is not None:
+        return times(figure.share_error, ratio(events))
+    allowed = ratio(figure.absolute_error)
+    if figure.relative_error:
+        allowed = plus(allowed, times(figure.relative_error, absolute(of)))
+    if statistic.kind == "quantile":
+        return allowed
+    if figure.share_error:
+        allowed = plus(allowed, times(figure.share_error, ratio(events)))
+    if figure.deviation_error:
+        spread = key.deviation(statistic.column, figure, window)
+        allowed = plus(allowed, times(figure.deviation_error, ratio(spread)))
+    if figure.magnitude_error:
+        magnitudes = key.sum_between(statistic.column, figure, window, of_magnitudes=True)
+        allowed = plus(allowed, times(figure.magnitude_error, ratio(magnitudes)))
+    return allowed
 
 
 def violation_of_sample(

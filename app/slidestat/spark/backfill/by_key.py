@@ -21,11 +21,11 @@ from pyspark.sql import DataFrame, functions as f
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.garbage_collector import calm_garbage_collector
-from slidestat.engine.keys.key_cache import PartitionStore
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import SynopsisTopic, TickPublisher
 from slidestat.engine.shares.judge import Judge, Judged
 from slidestat.engine.shares.key_share import KeyShare
+from slidestat.engine.states.stored_keys import PartitionStore
 from slidestat.spark.backfill.engine_outputs import EngineOutputs
 from slidestat.spark.backfill.hot_keys import stretches_of
 from slidestat.spark.backfill.judged_rows import JudgedRows

@@ -8,7 +8,6 @@ from slidestat.declare.forms.fingerprint import fingerprint_of
 from slidestat.declare.topology import Topology
 from slidestat.engine.clock.event_time import closing_tick
 from slidestat.engine.effects import Effects
-from slidestat.engine.keys.key_state import decode_key_state
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import (
     Clock,
@@ -17,6 +16,7 @@ from slidestat.engine.publishing import (
     TickPublisher,
     published_statistics,
 )
+from slidestat.engine.states.key_state import decode_key_state
 from slidestat.schemas.emission import DECLARATION_HEADER
 from slidestat.schemas.synopsis import SynopsisHeaders, SynopsisKey, encode_key, party_name
 from slidestat.spark.backfill.interval_synopses import IntervalSynopses

@@ -13,8 +13,10 @@ import pyarrow as pa
 from slidestat.declare.topology import Topology
 from slidestat.engine.clock.event_time import tick_after
 from slidestat.engine.events import Events
-from slidestat.engine.keys.key_cache import KeyCache, PartitionStore
 from slidestat.engine.publishing import Clock, Publication, published_statistics
+from slidestat.engine.states.key_states import KeyStates
+from slidestat.engine.states.stored_keys import PartitionStore, StoredKeys
+from slidestat.engine.view import Keys
 from slidestat.errors import SlidestatError
 
 Int64s = npt.NDArray[np.int64]
@@ -39,32 +41,34 @@ class IntervalSynopses:
             keys = events.keys.filter(pa.array(ticks == tick))
             self._open.setdefault(tick, set()).update(keys.unique().to_pylist())
 
-    def ticks(self, events: Events, _cache: KeyCache, before: int, watermark: int) -> list[int]:
+    def ticks(self, events: Events, _states: KeyStates, before: int, watermark: int) -> list[int]:
         """The ticks after `before` and up to `watermark` that have events, rising; `events` are
         about to be absorbed, by time.
         """
         self.absorbing(events)
         return sorted(tick for tick in self._open if before < tick <= watermark)
 
-    def at(self, tick: int, cache: KeyCache, source_offset: int) -> Iterator[Publication]:
+    def at(self, tick: int, states: Keys, source_offset: int) -> Iterator[Publication]:
         """The synopses of a tick, when exactly the events before it have been absorbed."""
-        return self._of(self._open.pop(tick), tick, cache, source_offset)
+        return self._of(self._open.pop(tick), tick, states, source_offset)
 
     def rest(self, tick: int, states: PartitionStore, source_offset: int) -> Iterator[Publication]:
         """The synopses at the end of history, `tick`, of the keys with events since their last."""
         keys = set().union(*self._open.values())
         self._open = {}
-        return self._of(keys, tick, KeyCache(states, 0), source_offset)
+        return self._of(keys, tick, StoredKeys(states), source_offset)
 
     def clocks(self, _before: int, _offsets: Int64s, _watermarks: Int64s) -> Iterator[Clock]:
         """None: nobody waits for them."""
         return iter(())
 
     def _of(
-        self, keys: set[str], tick: int, cache: KeyCache, source_offset: int
+        self, keys: set[str], tick: int, states: Keys, source_offset: int
     ) -> Iterator[Publication]:
-        names = sorted(keys)
-        for key, state in zip(names, cache.read(names), strict=True):
+        for key in sorted(keys):
+            state = states.peek(key)
+            if state is None:
+                continue
             for (statistic, meaning), synopsis in zip(self._kept, state.synopses, strict=True):
                 yield Publication(tick, source_offset, key, statistic, meaning, synopsis)
 

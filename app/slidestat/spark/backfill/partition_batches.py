@@ -1,5 +1,6 @@
 """The rows that a task is given: whole partitions of history, or of shares, one after another."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Protocol
@@ -75,8 +76,8 @@ def _headers(part: pa.RecordBatch) -> list[list[tuple[str, bytes | None]]] | Non
     if "headers" not in part.schema.names or part["headers"].null_count == len(part):
         return None
     return [
-        [(header["key"], header["value"]) for header in headers or ()]
-        for headers in part["headers"].to_pylist()
+        [(one["key"], bytes.fromhex(one["hex"]) if "hex" in one else None) for one in headers]
+        for headers in (json.loads(text or "[]") for text in part["headers"].to_pylist())
     ]
 
 

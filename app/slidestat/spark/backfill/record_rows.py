@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-import numpy as np
 import pyarrow as pa
 
 from slidestat.declare.topology import Topology
-from slidestat.engine.emissions.emission import OutputRecord
+from slidestat.engine.emissions.output_records import OutputRecord, OutputRecords
 from slidestat.engine.intake.letters import Letter
 from slidestat.kafka.letter_record import letter_record
 
@@ -61,16 +60,16 @@ def emitted(
     emissions: Sequence[OutputRecord],
 ) -> pa.RecordBatch:
     """Emissions as rows: they are most of what comes out, and go by columns."""
-    keys, values, stamps = zip(*emissions, strict=True)
-    count = len(emissions)
+    columns = OutputRecords.of(emissions)
+    count = len(columns)
     return pa.record_batch(
         [
             pa.repeat(pa.scalar(topic, pa.string()), count),
             pa.repeat(pa.scalar(partition, pa.int32()), count),
             pa.nulls(count, pa.int64()),
-            pa.array(np.array(stamps, np.int64) * 1_000).cast(RECORD_ARROW.field("timestamp").type),
-            pa.array(keys, pa.binary()),
-            pa.array(values, pa.binary()),
+            pa.array(columns.ends * 1_000).cast(RECORD_ARROW.field("timestamp").type),
+            columns.keys.as_arrow().cast(pa.binary()),
+            columns.values.as_arrow().cast(pa.binary()),
             pa.repeat(pa.scalar(headers, RECORD_ARROW.field("headers").type), count),
         ],
         schema=RECORD_ARROW,

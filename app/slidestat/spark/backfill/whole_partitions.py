@@ -9,9 +9,9 @@ from pyspark.sql import DataFrame
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.garbage_collector import calm_garbage_collector
-from slidestat.engine.keys.key_cache import PartitionStore
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import SynopsisTopic, TickPublisher
+from slidestat.engine.states.stored_keys import PartitionStore
 from slidestat.spark.backfill.engine_outputs import EngineOutputs
 from slidestat.spark.backfill.partition_batches import is_of_files, one_after_another, record_batch
 from slidestat.spark.backfill.plain_events import PlainEvents

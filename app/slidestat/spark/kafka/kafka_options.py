@@ -3,6 +3,10 @@
 from slidestat.kafka.clients import java_settings
 from slidestat.kafka.settings import broker_security
 
+# After each poll Spark asks where the partition begins and ends, and drops what was fetched beyond
+# it: so a poll brings all of a fetch, where Kafka's default is 500 records.
+_FETCHED = {"max.poll.records": "100000", "max.partition.fetch.bytes": str(4 * 2**20)}
+
 
 def kafka_options(bootstrap: str) -> dict[str, str]:
     """Options of a reader of committed records; raises SlidestatError for settings that cannot be.
@@ -12,6 +16,7 @@ def kafka_options(bootstrap: str) -> dict[str, str]:
     settings = {
         "bootstrap.servers": bootstrap,
         "isolation.level": "read_committed",
+        **_FETCHED,
         **java_settings(broker_security()),
     }
     return {f"kafka.{name}": value for name, value in settings.items()}

@@ -9,6 +9,7 @@ Delta tables are merged by Delta Lake, whose log then names the large files in p
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
@@ -51,7 +52,8 @@ class Compaction:
     def run(self) -> list[Compacted]:
         """Merge the files of each date that has more than its size asks for.
 
-        Raises SlidestatError while another job writes to this part of the lake, and where folders
+        An ingest that goes on gives it the lake between two of its batches. Raises SlidestatError
+        while any other job writes to this part of the lake, and where folders
         of Parquet files cannot be renamed in one step. Cost: each date's rows are read and written
         once, one date after another.
         """
@@ -59,7 +61,7 @@ class Compaction:
         if self.lake.tables(self.spark) is Tables.DELTA:
             # Its log alone would let an ingest go on, but not on a local disk or on S3: there two
             # drivers may both make a commit of the same number, and one of them is lost.
-            with locked(self.spark, self.lake, "compaction", self.say) as lock:
+            with self._locked() as lock:
                 done = [self._optimize(lock, dataset) for dataset in Dataset]
             return [compacted for compacted in done if compacted.dates]
         if not files.qualified(self.lake.folder).startswith(_RENAMING):
@@ -67,10 +69,13 @@ class Compaction:
                 f"{self.lake.folder} lies where folders are not renamed in one step.",
                 "Compact a lake on a disk or on HDFS; elsewhere ingest larger batches, less often.",
             )
-        with locked(self.spark, self.lake, "compaction", self.say) as lock:
+        with self._locked() as lock:
             settle(files, self.lake)
             done = [self._compact(lock, files, dataset) for dataset in Dataset]
         return [compacted for compacted in done if compacted.dates]
+
+    def _locked(self) -> AbstractContextManager[LakeLock]:
+        return locked(self.spark, self.lake, "compaction", self.say, borrows=True)
 
     def _compact(self, lock: LakeLock, files: LakeFiles, dataset: Dataset) -> Compacted:
         compacted = Compacted(dataset)

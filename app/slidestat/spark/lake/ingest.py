@@ -9,7 +9,7 @@ Delta tables a batch is one commit, which has its number (`delta_table.py`).
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from pyspark.sql import DataFrame, Observation, SparkSession, functions as f
 from pyspark.sql.streaming.query import StreamingQuery
@@ -88,14 +88,18 @@ class Ingest:
         return found
 
     def follow(self, every_ms: int) -> None:
-        """Bring what comes, a batch each `every_ms`, until interrupted; raises SlidestatError while
-        another job writes to this part of the lake, and for a lake of other tables.
+        """Bring what comes, a batch each `every_ms`, until interrupted; a compaction gets the lake
+        between two batches. Raises SlidestatError while another job writes to this part of the
+        lake, and for a lake of other tables.
         """
         # Queries of this session that ended before are none of these.
         self.spark.streams.resetTerminated()
         with ExitStack() as stack:
-            lock = stack.enter_context(locked(self.spark, self.lake, "ingest", self.say))
-            settle(LakeFiles(self.spark), self.lake)
+            settled = partial(settle, LakeFiles(self.spark), self.lake)
+            lock = stack.enter_context(
+                locked(self.spark, self.lake, "ingest", self.say, lends=settled)
+            )
+            settled()
             for dataset, topic in self._existing():
                 ingested = Ingested(dataset, topic.name)
                 query = self._start(lock, dataset, topic, ingested, every_ms)
@@ -167,7 +171,10 @@ class Ingest:
         self, lock: LakeLock, dataset: Dataset, ingested: Ingested, table: DeltaTable | None
     ) -> Callable[[DataFrame, int], None]:
         def write(rows: DataFrame, batch: int) -> None:
-            lock.require()
+            with lock.writing():
+                write_alone(rows, batch)
+
+        def write_alone(rows: DataFrame, batch: int) -> None:
             tasks = rows.rdd.getNumPartitions()
             if not tasks:  # There is nothing new: no partition is read.
                 return

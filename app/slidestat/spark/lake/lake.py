@@ -87,6 +87,11 @@ class Lake:
         return f"{self.folder}/_lock.json"
 
     @property
+    def audit_lock(self) -> str:
+        """Return the path of the file that says who is auditing it, which needs no other lock."""
+        return f"{self.folder}/_audit_lock.json"
+
+    @property
     def compaction(self) -> str:
         """Return the folder of dates whose files are being merged."""
         return f"{self.folder}/_compaction"
@@ -118,13 +123,7 @@ class Lake:
     def read(self, spark: SparkSession, dataset: str) -> DataFrame:
         """All rows of a dataset; raises SlidestatError if there are none."""
         if not self.has(spark, dataset):
-            advice = f"Bring them there: `slidestat spark ingest TOPOLOGY --lake {self.root}`."
-            if dataset == Dataset.SYNOPSES:
-                advice = (
-                    "Workers publish them if the topology has `publish`; `slidestat spark backfill`"
-                    " writes those of any topology, into a lake of its own."
-                )
-            raise SlidestatError(f"{self.data(dataset)} has no records.", advice)
+            raise no_records(self, dataset)
         table = DeltaTable(spark, self.data(dataset))
         if table.exists():
             return table.read()
@@ -136,11 +135,27 @@ class Lake:
         there = files.names(self.data(dataset))
         for date in files.names(f"{self.compaction}/old/{dataset}"):
             if date not in there:
-                raise SlidestatError(
-                    f"{self.data(dataset)}/{date} is set aside by a compaction.",
-                    "Read again when that has ended; if it was killed, an ingest or a compaction"
-                    " brings the date back.",
-                )
+                raise set_aside(f"{self.data(dataset)}/{date}")
+
+
+def no_records(lake: Lake, dataset: str) -> SlidestatError:
+    """The error of a dataset that has none."""
+    advice = f"Bring them there: `slidestat spark ingest TOPOLOGY --lake {lake.root}`."
+    if dataset == Dataset.SYNOPSES:
+        advice = (
+            "Workers publish them if the topology has `publish`; `slidestat spark backfill`"
+            " writes those of any topology, into a lake of its own."
+        )
+    return SlidestatError(f"{lake.data(dataset)} has no records.", advice)
+
+
+def set_aside(date: str) -> SlidestatError:
+    """The error of a date that a compaction has taken away for a moment."""
+    return SlidestatError(
+        f"{date} is set aside by a compaction.",
+        "Read again when that has ended; if it was killed, an ingest or a compaction"
+        " brings the date back.",
+    )
 
 
 def rows_of(dataset: Dataset, records: DataFrame) -> DataFrame:

@@ -11,16 +11,18 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from slidestat.errors import SlidestatError
+from slidestat.spark.connect import require_jvm
 
 _EXISTS = "FileAlreadyExistsException"
 
 
 class LakeFiles:
     """Reads and writes whole small files by their paths; each raises SlidestatError for a path that
-    its file system refuses.
+    its file system refuses. A session of Spark Connect is refused.
     """
 
     def __init__(self, spark: SparkSession) -> None:
+        require_jvm(spark)
         # PySpark has no other way to Hadoop's file systems than its own gateway.
         self._jvm: Any = spark._jvm
         self._settings: Any = spark._jsc.hadoopConfiguration()

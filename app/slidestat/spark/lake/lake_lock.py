@@ -3,6 +3,9 @@
 A lock is a small file in the lake, made only where there is none, that says who has it. Its owner
 writes it anew each `BEAT_S`, so that one whose owner was killed is known by its standing still:
 then the next one takes it. The clocks of two machines are never compared.
+
+A job that goes on for weeks lends its lock: one that asks for it, by another small file, gets it
+between two writes, and gives it back.
 """
 
 import getpass
@@ -14,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from uuid import uuid4
 
 from py4j.protocol import Py4JError
@@ -23,28 +25,49 @@ from pyspark.sql import SparkSession
 from slidestat.errors import SlidestatError
 from slidestat.spark.lake.lake import Lake
 from slidestat.spark.lake.lake_files import LakeFiles
+from slidestat.spark.lake.lock_file import (
+    SETTLED_S,
+    STILL_S,
+    Owner,
+    Watched,
+    await_end,
+    named,
+    read_owner,
+    settled_owner,
+)
 
 BEAT_S = 10.0
-STILL_S = 30.0
-"""A lock that has stood still for so long is nobody's."""
-
-_SETTLED_S = 0.3  # Of two that made the file at once, on a file system where both can, one stays.
+_LOOKS_S = 0.5
 
 
 class LakeLock:
-    """A lock that is held: `require` tells whether it still is."""
+    """A lock that is held: `writing` tells whether it still is. One that `lends` has its lake as it
+    should be, by calling that, whenever it comes back.
+    """
 
-    def __init__(self, files: LakeFiles, path: str, owner: dict[str, object]) -> None:
+    def __init__(
+        self,
+        files: LakeFiles,
+        path: str,
+        owner: Owner,
+        lends: Callable[[], None] | None = None,
+    ) -> None:
         self._files, self._path, self._owner = files, path, owner
+        self._lends = lends
         self._beats = 0
-        self._lost: dict[str, object] | None = None
+        self._lost: Owner | None = None
         self._ended = threading.Event()
         self._beating = threading.Thread(target=self._beat, daemon=True, name="lake lock")
+        # How many write now; nobody begins to while it is lent.
+        self._writing = 0
+        self._is_lent = False
+        self._turn = threading.Condition()
 
     @property
     def text(self) -> str:
         """Return the content of the file now."""
-        return json.dumps({**self._owner, "beats": self._beats}) + "\n"
+        lends = self._lends is not None
+        return json.dumps({**self._owner, "beats": self._beats, "lends": lends}) + "\n"
 
     def start(self) -> None:
         """Say from now on that its owner lives."""
@@ -55,10 +78,26 @@ class LakeLock:
         """Raise SlidestatError if another job has taken it, as from one that did not live."""
         if self._lost is not None:
             raise SlidestatError(
-                f"{_named(self._lost)} has taken over this lake: this job stood still for longer"
+                f"{named(self._lost)} has taken over this lake: this job stood still for longer"
                 f" than {STILL_S:.0f} s.",
                 "Let that one end, and run this one again: it goes on where it ended.",
             )
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Write to the lake while the context is open, once it is not lent; raises SlidestatError
+        as `require` does.
+        """
+        with self._turn:
+            self._turn.wait_for(lambda: not self._is_lent)
+            self._writing += 1
+        try:
+            self.require()
+            yield
+        finally:
+            with self._turn:
+                self._writing -= 1
+                self._turn.notify_all()
 
     def release(self) -> None:
         """Give it up, if it is still this job's."""
@@ -75,30 +114,80 @@ class LakeLock:
                 if self._is_mine():
                     self._beats += 1
                     self._files.write_over(self._path, self.text)
+                    self._lend()
             if self._lost is not None:
                 return
 
     def _is_mine(self) -> bool:
         """Whether the file is this job's; one that is gone or half written may become another's."""
-        found = _read(self._files, self._path)
+        found = read_owner(self._files, self._path)
         if found is None:
             return False
         if found.get("token") != self._owner["token"]:
             self._lost = found
         return self._lost is None
 
+    def _lend(self) -> None:
+        """Give the lock to a job that asks for it, when nobody writes, and take it back."""
+        asking = None if self._lends is None else read_owner(self._files, _asking(self._path))
+        if asking is None or self._lends is None:
+            return
+        with self._turn:
+            self._is_lent = True
+            self._turn.wait_for(lambda: not self._writing)
+        try:
+            self._files.remove(self._path)
+            self._lost = asking  # Until it is back.
+            if self._is_back(asking):
+                self._lends()
+                self._lost = None
+        finally:
+            with self._turn:
+                self._is_lent = False
+                self._turn.notify_all()
+
+    def _is_back(self, asking: Owner) -> bool:
+        """Wait until it can be had again; False if another job has it, or this one ends."""
+        wanted = Watched(self._files, _asking(self._path))
+        while not wanted.is_gone() and not self._ended.wait(_LOOKS_S):
+            pass
+        if wanted.found == asking and wanted.is_gone():  # It was killed before it came.
+            self._files.remove(_asking(self._path))
+        taken = Watched(self._files, self._path)
+        while not self._ended.is_set():
+            if self._files.create(self._path, self.text):
+                return True
+            if taken.is_gone():
+                self._files.remove(self._path)
+            elif taken.found is not None and taken.found.get("token") != asking.get("token"):
+                self._lost = taken.found
+                return False
+            self._ended.wait(_LOOKS_S)
+        return False
+
 
 @contextmanager
 def locked(
-    spark: SparkSession, lake: Lake, job: str, say: Callable[[str], None] = print
+    spark: SparkSession,
+    lake: Lake,
+    job: str,
+    say: Callable[[str], None] = print,
+    *,
+    lends: Callable[[], None] | None = None,
+    borrows: bool = False,
+    path: str = "",
 ) -> Iterator[LakeLock]:
-    """Have the lake's folder of a topology for one `job` until the context is left.
+    """Have the lake's folder of a topology for one `job` until the context is left; or, by the lock
+    of another `path`, what that is of.
+
+    A job that `lends` gives it, between two of its writes, to one that `borrows`, and has it back
+    then: so that is called first. One that borrows waits for that.
 
     Raises SlidestatError, which says who has it, while another job lives that does. One that was
     killed on this machine is known at once, one elsewhere after `STILL_S`.
     """
-    files, path = LakeFiles(spark), lake.lock
-    owner: dict[str, object] = {
+    files, path = LakeFiles(spark), path or lake.lock
+    owner: Owner = {
         "job": job,
         "host": socket.gethostname(),
         "pid": os.getpid(),
@@ -106,10 +195,20 @@ def locked(
         "since": datetime.now(UTC).isoformat(timespec="seconds"),
         "token": uuid4().hex,
     }
-    lock = LakeLock(files, path, owner)
-    while not files.create(path, lock.text):
-        _await_end(files, path, say)
-    time.sleep(_SETTLED_S)
+    lock = LakeLock(files, path, owner, lends)
+    try:
+        while not files.create(path, lock.text):
+            found = settled_owner(files, path)
+            if borrows and found is not None and found.get("lends"):
+                say(f"{named(found)} is writing to this lake: waiting for the end of its batch.")
+                _borrow(files, path, owner)
+            else:
+                await_end(files, path, say)
+    finally:
+        # Once it has the lock: who lends it waits for that.
+        if read_owner(files, _asking(path)) == owner:
+            files.remove(_asking(path))
+    time.sleep(SETTLED_S)
     lock.start()
     try:
         lock.require()
@@ -118,58 +217,24 @@ def locked(
         lock.release()
 
 
-def _await_end(files: LakeFiles, path: str, say: Callable[[str], None]) -> None:
-    """Return once the lock's owner is gone; raise SlidestatError if it lives."""
-    found = _read(files, path)
-    if found is None:
-        time.sleep(_SETTLED_S)
-        found = _read(files, path)
-    if found is not None and found.get("host") == socket.gethostname():
-        if _runs(found.get("pid")):
-            raise _taken(path, found)
-    else:
-        say(f"{_named(found)} had this lake: waiting {STILL_S:.0f} s to see whether it still runs.")
-        time.sleep(STILL_S)
-        if _read(files, path) != found:
-            raise _taken(path, _read(files, path))
-    if _read(files, path) == found:
-        files.remove(path)
+def _asking(path: str) -> str:
+    """The file of a job that asks for the lock."""
+    return f"{path.removesuffix('.json')}_wanted.json"
 
 
-def _runs(pid: object) -> bool:
-    """Whether a process of this machine lives; one that nobody has waited for does not."""
-    if not isinstance(pid, int):
-        return False
-    try:
-        os.kill(pid, 0)
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except ProcessLookupError:
-        return False
-    except OSError:  # It is another user's; or there is no /proc.
-        return True
-    return state not in "ZX"
-
-
-def _taken(path: str, owner: dict[str, object] | None) -> SlidestatError:
-    return SlidestatError(
-        f"{_named(owner)} is writing to this lake.",
-        f"Wait until it has ended, or end it; its lock is {path}.",
-    )
-
-
-def _named(owner: dict[str, object] | None) -> str:
-    if owner is None:
-        return "Another job"
-    return (
-        f"The {owner.get('job')} of {owner.get('user')} on {owner.get('host')}, process"
-        f" {owner.get('pid')} since {owner.get('since')},"
-    )
-
-
-def _read(files: LakeFiles, path: str) -> dict[str, object] | None:
-    """Who has the lock; None of one that is gone or half written."""
-    try:
-        found = json.loads(files.read(path))
-    except (SlidestatError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
+def _borrow(files: LakeFiles, path: str, owner: Owner) -> None:
+    """Ask for the lock, and return once it is free; raises SlidestatError while another job asks
+    for it.
+    """
+    asking = _asking(path)
+    while not files.create(asking, json.dumps(owner) + "\n"):
+        other = Watched(files, asking)
+        if not other.is_gone():
+            raise SlidestatError(
+                f"{named(other.found)} waits for this lake already.",
+                "Wait until it has ended, or end it.",
+            )
+        files.remove(asking)
+    lock = Watched(files, path)
+    while not lock.is_gone():
+        time.sleep(_LOOKS_S)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slidestat.errors import SlidestatError
+from slidestat.spark.connect import is_connect
 from slidestat.synopses.core import wire
 
 if TYPE_CHECKING:
@@ -25,13 +26,21 @@ class Foreign:
 
     def __init__(self, spark: "SparkSession", fails: bool) -> None:
         self._fails = fails
-        self._seen: Accumulator[int] = spark.sparkContext.accumulator(0)
+        # A server of Spark Connect has none for its clients.
+        self._seen: Accumulator[int] | None = None
+        if not is_connect(spark):
+            self._seen = spark.sparkContext.accumulator(0)
 
     @property
     def count(self) -> int:
         """How many foreign values were made null so far. Spark counts those of a task again that it
-        runs again.
+        runs again. Raises SlidestatError in a session of Spark Connect.
         """
+        if self._seen is None:
+            raise SlidestatError(
+                "Foreign values are not counted in a session of Spark Connect.",
+                "Count the NULLs, or end the query at the first one: fail_on_foreign=True.",
+            )
         return int(self._seen.value)
 
     def met(self, data: bytes) -> None:
@@ -42,4 +51,5 @@ class Foreign:
                 f"{data[:8].hex(' ')}...",
                 "Leave such rows out, or have them read as NULL and counted.",
             )
-        self._seen.add(1)
+        if self._seen is not None:
+            self._seen.add(1)

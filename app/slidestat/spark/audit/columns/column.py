@@ -33,6 +33,7 @@ class Column:
         self._numbers = ExactNumbers()
         self._codes = GrowingArray(np.zeros(0, np.int64))
         self._code_of: dict[str, int] = {}
+        self._within: tuple[tuple[int, int], slice] | None = None
 
     def extend(self, texts: pa.Array) -> None:
         """Add events: a text each, or null."""
@@ -48,6 +49,7 @@ class Column:
     def drop(self, events: int) -> None:
         """Forget the first events."""
         count = self.within(slice(0, events)).stop
+        self._within = None
         self._before.drop(events)
         if not self.is_item:
             self._doubles.drop(count)
@@ -71,8 +73,13 @@ class Column:
 
     def within(self, window: slice) -> slice:
         """Where what a window of events has lies among `doubles` and `codes`."""
-        before = self._before.values
-        return slice(int(before[window.start] - before[0]), int(before[window.stop] - before[0]))
+        place = window.start, window.stop
+        if self._within is None or self._within[0] != place:  # It is asked for again and again.
+            before = self._before.values
+            first = before[0]
+            values = slice(int(before[window.start] - first), int(before[window.stop] - first))
+            self._within = place, values
+        return self._within[1]
 
     def has(self, window: slice) -> Bools:
         """Which events of a window have something."""

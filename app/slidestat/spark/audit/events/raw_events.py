@@ -1,9 +1,10 @@
 """Events read again, for an audit: every number as the decimal that it is in the record."""
 
 import json
+import math
 import re
 from datetime import UTC, datetime
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import NamedTuple
 
 import msgspec
@@ -14,13 +15,38 @@ from slidestat.spark.audit.events.conditions import NotComputableError, computed
 _PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 # Whole doubles below it are the whole numbers that they look like.
 _EXACT = 2**53
-# What json.loads does, without a decoder made for each record.
-_decode = json.JSONDecoder(parse_float=Decimal).decode
+# Far beyond all times that an event may have.
+_LATEST_MS = 2**62
+# Python makes no int of more.
+_DIGITS_OF_INT = 4_300
 _FRACTION = re.compile(r"(.*?)[.,]([0-9]+)(.*)")
 
 
 class UnreadableError(Exception):
     """A record without one of the fields."""
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:  # Its exponent is beyond all decimals: as every double reads it.
+        return Decimal(repr(float(text)))
+
+
+def _whole(text: str) -> int | Decimal:
+    return int(text) if len(text) <= _DIGITS_OF_INT else _decimal(text)
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no JSON")
+
+
+# What json.loads does, without a decoder made for each record.
+_decode = json.JSONDecoder(parse_float=_decimal, parse_constant=_no_number).decode
+# Whole numbers of more digits than Python reads at once.
+_decode_any = json.JSONDecoder(
+    parse_float=_decimal, parse_int=_whole, parse_constant=_no_number
+).decode
 
 
 class RawRecord(NamedTuple):
@@ -83,9 +109,15 @@ def is_passed_over(declaration: Declaration, record: RawRecord) -> bool:
 
 
 def _fields(record: RawRecord) -> object:
-    value = record.value or b""
+    # Bytes that are no UTF-8 are told by surrogates: where nobody reads them they do no harm.
+    text = (record.value or b"").decode("utf-8", "surrogateescape")
     try:
-        return _decode(value.decode(json.detect_encoding(value), "surrogatepass"))
+        try:
+            return _decode(text)
+        except json.JSONDecodeError:
+            raise
+        except ValueError:
+            return _decode_any(text)
     except (ValueError, RecursionError) as error:
         raise UnreadableError from error
 
@@ -123,7 +155,7 @@ def _holds(where: str, fields: object) -> bool:
 def _key(value: object) -> str:
     match value:
         case str():
-            return value
+            return _unicode(value)
         case int() if type(value) is int:
             return str(value)
         case bytes():
@@ -136,9 +168,18 @@ def _key(value: object) -> str:
 
 def _time_ms(value: object, time_format: str) -> int:
     """The millisecond, the earlier one of a time between two; of a sequence its number."""
+    time_ms = _time(value, time_format)
+    if abs(time_ms) > _LATEST_MS:
+        raise UnreadableError
+    return time_ms
+
+
+def _time(value: object, time_format: str) -> int:
     if time_format in ("iso8601", "iso8601-utc") and isinstance(value, str):
         return _iso_ms(value, zoneless_is_utc=time_format == "iso8601-utc")
     if time_format == "s" and isinstance(value, int | Decimal) and type(value) is not bool:
+        if not -_LATEST_MS < value < _LATEST_MS:
+            raise UnreadableError
         return int((value * Decimal(1_000_000)).to_integral_value()) // 1_000
     if time_format in _PER_MS and type(value) is int:
         return value // _PER_MS[time_format]
@@ -185,13 +226,29 @@ def _text(value: object, as_item: bool) -> str | None:
     match value:
         case None:
             return None
-        case str():
-            return value
-        case bool():
+        case str() if as_item:
+            return _unicode(value)
+        case bool() if as_item:
             return "true" if value else "false"
-        case int():
+        case int() if type(value) is int and (as_item or _is_double(value)):
             return str(value)
-        case Decimal():
+        case Decimal() if _is_double(value):
             # An item is called by the shortest text of its double.
             return msgspec.json.encode(float(value)).decode() if as_item else str(value)
     raise UnreadableError
+
+
+def _is_double(number: int | Decimal) -> bool:
+    try:
+        return math.isfinite(float(number))
+    except OverflowError:
+        return False
+
+
+def _unicode(text: str) -> str:
+    """The text, unless bytes or escapes of it are no Unicode."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UnreadableError from error
+    return text

@@ -21,12 +21,16 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from slidestat.errors import SlidestatError
 
 _MAGIC = b"sk"
 _WITHOUT_QUOTA, _WITH_QUOTA, _WITH_ALERTS = 1, 2, 3
 _HEAD = struct.Struct("<2sBBqqqq")
 _HEAD_FIELDS = 7
+FIXED_BYTES, LENGTH_BYTES = _HEAD.size, 4
 # Of a quota: a stretch, what was charged, the last offset.
 _ENTRY_BYTES = 24
 _NEWER = "Run the version that wrote it, or reset the topology's state."
@@ -115,11 +119,24 @@ def number_of_synopses(state: bytes) -> int:
 
 
 def read_clock(state: bytes) -> KeyClock:
-    """The state's times without taking its synopses apart: for scans.
+    """The state's times without taking its synopses apart.
 
     Raises SlidestatError for bytes that do not begin as a state.
     """
     return KeyClock(*_read_head(state)[2:5])
+
+
+def read_clocks(states: Sequence[bytes]) -> npt.NDArray[np.int64]:
+    """The times of many states, int64[n, 3]: for scans. Raises SlidestatError as `read_clock`."""
+    heads = np.frombuffer(b"".join([state[: _HEAD.size] for state in states]), np.uint8)
+    if len(heads) != len(states) * _HEAD.size:
+        raise _damaged()
+    rows = heads.reshape(-1, _HEAD.size)
+    is_state = (rows[:, :2] == list(_MAGIC)).all(axis=1) & (rows[:, 2] <= _WITH_ALERTS)
+    for row in np.flatnonzero(~is_state).tolist():
+        _read_head(states[row])  # It says what is wrong.
+    first, end = _HEAD.size - 4 * 8, _HEAD.size - 8
+    return np.ascontiguousarray(rows[:, first:end]).view("<i8")
 
 
 def _read_head(state: bytes) -> tuple[int, int, int, int, int, int]:

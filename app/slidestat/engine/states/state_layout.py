@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from slidestat.declare.runners import Runner
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.slots import Slots
-from slidestat.engine.keys.key_state import KeyState, decode_key_state, encode_key_state
+from slidestat.engine.states.key_state import KeyState, decode_key_state, encode_key_state
 
 
 class StateLayout:

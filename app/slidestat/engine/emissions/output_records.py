@@ -1,0 +1,79 @@
+"""Records for the topics of outputs, as columns."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.engine.decoding.binary_column import BinaryColumn
+
+Int64s = npt.NDArray[np.int64]
+
+# Key, value and timestamp (the windows' end) of a record for the output topic. A plain tuple: there
+# may be as many of them as events. Its header is the same for all.
+OutputRecord = tuple[bytes, bytes, int]
+
+
+class AlertRecord(NamedTuple):
+    """A change of an alert for the topic of alerts, as an emission is for that of the output."""
+
+    key: bytes
+    value: bytes
+    timestamp: int
+
+
+class OutputRecords(Sequence[OutputRecord]):
+    """n records: `keys` and `values` n byte strings, `ends` int64[n]. Python objects are made of
+    what is asked for alone.
+    """
+
+    __slots__ = ("ends", "keys", "values")
+
+    def __init__(self, keys: BinaryColumn, values: BinaryColumn, ends: Int64s) -> None:
+        self.keys, self.values, self.ends = keys, values, ends
+
+    @classmethod
+    def of(cls, records: Iterable[OutputRecord]) -> "OutputRecords":
+        """The columns of these records; columns are themselves."""
+        if isinstance(records, OutputRecords):
+            return records
+        rows = list(records)
+        keys, values, ends = zip(*rows, strict=True) if rows else ((), (), ())
+        return cls(BinaryColumn.of(keys), BinaryColumn.of(values), np.array(ends, np.int64))
+
+    @classmethod
+    def joined(cls, parts: Sequence["OutputRecords"]) -> "OutputRecords":
+        """The records of the parts, one after another."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            BinaryColumn.joined([part.keys for part in parts]),
+            BinaryColumn.joined([part.values for part in parts]),
+            np.concatenate([np.empty(0, np.int64), *(part.ends for part in parts)]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    @overload
+    def __getitem__(self, index: int) -> OutputRecord: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "OutputRecords": ...
+
+    def __getitem__(self, index: int | slice) -> "OutputRecord | OutputRecords":
+        if isinstance(index, slice):
+            return OutputRecords(self.keys[index], self.values[index], self.ends[index])
+        return self.keys[index] or b"", self.values[index] or b"", int(self.ends[index])
+
+    def __iter__(self) -> Iterator[OutputRecord]:
+        for key, value, end in zip(self.keys, self.values, self.ends.tolist(), strict=True):
+            yield key or b"", value or b"", end
+
+    def take(self, rows: Int64s) -> "OutputRecords":
+        """The records of these rows, in their order."""
+        return OutputRecords(self.keys.take(rows), self.values.take(rows), self.ends[rows])
+
+
+NO_RECORDS = OutputRecords.of(())

@@ -1,0 +1,144 @@
+"""The figures of emissions, and changes of alerts, each with its place in the order of what a
+partition says. They become text once their turn has come: a text takes five times as much memory.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.engine.emissions.output_records import AlertRecord
+from slidestat.engine.keys.key_timers import Place
+from slidestat.engine.keys.name_order import places_in
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+PlacedAlert = tuple[Place, AlertRecord]
+
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedAnswers:
+    """The answers of n places in order of (tick, key): `ticks` int64[n]; of each key the place
+    among `names`, which rise, `ranks` int64[n]; `figures` n, float64[n, figures, 3] or n lists;
+    and the offsets of the records that led to them, int64[n]. `alerts` are in order, too.
+    """
+
+    ticks: Int64s
+    names: Sequence[str]
+    ranks: Int64s
+    figures: npt.NDArray[Any]
+    source_offsets: Int64s
+    alerts: Sequence[PlacedAlert] = ()
+
+    @classmethod
+    def joined(cls, parts: Sequence["PlacedAnswers"]) -> "PlacedAnswers":
+        """The answers of all parts, in order; those of one place in the order of the parts."""
+        parts = [part for part in parts if not part.is_empty]
+        if len(parts) <= 1:
+            return parts[0] if parts else NOTHING
+        names, ranks = _ranked(parts)
+        alerts = sorted((it for part in parts for it in part.alerts), key=_place_of)
+        ticks = np.concatenate([part.ticks for part in parts])
+        figures = np.concatenate([part.figures for part in parts if len(part.ticks)] or [_NONE])
+        offsets = np.concatenate([part.source_offsets for part in parts])
+        order = np.lexsort((ranks, ticks))
+        return cls(ticks[order], names, ranks[order], figures[order], offsets[order], alerts)
+
+    def __len__(self) -> int:
+        return len(self.ticks)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is neither an answer nor an alert."""
+        return not (len(self.ticks) or self.alerts)
+
+    def with_alerts(self, alerts: Sequence[PlacedAlert]) -> "PlacedAnswers":
+        """The same answers, with these alerts in any order."""
+        return replace(self, alerts=sorted(alerts, key=_place_of)) if alerts else self
+
+    def keys(self) -> tuple[list[str], Int64s]:
+        """Return the keys that have answers here, and of each answer the place of its key there."""
+        is_there = np.zeros(len(self.names), bool)
+        is_there[self.ranks] = True
+        names = [self.names[rank] for rank in np.flatnonzero(is_there).tolist()]
+        return names, (np.cumsum(is_there) - 1)[self.ranks]
+
+    def places(self) -> Iterator[Place]:
+        """The places of the answers."""
+        names = self.names
+        for tick, rank in zip(self.ticks.tolist(), self.ranks.tolist(), strict=True):
+            yield tick, names[rank]
+
+    def where(self, wanted: Bools, alerts: Iterable[PlacedAlert]) -> "PlacedAnswers":
+        """The answers that are wanted, with these alerts."""
+        return self._of(np.flatnonzero(wanted), list(alerts))
+
+    def between(self, start: int, end: int) -> "PlacedAnswers":
+        """Some of the answers, without alerts; nothing is copied."""
+        return self._of(slice(start, end), ())
+
+    def split(self, end: Place) -> tuple["PlacedAnswers", "PlacedAnswers"]:
+        """Part the answers and alerts into those before a place, and the rest."""
+        tick, key = end
+        first, last = np.searchsorted(self.ticks, tick), np.searchsorted(self.ticks, tick, "right")
+        rank = bisect_left(self.names, key)
+        sure = int(first + np.searchsorted(self.ranks[first:last], rank))
+        alert = bisect_left(self.alerts, end, key=_place_of)
+        return (
+            self._of(slice(sure), self.alerts[:alert]),
+            self._of(slice(sure, None), self.alerts[alert:]),
+        )
+
+    def _of(self, rows: Int64s | slice, alerts: Sequence[PlacedAlert]) -> "PlacedAnswers":
+        return PlacedAnswers(
+            self.ticks[rows],
+            self.names,
+            self.ranks[rows],
+            self.figures[rows],
+            self.source_offsets[rows],
+            alerts,
+        )
+
+
+NOTHING = PlacedAnswers(_NONE, (), _NONE, _NONE, _NONE)
+
+
+def newest(parts: Sequence[PlacedAnswers]) -> PlacedAnswers:
+    """The answers of all parts, in order; where several have some of one place, of the last one."""
+    last: dict[Place, int] = {}
+    for number, part in enumerate(parts):
+        last.update(dict.fromkeys(part.places(), number))
+        last.update(dict.fromkeys((place for place, _ in part.alerts), number))
+    return PlacedAnswers.joined(
+        [
+            part.where(
+                np.array([last[place] == number for place in part.places()], bool),
+                (it for it in part.alerts if last[it[0]] == number),
+            )
+            for number, part in enumerate(parts)
+        ]
+    )
+
+
+def _place_of(placed: PlacedAlert) -> Place:
+    return placed[0]
+
+
+def _ranked(parts: Sequence[PlacedAnswers]) -> tuple[Sequence[str], Int64s]:
+    """The names of all parts, which rise, and the place of each answer's key there."""
+    keys = [part.keys() for part in parts if len(part)]
+    if all(one[-1] < other[0] for (one, _), (other, _) in pairwise(keys)):
+        # So it is where they come from slices.
+        begins = np.cumsum([0, *(len(names) for names, _ in keys)]).tolist()
+        ranks = [places + begin for (_, places), begin in zip(keys, begins, strict=False)]
+        return [name for names, _ in keys for name in names], np.concatenate([_NONE, *ranks])
+    names = sorted({name for some, _ in keys for name in some})
+    ranks = [places_in(names, some)[places] for some, places in keys]
+    return names, np.concatenate([_NONE, *ranks])

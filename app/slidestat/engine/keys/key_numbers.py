@@ -1,0 +1,81 @@
+"""The keys of which a partition remembers something, by numbers."""
+
+from collections.abc import Sequence
+from itertools import repeat
+
+import numpy as np
+import numpy.typing as npt
+
+from slidestat.engine.states.columns import fitted
+from slidestat.engine.states.unwritten import slot_of
+
+Int64s = npt.NDArray[np.int64]
+
+UNKNOWN = -1
+
+
+class KeyNumbers:
+    """Gives keys numbers: what is remembered of a key stands at its number in arrays, and many keys
+    are looked at in one go. A number that was given back is another key's later.
+    """
+
+    def __init__(self) -> None:
+        self._number_of: dict[str, int] = {}
+        self._names: list[str] = []
+        self._free: list[int] = []
+        self.slots = np.empty(0, np.uint8)
+
+    def __len__(self) -> int:
+        return len(self._number_of)
+
+    @property
+    def capacity(self) -> int:
+        """All numbers lie below."""
+        return len(self._names)
+
+    def find(self, names: Sequence[str]) -> Int64s:
+        """Return the numbers of keys, UNKNOWN for one that has none."""
+        found = map(self._number_of.get, names, repeat(UNKNOWN))
+        return np.fromiter(found, np.int64, len(names))
+
+    def of(self, names: Sequence[str]) -> Int64s:
+        """Return the numbers of keys; one that has none is given one."""
+        numbers = self.find(names)
+        new = np.flatnonzero(numbers == UNKNOWN).tolist()
+        if new:
+            added = [self._add(names[row]) for row in new]
+            numbers[new] = added
+            self.slots = fitted(self.slots, len(self._names), fill=0)
+            self.slots[added] = [slot_of(names[row]) for row in new]
+        return numbers
+
+    def names(self, numbers: Int64s) -> list[str]:
+        """Return the keys that have these numbers."""
+        names = self._names
+        return [names[number] for number in numbers.tolist()]
+
+    def release(self, numbers: Int64s) -> None:
+        """Take back the numbers of keys of which nothing is remembered any more."""
+        for number in numbers.tolist():
+            del self._number_of[self._names[number]]
+            self._names[number] = ""
+            self._free.append(number)
+
+    def _add(self, name: str) -> int:
+        number = self._number_of.get(name)
+        if number is not None:  # It is among the same names twice.
+            return number
+        if self._free:
+            number = self._free.pop()
+            self._names[number] = name
+        else:
+            number = len(self._names)
+            self._names.append(name)
+        self._number_of[name] = number
+        return number
+
+    def unused(self, is_used: npt.NDArray[np.bool_]) -> Int64s:
+        """Return the numbers that are given and not used; bool[capacity] says which are."""
+        is_given = np.ones(self.capacity, bool)
+        is_given[self._free] = False
+        return np.flatnonzero(is_given & ~is_used[: self.capacity])

@@ -1,0 +1,16 @@
+"""The processor time of Spark on this machine."""
+
+from contextlib import suppress
+
+import psutil
+
+
+def spark_cpu_seconds() -> float:
+    """CPU seconds of Spark's JVM and of its Python workers, those that have ended included."""
+    found = 0.0
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if "kafka.Kafka" not in process.cmdline():
+                times = process.cpu_times()
+                found += times.user + times.system + times.children_user + times.children_system
+    return found

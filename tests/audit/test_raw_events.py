@@ -1,0 +1,103 @@
+"""An audit reads the records that a worker counts, as it does, and shares no code with it."""
+
+import os
+from collections.abc import Sequence
+from random import Random
+
+import msgspec
+import numpy as np
+import pytest
+
+from slidestat.declare.forms.resolved import resolved
+from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.spark.audit.declaration import Declaration, declaration_of
+from slidestat.spark.audit.events.raw_events import (
+    RawRecord,
+    UnreadableError,
+    is_passed_over,
+    read_event,
+)
+from tests.engine.json_records import records
+from tests.engine.test_readers import SUITE, TOPOLOGIES, written
+
+# Of each topology; 70,000 as each night.
+RECORDS = int(os.environ.get("RECORDS", "5000")) // 5
+STAMP_MS = 1_600_000_000_000
+# What may stand anywhere does so in a field that nobody reads, and in those that are read.
+PLACES = (
+    b'{"key":"k","time":1600000000000,"value":1,"user":"u","more":%b}',
+    b'{"key":"k","time":1600000000000,"value":%b,"user":"u"}',
+    b'{"key":%b,"time":1600000000000,"value":1,"user":"u"}',
+    b'{"key":"k","time":%b,"value":1,"user":"u"}',
+)
+AUDITED = [name for name, asked in TOPOLOGIES.items() if not asked.publishes_partitions]
+
+
+def declared(topology: Topology) -> Declaration:
+    """As an audit gets it: in plain tables, through JSON."""
+    return declaration_of(msgspec.json.decode(msgspec.json.encode(resolved(topology))))
+
+
+def read(declaration: Declaration, record: RawRecord) -> object:
+    """What an audit makes of a record."""
+    if is_passed_over(declaration, record):
+        return "passed over"
+    try:
+        key, time, texts = read_event(declaration, record)
+    except UnreadableError:
+        return "unreadable"
+    return key, time, texts
+
+
+def check(asked: Topology, batch: Sequence[bytes]) -> int:
+    """All that a worker counts or passes over an audit does, too; return how many it counts."""
+    declaration = declared(asked)
+    keys = [None if i % 97 == 0 else b"k%d" % (i % 5) for i in range(len(batch))]
+    events = EventDecoder(asked).decode(batch, keys, [STAMP_MS + i for i in range(len(batch))])
+    for row in events.passed_over.tolist():
+        assert read(declaration, RawRecord(keys[row], batch[row], STAMP_MS + row)) == "passed over"
+    numbers = {c.path: n for c, n in zip(asked.columns.numbers, events.numbers, strict=True)}
+    items = {c.path: i for c, i in zip(asked.columns.items, events.items, strict=True)}
+    for place, row in enumerate(events.rows.tolist()):
+        record = RawRecord(keys[row], batch[row], STAMP_MS + row)
+        found = read(declaration, record)
+        assert isinstance(found, tuple), (found, record)
+        key, time, texts = found
+        assert (key, time) == (events.keys[place].as_py(), int(events.times[place])), record
+        for (paths, is_item, where), text in zip(declaration.columns, texts, strict=True):
+            if where or len(paths) != 1:
+                continue
+            if is_item:
+                assert text == items[paths[0]][place].as_py(), record
+            else:
+                number = numbers[paths[0]][place]
+                as_read = np.nan if text is None else float(text)
+                assert number == as_read or np.isnan([number, as_read]).all(), record
+    return len(events.rows)
+
+
+@pytest.mark.parametrize("name", AUDITED)
+def test_what_a_worker_counts_an_audit_reads_alike(name: str) -> None:
+    """Of thousands of records, right, odd and damaged ones, and of a conformance suite."""
+    asked = TOPOLOGIES[name]
+    batch = list(records(Random(f"audit {name}"), RECORDS, written(asked)))
+    batch += [place % document for place in PLACES for document in SUITE.values()]
+    assert check(asked, batch) > len(batch) // 20
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b'"12"', b"true", b"NaN", b"1e99999999999999999999", b"1" * 5_000, b'"\\ud800"', b'"\xff"'],
+)
+def test_what_no_worker_counts_is_no_event(value: bytes) -> None:
+    """A number as a text or a truth value, one beyond all doubles, texts that are no Unicode: a
+    record that was neither counted nor refused must be missed.
+    """
+    places = [b'{"key":"k","time":1600000000000,"value":%b}' % value]
+    if value.startswith(b'"\\') or value.startswith(b'"\xff'):
+        places.append(b'{"key":%b,"time":1600000000000,"value":1}' % value)
+    for record in places:
+        assert EventDecoder(TOPOLOGIES["a sum"]).decode([record]).refusals
+        found = read(declared(TOPOLOGIES["a sum"]), RawRecord(b"k", record, STAMP_MS))
+        assert found == "unreadable"

@@ -1,0 +1,195 @@
+"""Records that are sent by the column are those that are sent one by one."""
+
+import asyncio
+import gc
+import os
+import subprocess
+import sys
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from slidestat.engine.decoding.binary_column import BinaryColumn
+from slidestat.engine.emissions.output_records import OutputRecords
+from slidestat.errors import SlidestatError
+from slidestat.kafka import column_producer
+from slidestat.kafka.column_producer import ColumnProducer, bulk_producer
+from slidestat.kafka.producer import BulkProducer
+
+TIMESTAMPS = [1, 1_700_000_000_000, 2**40]
+RECORDS = [
+    (b"key", b"value", 0),
+    (b"", b"", 0),
+    ("schlüssel".encode(), bytes(range(256)), 0),
+    (b"k" * 300, b"v" * 100_000, 0),
+]
+HEADERS: list[list[tuple[str, bytes]]] = [[], [("a", b"1")], [("a", b""), ("ä", b"\0\xff")]]
+
+
+@pytest.fixture
+def both(bootstrap_servers: str) -> list[BulkProducer]:
+    """One of each kind."""
+    producers = [BulkProducer(bootstrap_servers), bulk_producer(bootstrap_servers)]
+    assert isinstance(producers[1], ColumnProducer)
+    return producers
+
+
+def read(bootstrap: str, topic: str, partition: int) -> list[tuple[object, ...]]:
+    """All of a partition's records, without their offsets."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reads-columns"})
+    place = TopicPartition(topic, partition, 0)
+    end = consumer.get_watermark_offsets(place, 10)[1]
+    consumer.assign([place])
+    found = []
+    while len(found) < end:
+        for it in consumer.consume(end - len(found), 10):
+            assert it.error() is None
+            found.append((it.key(), it.value(), it.timestamp(), it.headers()))
+    consumer.close()
+    return found
+
+
+def test_they_are_the_same(
+    both: list[BulkProducer], make_topic: Callable[..., str], bootstrap_servers: str
+) -> None:
+    """Keys, values, timestamps and headers of all sorts, in their order, on their partition; also
+    where a column is part of another one and in another order.
+    """
+    topic = make_topic("columns", 3)
+    records = OutputRecords.of(RECORDS * 2_000)
+    picked = records.take(np.arange(len(records))[::-1])[1:-1]
+    for partition, producer in enumerate(both):
+        for headers in HEADERS:
+            for some in (records[:0], records[:7], picked[:5_000]):
+                timestamps = np.resize(np.array(TIMESTAMPS), len(some))
+                producer.produce_columns(
+                    topic, partition, some.keys, some.values, timestamps, headers
+                )
+        asyncio.run(producer.flush())
+    first, second, third = (read(bootstrap_servers, topic, number) for number in range(3))
+    assert first == second
+    assert len(first) == 3 * (7 + 5_000)
+    assert third == []
+
+
+def test_now_is_the_timestamp_of_none(
+    both: list[BulkProducer], make_topic: Callable[..., str], bootstrap_servers: str
+) -> None:
+    """A timestamp of 0 is that of the moment."""
+    topic = make_topic("now", 2)
+    for partition, producer in enumerate(both):
+        some = OutputRecords.of(RECORDS[:1])
+        producer.produce_columns(
+            topic, partition, some.keys, some.values, np.zeros(1, np.int64), ()
+        )
+        asyncio.run(producer.flush())
+    times = [read(bootstrap_servers, topic, number)[0][2][1] for number in range(2)]  # type: ignore[index]
+    assert 0 <= times[1] - times[0] < 60_000
+
+
+def test_a_full_queue_is_waited_for(
+    make_topic: Callable[..., str],
+    bootstrap_servers: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where more comes than is sent, none is lost and none comes twice."""
+    topic = make_topic("full")
+    few = column_producer.SETTINGS | {"queue.buffering.max.messages": 100}
+    monkeypatch.setattr(column_producer, "SETTINGS", few)
+    producer = ColumnProducer(bootstrap_servers)
+    keys = [b"%d" % number for number in range(10_000)]
+    records = OutputRecords(
+        BinaryColumn.of(keys), BinaryColumn.of(keys), np.zeros(len(keys), np.int64)
+    )
+    producer.produce_columns(topic, 0, records.keys, records.values, records.ends, ())
+    asyncio.run(producer.flush())
+    assert [it[0] for it in read(bootstrap_servers, topic, 0)] == keys
+
+
+@pytest.mark.parametrize(
+    ("partition", "size", "message"),
+    [(7, 10, "There is no partition 7 of"), (0, 9 * 2**20, "cannot be sent")],
+)
+def test_what_is_refused_is_told(
+    partition: int,
+    size: int,
+    message: str,
+    both: list[BulkProducer],
+    make_topic: Callable[..., str],
+) -> None:
+    """A partition that is not there, and a record that is too large."""
+    topic = make_topic("refused")
+    for producer in both:
+        some = OutputRecords.of([(b"k", b"v" * size, 0)])
+
+        async def send(producer: BulkProducer = producer, some: OutputRecords = some) -> None:
+            producer.produce_columns(topic, partition, some.keys, some.values, some.ends, ())
+            async with asyncio.timeout(60):
+                await producer.flush()
+
+        with pytest.raises(SlidestatError, match=message):
+            asyncio.run(send())
+
+
+def test_its_threads_end_with_it(bootstrap_servers: str) -> None:
+    """A producer that nobody has any more leaves no threads."""
+
+    def threads() -> int:
+        return len(list(Path("/proc/self/task").iterdir()))
+
+    before = threads()
+    producer = ColumnProducer(bootstrap_servers)
+    assert threads() > before
+    gone = weakref.ref(producer)
+    del producer
+    gc.collect()
+    assert gone() is None
+    assert threads() <= before
+
+
+def test_it_needs_no_compiler(make_topic: Callable[..., str], bootstrap_servers: str) -> None:
+    """In plain Python the same records are sent."""
+    topic = make_topic("plain")
+    code = (
+        "import asyncio, sys; import numpy as np;"
+        "from slidestat.kafka.column_producer import ColumnProducer;"
+        "from slidestat.engine.emissions.output_records import OutputRecords;"
+        "producer = ColumnProducer(sys.argv[1]);"
+        "some = OutputRecords.of([(b'k', b'v', 5)] * 3);"
+        "columns = some.keys, some.values, some.ends;"
+        "producer.produce_columns(sys.argv[2], 0, *columns, [('h', b'x')]);"
+        "asyncio.run(producer.flush())"
+    )
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    subprocess.run(
+        [sys.executable, "-c", code, bootstrap_servers, topic], check=True, env=environment
+    )
+    assert read(bootstrap_servers, topic, 0) == [(b"k", b"v", (1, 5), [("h", b"x")])] * 3
+
+
+@pytest.mark.parametrize("kind", [BulkProducer, ColumnProducer])
+def test_offsets_are_told_and_nothing_is_a_tombstone(
+    kind: type[BulkProducer], make_topic: Callable[..., str], bootstrap_servers: str
+) -> None:
+    """The last offset of each partition; None among values is none, and no empty value."""
+    topic = make_topic("offsets", 2)
+    producer = kind(bootstrap_servers, track_offsets=True)
+    values = BinaryColumn.of([b"v", None, b""])
+    keys = BinaryColumn.of([b"a", b"b", b"c"])
+    now = np.zeros(3, np.int64)
+    for partition, times in ((0, 1), (1, 40)):
+        for _ in range(times):
+            producer.produce_columns(topic, partition, keys, values, now, ())
+        asyncio.run(producer.flush())
+        assert producer.last_offset(topic, partition) == 3 * times - 1
+    assert [it[:2] for it in read(bootstrap_servers, topic, 0)] == [
+        (b"a", b"v"),
+        (b"b", None),
+        (b"c", b""),
+    ]
+    with pytest.raises(KeyError):
+        producer.last_offset(topic, 7)
