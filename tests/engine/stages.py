@@ -106,7 +106,7 @@ def streams_of(declared: Topology, model: Model) -> dict[str, list[Event]]:
 def of_parties(
     declared: Topology, stage: Stage, stream: str, parties: Iterable[str], end: int
 ) -> dict[int, list[Fraction | None]]:
-    """The values of a stream's windows over some parties, by length, as those of a key at a tick."""
+    """The values of a stream's windows over some parties, by length, as of a key at a tick."""
     found = []
     for name in parties:
         model = stage.models[int(name.rpartition("/")[2])]

@@ -1,4 +1,4 @@
-"""Bundle what parties published of a statistic: in one bundle, or one for each part of its values."""
+"""Bundle what parties published of a statistic: in one bundle, or in one for each part of it."""
 
 from collections.abc import Mapping
 from functools import singledispatch
