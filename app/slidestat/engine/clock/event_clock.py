@@ -154,7 +154,7 @@ class _State:
     def advance(self, offsets: Int64s, times: Int64s, lateness: int) -> Reading:
         clocks = np.empty(len(times), np.int64)
         refused = np.empty((len(times), 3), np.int64)
-        self.clock, self.front, self.count, self.at, found = _advance(
+        *after, found = _advance(
             offsets,
             times,
             lateness,
@@ -166,6 +166,8 @@ class _State:
             clocks,
             refused,
         )
+        # Whole numbers of Python, also where kernels are Python and bring those of numpy.
+        self.clock, self.front, self.count, self.at = map(int, after)
         return Reading(clocks, [Refused(*row) for row in refused[:found].tolist()])
 
 
