@@ -88,8 +88,8 @@ class _Model:
         stamps = self._schema.field("record_time").type
         columns = {
             "record_time": pa.array(records.ends * 1_000).cast(stamps),
-            "key": records.keys.as_arrow().cast(pa.binary()),
-            "value": records.values.as_arrow().cast(pa.binary()),
+            "key": records.keys.as_arrow_view().cast(pa.binary()),
+            "value": records.values.as_arrow_view().cast(pa.binary()),
             EVENT_KEY: keys,
             "window_end_ms": pa.array(records.ends),
             "figures": self._listed(said.numbers[rows]),
