@@ -31,6 +31,7 @@ def test_it_is_the_list_that_it_was_made_of(
     assert [column[row] for row in range(len(values))] == values
     assert list(column[start:end]) == values[start:end]
     assert column[start:end].as_arrow().to_pylist() == values[start:end]
+    assert column[start:end].as_arrow_view().to_pylist() == values[start:end]
     rows = np.flatnonzero(np.arange(len(values)) % 3 != 1)[::-1]
     assert list(column.take(rows)) == [values[row] for row in rows]
     parts = [column[start:end], column.take(rows), column[:0]]
@@ -48,6 +49,7 @@ def test_of_arrow_it_is_a_view(values: list[bytes | None], start: int, kind: pa.
     column = BinaryColumn.of(part)
     assert list(column) == values[start:]
     assert column.as_arrow().equals(part.cast(pa.large_binary()))
+    assert column.as_arrow_view().equals(part.cast(pa.large_binary()))
 
 
 @pytest.mark.parametrize(

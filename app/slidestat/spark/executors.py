@@ -23,6 +23,11 @@ def is_on_this_machine(master: str) -> bool:
     return master.partition("[")[0] == "local"
 
 
+def runs_each_task_once(master: str) -> bool:
+    """Whether tasks run in the driver's own process, and a job ends with the first that fails."""
+    return is_on_this_machine(master) and "," not in master
+
+
 def require_executors(spark: "SparkSession") -> None:
     """Raise SlidestatError, in one line, for executors whose Python lacks a package. Cost: a small
     task for each core; nothing on this machine, whose Python is the running one.

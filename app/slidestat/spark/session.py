@@ -65,6 +65,10 @@ _ON_THIS_MACHINE = {
     "spark.driver.memory": "2g",
     "spark.log.level": "WARN",
 }
+# A job is there to be done soon, and nobody waits for its next answer meanwhile: the collector that
+# stops all for a moment takes a fifth less of the JVM's CPU than the one that never does for long.
+_COLLECTOR = "-XX:+UseParallelGC"
+_JAVA_OPTIONS = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
 _ENDED = re.compile(r'^Exception in thread "main" [\w.$]+: (.+)$', re.MULTILINE)
 _SHUFFLE = "spark.sql.shuffle.partitions"
 
@@ -175,6 +179,9 @@ def _started(job: str, master: str, *, delta: bool) -> "SparkSession":
         # Workers elsewhere have a Python and a slidestat of their own.
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         conf.setAll(list(_ON_THIS_MACHINE.items()))
+        # A JVM does not start with two of them.
+        if not any("GC" in os.environ.get(name, "") for name in _JAVA_OPTIONS):
+            conf.set("spark.driver.extraJavaOptions", _COLLECTOR)
         conf.set("spark.executorEnv.PYTHONPATH", str(Path(package.__path__[0]).parent))
     log_path = log_folder() / f"spark-{job}-{os.getpid()}.log"
     try:

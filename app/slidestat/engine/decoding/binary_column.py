@@ -104,6 +104,22 @@ class BinaryColumn(Sequence[bytes | None]):
         sorts = np.where(self.starts <= self.ends, TEXT, NOTHING).astype(np.uint8)
         return arrow_of_spans(pa.large_binary(), self.buffer, sorts, self.starts, self.ends)
 
+    def as_arrow_view(self) -> pa.Array:
+        """The same, over the buffer itself where the strings lie there one after another: nothing
+        is copied, and all of the buffer is kept alive.
+        """
+        count = len(self)
+        if not count or _has_gaps(self.starts, self.ends):
+            return self.as_arrow()
+        offsets = np.append(self.starts, self.ends[-1:])
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self.buffer)]
+        return pa.Array.from_buffers(pa.large_binary(), count, buffers)
+
+
+def _has_gaps(starts: Int64s, ends: Int64s) -> bool:
+    """Whether the strings do not follow each other in the buffer, or some are None."""
+    return bool(np.any(starts > ends) or np.any(starts[1:] != ends[:-1]))
+
 
 def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     view = np.ascontiguousarray(array).view()

@@ -16,9 +16,17 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.loss import Loss
 from slidestat.engine.emissions.added_figures import AddedFigures
 from slidestat.engine.emissions.agreement import Agreement
-from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec
+from slidestat.engine.emissions.emission_codec import (
+    EmissionWriter,
+    JsonCodec,
+    JsonWithNumbers,
+)
 from slidestat.engine.emissions.emission_text import EmissionText
-from slidestat.engine.emissions.output_records import OutputRecord, OutputRecords
+from slidestat.engine.emissions.output_records import (
+    EmittedNumbers,
+    OutputRecord,
+    OutputRecords,
+)
 from slidestat.engine.emissions.placed_answers import PlacedAnswers
 from slidestat.schemas.emission import Figure, LostRecords
 from slidestat.schemas.sequence import kinds
@@ -196,6 +204,7 @@ class EmissionEncoder:
         numbers = self._figures.numbers
         # What is not JSON, or lists items, is written emission by emission.
         self._numbers = numbers if isinstance(codec, JsonCodec) else None
+        self._keeps_numbers = isinstance(codec, JsonWithNumbers)
         self._model = self._kinds.emission(
             self._topology, "", 0, numbers.models() if numbers else [], *self._source, 0
         )
@@ -232,7 +241,11 @@ class EmissionEncoder:
         if self._numbers is not None:
             text = self._text(provisional, lost, int(ends[0]))
             names, groups = answers.keys()
-            return text.write(names, groups, ends, answers.figures, answers.source_offsets)
+            said = names, groups, ends, answers.figures, answers.source_offsets
+            records = text.write(*said)
+            if self._keeps_numbers:
+                records.said = [EmittedNumbers(text.model, *said)]
+            return records
         figures = answers.figures.tolist()
         if self._added:
             figures = list(map(self._added.all_marked, figures, ends.tolist()))

@@ -62,3 +62,9 @@ class JsonCodec(OneRecord):
             return decode_emission(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise NotAnEmissionError from error
+
+
+class JsonWithNumbers(JsonCodec):
+    """The same, for those who want the numbers of emissions beside their text: where all emissions
+    have the same figures, they are in `OutputRecords.said`.
+    """

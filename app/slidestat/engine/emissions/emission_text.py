@@ -40,6 +40,7 @@ class EmissionText:
     """
 
     def __init__(self, model: Emission) -> None:
+        self.model = model
         # Quotation marks in a name are escaped: none of these texts can be part of one.
         empty = replace(model, key="", window_end_ms=0, figures=[], source_offset=0)
         end_name = _encode(_name_on_the_wire(model, "window_end_ms"))

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
+from slidestat.schemas.emission import Emission
 
 Int64s = npt.NDArray[np.int64]
 
@@ -23,15 +24,37 @@ class AlertRecord(NamedTuple):
     timestamp: int
 
 
-class OutputRecords(Sequence[OutputRecord]):
-    """n records: `keys` and `values` n byte strings, `ends` int64[n]. Python objects are made of
-    what is asked for alone.
+class EmittedNumbers(NamedTuple):
+    """The numbers of n emissions, beside their text.
+
+    They are `model`, but for the keys, of each the place among `names`, `groups` int64[n]; the
+    windows' ends, int64[n]; the figures' numbers, float64[n, figures, 3], NaN for what does not
+    exist; and the source offsets, int64[n].
     """
 
-    __slots__ = ("ends", "keys", "values")
+    model: Emission
+    names: Sequence[str]
+    groups: Int64s
+    ends: Int64s
+    numbers: npt.NDArray[np.float64]
+    source_offsets: Int64s
 
-    def __init__(self, keys: BinaryColumn, values: BinaryColumn, ends: Int64s) -> None:
-        self.keys, self.values, self.ends = keys, values, ends
+
+class OutputRecords(Sequence[OutputRecord]):
+    """n records: `keys` and `values` n byte strings, `ends` int64[n]. Python objects are made of
+    what is asked for alone. `said` is what they say, part by part, where it was to be kept.
+    """
+
+    __slots__ = ("ends", "keys", "said", "values")
+
+    def __init__(
+        self,
+        keys: BinaryColumn,
+        values: BinaryColumn,
+        ends: Int64s,
+        said: Sequence[EmittedNumbers] = (),
+    ) -> None:
+        self.keys, self.values, self.ends, self.said = keys, values, ends, said
 
     @classmethod
     def of(cls, records: Iterable[OutputRecord]) -> "OutputRecords":
@@ -51,6 +74,7 @@ class OutputRecords(Sequence[OutputRecord]):
             BinaryColumn.joined([part.keys for part in parts]),
             BinaryColumn.joined([part.values for part in parts]),
             np.concatenate([np.empty(0, np.int64), *(part.ends for part in parts)]),
+            [said for part in parts for said in part.said],
         )
 
     def __len__(self) -> int:

@@ -19,6 +19,7 @@ from slidestat.engine.clock.given_clock import GivenClock
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns
 from slidestat.engine.effects import Effects
+from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import TickPublisher
 from slidestat.engine.records import RecordBatch
@@ -55,12 +56,20 @@ class KeyShare:
         store: PartitionStore,
         decoder: EventDecoder | None = None,
         publisher: TickPublisher | None = None,
+        codec: JsonCodec | None = None,
     ) -> None:
         """`publisher` says what is published tick by tick."""
         self._place = topic, partition
         self._clock = GivenClock(topology.lateness_ms)
         self.processor = PartitionProcessor(
-            topology, topic, partition, store, decoder, publisher=publisher, clock=self._clock
+            topology,
+            topic,
+            partition,
+            store,
+            decoder,
+            codec,
+            publisher=publisher,
+            clock=self._clock,
         )
 
     def steps(self, records: SharedRecords) -> Iterator[Effects]:

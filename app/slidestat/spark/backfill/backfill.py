@@ -17,6 +17,7 @@ from slidestat.declare.topology import Topology, require_json
 from slidestat.engine.keys.shared_keys import shared_key
 from slidestat.errors import SlidestatError
 from slidestat.spark.backfill.by_key import Spread, spread_by_key, spreads_keys
+from slidestat.spark.backfill.emissions.emission_files import EmissionFolder, emission_folder
 from slidestat.spark.backfill.engine_outputs import KEYS
 from slidestat.spark.backfill.refusals import Filled, nothing_counted, refusals_of
 from slidestat.spark.backfill.stretches import require_stretches
@@ -54,18 +55,26 @@ def _with_keys(
     records: DataFrame,
     partitions: int,
     synopses_ms: int | None,
+    folder: EmissionFolder | None,
     *,
     split_hot_keys: bool,
 ) -> Iterator[Spread]:
     """Compute what the topology writes and, as of a topic `KEYS`, the keys of each partition: in as
-    many tasks as there are cores, where partitions are fewer or hot keys are to be split.
+    many tasks as there are cores, where partitions are fewer or hot keys are to be split. With a
+    `folder` emissions go to files there instead.
     """
     cores = records.sparkSession.sparkContext.defaultParallelism
     if not (split_hot_keys or spreads_keys(topology, cores, partitions)):
-        yield Spread(by_partition(topology, records, partitions, synopses_ms))
+        yield Spread(by_partition(topology, records, partitions, synopses_ms, folder))
         return
     with spread_by_key(
-        topology, records, cores, partitions, synopses_ms, split_hot_keys=split_hot_keys
+        topology,
+        records,
+        cores,
+        partitions,
+        synopses_ms,
+        split_hot_keys=split_hot_keys,
+        folder=folder,
     ) as spread:
         yield spread
 
@@ -125,26 +134,33 @@ def _fill(
                 f"{lake.data(dataset)} has records already.",
                 "Give another --lake: history and what a worker wrote would be there twice.",
             )
-    # All comes out of one run, so it is written in one go as what nearly all of it is, and only the
-    # rest is read again.
+    # All comes out of one run. What Spark writes is written in one go as what nearly all of it may
+    # be, and only the rest is read again.
     staging = f"{lake.folder}/{_STAGING}"
+    of_tasks, of_spark = f"{staging}/emissions", f"{staging}/rows"
     files = LakeFiles(spark)
     files.remove(staging)
+    folder = None
+    if not split_hot_keys:
+        folder = emission_folder(spark, files, topology, of_tasks)
+    places = {dataset: f"{of_spark}/dataset={dataset}" for dataset in topics}
+    if folder is not None:
+        places[Dataset.STATISTICS] = of_tasks
     read = Observation()
     with in_words(f"The backfill of {topology.name}", "Spark's log says more."):
         counted = records.observe(read, f.count(f.lit(1)).alias("records"))
         kinds = [text for dataset, topic in topics.items() for text in (topic, str(dataset))]
         kind_of = f.create_map(*map(f.lit, [*kinds, KEYS, KEYS]))
         with _with_keys(
-            topology, counted, partitions, synopses_ms, split_hot_keys=split_hot_keys
+            topology, counted, partitions, synopses_ms, folder, split_hot_keys=split_hot_keys
         ) as spread:
             rows = rows_of(Dataset.STATISTICS, spread.written)
-            _write(rows.withColumn("dataset", kind_of[f.col("record_topic")]), staging, "dataset")
-        _check_keys(topology, spark, staging)
+            _write(rows.withColumn("dataset", kind_of[f.col("record_topic")]), of_spark, "dataset")
+        _check_keys(topology, spark, staging, f"{of_spark}/dataset={KEYS}")
         found = {
-            dataset: spark.read.parquet(folder)
-            for dataset in topics
-            if files.exists(folder := f"{staging}/dataset={dataset}")
+            dataset: spark.read.parquet(place)
+            for dataset, place in places.items()
+            if files.exists(place)
         }
         counts = {str(d): found[d].count() if d in found else 0 for d in topics}
         refusals = refusals_of(found)
@@ -156,16 +172,18 @@ def _fill(
             if dataset is not Dataset.STATISTICS:
                 _write(rows_of(dataset, records_of(records_of_it)), lake.data(dataset))
     if counts[Dataset.STATISTICS]:
-        files.rename(f"{staging}/dataset={Dataset.STATISTICS}", lake.data(Dataset.STATISTICS))
+        files.rename(places[Dataset.STATISTICS], lake.data(Dataset.STATISTICS))
     kept_ms = topology.every_ms if topology.publish else synopses_ms
     files.write(lake.backfilled, json.dumps({"synopses_ms": kept_ms}) + "\n")
     files.remove(staging)
     return Filled(counts, refusals, dict(Counter(it.key for it in spread.stretches)))
 
 
-def _check_keys(topology: Topology, spark: SparkSession, staging: str) -> None:
-    """Raise SlidestatError, and remove what is staged, for a key that lies in two partitions."""
-    folder, files = f"{staging}/dataset={KEYS}", LakeFiles(spark)
+def _check_keys(topology: Topology, spark: SparkSession, staging: str, folder: str) -> None:
+    """Raise SlidestatError, and remove what is staged, for a key that lies in two partitions;
+    `folder` has the keys of each.
+    """
+    files = LakeFiles(spark)
     if not files.exists(folder):
         return
     places = (

@@ -20,12 +20,14 @@ from pyspark.sql import DataFrame, functions as f
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.garbage_collector import calm_garbage_collector
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import SynopsisTopic, TickPublisher
 from slidestat.engine.shares.judge import Judge, Judged
 from slidestat.engine.shares.key_share import KeyShare
 from slidestat.engine.states.stored_keys import PartitionStore
+from slidestat.spark.backfill.emissions.emission_files import EmissionFolder
 from slidestat.spark.backfill.engine_outputs import EngineOutputs
 from slidestat.spark.backfill.hot_keys import stretches_of
 from slidestat.spark.backfill.judged_rows import JudgedRows
@@ -62,10 +64,12 @@ def spread_by_key(
     synopses_ms: int | None = None,
     *,
     split_hot_keys: bool = False,
+    folder: EmissionFolder | None = None,
 ) -> Iterator[Spread]:
     """Compute what `by_partition` does of a topology that does not publish, in so many `tasks`,
     while the context is open: judged events lie on the executors' disks until then. With
     `split_hot_keys`, of a topology that `require_stretches` takes, hot keys may have other bytes.
+    With a `folder` emissions go to files there; not so where hot keys are split.
     """
     rows = JudgedRows(topology)
     judged = _judged(topology, records, rows).persist(StorageLevel.DISK_ONLY)
@@ -76,7 +80,7 @@ def spread_by_key(
         )
         stretches = stretches_of(topology, judged, tasks) if split_hot_keys else []
         shares = _handed_out(judged.where("letter IS NULL").drop("letter"), tasks, stretches)
-        written = _computed(topology, shares, rows, partitions, synopses_ms, stretches)
+        written = _computed(topology, shares, rows, partitions, synopses_ms, stretches, folder)
         yield Spread(written.unionByName(letters), stretches)
     finally:
         judged.unpersist()
@@ -151,11 +155,12 @@ def _computed(
     partitions: int,
     synopses_ms: int | None,
     stretches: Sequence[Stretch],
+    folder: EmissionFolder | None,
 ) -> DataFrame:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         decoder, published = EventDecoder(topology), SynopsisTopic(topology, partitions)
         split = {stretch.number: stretch for stretch in stretches}
-        begin = partial(_Share, topology, rows, decoder, published, synopses_ms, split)
+        begin = partial(_Share, topology, rows, decoder, published, synopses_ms, split, folder)
         with calm_garbage_collector():
             yield from one_after_another(batches, begin, ("stretch", "partition"))
 
@@ -201,6 +206,7 @@ class _Share:
         published: SynopsisTopic,
         synopses_ms: int | None,
         split: Mapping[int, Stretch],
+        folder: EmissionFolder | None,
         stretch: int,
         number: int,
     ) -> None:
@@ -209,7 +215,9 @@ class _Share:
         self._stretch = split.get(stretch)
         self._rows = rows
         self._decoder = decoder
-        self._outputs = EngineOutputs(topology, number, published, synopses_ms, self._engine)
+        self._outputs = EngineOutputs(
+            topology, number, published, synopses_ms, self._engine, folder
+        )
 
     def take(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take a batch in."""
@@ -224,8 +232,8 @@ class _Share:
         return found if self._stretch is None else map(self._stretch.told, found)
 
     def _engine(
-        self, states: PartitionStore, publisher: TickPublisher | None
+        self, states: PartitionStore, publisher: TickPublisher | None, codec: JsonCodec | None
     ) -> PartitionProcessor:
         place = self._topology, self._topology.events_topic, self._number
-        self._share = KeyShare(*place, states, self._decoder, publisher)
+        self._share = KeyShare(*place, states, self._decoder, publisher, codec)
         return self._share.processor

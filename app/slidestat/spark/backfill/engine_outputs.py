@@ -8,6 +8,8 @@ from slidestat.declare.forms.fingerprint import fingerprint_of
 from slidestat.declare.topology import Topology
 from slidestat.engine.clock.event_time import closing_tick
 from slidestat.engine.effects import Effects
+from slidestat.engine.emissions.emission_codec import JsonCodec, JsonWithNumbers
+from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import (
     Clock,
@@ -19,6 +21,7 @@ from slidestat.engine.publishing import (
 from slidestat.engine.states.key_state import decode_key_state
 from slidestat.schemas.emission import DECLARATION_HEADER
 from slidestat.schemas.synopsis import SynopsisHeaders, SynopsisKey, encode_key, party_name
+from slidestat.spark.backfill.emissions.emission_files import EmissionFolder
 from slidestat.spark.backfill.interval_synopses import IntervalSynopses
 from slidestat.spark.backfill.key_states import KeyStates
 from slidestat.spark.backfill.record_rows import Out, arrow_rows, emitted, letter_rows
@@ -29,7 +32,7 @@ FLUSH_RECORDS = 500_000
 KEYS = "_keys"
 """Not a topic of anybody: the keys that each partition has counted, to be compared."""
 
-EngineOf = Callable[[KeyStates, TickPublisher | None], PartitionProcessor]
+EngineOf = Callable[[KeyStates, TickPublisher | None, JsonCodec | None], PartitionProcessor]
 
 
 class EngineOutputs:
@@ -42,14 +45,19 @@ class EngineOutputs:
         published: SynopsisTopic,
         synopses_ms: int | None,
         engine_of: EngineOf,
+        folder: EmissionFolder | None = None,
     ) -> None:
-        """`engine_of` makes the engine over a store of states, with what it publishes."""
+        """`engine_of` makes the engine over a store of states, with what it publishes and a codec.
+        With a `folder` emissions go to files there, and are no rows.
+        """
+        self._files = None if folder is None else folder.files(topology, number)
+        codec = None if folder is None else JsonWithNumbers()
         self._topology = topology
         self._number = number
         self._published = published
         self._states = KeyStates()
         self._interval = IntervalSynopses(topology, synopses_ms) if synopses_ms else None
-        self._processor = engine_of(self._states, self._interval)
+        self._processor = engine_of(self._states, self._interval, codec)
         self._unflushed = 0
         self._declared_by = [(DECLARATION_HEADER, fingerprint_of(topology).encode())]
 
@@ -63,7 +71,9 @@ class EngineOutputs:
     def _rows(self, steps: Iterable[Effects]) -> Iterator[pa.RecordBatch]:
         topology = self._topology
         for effects in steps:
-            if effects.emissions:
+            if effects.emissions and self._files is not None:
+                self._files.write(OutputRecords.of(effects.emissions))
+            elif effects.emissions:
                 yield emitted(
                     topology.output_topic, self._number, self._declared_by, effects.emissions
                 )
@@ -77,6 +87,8 @@ class EngineOutputs:
         publishes them itself.
         """
         yield from self._flush()
+        if self._files is not None:
+            self._files.close()
         if self._interval is not None:
             tick, last = self._processor.watermark + 1, self._processor.next_offset - 1
             yield from self._publish(self._interval.rest(tick, self._states, last))

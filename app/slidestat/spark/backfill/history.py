@@ -8,11 +8,7 @@ columns of their own (`plain_events.py`): JSON would be made only to be read aga
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any
 
-import pandas as pd
-from aiokafka.partitioner import DefaultPartitioner
 from pyspark.sql import Column, DataFrame, SparkSession, functions as f
 from pyspark.sql.types import (
     DateType,
@@ -32,11 +28,10 @@ from slidestat.spark.backfill.plain_events import plain_columns, plain_place
 from slidestat.spark.backfill.spread import task_slots
 from slidestat.spark.errors import in_words
 from slidestat.spark.kafka.kafka_options import kafka_options
-from slidestat.spark.sql.column_functions import column_function
+from slidestat.spark.kafka.key_partition import partition_of
 
 FORMATS = ("parquet", "csv", "json")
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-_KEYS_KNOWN = 1 << 16
 # A day or a moment, whole. Spark would take '2001' for its first moment, '10:30' for today's.
 _ISO_8601 = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2})?)?$"
 
@@ -118,7 +113,7 @@ def read_files(
     )
     is_plain = is_plain & plain_place(topology, time, key_text)
     key = f.encode(key_text, "UTF-8")
-    partition = f.lit(0) if files.partitions == 1 else _partition_of(files.partitions)(key)
+    partition = f.lit(0) if files.partitions == 1 else partition_of(spark, key, files.partitions)
     records = rows.select(
         partition.alias("partition"),
         f.monotonically_increasing_id().alias("place"),
@@ -248,26 +243,6 @@ def _nested(columns: Mapping[FieldPath, Column]) -> Column:
             for name, below in inner.items()
         ]
     )
-
-
-def _partition_of(partitions: int) -> Any:
-    """Kafka's default partitioner (murmur2), as a function of a column of keys."""
-
-    def partition(keys: pd.Series) -> pd.Series:
-        return keys.map(_placing(partitions), na_action=None)
-
-    return column_function(partition, "int")
-
-
-@lru_cache(maxsize=1)
-def _placing(partitions: int) -> Any:
-    place, numbers = DefaultPartitioner(), list(range(partitions))
-
-    @lru_cache(maxsize=_KEYS_KNOWN)
-    def placed(key: bytes | None) -> int:
-        return 0 if key is None else int(place(key, numbers, numbers))
-
-    return placed
 
 
 def _gathered(records: DataFrame, partitions: int) -> DataFrame:

@@ -8,10 +8,12 @@ from pyspark.sql import DataFrame
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.garbage_collector import calm_garbage_collector
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import SynopsisTopic, TickPublisher
 from slidestat.engine.states.stored_keys import PartitionStore
+from slidestat.spark.backfill.emissions.emission_files import EmissionFolder
 from slidestat.spark.backfill.engine_outputs import EngineOutputs
 from slidestat.spark.backfill.partition_batches import is_of_files, one_after_another, record_batch
 from slidestat.spark.backfill.plain_events import PlainEvents
@@ -19,15 +21,20 @@ from slidestat.spark.backfill.record_rows import RECORD_SCHEMA
 
 
 def by_partition(
-    topology: Topology, records: DataFrame, partitions: int, synopses_ms: int | None
+    topology: Topology,
+    records: DataFrame,
+    partitions: int,
+    synopses_ms: int | None,
+    folder: EmissionFolder | None = None,
 ) -> DataFrame:
     """Compute what the topology writes and, as of a topic `KEYS`, the keys of each partition, those
-    of one topic and partition in the order in which a worker would write them.
+    of one topic and partition in the order in which a worker would write them. With a `folder`
+    emissions go to files there instead.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         decoder, published = EventDecoder(topology), SynopsisTopic(topology, partitions)
-        begin = partial(_Partition, topology, decoder, published, synopses_ms)
+        begin = partial(_Partition, topology, decoder, published, synopses_ms, folder)
         with calm_garbage_collector():
             yield from one_after_another(batches, begin)
 
@@ -43,13 +50,16 @@ class _Partition:
         decoder: EventDecoder,
         published: SynopsisTopic,
         synopses_ms: int | None,
+        folder: EmissionFolder | None,
         number: int,
     ) -> None:
         self._topology = topology
         self._number = number
         self._decoder = decoder
         self._plain = PlainEvents(topology, decoder)
-        self._outputs = EngineOutputs(topology, number, published, synopses_ms, self._engine)
+        self._outputs = EngineOutputs(
+            topology, number, published, synopses_ms, self._engine, folder
+        )
 
     def take(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take a batch in."""
@@ -63,8 +73,10 @@ class _Partition:
         return self._outputs.close()
 
     def _engine(
-        self, states: PartitionStore, publisher: TickPublisher | None
+        self, states: PartitionStore, publisher: TickPublisher | None, codec: JsonCodec | None
     ) -> PartitionProcessor:
         place = self._topology, self._topology.events_topic, self._number
-        self._processor = PartitionProcessor(*place, states, self._decoder, publisher=publisher)
+        self._processor = PartitionProcessor(
+            *place, states, self._decoder, codec, publisher=publisher
+        )
         return self._processor

@@ -7,7 +7,6 @@ import os
 import sys
 from functools import lru_cache
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from slidestat.spark.lake.lake_files import LakeFiles
 
@@ -21,7 +20,7 @@ def swap(files: LakeFiles, old: str, new: str, aside: str) -> None:
     Where that takes two renames, `old` is nowhere between them: `put_back` brings it from `aside`.
     Raises SlidestatError for a path that its file system refuses.
     """
-    here, there = _on_this_machine(files, old), _on_this_machine(files, new)
+    here, there = _folder_here(files, old), _folder_here(files, new)
     if here and there:
         _make_durable(Path(there))
         if exchange(here, there):
@@ -71,8 +70,7 @@ def _make_durable(folder: Path) -> None:
             os.close(opened)
 
 
-def _on_this_machine(files: LakeFiles, path: str) -> str:
-    """The path of this machine's disk; empty for any other."""
-    whole = files.qualified(path)
-    found = unquote(urlsplit(whole).path) if whole.startswith("file:") else ""
-    return found if Path(found).is_dir() else ""
+def _folder_here(files: LakeFiles, path: str) -> str:
+    """The path of a folder on this machine's disk; empty for any other."""
+    found = files.path_here(path)
+    return found if found and Path(found).is_dir() else ""

@@ -55,7 +55,8 @@ _RECORD = {
 }
 _OF_SEQUENCE = '"window_end_seq":'
 # A column that the record's own key has taken the name of.
-_COLUMNS = {(Dataset.STATISTICS, "key"): "event_key"}
+EVENT_KEY = "event_key"
+_COLUMNS = {(Dataset.STATISTICS, "key"): EVENT_KEY}
 
 
 @dataclass(frozen=True)

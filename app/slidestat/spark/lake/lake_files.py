@@ -6,6 +6,7 @@ They go through Hadoop's file systems, as Spark's own do.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
@@ -89,6 +90,11 @@ class LakeFiles:
         """The path with the scheme of its file system: file:, hdfs:, s3a:."""
         with _told(path):
             return str(self._system(path).makeQualified(self._path(path)).toString())
+
+    def path_here(self, path: str) -> str:
+        """The path on this machine's own disk; empty for any other."""
+        whole = self.qualified(path)
+        return unquote(urlsplit(whole).path) if whole.startswith("file:") else ""
 
     def make_parent(self, path: str) -> None:
         """Make the folder that a path lies in, if it is not there."""

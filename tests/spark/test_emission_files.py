@@ -1,0 +1,81 @@
+"""The files that the tasks of a backfill write, beside those that Spark writes of the same."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession, functions as f
+
+from slidestat.declare.statistics import AgeOfLast, Count, Distinct, Mean, Quantiles
+from slidestat.spark.backfill import backfill
+from slidestat.spark.backfill.backfill import fill_lake
+from slidestat.spark.executors import runs_each_task_once
+from slidestat.spark.kafka import key_partition
+from slidestat.spark.lake.lake import Lake
+from tests.spark.requests_history import TOPOLOGY, frame_of, requests
+
+# No lists of items, figures that do not exist, and some of no window.
+_NUMBERS_ALONE = replace(
+    TOPOLOGY,
+    statistics=(
+        Count(epsilon=0.05),
+        Mean(epsilon=0.1),
+        Quantiles(quantiles=(0.5, 0.99), epsilon=0.1),
+        Distinct(field="path"),
+        AgeOfLast(number=200),
+    ),
+)
+
+
+@pytest.mark.parametrize("partitions", [2, 1])
+def test_tasks_write_the_rows_that_spark_writes(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int
+) -> None:
+    """Of two partitions, and of one whose keys are spread over two tasks: the same columns with the
+    same values, the same dates and types, and nothing in the files for one reader alone.
+    """
+    parts = [requests(1_500, seed, ("none",)) for seed in range(partitions)]
+    found = []
+    for name in ("tasks", "spark"):
+        lake = Lake(str(tmp_path / name), TOPOLOGY.name)
+        counts = fill_lake(_NUMBERS_ALONE, frame_of(spark, parts), lake, partitions).counts
+        rows = lake.read(spark, "statistics")
+        assert counts["statistics"] == rows.count() > 100
+        found.append(rows)
+        monkeypatch.setattr(backfill, "emission_folder", lambda *_: None)
+    of_tasks, of_spark = found
+    assert of_tasks.dtypes == of_spark.dtypes
+    assert _texts(of_tasks) == _texts(of_spark)
+    assert of_tasks.where("exists(figures, it -> it.estimate IS NULL)").count() > 0
+    schemas = [
+        pq.read_schema(next((tmp_path / name).rglob("statistics/*/*/*.parquet")))
+        for name in ("tasks", "spark")
+    ]
+    assert schemas[0].remove_metadata() == schemas[1].remove_metadata()
+
+
+def _texts(rows: DataFrame) -> list[str]:
+    # Whole numbers of doubles are told apart from others: -0.0 is not 0.0.
+    return sorted(repr(row) for row in rows.collect())
+
+
+def test_a_task_that_may_run_twice_writes_no_files() -> None:
+    """On this machine a job ends with its first failure, unless its master says otherwise."""
+    assert runs_each_task_once("local[*]")
+    assert not runs_each_task_once("local[2, 3]")
+    assert not runs_each_task_once("spark://there:7077")
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7, 12])
+def test_the_jvm_places_keys_as_python_does(spark: SparkSession, partitions: int) -> None:
+    """Keys of any length, beyond ASCII and none at all, by Kafka's own hash."""
+    text = f.concat(f.repeat(f.lit("é"), (f.col("id") % 9).cast("int")), "id")
+    key = f.when(f.col("id") % 97 > 0, f.encode(text, "UTF-8"))
+    keys = spark.range(3_000).select(key.alias("key"))
+    assert key_partition._murmur2(spark, f.col("key")) is not None
+    both = keys.select(
+        key_partition.partition_of(spark, f.col("key"), partitions).alias("jvm"),
+        key_partition.by_python(f.col("key"), partitions).alias("python"),
+    )
+    assert both.where("jvm <=> python").count() == 3_000
