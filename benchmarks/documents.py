@@ -25,6 +25,7 @@ TEXTS: dict[str, Callable[[], str]] = {
     "cost": measured_sizes.cost,
     "whole_set": measured_sizes.whole_set,
     "many_keys": measured_sizes.many_keys,
+    "question_times": measured_sizes.question_times,
     "sketches": measured_sizes.sketches,
     "one_window": measured_sizes.one_window,
     "flights": measured_sizes.flights,

@@ -37,5 +37,8 @@ class Exact:
 
 def variance(cents: Int64s) -> Fraction:
     """The population variance of values, given in cents."""
-    total, squares = int(cents.sum()), int((cents**2).sum())
+    # Squares of large values, added up, need not fit in 64 bits: those of their halves do.
+    high, low = cents >> 20, cents & ((1 << 20) - 1)
+    parts = (int((high**2).sum()), int((high * low).sum()), int((low**2).sum()))
+    total, squares = int(cents.sum()), (parts[0] << 40) + (parts[1] << 21) + parts[2]
     return Fraction(len(cents) * squares - total**2, (100 * len(cents)) ** 2)

@@ -12,6 +12,7 @@ SIZES, COSTS = _RESULTS / "sizes.json", _RESULTS / "costs.json"
 REFEREE, QUANTILES = _RESULTS / "referee.json", _RESULTS / "quantiles.json"
 AUDIT = _RESULTS / "audit.json"
 SQL_AGGREGATES = _RESULTS / "sql_aggregates.json"
+QUESTION_TIMES = _RESULTS / "question_times.json"
 KERNELS, ONE_WINDOW = _RESULTS / "kernels.json", _RESULTS / "one_window.json"
 
 _SPREAD = "`mean`, `variance`, `deviation`"
@@ -130,6 +131,14 @@ def many_keys() -> str:
         for name, found in told.items()
     ]
     return table(heads, rows)
+
+
+def question_times() -> str:
+    """Time of one more question to a full state, over three windows."""
+    told: dict[str, Any] = json.loads(QUESTION_TIMES.read_text())
+    rows = [(name, f"{us:.1f}") for name, us in told["us"].items()]
+    head = ("statistic, epsilon", "a question over three windows, us")
+    return f"{table(head, rows)}\n\nOn {told['machine']}."
 
 
 def one_window() -> str:

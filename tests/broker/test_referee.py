@@ -269,3 +269,14 @@ def test_partitions_without_events_are_idle_not_absent(make_stage: MakeStage) ->
         for running in (worker, judge):
             running.stop()
     assert not any(stage.read(referee.dead_letter_topic).values())
+    counted = subprocess.run(
+        [
+            *(sys.executable, "-m", "slidestat", "dlq", "count", str(file)),
+            *("--bootstrap", stage.bootstrap),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
+    assert f"{referee.dead_letter_topic}: 0 open letters" in counted

@@ -75,6 +75,31 @@ TOML: list[tuple[str, str, str]] = [
         "1e-06 to 0.5",
     ),
     (
+        WHOLE + "[[statistics]]\nkind = 'norm'\nfield = 'u'\nepsilon = 0.1234567",
+        "statistics[0].epsilon is 0.1234567, of more than 6 decimals",
+        "Give 0.123457.",
+    ),
+    (
+        WHOLE + "[[statistics]]\nkind = 'norm'\nfield = 'u'\np = 1.33333333",
+        "statistics[0].p is 1.33333333, of more than 6 decimals",
+        "Give 1.333333.",
+    ),
+    (
+        WHOLE + f"[[statistics]]\nkind = 'norm'\nfield = 'u'\nseed = {2**62}",
+        f"statistics[0].seed is {2**62}",
+        "0 to 2^62 - 1",
+    ),
+    (
+        WHOLE + "[[statistics]]\nkind = 'distinct'\nfield = 'u'\ndelta = 0.0123456789",
+        "statistics[0].delta is 0.0123456789, of more than 9 decimals",
+        "Give 0.012345679.",
+    ),
+    (
+        WHOLE + f"[[statistics]]\nkind = 'items'\nitems = {list(map(str, range(10_000)))}",
+        "statistics[0].items are 10,000.",
+        "1 to 100",
+    ),
+    (
         WHOLE + "[[statistics]]\nkind = 'lean_distinct'\nfield = 'u'\nepsilon = 0.001",
         "statistics[0].epsilon is 0.001",
         "from 0.01 to 0.5",
@@ -343,3 +368,9 @@ def test_no_flag_ends_in_anything_but_advice() -> None:
             if not message.startswith(("--", "the field ", "a statistic ", "rate is ")):
                 pytest.fail(f"{text!r}: {message}")
     assert 100 < taken < 4_500
+
+
+def test_no_figure_is_of_a_quantile_below_zero() -> None:
+    """-0.0 is 0."""
+    (series,) = KINDS["rank_quantile"](quantiles=[-0.0]).series()
+    assert str(series.quantile) == "0.0"

@@ -325,6 +325,7 @@ def test_ranks_of_values_hold_over_windows_of_time_and_of_events() -> None:
         ({"quantiles": [float("nan")]}, "quantiles are"),
         ({"quantiles": [0.5], "statistics": ["count"]}, "no statistic that is asked for"),
         ({"ranks": [float("inf")]}, "rank is inf, which is no finite number"),
+        ({"ranks": [10**400]}, "rank is 1000"),
         ({"ranks": ["5"]}, "rank is '5', which is no finite number"),
         ({"ranks": [1], "quantiles": [0.5]}, "quantile and rank are given together"),
         ({"ranks": [1], "statistics": ["rank_quantile"]}, "cannot be asked for ranks"),

@@ -376,3 +376,14 @@ def test_a_position_that_many_parties_saw_an_event_at_counts_once() -> None:
             assert figure.lower <= exact <= figure.upper
             assert abs(figure.estimate - exact) <= 0.2 * exact
     assert max(figure.upper - figure.lower for _, figure in told) > 0
+
+
+def test_a_stream_begins_with_its_first_number() -> None:
+    """The lateness leads a party's watermark below number 0: no referee is told of such a tick,
+    which would be a dead letter to it.
+    """
+    topology = declared(lateness="100 events", publish="partition")
+    driver = RefereeDriver(Referee(of=topology, patience="1000 events", correctable="9000 events"))
+    driver.send(*({"key": "k", "number": number} for number in range(500)))
+    assert not driver.dead_letters
+    assert clocks(driver) == list(range(0, 400, 40))

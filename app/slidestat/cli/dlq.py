@@ -94,14 +94,14 @@ def send(
         print(line)
 
 
-def _topic(topology: str, late: bool, bootstrap: str) -> str:
-    """The topic of a topology's letters; its first worker makes it."""
-    from slidestat.declare.forms.files import load_topology
+def _topic(name: str, late: bool, bootstrap: str) -> str:
+    """The topic of the letters of a topology or a referee; its first worker makes it."""
+    from slidestat.declare.forms.files import load_declaration
     from slidestat.kafka.connection import require_topic
 
-    declared = load_topology(topology)
+    declared = load_declaration(name)
     topic = declared.late_topic if late else declared.dead_letter_topic
-    require_topic(bootstrap, topic, f"slidestat run {topology}")
+    require_topic(bootstrap, topic, f"slidestat run {name}")
     return topic
 
 

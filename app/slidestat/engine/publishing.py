@@ -97,6 +97,7 @@ class Publisher:
 
     def __init__(self, topology: Topology, topic: str, partition: int) -> None:
         self._every = topology.every_ms
+        self._earliest = topology.times.earliest
         party = party_name(topic, partition)
         # The key of the partition's state, and what the stream is called by the key.
         self._stream_of = (
@@ -141,9 +142,12 @@ class Publisher:
                     )
 
     def clocks(self, before: int, offsets: Int64s, watermarks: Int64s) -> Iterator[Clock]:
-        """A clock for each record that moved the watermark, `before` at first, past a tick."""
+        """A clock for each record that moved the watermark, `before` at first, past a tick. Before
+        the earliest time that an event may have, where the lateness can lead, there is none.
+        """
         ticks = watermarks // self._every * self._every
-        passed = np.flatnonzero(np.diff(ticks, prepend=before // self._every * self._every) > 0)
+        has_moved = np.diff(ticks, prepend=before // self._every * self._every) > 0
+        passed = np.flatnonzero(has_moved & (ticks >= self._earliest))
         for tick, offset in zip(ticks[passed].tolist(), offsets[passed].tolist(), strict=True):
             yield Clock(tick, offset)
 

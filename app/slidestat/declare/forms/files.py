@@ -36,8 +36,8 @@ def load_topology(name_or_path: str) -> Topology:
     if isinstance(declared, Referee):
         raise SlidestatError(
             f"{name_or_path!r} is a referee, which has no events of its own.",
-            "`slidestat run`, `watch`, `query`, and `slidestat spark ingest`, `audit` and `report`"
-            " take one; name the topology that it is of.",
+            "`slidestat run`, `watch`, `query`, `dlq count` and `dlq show`, and `slidestat spark"
+            " ingest`, `audit` and `report` take one; name the topology that it is of.",
         )
     return declared
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from sys import float_info
 from typing import TYPE_CHECKING
 
 from slidestat.declare.fields import FieldPath
@@ -37,7 +37,8 @@ def asked_ranks(values: Sequence[float], declared: Mapping[str, Statistic]) -> d
     Raises SlidestatError for what is no finite number, and where no statistic can be asked.
     """
     for value in values:
-        if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not -float_info.max <= value <= float_info.max:
             raise SlidestatError(
                 f"rank is {value!r}, which is no finite number.", "Give a value, such as 250."
             )

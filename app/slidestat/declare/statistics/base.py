@@ -199,6 +199,15 @@ def check_epsilon(
         )
 
 
+def check_places(kind: str, name: str, number: float, places: int) -> None:
+    """Raise SlidestatError for a number of more decimal places than are kept of it."""
+    if round(number, places) != number:
+        raise SlidestatError(
+            f"the {name} of {kind} is {number!r}, of more than {places} decimals.",
+            f"Give {round(number, places)!r}.",
+        )
+
+
 def check_decimals(kind: str, decimals: int) -> None:
     """Raise SlidestatError for a number of decimal places that cannot be kept."""
     if type(decimals) is not int or not 0 <= decimals <= 9:

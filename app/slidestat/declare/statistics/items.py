@@ -14,6 +14,7 @@ from slidestat.declare.statistics.base import (
     Promise,
     ValueStatistic,
     check_epsilon,
+    check_places,
     labelled,
     plain,
 )
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
 
 
 _MOST_LISTED = 1_000
+_PLACES = 6
 _LARGEST_DELTA_BY = 0.1
-_LEAST_DELTA_NORM = 1e-6
+_LEAST_DELTA = 1e-9
 _LEAST_DELTA_LEAN, _LARGEST_DELTA_LEAN = 1e-6, 0.1
 # A window holds weights of 2^30, and 2^17 of the largest must fit, however they share buckets.
 _LARGEST_WEIGHT = 2048.0
@@ -99,6 +101,10 @@ class _Sketched(ValueStatistic):
     """
 
     least_epsilon: ClassVar[float] = 0.005
+    least_delta: ClassVar[float] = _LEAST_DELTA
+    # Decimals of `delta` that are kept; of `epsilon` they are six.
+    delta_places: ClassVar[int] = 9
+    seed_bits: ClassVar[int] = 63
     epsilon: float = 0.1
     delta: float = 0.01
     seed: int = 0
@@ -107,14 +113,21 @@ class _Sketched(ValueStatistic):
         super().__post_init__()
         check_epsilon(self.kind, self.epsilon, self.least_epsilon, 0.5)
         number = isinstance(self.delta, int | float) and not isinstance(self.delta, bool)
-        if not number or not 1e-9 <= self.delta <= 0.5:
+        if not number or not _LEAST_DELTA <= self.delta <= 0.5:
             raise SlidestatError(
                 f"the delta of {self.kind} is {self.delta!r}.",
                 "Give the chance of a larger error, from 1e-9 to 0.5; 0.01 is one in a hundred.",
             )
-        if type(self.seed) is not int or not 0 <= self.seed < 2**63:
+        if self.delta < self.least_delta:
             raise SlidestatError(
-                f"the seed of {self.kind} is {self.seed!r}.", "Give a whole number, 0 to 2^63 - 1."
+                f"the delta of {self.kind} is {self.delta}.", f"Give {self.least_delta} to 0.5."
+            )
+        check_places(self.kind, "epsilon", self.epsilon, _PLACES)
+        check_places(self.kind, "delta", self.delta, self.delta_places)
+        if type(self.seed) is not int or not 0 <= self.seed < 2**self.seed_bits:
+            raise SlidestatError(
+                f"the seed of {self.kind} is {self.seed!r}.",
+                f"Give a whole number, 0 to 2^{self.seed_bits} - 1.",
             )
 
     @property
@@ -230,6 +243,8 @@ class Norm(_Sketched):
     epsilon: the largest error, as a share of the norm, 0.05 to 0.5. For a p above 1 this was
     measured of many streams, and is not proven.
     delta: the chance of a larger error, or of bounds that do not hold, 1e-6 to 0.5.
+    seed: of the draws, 0 to 2^62 - 1. Choose another one where somebody who knows it could choose
+    the items.
     p: which norm, 1 or 1.05 to 2.
     weight: another field. With it, of how much came of each item: a number from 1 to 2,048 of each
     event, rounded to a whole one; others make dead letters.
@@ -240,6 +255,9 @@ class Norm(_Sketched):
     # Half of what its synopsis holds: the rest is for older events, in one bucket with the first.
     most_events: ClassVar[int | None] = 1 << 29
     least_epsilon: ClassVar[float] = 0.05
+    least_delta: ClassVar[float] = 1e-6
+    delta_places: ClassVar[int] = _PLACES
+    seed_bits: ClassVar[int] = 62
     epsilon: float = 0.3
     delta: float = 0.05
     p: float = 2.0
@@ -247,13 +265,10 @@ class Norm(_Sketched):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.delta < _LEAST_DELTA_NORM:
-            raise SlidestatError(
-                f"the delta of norm is {self.delta}.", f"Give {_LEAST_DELTA_NORM} to 0.5."
-            )
         number = isinstance(self.p, int | float) and not isinstance(self.p, bool)
         if not number or not (self.p == 1 or 1.05 <= self.p <= 2):
             raise SlidestatError(f"the p of {self.kind} is {self.p!r}.", "Give 1, or 1.05 to 2.")
+        check_places(self.kind, "p", self.p, _PLACES)
         if self.weight != "":
             field_path(self.weight, "the weight of norm")
 

@@ -45,8 +45,11 @@ class Items(ValueStatistic):
         listed = isinstance(items, Sequence) and not isinstance(items, str)
         texts = listed and all(isinstance(i, str) and len(i) <= MAX_ITEM_LENGTH for i in items)
         if not texts or not 1 <= len(items) <= _MOST_ITEMS or len(set(items)) < len(items):
+            said = repr(items) if items else "missing"
+            if listed and len(items) > _MOST_ITEMS:
+                said = f"{len(items):,}"
             raise SlidestatError(
-                f"the items of {self.kind} are {repr(items) if items else 'missing'}.",
+                f"the items of {self.kind} are {said}.",
                 f"Give a list of 1 to {_MOST_ITEMS} different texts of at most"
                 f' {MAX_ITEM_LENGTH} characters, such as ["GET", "POST"].',
             )

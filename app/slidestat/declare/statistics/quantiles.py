@@ -59,7 +59,8 @@ class QuantileStatistic(ValueStatistic):
                 f"{guess}Give a list of numbers from 0 to 1, such as [0.5, 0.99]; the median is"
                 " 0.5.",
             )
-        object.__setattr__(self, "quantiles", tuple(map(float, self.quantiles)))
+        # No figure is of the quantile -0.0.
+        object.__setattr__(self, "quantiles", tuple(abs(float(p)) for p in self.quantiles))
         for quantile in self.quantiles:
             check_decimals_of_quantile(quantile)
         if len(set(self.quantiles)) != len(self.quantiles):
