@@ -1,5 +1,6 @@
 """Synopsis columns in SQL, and rollups of them, against exact recounts."""
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -9,6 +10,19 @@ import pytest
 from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, Row, SparkSession, functions as f
 
+from slidestat import TopologyDriver
+from slidestat.declare.statistics import (
+    AgeOfLast,
+    Count,
+    Histogram,
+    Items,
+    LeanDistinct,
+    MeanHistogram,
+    NetSum,
+    Sum,
+    SumHistogram,
+)
+from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.schemas.synopsis import ClockKey, SynopsisKey, encode_key
 from slidestat.spark.rollup import rollup
@@ -16,6 +30,7 @@ from slidestat.spark.rollup.rollup import (
     MERGED_AT_ONCE,
     Rollup,
     figures,
+    left_out,
     merged,
     roll_up,
     shares_of,
@@ -339,6 +354,34 @@ def test_foreign_bytes_are_null_and_counted_or_end_the_query(spark: SparkSession
     )
     with pytest.raises(PythonException, match="A synopsis cannot answer"):
         spark.sql(too_long).collect()
+
+
+def test_statistics_without_a_summary_are_left_out(spark: SparkSession) -> None:
+    """They are named, and are no foreign bytes: what a topology publishes is no damage, whether an
+    event had the field or not.
+    """
+    kinds = (NetSum(), SumHistogram(), MeanHistogram(), Histogram(), AgeOfLast(), LeanDistinct())
+    topology = Topology(
+        name="t",
+        source="s",
+        span="2h",
+        every="10m",
+        statistics=(Count(), *kinds, Items(items=("a",)), Sum()),
+        publish="partition",
+    )
+    named = [kind.kind for kind in kinds if kind.kind != "lean_distinct"] + ["items"]
+    assert left_out(topology) == named
+    driver = TopologyDriver(topology)
+    driver.send({"key": "a", "time": START, "value": 5}, {"key": "a", "time": START + EVERY})
+    driver.advance_to(START + SPAN)
+    sent = [(r.key, r.value, r.timestamp) for r in driver.published if r.headers]
+    empty = [(key, b"", tick + EVERY) for key, _, tick in sent]
+    assert {json.loads(key)[1] for key, _, _ in sent} >= {"net_sum", "mean_histogram", "count"}
+    records = spark.createDataFrame([*sent, *empty], "key binary, value binary, ms bigint")
+    records = records.withColumn("record_time", f.timestamp_millis("ms"))
+    found, foreign = roll_up(records, Rollup(SPAN, EVERY, HOUR, "'all'"), False)
+    assert {row.statistic for row in found.collect()} == set(topology.labels) - set(named)
+    assert foreign.count == 0
 
 
 def test_windows_that_cut_through_ticks_are_refused() -> None:

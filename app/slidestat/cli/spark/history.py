@@ -148,13 +148,20 @@ def rollup(
     declared = timed_topology(topology, "a rollup")
     with session_of_lake("rollup", lake, declared.name, master) as (spark, place):
         from slidestat.spark.lake.lake import Dataset
-        from slidestat.spark.rollup.rollup import Rollup, require_interval_of, roll_up
+        from slidestat.spark.rollup.rollup import (
+            Rollup,
+            left_out,
+            require_interval_of,
+            roll_up,
+        )
         from slidestat.spark.rollup.rollup_display import show, write
 
         job = Rollup(declared.span_length.length, declared.every_ms, duration_ms(by, "--by"), group)
         records = place.read(spark, Dataset.SYNOPSES)
         if changed := require_interval_of(place, spark, job.by_ms):
             print(changed)
+        if names := left_out(declared):
+            print(f"Left out: {', '.join(names)}; their synopses have no summary of a window.")
         found, foreign = roll_up(records, job, fail_on_foreign)
         if into is None:
             show(found)

@@ -22,13 +22,15 @@ import pandas as pd
 from pyspark.sql import Column, DataFrame, SparkSession, functions as f
 from pyspark.sql.window import Window
 
+from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
+from slidestat.referee.unions import empty_synopsis
 from slidestat.schemas.synopsis import SynopsisKey
 from slidestat.spark.errors import in_words
 from slidestat.spark.lake.lake import Lake
 from slidestat.spark.lake.lake_files import LakeFiles
 from slidestat.spark.sql.column_functions import column_function
-from slidestat.spark.sql.foreign import Foreign
+from slidestat.spark.sql.foreign import Foreign, is_sealed
 from slidestat.spark.sql.functions import register_functions
 from slidestat.synopses.core import wire
 from slidestat.synopses.summaries.window_distinct import WindowDistinct
@@ -59,6 +61,8 @@ _FORMS = (
     WindowValueQuantiles,
     WindowLeanDistinct,
 )
+
+_KIND = 3  # where the kind stands in the bytes
 
 
 @dataclass(frozen=True)
@@ -238,9 +242,27 @@ def _row(figure: str, answer: Any, **of: Any) -> dict[str, Any]:
     return {"figure": figure, "quantile": None, "item": None, **of, **known}
 
 
+def left_out(topology: Topology) -> list[str]:
+    """Return the statistics of a topology whose synopses have no summary of a window."""
+    kinds = [kind for form in _FORMS for kind in form.kinds]
+    empty = {runner: empty_synopsis(runner, topology) for runner in dict.fromkeys(topology.runners)}
+    return [
+        label
+        for label, runner in zip(topology.labels, topology.runners, strict=True)
+        if not (is_sealed(empty[runner]) and empty[runner][_KIND] in kinds)
+    ]
+
+
 def _is_of_other_kind(synopsis: Column) -> Column:
-    """Whether it begins as a synopsis does, of a kind that has no summary of a window."""
-    head = f.hex(f.substring(synopsis, 1, 3))
+    """Whether it begins as a synopsis does, of a kind that has no summary of a window; or is of
+    parts (parted.py), of which one does, or has had no event.
+    """
     ours = bytes((wire.MAGIC_0, wire.MAGIC_1, wire.VERSION)).hex().upper()
     kinds = [f"{kind:02X}" for form in _FORMS for kind in form.kinds]
-    return (head == ours) & ~f.hex(f.substring(synopsis, 4, 1)).isin(kinds)
+    other = (_hex(synopsis, 1, 3) == ours) & ~_hex(synopsis, _KIND + 1, 1).isin(kinds)
+    parts = (_hex(synopsis, 1, 1) == "01") & f.hex(synopsis).contains(ours)
+    return other | parts | (f.length(synopsis) == 0)
+
+
+def _hex(synopsis: Column, first: int, length: int) -> Column:
+    return f.hex(f.substring(synopsis, first, length))
