@@ -16,7 +16,17 @@ from benchmarks.referee import PARTITIONS, flights
 from slidestat.declare.forms.files import load_declaration
 from slidestat.declare.referee import Referee
 from slidestat.declare.statistics import Quantiles
-from slidestat.synopses import Bundle, ValueQuantiles, union_value_quantiles
+from slidestat.synopses import (
+    Bundle,
+    DistinctParameters,
+    LeanDistinct,
+    LeanDistinctParameters,
+    ValueQuantiles,
+    union_value_quantiles,
+)
+from tests.docs.markdown import ROOT
+
+GUIDES = ("choose-a-statistic.md", "many-parties.md")
 
 
 def test_every_statistic_takes_what_the_readme_says() -> None:
@@ -105,3 +115,17 @@ def test_quantiles_of_all_flights_are_what_the_guide_says() -> None:
             assert [f"{figure[0, k, place]:,.6g}" for figure in figures] == cells
             checked += 1
     assert checked >= len(statistic.quantiles)
+
+
+def test_guides_say_how_many_items_are_exact() -> None:
+    """And how many bytes of lean distinct items an hour of 100,000 takes."""
+    guide, parties = ((ROOT / "docs" / name).read_text() for name in GUIDES)
+    exact = DistinctParameters(0.05, 0.01, HOUR_MS, 0).capacity - 1
+    assert f"exact up to {exact:,} different items" in guide
+    exact = DistinctParameters(0.1, 0.01, HOUR_MS, 0).capacity - 1
+    assert f"pairs, up to {exact:,} for an epsilon of 0.1" in parties
+    parameters = LeanDistinctParameters(0.05, 0.01, HOUR_MS, 0)
+    assert f"exact below {parameters.exact}; beyond" in guide
+    lean = LeanDistinct.create(parameters)
+    lean.insert(np.arange(100_000) * HOUR_MS // 100_000, np.arange(100_000))
+    assert f"{len(lean.to_bytes()) / 1_000:.0f} kB for 100,000 different items" in guide

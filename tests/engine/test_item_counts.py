@@ -9,8 +9,13 @@ from slidestat import Count, Quantiles, TopItems, Topology, TopologyDriver
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.errors import SlidestatError
 from slidestat.live.live_query import LiveQuery
-from slidestat.synopses import Bundle, FrequentParameters, NamedItems
-from slidestat.synopses.merge.named_union import union_item_counts, union_named_items
+from slidestat.synopses import (
+    Bundle,
+    FrequentParameters,
+    NamedItems,
+    union_item_counts,
+    union_named_items,
+)
 from tests.engine.memory import PARTITION, SOURCE, MemoryStore, Record, batch_of
 
 START_MS = 1_600_000_000_000

@@ -263,6 +263,19 @@ def test_readers_of_a_synopsis_column(spark: SparkSession, synopses: DataFrame) 
         " WHERE statistic = 'top'"
     ).collect()
     assert all(row.top[0].item.startswith("i") for row in items)
+    (row,) = spark.sql(
+        """
+        SELECT window_items(synopsis, 1000L, CAST(NULL AS DOUBLE)) AS top,
+               window_item(synopsis, 1000L, CAST(NULL AS STRING)).estimate AS n
+        FROM synopses WHERE statistic = 'top' LIMIT 1
+        """
+    ).collect()
+    assert (row.top, row.n) == (None, None)
+    (row,) = spark.sql(
+        "SELECT window_quantile(synopsis, 1000L, CAST(NULL AS DOUBLE)).lower AS q FROM synopses"
+        " WHERE statistic = 'quantile' LIMIT 1"
+    ).collect()
+    assert row.q is None
 
 
 def test_a_value_s_rank_and_an_item_s_count(spark: SparkSession, synopses: DataFrame) -> None:

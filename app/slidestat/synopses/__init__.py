@@ -138,6 +138,7 @@ if TYPE_CHECKING:
     )
     from slidestat.synopses.merge.named_union import (
         UnionNamedItems as UnionNamedItems,
+        union_item_counts as union_item_counts,
         union_named_items as union_named_items,
     )
     from slidestat.synopses.merge.quantile_union import (
@@ -361,6 +362,7 @@ _MODULES = {
     "slidestat.synopses.merge.merged_histogram": ("MergedHistogram",),
     "slidestat.synopses.merge.named_union": (
         "UnionNamedItems",
+        "union_item_counts",
         "union_named_items",
     ),
     "slidestat.synopses.merge.quantile_union": (

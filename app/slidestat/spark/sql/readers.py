@@ -67,7 +67,9 @@ class Reader:
     ) -> pd.DataFrame:
         """A quantile of each row."""
         rows = [
-            (None, None, None) if found is None else _figure(_asked(_quantile(float(share)), found))
+            (None, None, None)
+            if found is None or pd.isna(share)
+            else _figure(_asked(_quantile(float(share)), found))
             for found, share in zip(self._read(data, n, at), p, strict=True)
         ]
         return pd.DataFrame(rows, columns=list(FIGURE), dtype=object)
@@ -94,7 +96,7 @@ class Reader:
         """The items of each row, most frequent first."""
         return pd.Series(
             [
-                None if found is None else _items(found, least)
+                None if found is None or pd.isna(least) else _items(found, float(least))
                 for found, least in zip(self._read(data, n, at), share, strict=True)
             ],
             dtype=object,
@@ -169,8 +171,6 @@ def _asked(answer: Callable[[Any], Any], summary: AnySummary) -> Any:
 
 
 def _rank(summary: AnySummary, value: float) -> tuple[float | None, ...]:
-    if math.isnan(value):
-        raise SlidestatError("window_rank: v is NaN, which has no rank.", "Give a number.")
     rank = _asked(lambda one: one.rank(value), summary)
     return *_figure(rank.at_most), *_figure(rank.share_at_most)
 
