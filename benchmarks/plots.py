@@ -16,8 +16,6 @@ from benchmarks import errors, space_of_counts, spans
 from benchmarks.peers.environments import environment_python
 from benchmarks.results import machine
 
-_RESULTS = Path(__file__).with_name("results")
-_DATA = _RESULTS / "plots.json"
 _LARGEST = 10**7
 _LARGEST_SPAN = 7
 
@@ -30,14 +28,14 @@ def main(largest: int) -> None:
         "errors": [row._asdict() for row in errors.rows(errors.EVENTS)],
         "spans": [row._asdict() for row in spans.rows(min(len(str(largest)) - 1, _LARGEST_SPAN))],
     }
-    _DATA.write_bytes(msgspec.json.format(msgspec.json.encode(data)) + b"\n")
+    errors.RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(data)) + b"\n")
     python = environment_python("plots")
     subprocess.run(  # noqa: S603 - our own module
-        [python, "-m", "benchmarks.peers.draw_plots", _DATA, _RESULTS],
+        [python, "-m", "benchmarks.peers.draw_plots", errors.RESULTS, errors.RESULTS.parent],
         cwd=Path(__file__).parents[1],
         check=True,
     )
-    print(f"written: {_DATA} and three plots beside it")
+    print(f"written: {errors.RESULTS} and three plots beside it")
 
 
 if __name__ == "__main__":

@@ -65,16 +65,6 @@ def _nothing() -> None:
     return None
 
 
-def _by_value(states: list[bytes | None], batch: Batch) -> list[bytes]:
-    parameters = ValueQuantileParameters(0.01, 0.1, _HOUR_MS)
-    return run_value_quantile_batch(parameters, states, batch, _SHARES).states
-
-
-def _by_rank(epsilon: float) -> Run:
-    parameters = QuantileParameters(epsilon, _HOUR_MS)
-    return lambda states, batch: run_quantile_batch(parameters, states, batch, _SHARES).states
-
-
 def _run(run: Callable[..., Any], parameters: Any, *more: Any) -> Run:
     return lambda states, batch: list(run(parameters, states, batch, *more).states)
 
@@ -85,9 +75,18 @@ SUBJECTS: dict[str, tuple[Run, Callable[[], Values | None]]] = {
         _run(run_spread_batch, SpreadParameters(0.1, _HOUR_MS, 3)),
         _numbers,
     ),
-    "quantiles by value, 0.01 and 0.1": (_by_value, _numbers),
-    "quantiles by rank, 0.01": (_by_rank(0.01), _numbers),
-    "quantiles by rank, 0.005": (_by_rank(0.005), _numbers),
+    "quantiles by value, 0.01 and 0.1": (
+        _run(run_value_quantile_batch, ValueQuantileParameters(0.01, 0.1, _HOUR_MS), _SHARES),
+        _numbers,
+    ),
+    "quantiles by rank, 0.01": (
+        _run(run_quantile_batch, QuantileParameters(0.01, _HOUR_MS), _SHARES),
+        _numbers,
+    ),
+    "quantiles by rank, 0.005": (
+        _run(run_quantile_batch, QuantileParameters(0.005, _HOUR_MS), _SHARES),
+        _numbers,
+    ),
     "frequent items, 0.01": (
         _run(run_paired_items_batch, PairedParameters(0.01, _HOUR_MS), 0.01),
         _items,

@@ -24,24 +24,20 @@ def partition_of(spark: SparkSession, key: Column, partitions: int) -> Column:
     """The partition of each key, 0 without one; `key` is of bytes."""
     try:
         hashed = _murmur2(spark, key)
-    except (Py4JError, TypeError):  # What is called is not Spark's public face: it may move.
-        hashed = None
-    if hashed is None:
+    except (Py4JError, TypeError):
+        # No client of Kafka; or what is called has moved, as it is not Spark's public face.
         return by_python(key, partitions)
     positive = hashed.bitwiseAND(f.lit(0x7FFFFFFF))
     return f.coalesce((positive % partitions).cast("int"), f.lit(0))
 
 
-def _murmur2(spark: SparkSession, key: Column) -> Column | None:
-    """The hash as an expression; None without Kafka's client."""
+def _murmur2(spark: SparkSession, key: Column) -> Column:
+    """The hash as an expression; raises Py4JError without Kafka's client."""
     jvm: Any = spark.sparkContext._jvm
     catalyst = jvm.org.apache.spark.sql.catalyst.expressions
     columns = jvm.org.apache.spark.sql.classic.ExpressionUtils
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    try:
-        hashes = jvm.java.lang.Class.forName(_HASHES, True, loader)
-    except Py4JError:
-        return None
+    hashes = jvm.java.lang.Class.forName(_HASHES, True, loader)
     call = catalyst.objects.StaticInvoke(
         hashes,
         jvm.org.apache.spark.sql.types.DataTypes.IntegerType,

@@ -39,8 +39,7 @@ from slidestat.synopses.summaries.window_items import WindowItems
 from slidestat.synopses.summaries.window_lean_distinct import WindowLeanDistinct
 from slidestat.synopses.summaries.window_quantiles import WindowQuantiles
 from slidestat.synopses.summaries.window_spreads import WindowSpread
-from slidestat.synopses.summaries.window_summary import read_summary
-from slidestat.synopses.summaries.window_totals import WindowTotals
+from slidestat.synopses.summaries.window_summary import KINDS, read_summary
 from slidestat.synopses.summaries.window_value_quantiles import WindowValueQuantiles
 
 MERGED_AT_ONCE = 4_096
@@ -51,17 +50,6 @@ _OF_ONE = ("statistic", "group", "start_ms", "end_ms")
 _FIGURE = (
     "figure: string, quantile: double, item: string, estimate: double, lower: double, upper: double"
 )
-_FORMS = (
-    WindowTotals,
-    WindowExtreme,
-    WindowSpread,
-    WindowQuantiles,
-    WindowItems,
-    WindowDistinct,
-    WindowValueQuantiles,
-    WindowLeanDistinct,
-)
-
 _KIND = 3  # where the kind stands in the bytes
 
 
@@ -244,12 +232,11 @@ def _row(figure: str, answer: Any, **of: Any) -> dict[str, Any]:
 
 def left_out(topology: Topology) -> list[str]:
     """Return the statistics of a topology whose synopses have no summary of a window."""
-    kinds = [kind for form in _FORMS for kind in form.kinds]
     empty = {runner: empty_synopsis(runner, topology) for runner in dict.fromkeys(topology.runners)}
     return [
         label
         for label, runner in zip(topology.labels, topology.runners, strict=True)
-        if not (is_sealed(empty[runner]) and empty[runner][_KIND] in kinds)
+        if not (is_sealed(empty[runner]) and empty[runner][_KIND] in KINDS)
     ]
 
 
@@ -258,7 +245,7 @@ def _is_of_other_kind(synopsis: Column) -> Column:
     parts (parted.py), of which one does, or has had no event.
     """
     ours = bytes((wire.MAGIC_0, wire.MAGIC_1, wire.VERSION)).hex().upper()
-    kinds = [f"{kind:02X}" for form in _FORMS for kind in form.kinds]
+    kinds = [f"{kind:02X}" for kind in KINDS]
     other = (_hex(synopsis, 1, 3) == ours) & ~_hex(synopsis, _KIND + 1, 1).isin(kinds)
     parts = (_hex(synopsis, 1, 1) == "01") & f.hex(synopsis).contains(ours)
     return other | parts | (f.length(synopsis) == 0)

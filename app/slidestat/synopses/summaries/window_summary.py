@@ -55,6 +55,9 @@ _FORMS: tuple[type[WindowSummary], ...] = (
 _OF_FORM = {form.form: form for form in _FORMS}
 _OF_KIND = {kind: form for form in _FORMS for kind in form.kinds}
 
+KINDS = frozenset(_OF_KIND)
+"""The kinds of synopses that have a summary of a window."""
+
 
 def take_summary(state: bytes, n: int, now: int | None = None) -> bytes:
     """Return the summary of the window [now - n, now) of a stored synopsis.

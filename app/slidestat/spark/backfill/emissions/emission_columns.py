@@ -6,7 +6,7 @@ emissions have the same figures, their numbers are a table already, and all else
 every row: so it is here, in the columns' own bytes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -96,13 +96,7 @@ class _Model:
             "source_offset": pa.array(said.source_offsets[rows]),
         }
         return pa.record_batch(
-            [
-                columns[field.name]
-                if field.name in columns
-                else self._shared[field.name].slice(0, count)
-                for field in self._schema
-            ],
-            schema=self._schema,
+            _in_order(self._schema, columns, self._shared, count), schema=self._schema
         )
 
     def _listed(self, numbers: npt.NDArray[np.float64]) -> pa.Array:
@@ -114,18 +108,23 @@ class _Model:
         }
         fields = self._figure_fields
         figures = pa.StructArray.from_arrays(
-            [
-                columns[field.name]
-                if field.name in columns
-                else self._figures[field.name].slice(0, len(table))
-                for field in fields
-            ],
-            fields=fields,
+            _in_order(fields, columns, self._figures, len(table)), fields=fields
         )
         ends = np.arange(count + 1, dtype=np.int32) * np.int32(self._count)
         return pa.ListArray.from_arrays(
             pa.array(ends), figures, type=self._schema.field("figures").type
         )
+
+
+def _in_order(
+    fields: Iterable[pa.Field],
+    own: Mapping[str, pa.Array],
+    shared: Mapping[str, pa.Array],
+    count: int,
+) -> list[pa.Array]:
+    """The columns of `count` rows: a row's own, and for other fields what all rows share."""
+    names = [field.name for field in fields]
+    return [own[name] if name in own else shared[name].slice(0, count) for name in names]
 
 
 def _repeated(values: list[Any], kind: pa.DataType) -> pa.Array:
