@@ -49,6 +49,17 @@ def feed(stage: Stage, start: int, count: int) -> None:
     produce(stage.bootstrap, stage.topology.source, events(count, start=start, jitter_ms=900))
 
 
+def printed(*arguments: str) -> str:
+    """What `slidestat` prints."""
+    return subprocess.run(
+        [sys.executable, "-m", "slidestat", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
+
+
 def write_referee(stage: Stage) -> Path:
     file = stage.file.with_name("global.py")
     file.write_text(
@@ -217,16 +228,10 @@ def test_a_killed_referee_goes_on_where_it_was(make_stage: MakeStage) -> None:
         assert asked(judge, referee, "130s&where=key=k7") == msgspec.structs.replace(
             live, next_offset=0
         )
-        shown = subprocess.run(
-            [
-                *(sys.executable, "-m", "slidestat", "query", str(file), stage.topology.source),
-                *("--url", judge.url, "--window", "130s", "--where", "key=k7"),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        ).stdout
+        shown = printed(
+            *("query", str(file), stage.topology.source),
+            *("--url", judge.url, "--window", "130s", "--where", "key=k7"),
+        )
         (line,) = shown.splitlines()
         assert "distinct_by_key where key=k7" in line
         figure = live.figures[0]
@@ -269,14 +274,5 @@ def test_partitions_without_events_are_idle_not_absent(make_stage: MakeStage) ->
         for running in (worker, judge):
             running.stop()
     assert not any(stage.read(referee.dead_letter_topic).values())
-    counted = subprocess.run(
-        [
-            *(sys.executable, "-m", "slidestat", "dlq", "count", str(file)),
-            *("--bootstrap", stage.bootstrap),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    ).stdout
+    counted = printed("dlq", "count", str(file), "--bootstrap", stage.bootstrap)
     assert f"{referee.dead_letter_topic}: 0 open letters" in counted

@@ -8,7 +8,7 @@ from slidestat.engine.partition import PartitionProcessor
 from tests.engine.cases import topology
 from tests.engine.memory import PARTITION, SOURCE, MemoryStore, batch_of, outputs_of, rows_of
 from tests.engine.streams import confirmed, records
-from tests.laws.test_kernels_as_plain_python import in_another_process
+from tests.laws.plain_python import as_plain_python
 
 DECLARED = topology(
     lateness="150ms", alerts=(Alert(name="many", when="count >= 3", window="330ms"),)
@@ -40,5 +40,4 @@ def digest() -> str:
 
 
 def test_a_partition_as_plain_python_sends_and_stores_the_same() -> None:
-    code = "from tests.engine.test_partition_as_plain_python import digest; print(digest())"
-    assert in_another_process(code, NUMBA_DISABLE_JIT="1") == digest()
+    assert as_plain_python("tests.engine.test_partition_as_plain_python") == digest()

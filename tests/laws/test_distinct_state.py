@@ -1,13 +1,9 @@
 """Laws of the bytes of distinct items: merging loses nothing; items are any 64-bit numbers."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,9 +18,8 @@ from slidestat.synopses.distinct.union_counting import insert_bits, union_count
 from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters
 from tests.laws.distinct import ITEMS, PARAMETERS, SPAN, SYNOPSES, Integers, Synopsis, merge, run
 from tests.laws.hostile import sealed
+from tests.laws.plain_python import as_plain_python
 from tests.laws.streams import TIMES
-
-ROOT = Path(__file__).parents[2]
 
 
 def fed(name: str, times: Integers, items: Integers, cuts: Sequence[int] = ()) -> Synopsis:
@@ -281,18 +276,4 @@ def digest() -> str:
 
 def test_plain_python_gives_the_same_bytes_and_figures() -> None:
     """With NUMBA_DISABLE_JIT=1: the same states, and answers to the last bit."""
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-W",
-            "error",
-            "-c",
-            "from tests.laws.test_distinct_state import digest; print(digest())",
-        ],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "1"},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout.strip() == digest()
+    assert as_plain_python("tests.laws.test_distinct_state") == digest()

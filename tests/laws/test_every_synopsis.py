@@ -5,10 +5,7 @@ import gzip
 import hashlib
 import importlib
 import inspect
-import os
 import pkgutil
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,9 +21,9 @@ from slidestat.synopses.core.errors import WindowTooLargeError
 from tests.laws.entry import UNITS, Entry, Integers
 from tests.laws.every import EVERY
 from tests.laws.hostile import DAMAGES, damaged, sealed
+from tests.laws.plain_python import as_plain_python
 from tests.laws.streams import TIMES
 
-ROOT = Path(__file__).parents[2]
 DATA = Path(__file__).parents[3] / "shared" / "data"
 FLIGHTS = DATA / "flights-2001-h1.parquet"
 WEB = DATA / "nasa_http_19950801.tsv.gz"
@@ -480,21 +477,7 @@ def digest() -> str:
 
 def test_plain_python_gives_the_same_bytes_and_figures() -> None:
     """With NUMBA_DISABLE_JIT=1: the same states, answers to the last bit, and errors."""
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-W",
-            "error",
-            "-c",
-            "from tests.laws.test_every_synopsis import digest; print(digest())",
-        ],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "1"},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout.strip() == digest()
+    assert as_plain_python("tests.laws.test_every_synopsis") == digest()
 
 
 def test_no_synopsis_is_left_out() -> None:

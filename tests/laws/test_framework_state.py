@@ -1,10 +1,6 @@
 """What the framework's bytes have to keep besides: ids that are any 64-bit numbers, far apart."""
 
-import os
-import subprocess
-import sys
 from hashlib import sha256
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +9,9 @@ from slidestat.synopses import SynopsisError
 from slidestat.synopses.core.errors import WindowTooLargeError
 from tests.laws.celled import ITEMS, MAKERS, SPAN, column, fed
 from tests.laws.hostile import DAMAGES, damaged
+from tests.laws.plain_python import as_plain_python
 from tests.laws.streams import TIMES
 
-ROOT = Path(__file__).parents[2]
 FAR = list(ITEMS).index("farthest apart")
 
 
@@ -72,18 +68,4 @@ def digest() -> str:
 
 def test_plain_python_gives_the_same_bytes_and_figures() -> None:
     """With NUMBA_DISABLE_JIT=1: the same states, and answers to the last bit."""
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-W",
-            "error",
-            "-c",
-            "from tests.laws.test_framework_state import digest; print(digest())",
-        ],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "1"},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout.strip() == digest()
+    assert as_plain_python("tests.laws.test_framework_state") == digest()

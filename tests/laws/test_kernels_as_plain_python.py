@@ -1,10 +1,7 @@
 """Compiled or not, a kernel is the same; and a synopsis needs nothing of Kafka."""
 
 import hashlib
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 from numba.core import types
@@ -19,9 +16,8 @@ from slidestat.synopses import (
     run_batch,
 )
 from slidestat.synopses.exponential_histogram.units import ceil_quotient, floor_quotient, to_units
+from tests.laws.plain_python import as_plain_python, in_another_process
 from tests.laws.streams import TIMES, VALUES
-
-ROOT = Path(__file__).parents[2]
 
 
 def digest() -> str:
@@ -80,22 +76,9 @@ def digest() -> str:
     return seen.hexdigest()
 
 
-def in_another_process(code: str, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return done.stdout.strip()
-
-
 def test_plain_python_gives_the_same_bytes_and_figures() -> None:
     """With NUMBA_DISABLE_JIT=1: the same states, answers to the last bit, and errors."""
-    code = "from tests.laws.test_kernels_as_plain_python import digest; print(digest())"
-    assert in_another_process(code, NUMBA_DISABLE_JIT="1") == digest()
+    assert as_plain_python("tests.laws.test_kernels_as_plain_python") == digest()
 
 
 def test_synopses_need_no_kafka_no_faust_and_no_spark() -> None:

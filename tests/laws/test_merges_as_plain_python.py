@@ -1,10 +1,6 @@
 """Compiled or not, merges and answers over a union are the same."""
 
-import os
-import subprocess
-import sys
 from hashlib import sha256
-from pathlib import Path
 
 from slidestat.synopses import (
     MergedHistogram,
@@ -21,8 +17,8 @@ from slidestat.synopses import (
     union_value_histograms,
 )
 from tests.laws.parties import FAMILIES, bundle, drawn, taken
+from tests.laws.plain_python import as_plain_python
 
-ROOT = Path(__file__).parents[2]
 SPANS = [3, 40, 200]
 
 
@@ -66,13 +62,4 @@ def digest() -> str:
 
 def test_plain_python_gives_the_same_bytes_and_figures() -> None:
     """With NUMBA_DISABLE_JIT=1: the same states, and answers to the last digit that is shown."""
-    code = "from tests.laws.test_merges_as_plain_python import digest; print(digest())"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "1"},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout.strip() == digest()
+    assert as_plain_python("tests.laws.test_merges_as_plain_python") == digest()

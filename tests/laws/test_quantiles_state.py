@@ -1,12 +1,8 @@
 """The state of quantiles: no split shows, bytes round-trip, and space keeps to its bound."""
 
-import os
-import subprocess
-import sys
 import zlib
 from collections.abc import Iterable
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +12,8 @@ from slidestat.synopses import Batch, SynopsisError
 from slidestat.synopses.blocks.quantile_layout import choose, fresh_weight
 from slidestat.synopses.quantiles.quantile_batch import run_quantile_batch
 from slidestat.synopses.quantiles.quantiles import QuantileParameters, Quantiles
+from tests.laws.plain_python import as_plain_python
 from tests.laws.streams import TIMES, VALUES
-
-ROOT = Path(__file__).parents[2]
 
 
 def fed(
@@ -143,13 +138,4 @@ def digest() -> int:
 
 def test_plain_python_gives_the_same_bytes_and_figures() -> None:
     """With NUMBA_DISABLE_JIT=1: the same states and answers to the last bit."""
-    code = "from tests.laws.test_quantiles_state import digest; print(digest())"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "1"},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert int(done.stdout) == digest()
+    assert int(as_plain_python("tests.laws.test_quantiles_state")) == digest()
