@@ -8,7 +8,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -132,20 +131,21 @@ def test_who_borrows_and_is_killed_keeps_it_from_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """While it waits, and when it has the lock; on this machine, and on another."""
-    monkeypatch.setattr(lock_file, "STILL_S", 1.0)
-    killed = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    killed.kill()
-    killed.communicate()
-    owner = {"job": "compaction", "pid": killed.pid, "token": "x"}
+    borrower = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    owner = {"job": "compaction", "pid": borrower.pid, "token": "x"}
     owner["host"] = socket.gethostname() if host == "here" else host
     wanted = Path(lake.lock).with_name("_lock_wanted.json")
-    with lent.writing():
-        wanted.write_text(json.dumps(owner))
     if has_it:
-        with suppress(FileExistsError):
-            awaited(lambda: not Path(lake.lock).exists())
-            Path(lake.lock).write_text(json.dumps(owner))
-            wanted.unlink(missing_ok=True)
+        # It lives, and nobody's stillness is told yet, until it has the lock.
+        wanted.write_text(json.dumps(owner))
+        awaited(lambda: not Path(lake.lock).exists())
+        Path(lake.lock).write_text(json.dumps(owner))
+        wanted.unlink()
+    borrower.kill()
+    borrower.communicate()
+    monkeypatch.setattr(lock_file, "STILL_S", 1.0)
+    if not has_it:
+        wanted.write_text(json.dumps(owner))
     awaited(lambda: came_back)
     with lent.writing():
         assert json.loads(Path(lake.lock).read_text())["job"] == "ingest"
