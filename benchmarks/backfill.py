@@ -1,6 +1,6 @@
 """A backfill on Spark beside one streaming worker, on one topic, in one run.
 
-    python -m benchmarks.backfill [--events 2000000] [--keys 1000] [--keys 100000]
+    python -m benchmarks.backfill [--events 16000000] [--keys 1000] [--keys 100000]
 
 Both compute the same statistics of the same events and write them. The worker reads the topic, and
 writes to its output topic and its tables; it is timed as in `measure.py`, from its first batch to
@@ -48,6 +48,7 @@ class Job(StrEnum):
     """What is timed: where history comes from, and what is written of it."""
 
     TOPIC_TO_RECORDS = "topic to records"
+    TOPIC_TO_LAKE = "topic to a lake"
     FILES_TO_RECORDS = "files to records"
     FILES_TO_LAKE = "files to a lake"
 
@@ -62,16 +63,16 @@ def _time_backfill(
         seconds = cpu = 0.0
         for attempt in range(_ATTEMPTS):
             began, cpu_before = time.monotonic(), spark_cpu_seconds()
-            if job is Job.TOPIC_TO_RECORDS:
-                records = read_topic(spark, topology, bootstrap)
+            if job in (Job.TOPIC_TO_RECORDS, Job.TOPIC_TO_LAKE):
+                history = read_topic(spark, topology, bootstrap)
             else:
                 files = Files(str(folder / _EVENTS), partitions=_PARTITIONS)
-                records = read_files(spark, topology, files)
+                history = read_files(spark, topology, files)
             out = str(folder / f"{job}-{cores}-{attempt}")
-            if job is Job.FILES_TO_LAKE:
-                fill_lake(topology, records, Lake(out, topology.name), _PARTITIONS)
+            if job in (Job.TOPIC_TO_LAKE, Job.FILES_TO_LAKE):
+                fill_lake(topology, history, Lake(out, topology.name), _PARTITIONS)
             else:
-                backfill(topology, records).write.parquet(out)
+                backfill(topology, history).write.parquet(out)
             seconds, cpu = time.monotonic() - began, spark_cpu_seconds() - cpu_before
             shutil.rmtree(out)
         return seconds, cpu
@@ -87,7 +88,7 @@ def _write_events(workload: Workload, file: Path) -> None:
 
 
 def compare(
-    events: Annotated[int, typer.Option(min=200_000, help="Events on the topic.")] = 2_000_000,
+    events: Annotated[int, typer.Option(min=200_000, help="Events on the topic.")] = 16_000_000,
     keys: Annotated[list[int] | None, typer.Option(help="Different keys; may be repeated.")] = None,
     workload: Annotated[CaseName, typer.Option(help="What is computed.")] = CaseName.SUMS,
     every: Annotated[str, typer.Option(help="How often is emitted, in event time.")] = "1m",

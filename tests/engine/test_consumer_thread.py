@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from slidestat.faust.delivery import BatchApp, BatchConsumer
-from slidestat.faust.fetches.trickle import TricklePace, trickle_pace
+from slidestat.faust.trickle import TricklePace, trickle_pace
 
 
 class _Waiting:

@@ -17,9 +17,9 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.memory_records import MemoryRecords
 
 from slidestat.engine.records import Headers
-from slidestat.faust.fetches.columns import FetchedColumns
-from slidestat.faust.fetches.fetched_bytes import FetchedBytes
-from slidestat.faust.fetches.fetches import Fetches
+from slidestat.kafka.fetches.columns import FetchedColumns
+from slidestat.kafka.fetches.fetched_bytes import FetchedBytes
+from slidestat.kafka.fetches.fetches import Fetches
 from tests.engine.fetched import (
     APPEND_TIME,
     BATCH_HEADER,

@@ -103,8 +103,8 @@ def test_whom_the_broker_does_not_let_in(secured: Secured, run_secured: RunSecur
 def test_spark_is_let_in(
     secured: Secured, secured_topic: str, run_secured: RunSecured, tmp_path: Path
 ) -> None:
-    """`slidestat spark ingest` by the same variables, with TLS and a password: every record of the
-    statistics is in the lake, and the password neither in what is said nor in Spark's log.
+    """`slidestat spark ingest` and `backfill` by the same variables, with TLS and a password: every
+    record is read, and the password neither in what is said nor in Spark's log.
     """
     # A quick start is worth more here than fast code.
     java = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
@@ -129,6 +129,15 @@ def test_spark_is_let_in(
     assert f"{emissions}: 20 records" in run.stdout
     rows = ds.dataset(lake / secured_topic / "statistics", partitioning="hive").to_table()
     assert sorted(rows["source_offset"].to_pylist()) == list(range(20))
+    for i in range(200):
+        event = {"key": f"k{i % 3}", "time": 1_764_072_000_000 + 1_000 * i}
+        producer.produce(secured_topic, json.dumps(event), event["key"])
+    assert producer.flush(60) == 0
+    filled = ("spark", "backfill", str(topology), "--lake", str(tmp_path / "history"))
+    filling = run_secured(variables, *filled, "--master", "local[1]")
+    assert filling.returncode == 0, filling.stdout + filling.stderr
+    assert "synopses: 3 records" in filling.stdout
     logs = [path.read_text() for path in {*log_folder().iterdir()} - before]
     assert logs
-    assert PASSWORD not in "".join([run.stdout, run.stderr, *logs])
+    said = [run.stdout, run.stderr, filling.stdout, filling.stderr]
+    assert PASSWORD not in "".join([*said, *logs])

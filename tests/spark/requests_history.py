@@ -1,13 +1,19 @@
 """A history of records for backfills: some late, some bad, some of the future."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from slidestat.declare.statistics import Count, Mean, Quantiles, TopItems
 from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.binary_column import BinaryColumn
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.records import RecordBatch
+from slidestat.spark.backfill.partition_batches import by_place
+from slidestat.spark.backfill.reading.partition_history import History, HistoryBatch
 
 NOON = 1_764_072_000_000
 TOPOLOGY = Topology(
@@ -55,7 +61,8 @@ def requests(events: int, seed: int, of_all: Sequence[str] = ("k1", "k7")) -> li
     return found
 
 
-def frame_of(spark: SparkSession, partitions: Sequence[Sequence[Record]]) -> DataFrame:
+def history_of(spark: SparkSession, partitions: Sequence[Sequence[Record]]) -> History:
+    """Records of some partitions, with offsets from 0 on in each, in two tasks."""
     rows = [
         (number, offset, key, value, timestamp)
         for number, records in enumerate(partitions)
@@ -63,4 +70,21 @@ def frame_of(spark: SparkSession, partitions: Sequence[Sequence[Record]]) -> Dat
     ]
     schema = "partition int, offset bigint, key binary, value binary, timestamp bigint"
     frame = spark.createDataFrame(rows, schema)
-    return frame.repartition(2, "partition").sortWithinPartitions("partition", "offset")
+
+    def read(
+        given: Iterable[pa.RecordBatch], _decoder: EventDecoder
+    ) -> Iterator[tuple[tuple[int], HistoryBatch]]:
+        for (number,), part in by_place(given, ("partition",)):
+            records = RecordBatch(
+                "requests",
+                number,
+                part["offset"].to_numpy(),
+                BinaryColumn.of(part["key"]),
+                BinaryColumn.of(part["value"]),
+                part["timestamp"].to_numpy(),
+                int(part["offset"][0].as_py()),
+            )
+            yield (number,), HistoryBatch(records)
+
+    ordered = frame.repartition(2, "partition").sortWithinPartitions("partition", "offset")
+    return History(ordered, read)

@@ -18,6 +18,7 @@ from slidestat import TopologyDriver
 from slidestat.declare.forms.fingerprint import fingerprint_of
 from slidestat.declare.statistics import Count, Distinct, Mean, Statistic, Sum, TopItems
 from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.emissions.output_records import OutputRecord
 from slidestat.engine.partition import PartitionProcessor
@@ -27,12 +28,12 @@ from slidestat.options import TimeUnit
 from slidestat.produce.events import Columns
 from slidestat.produce.produce import produce_file
 from slidestat.produce.times import epoch_ms
-from slidestat.spark.backfill import history
 from slidestat.spark.backfill.backfill import backfill, fill_lake
 from slidestat.spark.backfill.history import Files, read_files, read_topic
+from slidestat.spark.backfill.reading import spark_rows
 from slidestat.spark.lake.lake import Lake
 from slidestat.testing.memory_store import MemoryStore
-from tests.spark.requests_history import NOON, TOPOLOGY, Record, frame_of, requests
+from tests.spark.requests_history import NOON, TOPOLOGY, Record, history_of, requests
 
 
 def _streamed(records: Sequence[Record], partition: int) -> tuple[list[OutputRecord], MemoryStore]:
@@ -60,7 +61,7 @@ def test_emissions_letters_and_synopses_are_those_of_a_worker(spark: SparkSessio
     byte for byte, the same letters, and the same synopses of each key.
     """
     parts = [requests(2_000, seed) for seed in range(3)]
-    rows = backfill(TOPOLOGY, frame_of(spark, parts)).collect()
+    rows = backfill(TOPOLOGY, history_of(spark, parts)).collect()
     for number, records in enumerate(parts):
         of_this = [row for row in rows if row.partition == number]
         emissions, store = _streamed(records, number)
@@ -114,7 +115,7 @@ def test_what_partitions_publish_is_that_of_a_worker(
     for number, records in enumerate(parts):
         for key, value, timestamp in records:
             driver.send_bytes(value, key=key, partition=number, timestamp=timestamp)
-    rows = backfill(topology, frame_of(spark, parts), partitions=2).collect()
+    rows = backfill(topology, history_of(spark, parts), partitions=2).collect()
     written = _synopses(rows)
     assert len(written) > 30
     assert sorted(written) == sorted(tuple(record) for record in driver.published)
@@ -149,13 +150,13 @@ def test_synopses_at_an_interval_are_those_that_would_be_published(spark: SparkS
         tuple(it) for it in driver.published if len(msgspec.json.decode(it.key)) == 4
     )
     assert len(published) > 30
-    frame = frame_of(spark, parts)
-    rows = backfill(topology, frame, 2, topology.every_ms).collect()
+    history = history_of(spark, parts)
+    rows = backfill(topology, history, 2, topology.every_ms).collect()
     written = [it for it in _synopses(rows) if msgspec.json.decode(it[1])[2] in keys]
     ticks = [it for it in written if it[3] % topology.every_ms == 0]
     assert sorted(ticks) == published
     assert 0 < len(written) - len(ticks) <= 2 * 2 * len(keys)
-    plain = backfill(topology, frame, 2).where("topic = 'filled-statistics'").collect()
+    plain = backfill(topology, history, 2).where("topic = 'filled-statistics'").collect()
     emitted = [row for row in rows if row.topic == "filled-statistics"]
     assert sorted(_bytes(emitted)) == sorted(_bytes(plain))
     assert len({bytes(row.key) for row in rows if row.topic == "filled-synopses"}) > 2 * len(keys)
@@ -218,9 +219,11 @@ def test_times_between_two_milliseconds_are_those_of_produce(
         tmp_path / "x.parquet",
     )
     files = Files(str(tmp_path / "x.parquet"), "parquet", time_unit=unit)
-    rows = read_files(spark, TOPOLOGY, files).select("timestamp").collect()
+    history = read_files(spark, TOPOLOGY, files)
+    read = history.read(history.rows.toArrow().to_batches(), EventDecoder(TOPOLOGY))
+    found = [time for _, batch in read for time in batch.records.timestamps]
     sent = epoch_ms(times, TimeUnit(unit))
-    assert sorted(row[0] for row in rows) == sorted(sent.to_pylist())
+    assert found == sorted(sent.to_pylist())
 
 
 @pytest.mark.long
@@ -231,13 +234,13 @@ def test_a_key_of_two_partitions_fills_no_lake(spark: SparkSession, tmp_path: Pa
     parts = [requests(400, seed, of_all=()) for seed in (1, 2)]
     lake = Lake(str(tmp_path), TOPOLOGY.name)
     with pytest.raises(SlidestatError, match=r"The key 'k0' \(key\) is in partitions 0 and 1"):
-        fill_lake(TOPOLOGY, frame_of(spark, parts), lake)
+        fill_lake(TOPOLOGY, history_of(spark, parts), lake)
     assert not lake.has(spark, "statistics")
     assert not list(tmp_path.rglob("*.parquet"))
-    assert fill_lake(TOPOLOGY, frame_of(spark, parts[:1]), lake).counts["statistics"] > 0
+    assert fill_lake(TOPOLOGY, history_of(spark, parts[:1]), lake).counts["statistics"] > 0
     publishing = replace(TOPOLOGY, name="whole", statistics=(Count(),), publish="partition")
     whole = Lake(str(tmp_path), publishing.name)
-    filled = fill_lake(publishing, frame_of(spark, parts), whole, partitions=2)
+    filled = fill_lake(publishing, history_of(spark, parts), whole, partitions=2)
     assert filled.counts["synopses"] > 0
 
 
@@ -334,7 +337,7 @@ def test_plain_rows_give_what_their_json_gives(
         return sorted(backfill(topology, records).collect(), key=repr)
 
     by_columns = written()
-    monkeypatch.setattr(history, "plain_place", lambda *_: f.lit(False))
+    monkeypatch.setattr(spark_rows, "plain_place", lambda *_: f.lit(False))
     by_json = written()
     assert by_columns == by_json
     dead = [row for row in by_json if row.topic == topology.dead_letter_topic]
@@ -347,7 +350,7 @@ def test_what_a_worker_passes_over_is_not_filled_in(spark: SparkSession) -> None
     some = Count(name="small", where="value < 1 and path like '/%'")
     topology = replace(TOPOLOGY, where="path <> '/a'", statistics=(*TOPOLOGY.statistics, some))
     records = requests(2_000, 0)
-    rows = backfill(topology, frame_of(spark, [records])).collect()
+    rows = backfill(topology, history_of(spark, [records])).collect()
     driver = TopologyDriver(topology)
     for key, value, timestamp in records:
         driver.send_bytes(value, key=key, partition=0, timestamp=timestamp)
@@ -400,7 +403,7 @@ def test_a_lake_is_filled_once(spark: SparkSession, tmp_path: Path) -> None:
     """What a backfill writes is read as a lake that was ingested; a second one is refused."""
     parts = [requests(1_500, 1)]
     lake = Lake(str(tmp_path / "lake"), TOPOLOGY.name)
-    counts = fill_lake(TOPOLOGY, frame_of(spark, parts), lake).counts
+    counts = fill_lake(TOPOLOGY, history_of(spark, parts), lake).counts
     emissions, _ = _streamed(parts[0], 0)
     assert counts["statistics"] == len(emissions)
     assert min(counts.values()) > 0
@@ -408,7 +411,7 @@ def test_a_lake_is_filled_once(spark: SparkSession, tmp_path: Path) -> None:
     assert sorted(_bytes(statistics.collect())) == sorted((k, v) for k, v, _ in emissions)
     assert statistics.where("event_key IS NULL OR size(figures) = 0").count() == 0
     with pytest.raises(SlidestatError, match="has records already"):
-        fill_lake(TOPOLOGY, frame_of(spark, parts), lake)
+        fill_lake(TOPOLOGY, history_of(spark, parts), lake)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from random import Random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from slidestat.declare.statistics import Count, Sum
 from slidestat.declare.topology import Topology
@@ -17,20 +17,21 @@ from slidestat.errors import SlidestatError
 from slidestat.spark.backfill.backfill import fill_lake
 from slidestat.spark.backfill.by_key import spread_by_key, spreads_keys
 from slidestat.spark.backfill.history import Files, read_files
+from slidestat.spark.backfill.reading.partition_history import History
 from slidestat.spark.backfill.spread import spread
 from slidestat.spark.backfill.whole_partitions import by_partition
 from slidestat.spark.lake.lake import Lake
-from tests.spark.requests_history import NOON, TOPOLOGY, frame_of, requests
+from tests.spark.requests_history import NOON, TOPOLOGY, history_of, requests
 
 
 def _same(
-    topology: Topology, records: DataFrame, partitions: int, synopses_ms: int | None = None
+    topology: Topology, history: History, partitions: int, synopses_ms: int | None = None
 ) -> set[str]:
     """Compare what comes out, as records are compared that have no order; the topics of it."""
-    given = by_partition(topology, records, partitions, synopses_ms).collect()
-    with spread_by_key(topology, records, 3, partitions, synopses_ms) as found:
+    given = by_partition(topology, history, partitions, synopses_ms).collect()
+    with spread_by_key(topology, history, 3, partitions, synopses_ms) as found:
         assert sorted(map(repr, found.written.collect())) == sorted(map(repr, given))
-    assert not records.sparkSession._jsc.sc().getPersistentRDDs().size()
+    assert not history.rows.sparkSession._jsc.sc().getPersistentRDDs().size()
     return {row.topic for row in given}
 
 
@@ -43,7 +44,7 @@ def test_a_topic_comes_to_the_same(spark: SparkSession) -> None:
     topology = replace(
         TOPOLOGY, statistics=(*TOPOLOGY.statistics, Count(name="some", where="value < 2"))
     )
-    topics = _same(topology, frame_of(spark, parts), 4)
+    topics = _same(topology, history_of(spark, parts), 4)
     assert topics == {
         *("filled-statistics", "filled-synopses", "filled-late", "filled-dead-letters", "_keys")
     }
@@ -71,7 +72,7 @@ def test_files_come_to_the_same(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_a_history_that_is_all_refused_fills_no_lake(spark: SparkSession, tmp_path: Path) -> None:
     """As it is where partitions are worked on whole."""
-    records = frame_of(spark, [[(b"k", b"no JSON", NOON)] * 3])
+    records = history_of(spark, [[(b"k", b"no JSON", NOON)] * 3])
     lake = Lake(str(tmp_path / "lake"), TOPOLOGY.name)
     with pytest.raises(
         SlidestatError, match=r"All 3 records of the history were refused: not-json"

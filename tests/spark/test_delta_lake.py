@@ -32,7 +32,7 @@ from slidestat.spark.lake.tables import Tables
 from slidestat.spark.session import CONNECTOR_LOCK
 from slidestat.spark.spark_java import find_spark_java
 from tests.spark.lake_topics import DAY_MS, NOON_MS, Topics, emission, killed_ingest, make_topics
-from tests.spark.requests_history import TOPOLOGY, frame_of, requests
+from tests.spark.requests_history import TOPOLOGY, history_of, requests
 
 STATISTICS = Dataset.STATISTICS
 _KILL_WITHIN_S = 120.0
@@ -205,7 +205,7 @@ def test_other_tables_are_refused(
         _ingest(spark, topics, lake, Tables.PARQUET).take_what_is_there()
     assert "--tables" in told.value.advice
     assert _offsets(spark, lake) == Counter([0])
-    history = frame_of(spark, [requests(10, 1)])
+    history = history_of(spark, [requests(10, 1)])
     with pytest.raises(SlidestatError, match="a backfill writes Parquet"):
         fill_lake(TOPOLOGY, history, lake)
 

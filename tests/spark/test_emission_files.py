@@ -5,15 +5,14 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession, functions as f
+from pyspark.sql import DataFrame, SparkSession
 
 from slidestat.declare.statistics import AgeOfLast, Count, Distinct, Mean, Quantiles
 from slidestat.spark.backfill import backfill
 from slidestat.spark.backfill.backfill import fill_lake
 from slidestat.spark.executors import runs_each_task_once
-from slidestat.spark.kafka import key_partition
 from slidestat.spark.lake.lake import Lake
-from tests.spark.requests_history import TOPOLOGY, frame_of, requests
+from tests.spark.requests_history import TOPOLOGY, history_of, requests
 
 # No lists of items, figures that do not exist, and some of no window.
 _NUMBERS_ALONE = replace(
@@ -39,7 +38,7 @@ def test_tasks_write_the_rows_that_spark_writes(
     found = []
     for name in ("tasks", "spark"):
         lake = Lake(str(tmp_path / name), TOPOLOGY.name)
-        counts = fill_lake(_NUMBERS_ALONE, frame_of(spark, parts), lake, partitions).counts
+        counts = fill_lake(_NUMBERS_ALONE, history_of(spark, parts), lake, partitions).counts
         rows = lake.read(spark, "statistics")
         assert counts["statistics"] == rows.count() > 100
         found.append(rows)
@@ -65,17 +64,3 @@ def test_a_task_that_may_run_twice_writes_no_files() -> None:
     assert runs_each_task_once("local[*]")
     assert not runs_each_task_once("local[2, 3]")
     assert not runs_each_task_once("spark://there:7077")
-
-
-@pytest.mark.parametrize("partitions", [1, 2, 7, 12])
-def test_the_jvm_places_keys_as_python_does(spark: SparkSession, partitions: int) -> None:
-    """Keys of any length, beyond ASCII and none at all, by Kafka's own hash."""
-    text = f.concat(f.repeat(f.lit("é"), (f.col("id") % 9).cast("int")), "id")
-    key = f.when(f.col("id") % 97 > 0, f.encode(text, "UTF-8"))
-    keys = spark.range(3_000).select(key.alias("key"))
-    assert key_partition._murmur2(spark, f.col("key")) is not None
-    both = keys.select(
-        key_partition.partition_of(spark, f.col("key"), partitions).alias("jvm"),
-        key_partition.by_python(f.col("key"), partitions).alias("python"),
-    )
-    assert both.where("jvm <=> python").count() == 3_000

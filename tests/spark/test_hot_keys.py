@@ -35,7 +35,7 @@ from slidestat.synopses import ExponentialHistogram
 from tests.audit.test_audit_key import Partition
 from tests.engine.memory import SOURCE
 from tests.engine.model import Record
-from tests.spark.requests_history import NOON, frame_of
+from tests.spark.requests_history import NOON, history_of
 
 MINUTE = 60_000
 TASKS = 7
@@ -108,9 +108,9 @@ def test_each_figure_of_a_key_that_is_split_keeps_its_promise(spark: SparkSessio
     No task has more than 1.5 times the rows of the median one, by Spark's own task metrics.
     """
     history = _history(9_000, 24)
-    frame = frame_of(spark, [history])
+    whole_history = history_of(spark, [history])
     spark.sparkContext.setJobGroup("hot keys", "a key that is split")
-    with spread_by_key(TOPOLOGY, frame, TASKS, split_hot_keys=True) as spread:
+    with spread_by_key(TOPOLOGY, whole_history, TASKS, split_hot_keys=True) as spread:
         rows = spread.written.collect()
     spark.sparkContext.setJobGroup("others", "")
     assert Counter(it.key for it in spread.stretches) == {HOT: 25}
@@ -135,7 +135,7 @@ def test_each_figure_of_a_key_that_is_split_keeps_its_promise(spark: SparkSessio
         assert finding.verdict is not None
         assert finding.verdict.observed is not None
         assert finding.verdict.observed <= finding.verdict.promised
-    whole = by_partition(TOPOLOGY, frame, 1, None).collect()
+    whole = by_partition(TOPOLOGY, whole_history, 1, None).collect()
     assert _others(rows) == _others(whole)
     assert sorted(map(_place, _of(rows, TOPOLOGY.synopsis_topic))) == sorted(
         map(_place, _of(whole, TOPOLOGY.synopsis_topic))
@@ -164,11 +164,11 @@ def test_synopses_at_an_interval_hold_what_those_of_a_whole_key_do(spark: SparkS
     once. So where spans are long, and there is one stretch for each task.
     """
     history, tasks = _history(3_000, 3), 3
-    frame, interval = frame_of(spark, [history]), 10 * MINUTE
-    with spread_by_key(COUNTS, frame, tasks, 1, interval, split_hot_keys=True) as spread:
+    records, interval = history_of(spark, [history]), 10 * MINUTE
+    with spread_by_key(COUNTS, records, tasks, 1, interval, split_hot_keys=True) as spread:
         written = _of(spread.written.collect(), COUNTS.synopsis_topic)
     assert len(spread.stretches) == tasks
-    given = _of(by_partition(COUNTS, frame, 1, interval).collect(), COUNTS.synopsis_topic)
+    given = _of(by_partition(COUNTS, records, 1, interval).collect(), COUNTS.synopsis_topic)
     assert sorted(map(_place, written)) == sorted(map(_place, given))
     key = Partition(COUNTS, [Record(i, *record) for i, record in enumerate(history)]).keys[HOT]
     checked = 0
@@ -190,13 +190,13 @@ def test_a_key_is_whole_where_splitting_it_is_no_use(spark: SparkSession) -> Non
     """
     short = [record for record in _history(2_000, 24) if record[2] < NOON + 19 * MINUTE]
     for history in (short, [record for record in _history(2_000, 24) if record[0] != b"hot"]):
-        with spread_by_key(COUNTS, frame_of(spark, [history]), 3, split_hot_keys=True) as spread:
+        with spread_by_key(COUNTS, history_of(spark, [history]), 3, split_hot_keys=True) as spread:
             assert spread.stretches == []
 
 
 def test_what_cannot_be_split_says_so(spark: SparkSession, tmp_path: Path) -> None:
     """Figures of a key's last events, or of all of them, and what partitions publish."""
-    history = frame_of(spark, [_history(20, 1)])
+    history = history_of(spark, [_history(20, 1)])
     since_first = replace(COUNTS, statistics=(Count(), LandmarkCount()))
     of_events = replace(COUNTS, span="100 events", windows=())
     for topology, told in (

@@ -29,11 +29,11 @@ from faust.web.base import Web
 
 from slidestat.engine.records import RecordBatch
 from slidestat.faust.broker_contact import until_told
-from slidestat.faust.fetches.columns import FetchedColumns
-from slidestat.faust.fetches.fetches import Fetches, keep_fetched_bytes
-from slidestat.faust.fetches.read_positions import ReadPositions
-from slidestat.faust.fetches.record_kernel import load_kernels
-from slidestat.faust.fetches.trickle import TricklePace
+from slidestat.faust.read_positions import ReadPositions
+from slidestat.faust.trickle import TricklePace
+from slidestat.kafka.fetches.columns import FetchedColumns
+from slidestat.kafka.fetches.fetches import Fetches, keep_fetched_bytes
+from slidestat.kafka.fetches.record_kernel import load_kernels
 
 # By partition, and the partitions that may be fetched from; None at the end.
 _Fetched = tuple[Mapping[TP, list[Any]] | None, set[TP] | None]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # What tasks import: libraries, and this package.
-_LIBRARIES = ("pyarrow", "pandas", "numba", "msgspec", "rocksdict", "xxhash", "aiokafka")
+_LIBRARIES = ("pyarrow", "pandas", "numba", "msgspec", "rocksdict", "xxhash", "aiokafka", "cramjam")
 _NEEDED = (*_LIBRARIES, "slidestat")
 
 _Probe = Callable[[Iterable[int]], Iterator[tuple[str, str, list[str]]]]

@@ -97,14 +97,14 @@ def backfill(
         from slidestat.spark.lake.lake import Lake
 
         if files is None:
-            records = read_topic(spark, declared, bootstrap)
+            history = read_topic(spark, declared, bootstrap)
             partitions = len(topic_state(bootstrap, declared.events_topic).end)
         else:
             where = Files(files, file_format, named, time_unit, partitions)
-            records = read_files(spark, declared, where)
+            history = read_files(spark, declared, where)
         place = Lake(lake, declared.name)
         filled = fill_lake(
-            declared, records, place, partitions, synopses_ms, split_hot_keys=split_hot_keys
+            declared, history, place, partitions, synopses_ms, split_hot_keys=split_hot_keys
         )
         for dataset, count in filled.counts.items():
             print(f"{dataset}: {count:,} records")

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pyspark.sql import DataFrame, Observation, SparkSession, functions as f
+from pyspark.sql import DataFrame, SparkSession, functions as f
 
 from slidestat.declare.topology import Topology, require_json
 from slidestat.engine.keys.shared_keys import shared_key
@@ -19,6 +19,7 @@ from slidestat.errors import SlidestatError
 from slidestat.spark.backfill.by_key import Spread, spread_by_key, spreads_keys
 from slidestat.spark.backfill.emissions.emission_files import EmissionFolder, emission_folder
 from slidestat.spark.backfill.engine_outputs import KEYS
+from slidestat.spark.backfill.reading.partition_history import History
 from slidestat.spark.backfill.refusals import Filled, nothing_counted, refusals_of
 from slidestat.spark.backfill.stretches import require_stretches
 from slidestat.spark.backfill.whole_partitions import by_partition
@@ -34,9 +35,9 @@ _STAGING = "_backfill"
 
 
 def backfill(
-    topology: Topology, records: DataFrame, partitions: int = 1, synopses_ms: int | None = None
+    topology: Topology, history: History, partitions: int = 1, synopses_ms: int | None = None
 ) -> DataFrame:
-    """Compute what the topology writes for records of `history`: emissions, letters and synopses,
+    """Compute what the topology writes for records of history: emissions, letters and synopses,
     under the topics that they would be on.
 
     Synopses are those at the end of history; with `synopses_ms`, those at the ticks of that
@@ -45,14 +46,14 @@ def backfill(
     each. Raises SlidestatError for a source that is not in JSON.
     """
     require_json(topology, "a backfill")
-    written = by_partition(topology, records, partitions, synopses_ms)
+    written = by_partition(topology, history, partitions, synopses_ms)
     return written.where(f.col("topic") != KEYS)
 
 
 @contextmanager
 def _with_keys(
     topology: Topology,
-    records: DataFrame,
+    history: History,
     partitions: int,
     synopses_ms: int | None,
     folder: EmissionFolder | None,
@@ -63,13 +64,13 @@ def _with_keys(
     many tasks as there are cores, where partitions are fewer or hot keys are to be split. With a
     `folder` emissions go to files there instead.
     """
-    cores = records.sparkSession.sparkContext.defaultParallelism
+    cores = history.rows.sparkSession.sparkContext.defaultParallelism
     if not (split_hot_keys or spreads_keys(topology, cores, partitions)):
-        yield Spread(by_partition(topology, records, partitions, synopses_ms, folder))
+        yield Spread(by_partition(topology, history, partitions, synopses_ms, folder))
         return
     with spread_by_key(
         topology,
-        records,
+        history,
         cores,
         partitions,
         synopses_ms,
@@ -81,7 +82,7 @@ def _with_keys(
 
 def fill_lake(
     topology: Topology,
-    records: DataFrame,
+    history: History,
     lake: Lake,
     partitions: int = 1,
     synopses_ms: int | None = None,
@@ -101,22 +102,22 @@ def fill_lake(
     require_json(topology, "a backfill")
     if split_hot_keys:
         require_stretches(topology)
-    with locked(records.sparkSession, lake, "backfill"):
+    with locked(history.rows.sparkSession, lake, "backfill"):
         return _fill(
-            topology, records, lake, partitions, synopses_ms, split_hot_keys=split_hot_keys
+            topology, history, lake, partitions, synopses_ms, split_hot_keys=split_hot_keys
         )
 
 
 def _fill(
     topology: Topology,
-    records: DataFrame,
+    history: History,
     lake: Lake,
     partitions: int,
     synopses_ms: int | None,
     *,
     split_hot_keys: bool,
 ) -> Filled:
-    spark = records.sparkSession
+    spark = history.rows.sparkSession
     topics = {
         Dataset.STATISTICS: topology.output_topic,
         Dataset.LATE: topology.late_topic,
@@ -146,17 +147,18 @@ def _fill(
     places = {dataset: f"{of_spark}/dataset={dataset}" for dataset in topics}
     if folder is not None:
         places[Dataset.STATISTICS] = of_tasks
-    read = Observation()
     with in_words(f"The backfill of {topology.name}", "Spark's log says more."):
-        counted = records.observe(read, f.count(f.lit(1)).alias("records"))
         kinds = [text for dataset, topic in topics.items() for text in (topic, str(dataset))]
         kind_of = f.create_map(*map(f.lit, [*kinds, KEYS, KEYS]))
         with _with_keys(
-            topology, counted, partitions, synopses_ms, folder, split_hot_keys=split_hot_keys
+            topology, history, partitions, synopses_ms, folder, split_hot_keys=split_hot_keys
         ) as spread:
-            rows = rows_of(Dataset.STATISTICS, spread.written)
+            # Of what the tasks have left to Spark, nothing is an emission: it is kept as it is.
+            columns_of = Dataset.STATISTICS if folder is None else Dataset.SYNOPSES
+            rows = rows_of(columns_of, spread.written)
             _write(rows.withColumn("dataset", kind_of[f.col("record_topic")]), of_spark, "dataset")
-        _check_keys(topology, spark, staging, f"{of_spark}/dataset={KEYS}")
+        keys = f"{of_spark}/dataset={KEYS}"
+        _check_keys(topology, spark, staging, keys)
         found = {
             dataset: spark.read.parquet(place)
             for dataset, place in places.items()
@@ -164,9 +166,9 @@ def _fill(
         }
         counts = {str(d): found[d].count() if d in found else 0 for d in topics}
         refusals = refusals_of(found)
-        if refusals.total >= read.get["records"]:
+        if not files.exists(keys):
             files.remove(staging)
-            raise nothing_counted(topology, read.get["records"], refusals)
+            raise nothing_counted(topology, refusals)
         keep_declaration(spark, lake, topology)
         for dataset, records_of_it in found.items():
             if dataset is not Dataset.STATISTICS:
@@ -188,6 +190,7 @@ def _check_keys(topology: Topology, spark: SparkSession, staging: str, folder: s
         return
     places = (
         spark.read.parquet(folder)
+        .where("key IS NOT NULL")
         .groupBy("key")
         .agg(f.min("record_partition").alias("first"), f.max("record_partition").alias("last"))
     )

@@ -31,8 +31,8 @@ from slidestat.spark.backfill.emissions.emission_files import EmissionFolder
 from slidestat.spark.backfill.engine_outputs import EngineOutputs
 from slidestat.spark.backfill.hot_keys import stretches_of
 from slidestat.spark.backfill.judged_rows import JudgedRows
-from slidestat.spark.backfill.partition_batches import is_of_files, one_after_another, record_batch
-from slidestat.spark.backfill.plain_events import PlainEvents
+from slidestat.spark.backfill.partition_batches import by_place, one_after_another
+from slidestat.spark.backfill.reading.partition_history import History, HistoryBatch
 from slidestat.spark.backfill.record_rows import RECORD_SCHEMA, letter_rows
 from slidestat.spark.backfill.spread import spread, task_slots
 from slidestat.spark.backfill.stretches import Stretch
@@ -58,7 +58,7 @@ def spreads_keys(topology: Topology, cores: int, partitions: int) -> bool:
 @contextmanager
 def spread_by_key(
     topology: Topology,
-    records: DataFrame,
+    history: History,
     tasks: int,
     partitions: int = 1,
     synopses_ms: int | None = None,
@@ -72,7 +72,7 @@ def spread_by_key(
     With a `folder` emissions go to files there; not so where hot keys are split.
     """
     rows = JudgedRows(topology)
-    judged = _judged(topology, records, rows).persist(StorageLevel.DISK_ONLY)
+    judged = _judged(topology, history, rows).persist(StorageLevel.DISK_ONLY)
     try:
         letters = judged.where("letter IS NOT NULL").select(
             *("letter.topic", "partition", f.lit(None).cast("bigint").alias("offset")),
@@ -86,13 +86,16 @@ def spread_by_key(
         judged.unpersist()
 
 
-def _judged(topology: Topology, records: DataFrame, rows: JudgedRows) -> DataFrame:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        begin = partial(_JudgedPartition, topology, rows, EventDecoder(topology))
-        with calm_garbage_collector():
-            yield from one_after_another(batches, begin)
+def _judged(topology: Topology, history: History, rows: JudgedRows) -> DataFrame:
+    read = history.read
 
-    return records.mapInArrow(run, rows.ddl)
+    def run(given: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        decoder = EventDecoder(topology)
+        begin = partial(_JudgedPartition, topology, rows, decoder)
+        with calm_garbage_collector():
+            yield from one_after_another(read(given, decoder), begin)
+
+    return history.rows.mapInArrow(run, rows.ddl)
 
 
 def _handed_out(judged: DataFrame, tasks: int, stretches: Sequence[Stretch]) -> DataFrame:
@@ -162,7 +165,7 @@ def _computed(
         split = {stretch.number: stretch for stretch in stretches}
         begin = partial(_Share, topology, rows, decoder, published, synopses_ms, split, folder)
         with calm_garbage_collector():
-            yield from one_after_another(batches, begin, ("stretch", "partition"))
+            yield from one_after_another(by_place(batches, ("stretch", "partition")), begin)
 
     return shares.mapInArrow(run, RECORD_SCHEMA)
 
@@ -176,14 +179,11 @@ class _JudgedPartition:
         self._topology = topology
         self._number = number
         self._rows = rows
-        self._plain = PlainEvents(topology, decoder)
         self._judge = Judge(topology, decoder)
 
-    def take(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def take(self, part: HistoryBatch) -> Iterator[pa.RecordBatch]:
         """Judge a batch."""
-        batch = record_batch(self._topology, self._number, part, self._judge.next_offset)
-        events = self._plain.columns(part, batch) if is_of_files(part) else None
-        yield from self._written(self._judge.take(batch, events))
+        yield from self._written(self._judge.take(part.records, part.events))
 
     def close(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of what was open until the end."""

@@ -1,41 +1,36 @@
-"""The rows that a task is given: whole partitions of history, or of shares, one after another."""
+"""Take the parts of several partitions, or of shares of them, one after another."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from slidestat.declare.topology import Topology
-from slidestat.engine.decoding.binary_column import BinaryColumn
-from slidestat.engine.records import RecordBatch
+from slidestat.spark.backfill.reading.partition_history import BATCH_RECORDS
 
-BATCH_RECORDS = 50_000
-"""How many records are given to the kernels at once."""
+Place = tuple[int, ...]
+Part = TypeVar("Part", contravariant=True)
 
 
-class OpenPartition(Protocol):
-    """A partition while its rows come."""
+class OpenPartition(Protocol[Part]):
+    """A partition while its parts come."""
 
-    def take(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Take rows in; what they come to."""
+    def take(self, part: Part) -> Iterator[pa.RecordBatch]:
+        """Take a part in; what it comes to."""
 
     def close(self) -> Iterator[pa.RecordBatch]:
         """End the partition; yield the rows that are left to be told."""
 
 
 def one_after_another(
-    batches: Iterable[pa.RecordBatch],
-    begin: Callable[..., OpenPartition],
-    by: Sequence[str] = ("partition",),
+    parts: Iterable[tuple[Place, Part]], begin: Callable[..., OpenPartition[Part]]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield what each partition comes to; `begin` opens one by its number. Where there are several
-    parts of one, `by` has the columns of whole numbers that tell them apart.
+    """Yield what each place comes to, whose parts follow each other; `begin` opens one by its
+    numbers.
     """
     place, opened = None, None
-    for of, part in _by_place(batches, by):
+    for of, part in parts:
         if opened is None or of != place:
             if opened is not None:
                 yield from opened.close()
@@ -45,46 +40,10 @@ def one_after_another(
         yield from opened.close()
 
 
-def is_of_files(part: pa.RecordBatch) -> bool:
-    """Whether these are rows of files: only what was on a topic has offsets."""
-    return "offset" not in part.schema.names
-
-
-def record_batch(
-    topology: Topology, partition: int, part: pa.RecordBatch, next_offset: int
-) -> RecordBatch:
-    """Rows of history as records; those of files get the offsets from `next_offset` on."""
-    if is_of_files(part):
-        numbers = np.arange(next_offset, next_offset + len(part), dtype=np.int64)
-    else:
-        numbers = part["offset"].to_numpy()
-    stamps = part["timestamp"].fill_null(-1).to_numpy()
-    return RecordBatch(
-        topology.events_topic,
-        partition,
-        numbers,
-        BinaryColumn.of(part["key"]),
-        BinaryColumn.of(part["value"]),
-        stamps,
-        int(numbers[0]),
-        _headers(part),
-    )
-
-
-def _headers(part: pa.RecordBatch) -> list[list[tuple[str, bytes | None]]] | None:
-    """The headers of each record; None where none has any, as in files."""
-    if "headers" not in part.schema.names or part["headers"].null_count == len(part):
-        return None
-    return [
-        [(one["key"], bytes.fromhex(one["hex"]) if "hex" in one else None) for one in headers]
-        for headers in (json.loads(text or "[]") for text in part["headers"].to_pylist())
-    ]
-
-
-def _by_place(
+def by_place(
     batches: Iterable[pa.RecordBatch], by: Sequence[str]
-) -> Iterator[tuple[tuple[int, ...], pa.RecordBatch]]:
-    """Parts of `BATCH_RECORDS` rows or so, each of one place."""
+) -> Iterator[tuple[Place, pa.RecordBatch]]:
+    """Parts of `BATCH_RECORDS` rows or so, each of one place: columns `by` of whole numbers."""
     for joined in _joined(batches):
         places = np.stack([joined[name].to_numpy() for name in by], axis=1)
         changes = np.flatnonzero(np.any(np.diff(places, axis=0), axis=1)) + 1
@@ -93,7 +52,7 @@ def _by_place(
 
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Small batches as large ones: a call of the kernels costs as much for one key as for many."""
+    """Small batches as large ones."""
     held: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:

@@ -15,14 +15,14 @@ from slidestat.engine.publishing import SynopsisTopic, TickPublisher
 from slidestat.engine.states.stored_keys import PartitionStore
 from slidestat.spark.backfill.emissions.emission_files import EmissionFolder
 from slidestat.spark.backfill.engine_outputs import EngineOutputs
-from slidestat.spark.backfill.partition_batches import is_of_files, one_after_another, record_batch
-from slidestat.spark.backfill.plain_events import PlainEvents
+from slidestat.spark.backfill.partition_batches import one_after_another
+from slidestat.spark.backfill.reading.partition_history import History, HistoryBatch
 from slidestat.spark.backfill.record_rows import RECORD_SCHEMA
 
 
 def by_partition(
     topology: Topology,
-    records: DataFrame,
+    history: History,
     partitions: int,
     synopses_ms: int | None,
     folder: EmissionFolder | None = None,
@@ -31,14 +31,15 @@ def by_partition(
     of one topic and partition in the order in which a worker would write them. With a `folder`
     emissions go to files there instead.
     """
+    read = history.read
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    def run(rows: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         decoder, published = EventDecoder(topology), SynopsisTopic(topology, partitions)
         begin = partial(_Partition, topology, decoder, published, synopses_ms, folder)
         with calm_garbage_collector():
-            yield from one_after_another(batches, begin)
+            yield from one_after_another(read(rows, decoder), begin)
 
-    return records.mapInArrow(run, RECORD_SCHEMA)
+    return history.rows.mapInArrow(run, RECORD_SCHEMA)
 
 
 class _Partition:
@@ -56,17 +57,14 @@ class _Partition:
         self._topology = topology
         self._number = number
         self._decoder = decoder
-        self._plain = PlainEvents(topology, decoder)
         self._outputs = EngineOutputs(
             topology, number, published, synopses_ms, self._engine, folder
         )
 
-    def take(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def take(self, part: HistoryBatch) -> Iterator[pa.RecordBatch]:
         """Take a batch in."""
-        batch = record_batch(self._topology, self._number, part, self._processor.next_offset)
-        events = self._plain.columns(part, batch) if is_of_files(part) else None
-        steps = self._processor.steps(batch, events, more_follows=True)
-        yield from self._outputs.write(steps, len(batch))
+        steps = self._processor.steps(part.records, part.events, more_follows=True)
+        yield from self._outputs.write(steps, len(part.records))
 
     def close(self) -> Iterator[pa.RecordBatch]:
         """The synopses in the end."""

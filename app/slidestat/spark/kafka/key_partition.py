@@ -1,82 +1,53 @@
-"""The partition where Kafka's clients would send a key, as a column.
+"""The partition where Kafka's clients send a key, by its murmur2 hash, for a column of keys."""
 
-Spark's JVM has Kafka's own client, with the hash that its producers place keys by: an expression
-calls it, some 20 ns a row. A function of Python would have every row sent to a Python worker, and
-back, before it is sent there again to be counted: a microsecond of CPU an event. Where the JVM has
-no such client, as under a spark-submit that was not given it, that function places the keys.
-"""
+import numpy as np
+import numpy.typing as npt
 
-from functools import lru_cache
-from typing import Any
+from slidestat.engine.decoding.binary_column import BinaryColumn
+from slidestat.engine.decoding.json_scan.uncounted import uncounted
+from slidestat.synopses.core.wire import Bytes
 
-import pandas as pd
-from aiokafka.partitioner import DefaultPartitioner
-from py4j.protocol import Py4JError
-from pyspark.sql import Column, SparkSession, functions as f
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
 
-from slidestat.spark.sql.column_functions import column_function
-
-_KEYS_KNOWN = 1 << 16
-_HASHES = "org.apache.kafka.common.utils.Utils"
+_SEED, _MIX = 0x9747B28C, 0x5BD1E995
+_UINT32, _POSITIVE = 0xFFFFFFFF, 0x7FFFFFFF
 
 
-def partition_of(spark: SparkSession, key: Column, partitions: int) -> Column:
-    """The partition of each key, 0 without one; `key` is of bytes."""
-    try:
-        hashed = _murmur2(spark, key)
-    except (Py4JError, TypeError):
-        # No client of Kafka; or what is called has moved, as it is not Spark's public face.
-        return by_python(key, partitions)
-    positive = hashed.bitwiseAND(f.lit(0x7FFFFFFF))
-    return f.coalesce((positive % partitions).cast("int"), f.lit(0))
+def partitions_of(keys: BinaryColumn, partitions: int) -> Int32s:
+    """The partition of each key, int32[n]; 0 of None, which a client would send anywhere."""
+    found = np.zeros(len(keys), np.int32)
+    _place(keys.buffer, keys.starts, keys.ends, partitions, found)
+    return found
 
 
-def _murmur2(spark: SparkSession, key: Column) -> Column:
-    """The hash as an expression; raises Py4JError without Kafka's client."""
-    jvm: Any = spark.sparkContext._jvm
-    catalyst = jvm.org.apache.spark.sql.catalyst.expressions
-    columns = jvm.org.apache.spark.sql.classic.ExpressionUtils
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    hashes = jvm.java.lang.Class.forName(_HASHES, True, loader)
-    call = catalyst.objects.StaticInvoke(
-        hashes,
-        jvm.org.apache.spark.sql.types.DataTypes.IntegerType,
-        "murmur2",
-        _seq(jvm, columns.expression(key._jc)),
-        _seq(jvm),  # types of the arguments: those that they have
-        True,  # null for null
-        False,  # null for nothing else
-        True,  # the same for the same
-        jvm.scala.Option.empty(),
-    )
-    hashed: Column = Column(columns.column(call))
-    return hashed
+@uncounted
+def _place(buffer: Bytes, starts: Int64s, ends: Int64s, partitions: int, found: Int32s) -> None:
+    for row in range(len(starts)):
+        if starts[row] <= ends[row]:
+            found[row] = (_murmur2(buffer, starts[row], ends[row]) & _POSITIVE) % partitions
 
 
-def _seq(jvm: Any, *members: Any) -> Any:
-    """A sequence of Scala's."""
-    found = jvm.java.util.ArrayList()
-    for member in members:
-        found.add(member)
-    return jvm.scala.jdk.CollectionConverters.ListHasAsScala(found).asScala().toSeq()
+@uncounted
+def _murmur2(buffer: Bytes, start: int, end: int) -> int:
+    """The hash of a span as an unsigned number; a product of two is below 2**63."""
+    mixed = _SEED ^ (end - start)
+    place = start
+    while end - place >= 4:
+        word = _word(buffer, place, 4) * _MIX & _UINT32
+        word = (word ^ word >> 24) * _MIX & _UINT32
+        mixed = (mixed * _MIX & _UINT32) ^ word
+        place += 4
+    if place < end:
+        mixed = (mixed ^ _word(buffer, place, end - place)) * _MIX & _UINT32
+    mixed = (mixed ^ mixed >> 13) * _MIX & _UINT32
+    return mixed ^ mixed >> 15
 
 
-def by_python(key: Column, partitions: int) -> Column:
-    """The same from a function of Python."""
-
-    def partition(keys: pd.Series) -> pd.Series:
-        return keys.map(_placing(partitions), na_action=None)
-
-    placed: Column = column_function(partition, "int")(key)
-    return placed
-
-
-@lru_cache(maxsize=1)
-def _placing(partitions: int) -> Any:
-    place, numbers = DefaultPartitioner(), list(range(partitions))
-
-    @lru_cache(maxsize=_KEYS_KNOWN)
-    def placed(key: bytes | None) -> int:
-        return 0 if key is None else int(place(key, numbers, numbers))
-
-    return placed
+@uncounted
+def _word(buffer: Bytes, place: int, size: int) -> int:
+    """So many bytes as a number, the first being its lowest."""
+    word = 0
+    for i in range(size):
+        word |= int(np.int64(buffer[place + i])) << 8 * i
+    return word

@@ -15,7 +15,7 @@ from aiokafka import codec
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.memory_records import MemoryRecords
 
-from slidestat.faust.fetches.record_kernel import LEAST_BYTES, after_records
+from slidestat.kafka.fetches.record_kernel import LEAST_BYTES, after_records
 
 # Both formats begin with an offset and the length of what follows.
 _LENGTH = struct.Struct(">8xi")

@@ -68,6 +68,15 @@ def plain_place(topology: Topology, time: Column, key_text: Column) -> Column:
     return _all([in_time, f.length(key_text).between(1, MAX_KEY_LENGTH)])
 
 
+def row_schema(topology: Topology) -> pa.Schema:
+    """The columns of files' rows as they come: a value where they are not plain, else the rest."""
+    columns = topology.columns
+    numbers = [(_NUMBER.format(i), pa.float64()) for i in range(len(columns.numbers))]
+    items = [(_ITEM.format(i), pa.string()) for i in range(len(columns.items))]
+    own = [("timestamp", pa.int64()), ("key", pa.binary()), ("value", pa.binary())]
+    return pa.schema([*own, *numbers, *items])
+
+
 class PlainEvents:
     """Reads what Spark brings of files."""
 

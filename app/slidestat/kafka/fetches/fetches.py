@@ -11,8 +11,8 @@ from aiokafka import TopicPartition
 from aiokafka.consumer import fetcher
 from aiokafka.consumer.fetcher import FetchResult, PartitionRecords
 
-from slidestat.faust.fetches.columns import FetchedColumns, columns_of
-from slidestat.faust.fetches.fetched_bytes import FetchedBytes, PlainRecords
+from slidestat.kafka.fetches.columns import FetchedColumns, columns_of
+from slidestat.kafka.fetches.fetched_bytes import FetchedBytes, PlainRecords
 
 
 class Fetches(OrderedDict[TopicPartition, Any]):

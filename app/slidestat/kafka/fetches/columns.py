@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.records import Headers
-from slidestat.faust.fetches.fetched_bytes import PlainRecords
-from slidestat.faust.fetches.header_column import HeaderColumn
-from slidestat.faust.fetches.record_kernel import BATCH_COLUMNS, read_batches
+from slidestat.kafka.fetches.fetched_bytes import PlainRecords
+from slidestat.kafka.fetches.header_column import HeaderColumn
+from slidestat.kafka.fetches.record_kernel import BATCH_COLUMNS, read_batches
 
 Int64s = npt.NDArray[np.int64]
 
@@ -32,6 +32,19 @@ class FetchedColumns:
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+    def before(self, offset: int) -> "FetchedColumns":
+        """The records before `offset`; these very ones if all are."""
+        count = int(np.searchsorted(self.offsets, offset))
+        if count == len(self):
+            return self
+        return FetchedColumns(
+            self.offsets[:count],
+            self.timestamps[:count],
+            self.keys[:count],
+            self.values[:count],
+            self.headers[:count],
+        )
 
 
 def columns_of(parts: Sequence[Any]) -> FetchedColumns:

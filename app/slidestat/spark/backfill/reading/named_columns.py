@@ -1,0 +1,44 @@
+"""Which columns of files hold what a topology reads."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from slidestat.declare.fields import FieldPath, field_text
+from slidestat.declare.topology import Topology
+
+
+@dataclass(frozen=True)
+class NamedColumns:
+    """The names of columns: of the key, of the time, whose whole numbers count `time_unit`, and of
+    each other field that statistics and expressions read.
+    """
+
+    key: str
+    time: str
+    time_unit: str
+    fields: Mapping[FieldPath, str]
+
+    @classmethod
+    def of(cls, topology: Topology, given: Mapping[str, str], time_unit: str) -> "NamedColumns":
+        """Those of a topology: a field's own name where none is `given` for it."""
+        fields = {path: field_text(path) for path in _paths(topology)}
+        return cls(
+            given.get(topology.key_name, topology.key_name),
+            given.get(topology.time_name, topology.time_name),
+            time_unit,
+            {path: given.get(name, name) for path, name in fields.items()},
+        )
+
+    def all(self) -> list[str]:
+        """All of them, each once."""
+        return list(dict.fromkeys((self.key, self.time, *self.fields.values())))
+
+
+def _paths(topology: Topology) -> Iterator[FieldPath]:
+    """The fields that statistics and expressions read, each once, but for key and time."""
+    columns = topology.columns
+    read = (column.path for column in (*columns.numbers, *columns.items))
+    own = (topology.key_path, topology.time_path, *topology.computed_fields)
+    yield from dict.fromkeys(
+        path for path in (*read, *topology.expression_fields) if path not in own
+    )

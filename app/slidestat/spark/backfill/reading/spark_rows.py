@@ -1,0 +1,109 @@
+"""Rows of Spark as the rows of a topology's events, whatever the types of their columns."""
+
+from collections.abc import Mapping
+from functools import partial
+
+from pyspark.sql import Column, DataFrame, functions as f
+from pyspark.sql.types import (
+    DateType,
+    IntegralType,
+    NumericType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from slidestat.declare.fields import FieldPath
+from slidestat.declare.time_format import TIME_FORMATS
+from slidestat.declare.topology import Topology
+from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
+from slidestat.spark.backfill.reading.named_columns import NamedColumns
+from slidestat.spark.backfill.reading.ordered_pieces import PIECE_DDL, in_pieces
+from slidestat.spark.backfill.reading.plain_events import plain_columns, plain_place, row_schema
+
+PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+"""How many of a unit of time are a second."""
+
+# A day or a moment, whole. Spark would take '2001' for its first moment, '10:30' for today's.
+_ISO_8601 = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2})?)?$"
+
+
+def pieces_of_rows(
+    rows: DataFrame, topology: Topology, names: NamedColumns, partitions: int
+) -> DataFrame:
+    """The rows in pieces; ties in time are in the order of Spark's tasks."""
+    time = _milliseconds(rows, names.time, names.time_unit)
+    columns: dict[FieldPath, Column] = {
+        path: f.col(f"`{name}`") for path, name in names.fields.items()
+    }
+    key_text = f.col(f"`{names.key}`").cast("string")
+    # What is the record's own is not in its value.
+    if topology.time_path is not None:
+        columns[topology.time_path] = _in_format(time, topology.time_format)
+    if topology.key_path is not None:
+        columns[topology.key_path] = key_text
+    is_plain, numbers_and_items = plain_columns(rows, topology, names.fields)
+    is_plain = is_plain & plain_place(topology, time, key_text)
+    records = rows.select(
+        time.alias("timestamp"),
+        f.encode(key_text, "UTF-8").alias("key"),
+        f.when(~is_plain, f.encode(f.to_json(_nested(columns)), "UTF-8")).alias("value"),
+        *numbers_and_items,
+    )
+    cut = partial(in_pieces, row_schema(topology), partitions)
+    return records.mapInArrow(cut, PIECE_DDL)
+
+
+def _in_format(ms: Column, time_format: str) -> Column:
+    """Milliseconds as a topology has them written."""
+    if TIME_FORMATS[time_format].is_text:
+        text = f.date_format(f.timestamp_millis(ms), "yyyy-MM-dd'T'HH:mm:ss.SSSXXX")
+        return f.when(ms.between(EARLIEST_TIME_MS, LATEST_TIME_MS), text)
+    if time_format == "s":
+        return ms / 1_000
+    return f.try_multiply(ms, f.lit(PER_SECOND[time_format] // 1_000))
+
+
+def _milliseconds(rows: DataFrame, name: str, unit: str) -> Column:
+    """Times in milliseconds, finer ones falling to the one before; null where there is none, or
+    none that can be counted.
+    """
+    kind = rows.schema[name].dataType
+    column = f.col(f"`{name}`")
+    if isinstance(kind, TimestampType):
+        return f.unix_millis(column)
+    if isinstance(kind, DateType | TimestampNTZType):
+        return f.unix_millis(column.cast("timestamp"))
+    if isinstance(kind, IntegralType):
+        per_ms = PER_SECOND[unit] // 1_000
+        whole = column.cast("bigint")
+        return (
+            _floor_divided(whole, per_ms)
+            if per_ms > 1
+            else f.try_multiply(whole, f.lit(1_000 // PER_SECOND[unit]))
+        )
+    if isinstance(kind, NumericType):
+        # To the nearest microsecond first, as a worker reads fractions; nanoseconds have none.
+        per_second = PER_SECOND[unit]
+        finer = column * (1_000_000 // per_second) if per_second <= 1_000_000 else column
+        whole = (f.round(finer) if per_second <= 1_000_000 else f.floor(finer)).try_cast("bigint")
+        return _floor_divided(whole, max(per_second, 1_000_000) // 1_000)
+    text = column.cast("string")
+    return f.unix_millis(f.when(text.rlike(_ISO_8601), text.try_cast("timestamp")))
+
+
+def _floor_divided(whole: Column, by: int) -> Column:
+    """Whole numbers divided and rounded down: of what is a multiple, a double is near enough."""
+    return f.round((whole - f.pmod(whole, f.lit(by))) / by).cast("bigint")
+
+
+def _nested(columns: Mapping[FieldPath, Column]) -> Column:
+    """One struct, as deep as the paths are."""
+    inner: dict[str, dict[FieldPath, Column]] = {}
+    for path, column in columns.items():
+        inner.setdefault(path[0], {})[path[1:]] = column
+    return f.struct(
+        *[
+            (below[()] if () in below else _nested(below)).alias(name)
+            for name, below in inner.items()
+        ]
+    )

@@ -1,0 +1,47 @@
+"""The topic itself: Spark says which task has which partition, and the task reads that as a worker
+does (`kafka/fetches/`).
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.engine.records import RecordBatch
+from slidestat.kafka.carried_security import CarriedSecurity
+from slidestat.kafka.fetches.partition_range import PartitionRange, read_range
+from slidestat.spark.backfill.reading.partition_history import (
+    BATCH_RECORDS,
+    HistoryBatch,
+)
+
+
+@dataclass(frozen=True)
+class TopicReading:
+    """Reads the partitions of a topic that a task is given ranges of."""
+
+    bootstrap: str
+    security: CarriedSecurity
+    topic: str
+
+    def __call__(
+        self, ranges: Iterable[pa.RecordBatch], _decoder: EventDecoder
+    ) -> Iterator[tuple[tuple[int], HistoryBatch]]:
+        """Read the ranges of partitions."""
+        with self.security.here() as security:
+            for row in (row for batch in ranges for row in batch.to_pylist()):
+                partition = row["partition"]
+                wanted = PartitionRange(self.topic, partition, row["first"], row["end"])
+                for part in read_range(self.bootstrap, security, wanted, BATCH_RECORDS):
+                    records = RecordBatch(
+                        self.topic,
+                        partition,
+                        part.offsets,
+                        part.keys,
+                        part.values,
+                        part.timestamps,
+                        int(part.offsets[0]),
+                        part.headers,
+                    )
+                    yield (partition,), HistoryBatch(records)

@@ -1,0 +1,221 @@
+"""Parquet files that Python's tasks read, beside what Spark reads of the same."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from slidestat.declare.statistics import Count, Distinct, Sum, TopItems
+from slidestat.declare.topology import Topology
+from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.spark.backfill import history
+from slidestat.spark.backfill.backfill import backfill
+from slidestat.spark.backfill.history import Files, read_files
+from slidestat.spark.backfill.reading.named_columns import NamedColumns
+from slidestat.spark.backfill.reading.plain_parquet import PlainParquet
+from tests.spark.requests_history import NOON
+
+TOPOLOGY = Topology(
+    name="filled",
+    source="requests",
+    span="2m",
+    windows=("20s", "2m"),
+    every="20s",
+    statistics=(
+        Count(epsilon=0.05),
+        Sum(decimals=2),
+        Sum(field="bytes", decimals=0),
+        Distinct(field="code"),
+        TopItems(field="path", epsilon=0.1),
+        TopItems(field="ok", epsilon=0.1),
+    ),
+)
+FILES = 15
+"""How many files there are at most: no two share a time."""
+Change = Callable[[pa.Table], pa.Table]
+
+
+def table_of(number: int, rows: int = 700) -> pa.Table:
+    """A file's rows, not in order of time and with ties; no two files share a time."""
+    chance = np.random.default_rng(number)
+    times = NOON + FILES * chance.integers(0, 12_000, rows) + number
+    return pa.table(
+        {
+            "key": pa.array(chance.choice(["a", "b", "ü" * 256], rows).tolist()),
+            "time": pa.array(times),
+            "value": pa.array(chance.choice([0.1, 2.5, 7.0], rows)),
+            "bytes": pa.array(chance.integers(0, 2**31, rows), pa.int32()),
+            "code": pa.array(chance.integers(-3, 300, rows), pa.int16()),
+            "path": pa.array(chance.choice(["/", "/ü", "ü" * 256], rows).tolist()),
+            "ok": pa.array(chance.choice([True, False], rows)),
+        }
+    )
+
+
+def with_cell(name: str, cell: object) -> Change:
+    """The change of one cell in the middle of a column."""
+
+    def changed(table: pa.Table) -> pa.Table:
+        cells = table[name].to_pylist()
+        cells[350] = cell
+        place = table.schema.get_field_index(name)
+        return table.set_column(place, name, pa.array(cells, table.schema.field(name).type))
+
+    return changed
+
+
+def as_type(name: str, *kinds: pa.DataType) -> Change:
+    """The same cells as another type, by way of those before it."""
+
+    def changed(table: pa.Table) -> pa.Table:
+        column = table[name]
+        for kind in kinds:
+            column = column.cast(kind, safe=False)
+        return table.set_column(table.schema.get_field_index(name), name, column)
+
+    return changed
+
+
+def as_it_is(table: pa.Table) -> pa.Table:
+    """No change."""
+    return table
+
+
+def write(folder: Path, changes: Sequence[Change]) -> None:
+    """Write a file for each change."""
+    folder.mkdir()
+    for number, change in enumerate(changes):
+        table = change(table_of(number))
+        pq.write_table(table, folder / f"{number:02d}.parquet", row_group_size=200)
+
+
+def compare(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, folder: Path, unit: str = "ms"
+) -> list[str]:
+    """Assert that all comes to what it does when Spark reads every file; the files that Python
+    reads.
+    """
+    files = Files(str(folder), time_unit=unit, partitions=2)
+
+    def written() -> list[str]:
+        history = read_files(spark, TOPOLOGY, files)
+        return sorted(map(repr, backfill(TOPOLOGY, history, 2).collect()))
+
+    ours = written()
+    names = NamedColumns.of(TOPOLOGY, {}, unit)
+    paths = sorted(map(str, folder.glob("*.parquet")))
+    parquet = PlainParquet.of(TOPOLOGY, names)
+    assert parquet is not None
+    plain = parquet.plain_files(spark, paths)
+    monkeypatch.setattr(history, "files_here", lambda _: [])
+    assert ours == written()
+    assert ours
+    return [Path(path).name for path in plain]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(as_it_is, id="as it is"),
+        pytest.param(as_type("time", pa.timestamp("ms"), pa.timestamp("us", "UTC")), id="moments"),
+        pytest.param(as_type("time", pa.timestamp("ms")), id="moments of no zone"),
+        pytest.param(as_type("key", pa.dictionary(pa.int32(), pa.string())), id="categories"),
+        pytest.param(as_type("bytes", pa.float64()), id="whole doubles"),
+    ],
+)
+def test_plain_files_are_read_in_python(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Change
+) -> None:
+    """Of several row groups, in no order, with ties: the same records come of them."""
+    write(tmp_path / "events", [change] * 3)
+    assert len(compare(spark, monkeypatch, tmp_path / "events")) == 3
+
+
+@pytest.mark.parametrize(
+    ("unit", "per_ms"), [("s", 1 / 1_000), ("us", 1_000), ("ns", 1_000_000)], ids=["s", "us", "ns"]
+)
+def test_whole_times_of_any_unit(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    unit: str,
+    per_ms: float,
+) -> None:
+    """Finer ones fall to the millisecond before."""
+
+    def change(table: pa.Table) -> pa.Table:
+        times = table["time"].to_numpy()
+        # No two files share a second, either.
+        seconds = times // (FILES * 1_000) * FILES + times % FILES
+        times = seconds if per_ms < 1 else times * int(per_ms) + int(per_ms) // 2
+        return table.set_column(1, "time", pa.array(times))
+
+    write(tmp_path / "events", [change] * 3)
+    assert len(compare(spark, monkeypatch, tmp_path / "events", unit)) == 3
+
+
+ODD = (
+    with_cell("value", None),
+    with_cell("value", float("nan")),
+    with_cell("value", -1.0),
+    with_cell("key", "ü" * 257),
+    with_cell("key", None),
+    with_cell("key", ""),
+    with_cell("time", 2**62),
+    with_cell("time", -(2**63)),
+    with_cell("time", None),
+    with_cell("path", None),
+    with_cell("path", "ü" * 257),
+    with_cell("ok", None),
+)
+
+
+def test_a_file_with_a_cell_that_is_not_plain_is_left_to_spark(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the others are not, one without rows among them; all comes to the same, with letters."""
+    folder = tmp_path / "events"
+    write(folder, [*ODD, lambda table: table.slice(0, 0), as_it_is, as_it_is])
+    plain = compare(spark, monkeypatch, folder)
+    assert plain == [f"{len(ODD) + i:02d}.parquet" for i in range(3)]
+
+
+def test_columns_in_the_names_of_folders_are_left_to_spark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """So are files whose paths are patterns to Spark; a space is none."""
+    found = {}
+    for name in ("plain folder", "day=1", "odd [x]"):
+        (tmp_path / name).mkdir()
+        pq.write_table(table_of(1), tmp_path / name / "events.parquet")
+        escaped = str(tmp_path / name).replace("[", r"\[").replace("]", r"\]")
+        found[name] = history.files_here(spark.read.parquet(escaped))
+    assert found["plain folder"] == [str(tmp_path / "plain folder" / "events.parquet")]
+    assert found["day=1"] == found["odd [x]"] == []
+
+
+def test_ties_are_in_the_order_of_paths(spark: SparkSession, tmp_path: Path) -> None:
+    """Whichever file is the larger one, and was there first."""
+    for name, rows in (("b", 600), ("a", 30), ("c", 300)):
+        same = {
+            "time": pa.array([NOON] * rows),
+            "key": pa.array(["k"] * rows),
+            "path": pa.array([f"{name}{row}" for row in range(rows)]),
+        }
+        table = table_of(0, rows)
+        for column, cells in same.items():
+            table = table.set_column(table.schema.get_field_index(column), column, cells)
+        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=100)
+    history = read_files(spark, TOPOLOGY, Files(str(tmp_path)))
+    place = [column.path for column in TOPOLOGY.columns.items].index(("path",))
+    found: list[str] = []
+    for _, batch in history.read(history.rows.toArrow().to_batches(), EventDecoder(TOPOLOGY)):
+        assert batch.events is not None
+        found += batch.events.items[place].to_pylist()
+    assert found == [
+        f"{name}{i}" for name, n in (("a", 30), ("b", 600), ("c", 300)) for i in range(n)
+    ]
