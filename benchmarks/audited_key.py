@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+import psutil
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as f
 
@@ -47,13 +48,16 @@ MARK = "f00d"
 
 @dataclass(frozen=True)
 class Measured:
-    """An audit of one key: how long it took, the most memory that its task had more than before."""
+    """An audit of one key: how long it took, the most memory that its task had more than before,
+    and the most that the process of the task had in all.
+    """
 
     events: int
     figures: int
     faults: int
     seconds: float
     task_bytes: int
+    process_bytes: int
 
 
 def _emission(tick: int) -> bytes:
@@ -95,14 +99,16 @@ def _measured(
         for table in audit(batches):
             rows += table.num_rows
             faults += sum(fault != "" for fault in table.column("fault").to_pylist())
-        found = {"figures": [rows], "faults": [faults], "bytes": [_peak() - before]}
+        peak = _peak()
+        found = {"figures": [rows], "faults": [faults], "more": [peak - before], "all": [peak]}
         yield pa.RecordBatch.from_pydict(found)
 
     return run
 
 
-def _peak() -> int:
-    status = Path("/proc/self/status").read_text().splitlines()
+def _peak(process: int | str = "self") -> int:
+    """The most memory that a process had."""
+    status = Path(f"/proc/{process}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:")) * 1024
 
 
@@ -149,11 +155,18 @@ def audited(spark: SparkSession, count: int) -> Measured:
         events_of(spark, count),
         emissions_of(spark, count),
         _measured(auditor(declarations, bounds)),
-        "figures long, faults long, bytes long",
+        "figures long, faults long, more long, all long",
     ).collect()
     seconds = time.perf_counter() - started
     row = max(rows, key=lambda row: row.figures)
-    return Measured(count, row.figures, sum(row.faults for row in rows), seconds, row.bytes)
+    faults = sum(row.faults for row in rows)
+    return Measured(count, row.figures, faults, seconds, row["more"], row["all"])
+
+
+def _jvm_peak() -> int:
+    """The most memory that Spark's JVM had."""
+    children = psutil.Process().children(recursive=True)
+    return max(_peak(child.pid) for child in children if child.name().startswith("java"))
 
 
 def main() -> None:
@@ -163,7 +176,9 @@ def main() -> None:
             found = audited(spark, int(text))
             print(
                 f"{found.events:,} events of one key: {found.events / found.seconds:,.0f} a second,"
-                f" {found.figures:,} figures, {found.task_bytes / 2**20:,.0f} MiB in the task"
+                f" {found.figures:,} figures, {found.task_bytes / 2**20:,.0f} MiB in the task,"
+                f" whose process has {found.process_bytes / 2**20:,.0f}; the JVM of all tasks"
+                f" {_jvm_peak() / 2**20:,.0f}"
             )
             if found.faults or not found.figures:
                 sys.exit(f"{found.faults:,} figures found wrong")

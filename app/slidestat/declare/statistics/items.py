@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 _MOST_LISTED = 1_000
 _PLACES = 6
 _LARGEST_DELTA_BY = 0.1
-_LEAST_DELTA = 1e-9
 _LEAST_DELTA_LEAN, _LARGEST_DELTA_LEAN = 1e-6, 0.1
 # A window holds weights of 2^30, and 2^17 of the largest must fit, however they share buckets.
 _LARGEST_WEIGHT = 2048.0
@@ -101,7 +100,7 @@ class _Sketched(ValueStatistic):
     """
 
     least_epsilon: ClassVar[float] = 0.005
-    least_delta: ClassVar[float] = _LEAST_DELTA
+    least_delta: ClassVar[float] = 1e-9
     # Decimals of `delta` that are kept; of `epsilon` they are six.
     delta_places: ClassVar[int] = 9
     seed_bits: ClassVar[int] = 63
@@ -113,14 +112,11 @@ class _Sketched(ValueStatistic):
         super().__post_init__()
         check_epsilon(self.kind, self.epsilon, self.least_epsilon, 0.5)
         number = isinstance(self.delta, int | float) and not isinstance(self.delta, bool)
-        if not number or not _LEAST_DELTA <= self.delta <= 0.5:
+        if not number or not self.least_delta <= self.delta <= 0.5:
             raise SlidestatError(
                 f"the delta of {self.kind} is {self.delta!r}.",
-                "Give the chance of a larger error, from 1e-9 to 0.5; 0.01 is one in a hundred.",
-            )
-        if self.delta < self.least_delta:
-            raise SlidestatError(
-                f"the delta of {self.kind} is {self.delta}.", f"Give {self.least_delta} to 0.5."
+                f"Give the chance of a larger error, from {self.least_delta} to 0.5; 0.01 is one in"
+                " a hundred.",
             )
         check_places(self.kind, "epsilon", self.epsilon, _PLACES)
         check_places(self.kind, "delta", self.delta, self.delta_places)
