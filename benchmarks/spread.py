@@ -59,10 +59,10 @@ def measure(
     ):
         file = Path(name) / "events.parquet"
         pq.write_table(_history(events, keys, hot), file)
-        records = read_files(spark, _TOPOLOGY, Files(str(file), partitions=_PARTITIONS))
+        history = read_files(spark, _TOPOLOGY, Files(str(file), partitions=_PARTITIONS))
         began = time.monotonic()
         lake = Lake(f"{name}/lake", "spread")
-        filled = fill_lake(_TOPOLOGY, records, lake, _PARTITIONS, split_hot_keys=split)
+        filled = fill_lake(_TOPOLOGY, history, lake, _PARTITIONS, split_hot_keys=split)
         seconds = time.monotonic() - began
         console.print(
             f"{events:,} events, {keys:,} keys, {hot:.0%} of one more: {seconds:.1f} s,"
@@ -96,7 +96,8 @@ def _history(events: int, keys: int, hot: float) -> pa.Table:
 
 
 def _tasks(spark: SparkSession, tasks: int) -> tuple[list[tuple[int, int]], ...]:
-    """(run time in ms, rows read from shuffles) of the tasks that read partitions, and of those
+    """(run time in ms, rows read from shuffles) of the tasks that read partitions, whose rows are
+    pieces of many events, and of those
     that ran the engine: the stages of so many tasks that took longest.
     """
     stages = []

@@ -1,11 +1,14 @@
 """Parts of real partitions, read as columns by a client of no group."""
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
+from tempfile import gettempdir
 from uuid import uuid4
 
+import psutil
 import pytest
+import trustme
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -15,9 +18,10 @@ from slidestat.kafka.fetches import partition_range
 from slidestat.kafka.fetches.partition_range import PartitionRange, read_range
 from slidestat.kafka.read.scan import open_scanner, scan_ranges
 from slidestat.kafka.settings import BrokerSecurity
+from slidestat.spark.kafka.kafka_topic import topic_state
 from tests.conftest import MakeTopic
 
-PLAINTEXT = BrokerSecurity()
+PLAINTEXT = CarriedSecurity(BrokerSecurity())
 Row = tuple[int, bytes | None, bytes | None]
 
 
@@ -47,7 +51,9 @@ def mixed(bootstrap_servers: str, make_topic: MakeTopic) -> str:
     return topic
 
 
-def rows(bootstrap: str, wanted: PartitionRange, max_records: int = 1_000) -> Iterator[Row]:
+def rows(
+    bootstrap: str, wanted: PartitionRange, max_records: int = 1_000
+) -> Generator[Row, None, None]:
     """The records of a range."""
     for part in read_range(bootstrap, PLAINTEXT, wanted, max_records):
         assert 0 < len(part) <= max_records
@@ -97,26 +103,54 @@ def test_what_never_comes_is_not_waited_for(
         list(rows("127.0.0.1:9", PartitionRange(mixed, 0, 0, 1)))
 
 
+def test_records_of_an_open_transaction_are_not_waited_for(
+    bootstrap_servers: str, mixed: str
+) -> None:
+    """A job reads up to the first of them, as what it is told is the end."""
+    before = topic_state(bootstrap_servers, mixed).end[0]
+    settings = {"bootstrap.servers": bootstrap_servers, "transactional.id": uuid4().hex}
+    producer = Producer(settings)
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(mixed, b"open")
+    assert producer.flush(30) == 0
+    plain = Producer({"bootstrap.servers": bootstrap_servers})
+    plain.produce(mixed, b"behind it")
+    assert plain.flush(30) == 0
+    end = topic_state(bootstrap_servers, mixed).end[0]
+    assert end == before
+    assert len(list(rows(bootstrap_servers, PartitionRange(mixed, 0, 0, end)))) == 6 * 30 + 3 * 20
+    producer.abort_transaction(30)
+
+
+def test_a_reader_that_is_left_leaves_nothing(bootstrap_servers: str, mixed: str) -> None:
+    """As when Spark wants no more of a task: no connection, and no folder of certificates."""
+    process = psutil.Process()
+    before = len(process.net_connections())
+    reading = rows(bootstrap_servers, PartitionRange(mixed, 0, 0, 100), 5)
+    assert next(reading)[0] == 0
+    assert len(process.net_connections()) > before
+    reading.close()
+    assert len(process.net_connections()) == before
+
+
 def test_security_is_carried_with_its_files(tmp_path: Path) -> None:
-    """To a process that has none of them; they are there for its user alone, and go again."""
-    paths = {name: tmp_path / name for name in ("ca_file", "certificate_file", "key_file")}
-    for name, path in paths.items():
-        path.write_text(f"the content of {name}")
-    settings = BrokerSecurity("SASL_SSL", "PLAIN", "ann", "secret", *paths.values(), "secret, too")
+    """To a process that has none of them; they are written for a moment."""
+    authority = trustme.CA()
+    client = authority.issue_cert("ann@example.org")
+    ca_file, chain, key = (tmp_path / name for name in ("ca.pem", "chain.pem", "key.pem"))
+    authority.cert_pem.write_to_path(ca_file)
+    chain.write_bytes(b"".join(blob.bytes() for blob in client.cert_chain_pems))
+    client.private_key_pem.write_to_path(key)
+    settings = BrokerSecurity("SASL_SSL", "PLAIN", "ann", "secret", ca_file, chain, key)
     carried = pickle.loads(pickle.dumps(CarriedSecurity.of(settings)))  # noqa: S301 - our own
-    for path in paths.values():
+    for path in (ca_file, chain, key):
         path.unlink()
-    with carried.here() as found:
-        assert (found.protocol, found.username, found.password) == ("SASL_SSL", "ann", "secret")
-        here = [getattr(found, name) for name in paths]
-        for name, path in zip(paths, here, strict=True):
-            assert path.read_text() == f"the content of {name}"
-            assert path.parent.stat().st_mode & 0o077 == 0
-    assert not any(path.exists() for path in here)
+    context = carried.tls_context()
+    assert context is not None
+    assert [one["subject"] for one in context.get_ca_certs()]
+    assert carried.settings == settings
+    assert not list(Path(gettempdir()).glob("slidestat-tls-*"))
     assert "secret" not in repr(carried)
-    assert "content" not in repr(carried)
-
-
-def test_security_without_files_is_as_it_was() -> None:
-    with CarriedSecurity.of(PLAINTEXT).here() as found:
-        assert found == PLAINTEXT
+    assert "PRIVATE" not in repr(carried)
+    assert PLAINTEXT.tls_context() is None

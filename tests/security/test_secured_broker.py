@@ -3,6 +3,7 @@
 import json
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import gettempdir
 
 import msgspec
 import pyarrow.dataset as ds
@@ -139,5 +140,6 @@ def test_spark_is_let_in(
     assert "synopses: 3 records" in filling.stdout
     logs = [path.read_text() for path in {*log_folder().iterdir()} - before]
     assert logs
+    assert not list(Path(gettempdir()).glob("slidestat-tls-*"))
     said = [run.stdout, run.stderr, filling.stdout, filling.stderr]
     assert PASSWORD not in "".join([*said, *logs])

@@ -73,7 +73,7 @@ def history_of(spark: SparkSession, partitions: Sequence[Sequence[Record]]) -> H
 
     def read(
         given: Iterable[pa.RecordBatch], _decoder: EventDecoder
-    ) -> Iterator[tuple[tuple[int], HistoryBatch]]:
+    ) -> Iterator[tuple[int, HistoryBatch]]:
         for (number,), part in by_place(given, ("partition",)):
             records = RecordBatch(
                 "requests",
@@ -84,7 +84,7 @@ def history_of(spark: SparkSession, partitions: Sequence[Sequence[Record]]) -> H
                 part["timestamp"].to_numpy(),
                 int(part["offset"][0].as_py()),
             )
-            yield (number,), HistoryBatch(records)
+            yield number, HistoryBatch(records)
 
     ordered = frame.repartition(2, "partition").sortWithinPartitions("partition", "offset")
     return History(ordered, read)

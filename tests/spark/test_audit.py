@@ -155,6 +155,9 @@ def test_an_audit_of_what_a_worker_wrote(
     with pytest.raises(SlidestatError, match=r"partition 0 offsets 0 to 999: the windows") as lost:
         audited.audit()
     assert "--allow-loss" in lost.value.advice
+    # An audit that fails leaves the one before.
+    report(str(audited.file), audited.lake, ["a"], tmp_path / "again.html")
+    assert (tmp_path / "again.html").read_bytes()
 
     shutil.rmtree(Path(audited.lake, audited.topics.name, "dead-letters"))
     last = audited.emissions[-1]

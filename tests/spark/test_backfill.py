@@ -12,6 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 from pyspark.sql import Row, SparkSession, functions as f
 
 from slidestat import TopologyDriver
@@ -33,6 +34,7 @@ from slidestat.spark.backfill.history import Files, read_files, read_topic
 from slidestat.spark.backfill.reading import spark_rows
 from slidestat.spark.lake.lake import Lake
 from slidestat.testing.memory_store import MemoryStore
+from tests.broker.workers import wait_until
 from tests.spark.requests_history import NOON, TOPOLOGY, Record, history_of, requests
 
 
@@ -419,14 +421,60 @@ def test_a_lake_is_filled_once(spark: SparkSession, tmp_path: Path) -> None:
     [
         (Files("no-such-folder"), "no-such-folder"),
         (Files("flights.parquet", columns={"key": "nowhere"}), "no column 'nowhere'"),
+        (Files("flights.csv"), "flights.csv is not a Parquet file"),
     ],
 )
 def test_files_that_will_not_do_are_refused(
     spark: SparkSession, tmp_path: Path, files: Files, told: str
 ) -> None:
-    """A path without files, and a column that is not there, each get one clear error."""
-    _, file = _write(tmp_path / "flights.parquet", 10)
-    path = file if files.path == file.name else tmp_path / files.path
+    """A path without files, one with files of another format, and a column that is not there, each
+    get one clear error.
+    """
+    _write(tmp_path / "flights.parquet", 10)
+    _write(tmp_path / "flights.csv", 10)
+    path = tmp_path / files.path
     with pytest.raises(SlidestatError, match=told) as caught:
         read_files(spark, FLIGHTS, Files(str(path), columns=NAMES | dict(files.columns)))
     assert caught.value.advice
+
+
+def test_a_cell_of_a_csv_that_is_no_number_is_refused_alone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Though it makes its whole column one of texts; and so a time that is none."""
+    path = tmp_path / "rows.csv"
+    values = ["1", " 2.5 ", "abc", "1e1", "4d", "", "NaN", "-1", "+3", ".5"]
+    lines = [f"a,{NOON + 1_000 * i},{value},/" for i, value in enumerate(values)]
+    path.write_text("\n".join(["key,time,value,path", *lines, "a,soon,1,/", "a,,1,/"]) + "\n")
+    topology = replace(TOPOLOGY, statistics=(Sum(decimals=1),), lateness="0s")
+    history = read_files(spark, topology, Files(str(path), "csv"))
+    counted, refused = [], []
+    for _, batch in history.read(history.rows.toArrow().to_batches(), EventDecoder(topology)):
+        assert batch.events is not None
+        counted += batch.events.numbers[0].tolist()
+        refused += [refusal.reason for refusal in batch.events.refusals]
+    assert sorted(counted) == [0.5, 1.0, 2.5, 3.0, 10.0]
+    assert len(refused) == 7
+
+
+def test_a_topic_that_is_made_anew_while_it_is_read_fills_no_lake(
+    spark: SparkSession, bootstrap_servers: str, admin: AdminClient, make_topic, tmp_path: Path
+) -> None:  # type: ignore[no-untyped-def]
+    """Some of its records may be of the one, and some of the other."""
+    topology = replace(TOPOLOGY, source=make_topic())
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    for key, value, _ in requests(100, 0):
+        producer.produce(topology.source, value, key)
+    assert producer.flush(60) == 0
+    history = read_topic(spark, topology, bootstrap_servers)
+    admin.delete_topics([topology.source])[topology.source].result()
+    wait_until(lambda: topology.source not in admin.list_topics(timeout=5).topics, "gone", 30)
+    assert make_topic() == topology.source
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    for key, value, _ in requests(100, 1):
+        producer.produce(topology.source, value, key)
+    assert producer.flush(60) == 0
+    lake = Lake(str(tmp_path), topology.name)
+    with pytest.raises(SlidestatError, match="was deleted and made anew while it was read"):
+        fill_lake(topology, history, lake)
+    assert not lake.has(spark, "statistics")

@@ -46,7 +46,14 @@ def test_a_topic_comes_to_the_same(spark: SparkSession) -> None:
     )
     topics = _same(topology, history_of(spark, parts), 4)
     assert topics == {
-        *("filled-statistics", "filled-synopses", "filled-late", "filled-dead-letters", "_keys")
+        *(
+            "filled-statistics",
+            "filled-synopses",
+            "filled-late",
+            "filled-dead-letters",
+            "_keys",
+            "_read",
+        )
     }
 
 
@@ -67,7 +74,13 @@ def test_files_come_to_the_same(spark: SparkSession, tmp_path: Path) -> None:
     topology = replace(TOPOLOGY, statistics=(Count(), Sum()), lateness="0s")
     records = read_files(spark, topology, Files(str(tmp_path / "rows.parquet"), partitions=2))
     topics = _same(topology, records, 2, 2 * topology.every_ms)
-    assert topics == {"filled-statistics", "filled-synopses", "filled-dead-letters", "_keys"}
+    assert topics == {
+        "filled-statistics",
+        "filled-synopses",
+        "filled-dead-letters",
+        "_keys",
+        "_read",
+    }
 
 
 def test_a_history_that_is_all_refused_fills_no_lake(spark: SparkSession, tmp_path: Path) -> None:
@@ -79,6 +92,19 @@ def test_a_history_that_is_all_refused_fills_no_lake(spark: SparkSession, tmp_pa
     ):
         fill_lake(TOPOLOGY, records, lake)
     assert not lake.has(spark, "dead-letters")
+
+
+def test_a_history_that_is_all_passed_over_is_none_that_is_empty(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """By a condition, and with nothing refused or with some."""
+    topology = replace(TOPOLOGY, statistics=(Count(),), where="value > 1000")
+    good = b'{"key": "k", "time": %d, "value": 1}' % NOON
+    for name, values in (("none", [good]), ("some", [good, b"no JSON"])):
+        records = history_of(spark, [[(b"k", value, NOON) for value in values]])
+        filled = fill_lake(topology, records, Lake(str(tmp_path / name), topology.name))
+        assert filled.counts["statistics"] == 0
+        assert filled.refusals.total == len(values) - 1
 
 
 def test_keys_are_spread_where_cores_are_more_than_partitions() -> None:

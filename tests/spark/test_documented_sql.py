@@ -12,11 +12,15 @@ from msgspec.structs import replace
 
 from slidestat import TopologyDriver
 from slidestat.declare.forms.files import load_topology
+from slidestat.declare.statistics import Count
+from slidestat.declare.topology import Topology
 from slidestat.schemas.emission import Emission, Figure
+from slidestat.spark.backfill.backfill import fill_lake
 from slidestat.spark.lake.ingest import Ingest
 from slidestat.spark.lake.lake import Dataset, Lake
 from tests.docs.markdown import ROOT, Block, blocks
 from tests.spark.lake_topics import NOON_MS, Topics, emission, make_topics
+from tests.spark.requests_history import history_of, requests
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,6 +95,29 @@ def test_a_lake_has_each_emission_once(
     ]
     expected = [(key, end / 1_000, 7.0) for key in ("a", "b") for end in ends]
     assert by_spark == by_duckdb == by_pandas == [*expected, ("c", ends[0] / 1_000, 9.0)]
+
+
+def test_a_lake_of_a_backfill_has_no_offsets(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB, Spark and pandas read its emissions by the same lines."""
+    parts = [requests(2_000, 0)]
+    topology = Topology(
+        name="latency", source="requests", span="5m", every="10s", statistics=(Count(),)
+    )
+    counts = fill_lake(topology, history_of(spark, parts), Lake(str(tmp_path / "lake"), "latency"))
+    monkeypatch.chdir(tmp_path)
+    texts = {block.name: block.text for block in (*blocks(DOCUMENT, "sql"), *pythons())}
+    folder = str(tmp_path / "lake" / "latency")
+    by_spark = texts["lake-in-spark"].replace("lake/latency", folder).rstrip().rstrip(";")
+    names: dict[str, Any] = {}
+    exec(texts["counts_of_a_lake.py"], names)  # noqa: S102 - the document's own
+    found = [
+        spark.sql(by_spark).count(),
+        len(duckdb.execute(texts["lake-in-duckdb"]).fetchall()),
+        len(names["counts"]),
+    ]
+    assert found == [counts.counts["statistics"]] * 3
 
 
 def pythons() -> list[Block]:

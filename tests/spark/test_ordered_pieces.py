@@ -1,7 +1,9 @@
 """The law of pieces: a partition's rows come in order of time, ties as they were gathered."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from random import Random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -9,8 +11,8 @@ import pytest
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.spark.backfill.reading import ordered_pieces
+from slidestat.spark.backfill.reading.key_partition import partitions_of
 from slidestat.spark.backfill.reading.ordered_pieces import PIECE_ORDER, in_order, in_pieces
-from slidestat.spark.kafka.key_partition import partitions_of
 
 SCHEMA = pa.schema([("timestamp", pa.int64()), ("key", pa.binary()), ("number", pa.int64())])
 PARTITIONS = 3
@@ -19,7 +21,8 @@ PARTITIONS = 3
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ordered_pieces, "_GATHERED_ROWS", 300)
-    monkeypatch.setattr(ordered_pieces, "_PIECE_ROWS", 40)
+    monkeypatch.setattr(ordered_pieces, "_LEAST_ROWS", 40)
+    monkeypatch.setattr(ordered_pieces, "_MOST_ROWS", 40)
     monkeypatch.setattr(ordered_pieces, "BATCH_RECORDS", 100)
 
 
@@ -72,11 +75,67 @@ def test_rows_come_as_a_stable_sort_has_them(order: str) -> None:
         assert not found
 
 
-def test_pieces_in_order_are_held_one_or_two_at_a_time() -> None:
-    """So the memory of a task does not grow with a history that is in order of time."""
-    pieces = handed_out(rows_of(list(range(20_000)), Random(1)))
-    most = max(len(part) for _, part in in_order([pieces], SCHEMA))
-    assert most <= 100 + 2 * 40
+@pytest.mark.parametrize("gathered", [300, 7])
+def test_bytes_are_gathered_as_rows_are(monkeypatch: pytest.MonkeyPatch, gathered: int) -> None:
+    """Where rows are large, few are gathered."""
+    monkeypatch.setattr(ordered_pieces, "_GATHERED_BYTES", gathered * 24)
+    chance = Random(gathered)
+    times: list[int | None] = [chance.randrange(50) for _ in range(1_000)]
+    batches = rows_of(times, chance)
+    found = [part["timestamp"].to_pylist() for _, part in in_order([handed_out(batches)], SCHEMA)]
+    assert sorted(chain(*found)) == sorted(time for time in times if time is not None)
+
+
+@pytest.mark.parametrize(
+    "time_of",
+    [lambda i: i, lambda i: i // 5_000, lambda _: 7, lambda _: None],
+    ids=["rising", "days", "one time", "no time"],
+)
+def test_what_is_told_is_held_no_longer(
+    monkeypatch: pytest.MonkeyPatch, time_of: Callable[[int], int | None]
+) -> None:
+    """So the memory of a task does not grow with its history, also where rows share a time."""
+    most = 0
+    merge = ordered_pieces._Merge
+    add = merge.add
+
+    def measured(self: Any, *given: Any) -> Iterator[pa.RecordBatch]:
+        nonlocal most
+        most = max(most, sum(map(len, self.held.values())))
+        return add(self, *given)
+
+    monkeypatch.setattr(merge, "add", measured)
+    pieces = handed_out(rows_of([time_of(i) for i in range(20_000)], Random(1)))
+    parts = [len(part) for _, part in in_order([pieces], SCHEMA)]
+    assert sum(parts) == 20_000
+    assert max(parts) <= 100
+    # What was gathered at once overlaps, as partitions share it.
+    assert most <= 100 + 300
+
+
+def test_large_rows_are_cut_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces, and what is told at once."""
+    monkeypatch.setattr(ordered_pieces, "_PIECE_BYTES", 5_000)
+    monkeypatch.setattr(ordered_pieces, "_BATCH_BYTES", 20_000)
+    columns = [pa.array(range(400)), pa.array([b"k" * 1_000] * 400), pa.array(range(400))]
+    pieces = handed_out([pa.record_batch(columns, schema=SCHEMA)])
+    assert max(map(len, pieces["rows"].to_pylist())) <= 5_000 + 1_000
+    parts = [part for _, part in in_order([pieces], SCHEMA)]
+    assert sum(map(len, parts)) == 400
+    assert max(map(len, parts)) <= 20
+
+
+def test_many_partitions_share_what_is_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has its rows in some pieces, however few it has of them."""
+    monkeypatch.undo()
+    times = list(range(1_000_000))
+    Random(1).shuffle(times)
+    keys = [b"%d" % (i % 100_000) for i in range(1_000_000)]
+    rows = pa.record_batch([pa.array(times), pa.array(keys), pa.array(times)], schema=SCHEMA)
+    pieces = pa.Table.from_batches(list(in_pieces(SCHEMA, 48, [rows])))
+    counts = np.unique(pieces["partition"].to_numpy(), return_counts=True)[1]
+    assert len(counts) == 48
+    assert counts.min() >= 16
 
 
 def test_rows_of_another_sort_are_refused() -> None:

@@ -7,16 +7,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from slidestat.declare.statistics import Count, Distinct, Sum, TopItems
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
-from slidestat.spark.backfill import history
 from slidestat.spark.backfill.backfill import backfill
 from slidestat.spark.backfill.history import Files, read_files
+from slidestat.spark.backfill.reading import plain_parquet
 from slidestat.spark.backfill.reading.named_columns import NamedColumns
-from slidestat.spark.backfill.reading.plain_parquet import PlainParquet
+from slidestat.spark.backfill.reading.plain_parquet import PlainParquet, files_here
 from tests.spark.requests_history import NOON
 
 TOPOLOGY = Topology(
@@ -80,6 +80,16 @@ def as_type(name: str, *kinds: pa.DataType) -> Change:
     return changed
 
 
+def with_numbers(name: str, kind: pa.DataType) -> Change:
+    """The change of a column into numbers of a type."""
+
+    def changed(table: pa.Table) -> pa.Table:
+        place = table.schema.get_field_index(name)
+        return table.set_column(place, name, table["code"].cast(kind, safe=False))
+
+    return changed
+
+
 def as_it_is(table: pa.Table) -> pa.Table:
     """No change."""
     return table
@@ -93,6 +103,13 @@ def write(folder: Path, changes: Sequence[Change]) -> None:
         pq.write_table(table, folder / f"{number:02d}.parquet", row_group_size=200)
 
 
+@pytest.fixture(autouse=True)
+def _of_many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each file in some parts."""
+    monkeypatch.setattr(plain_parquet, "_LEAST_BYTES", 1)
+    monkeypatch.setattr(plain_parquet, "_MOST_BYTES", 12_000)
+
+
 def compare(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, folder: Path, unit: str = "ms"
 ) -> list[str]:
@@ -100,21 +117,26 @@ def compare(
     reads.
     """
     files = Files(str(folder), time_unit=unit, partitions=2)
+    read: list[str] = []
+    pieces = PlainParquet.pieces
+
+    def noted(
+        self: PlainParquet, spark: SparkSession, paths: Sequence[str], partitions: int
+    ) -> DataFrame:
+        assert len(plain_parquet._parts(spark, paths)) > len(paths)
+        read.extend(paths)
+        return pieces(self, spark, paths, partitions)
 
     def written() -> list[str]:
         history = read_files(spark, TOPOLOGY, files)
         return sorted(map(repr, backfill(TOPOLOGY, history, 2).collect()))
 
+    monkeypatch.setattr(PlainParquet, "pieces", noted)
     ours = written()
-    names = NamedColumns.of(TOPOLOGY, {}, unit)
-    paths = sorted(map(str, folder.glob("*.parquet")))
-    parquet = PlainParquet.of(TOPOLOGY, names)
-    assert parquet is not None
-    plain = parquet.plain_files(spark, paths)
-    monkeypatch.setattr(history, "files_here", lambda _: [])
+    monkeypatch.setattr(PlainParquet, "of", lambda *_: None)
     assert ours == written()
     assert ours
-    return [Path(path).name for path in plain]
+    return [Path(path).name for path in read]
 
 
 @pytest.mark.parametrize(
@@ -125,6 +147,8 @@ def compare(
         pytest.param(as_type("time", pa.timestamp("ms")), id="moments of no zone"),
         pytest.param(as_type("key", pa.dictionary(pa.int32(), pa.string())), id="categories"),
         pytest.param(as_type("bytes", pa.float64()), id="whole doubles"),
+        pytest.param(as_type("key", pa.large_string()), id="large texts"),
+        pytest.param(with_numbers("key", pa.int64()), id="whole numbers for keys"),
     ],
 )
 def test_plain_files_are_read_in_python(
@@ -184,6 +208,38 @@ def test_a_file_with_a_cell_that_is_not_plain_is_left_to_spark(
     assert plain == [f"{len(ODD) + i:02d}.parquet" for i in range(3)]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(as_type("value", pa.float32()), id="floats"),
+        pytest.param(as_type("bytes", pa.decimal128(12, 0)), id="decimals"),
+        pytest.param(as_type("bytes", pa.uint32()), id="unsigned"),
+        pytest.param(as_type("code", pa.float64()), id="fractions as items"),
+        pytest.param(as_type("time", pa.timestamp("ms"), pa.date32()), id="days"),
+        pytest.param(with_numbers("key", pa.float64()), id="fractions as keys"),
+    ],
+)
+def test_columns_of_other_types_are_left_to_spark(
+    spark: SparkSession, tmp_path: Path, change: Change
+) -> None:
+    """It knows what they mean."""
+    write(tmp_path / "events", [change])
+    rows = spark.read.parquet(str(tmp_path / "events"))
+    parquet = PlainParquet.of(TOPOLOGY, NamedColumns.of(TOPOLOGY, {}, "ms"), rows)
+    assert parquet is not None
+    assert parquet.plain_files(spark, [str(tmp_path / "events" / "00.parquet")]) == []
+
+
+@pytest.mark.parametrize("name", ["key", "code"])
+def test_a_column_of_two_types_means_what_it_does_to_spark(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Which makes fractions of the whole numbers of one file, as the other has fractions."""
+    kinds = [pa.float64(), pa.int32()]
+    write(tmp_path / "events", [with_numbers(name, kind) for kind in kinds])
+    assert compare(spark, monkeypatch, tmp_path / "events") == []
+
+
 def test_columns_in_the_names_of_folders_are_left_to_spark(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -193,7 +249,7 @@ def test_columns_in_the_names_of_folders_are_left_to_spark(
         (tmp_path / name).mkdir()
         pq.write_table(table_of(1), tmp_path / name / "events.parquet")
         escaped = str(tmp_path / name).replace("[", r"\[").replace("]", r"\]")
-        found[name] = history.files_here(spark.read.parquet(escaped))
+        found[name] = files_here(spark.read.parquet(escaped))
     assert found["plain folder"] == [str(tmp_path / "plain folder" / "events.parquet")]
     assert found["day=1"] == found["odd [x]"] == []
 

@@ -1,13 +1,13 @@
 """The brokers' security settings with what their files hold, for a process on another machine."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from ssl import SSLContext
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from slidestat.kafka.settings import BrokerSecurity
+from slidestat.kafka.settings import BrokerSecurity, tls_context
 
 _FILES = ("ca_file", "certificate_file", "key_file")
 
@@ -17,7 +17,7 @@ class CarriedSecurity:
     """Settings whose certificates and keys travel with them; no secret is ever in its text."""
 
     settings: BrokerSecurity
-    contents: Mapping[str, bytes] = field(repr=False)
+    contents: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, settings: BrokerSecurity) -> "CarriedSecurity":
@@ -26,14 +26,15 @@ class CarriedSecurity:
         contents = {name: path.read_bytes() for name, path in paths.items() if path is not None}
         return cls(settings, contents)
 
-    @contextmanager
-    def here(self) -> Iterator[BrokerSecurity]:
-        """Yield settings of this machine: their files are there, for this user alone, until the
-        context is left.
+    def tls_context(self) -> SSLContext | None:
+        """Make Python's TLS of them, None for connections without. Python reads a certificate and
+        its key from files alone: they are there for a moment, for this user.
         """
+        if not self.settings.has_tls:
+            return None
         with TemporaryDirectory(prefix="slidestat-tls-") as folder:
             paths: dict[str, Any] = {}
             for name, content in self.contents.items():
                 paths[name] = Path(folder) / name
                 paths[name].write_bytes(content)
-            yield replace(self.settings, **paths)
+            return tls_context(replace(self.settings, **paths))

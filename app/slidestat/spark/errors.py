@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from slidestat.errors import SlidestatError
@@ -30,4 +31,10 @@ def in_words(what: str, advice: str) -> Iterator[None]:
             raise SlidestatError(f"{what} failed: {ours['text']}") from error
         other = _OTHER.search(message)
         text = message.splitlines()[0] if other is None else other["text"]
+        raise SlidestatError(f"{what} failed: {text}", advice) from error
+    except Py4JJavaError as error:  # What PySpark has no error for.
+        cause = error.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        text = str(cause.getMessage()).splitlines()[0]
         raise SlidestatError(f"{what} failed: {text}", advice) from error

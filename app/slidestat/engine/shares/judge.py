@@ -72,11 +72,6 @@ class Judge:
         # The clock after the records that wait to be decided.
         self._clock_at: dict[int, int] = {}
 
-    @property
-    def next_offset(self) -> int:
-        """The first offset not yet read."""
-        return self._intake.next_offset
-
     def take(self, batch: RecordBatch, decoded: EventColumns | None = None) -> Judged:
         """Judge the next records; `decoded` are their columns, where they are known already. An
         event that may yet be refused comes when that is decided. Raises ValueError for records that
@@ -86,8 +81,8 @@ class Judge:
         if taken is None:
             raise ValueError("these records were read before")
         offsets, clocks = taken.offsets, taken.watermarks + self._lateness
-        self._intake.ledger.settle(self.next_offset)
-        self._intake.clock.settle(self.next_offset)
+        self._intake.ledger.settle(self._intake.next_offset)
+        self._intake.clock.settle(self._intake.next_offset)
         self._drop_quotas()
 
         events = self._waiting.take(_LAST_TIME)
@@ -118,7 +113,7 @@ class Judge:
         """
         events = self._waiting.take(_LAST_TIME)
         clocks = [self._clock_at[offset] for offset in events.offsets.tolist()]
-        end = np.array([self.next_offset - 1], np.int64)
+        end = np.array([self._intake.next_offset - 1], np.int64)
         clock = np.array([self._intake.clock.time], np.int64)
         return Judged(events, np.array(clocks, np.int64), [], [], end, clock)
 

@@ -34,7 +34,7 @@ class FetchedColumns:
         return len(self.offsets)
 
     def before(self, offset: int) -> "FetchedColumns":
-        """The records before `offset`; these very ones if all are."""
+        """Return the records before `offset`; these very ones if all are."""
         count = int(np.searchsorted(self.offsets, offset))
         if count == len(self):
             return self

@@ -9,14 +9,15 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from slidestat.errors import SlidestatError
+from slidestat.kafka.carried_security import CarriedSecurity
 from slidestat.kafka.fetches.columns import FetchedColumns
 from slidestat.kafka.fetches.fetches import Fetches, keep_fetched_bytes
-from slidestat.kafka.settings import BrokerSecurity, tls_context
 
 # A fetch is asked for when the one before has been read through: a large one waits less.
 _FETCH_BYTES = 16 * 2**20
 _LOOK_MS = 1_000
-_SILENCE_S = 60.0
+# An election of leaders may take a minute, and a job of hours must outlast it.
+_SILENCE_S = 120.0
 
 
 class PartitionRange(NamedTuple):
@@ -29,12 +30,12 @@ class PartitionRange(NamedTuple):
 
 
 def read_range(
-    bootstrap: str, security: BrokerSecurity, wanted: PartitionRange, max_records: int
+    bootstrap: str, security: CarriedSecurity, wanted: PartitionRange, max_records: int
 ) -> Iterator[FetchedColumns]:
     """Yield the committed records of a range in order, up to `max_records` at once. Memory: a fetch
     of 16 MiB. Cost: 0.15 us a record.
 
-    Raises SlidestatError if the broker refuses, is silent for 60 s, or no longer has the records.
+    Raises SlidestatError if the broker refuses, is silent for 120 s, or no longer has the records.
     """
     keep_fetched_bytes()
     with asyncio.Runner() as runner:
@@ -46,7 +47,7 @@ def read_range(
         except OffsetOutOfRangeError as error:
             raise SlidestatError(
                 f"Partition {wanted.partition} of {wanted.topic!r} has lost records from offset"
-                f" {wanted.first:,} on: retention took them while they were read.",
+                f" {reader.position:,} on: retention took them while they were read.",
                 "Run the job again: it takes what there is then.",
             ) from error
         except KafkaError as error:
@@ -59,14 +60,17 @@ def read_range(
 
 
 class _RangeReader:
-    def __init__(self, bootstrap: str, security: BrokerSecurity, wanted: PartitionRange) -> None:
+    """A client for one range; `position` is where it reads on."""
+
+    def __init__(self, bootstrap: str, security: CarriedSecurity, wanted: PartitionRange) -> None:
         self._wanted = wanted
         self._place = TopicPartition(wanted.topic, wanted.partition)
         self._bootstrap, self._security = bootstrap, security
         self._consumer: Any = None
+        self.position = wanted.first
 
     async def open(self) -> None:
-        security, wanted = self._security, self._wanted
+        settings, wanted = self._security.settings, self._wanted
         self._consumer = AIOKafkaConsumer(
             bootstrap_servers=self._bootstrap,
             client_id="slidestat",
@@ -74,11 +78,11 @@ class _RangeReader:
             auto_offset_reset="none",
             isolation_level="read_committed",
             max_partition_fetch_bytes=_FETCH_BYTES,
-            security_protocol=security.protocol,
-            ssl_context=tls_context(security) if security.has_tls else None,
-            sasl_mechanism=security.mechanism or "PLAIN",
-            sasl_plain_username=security.username,
-            sasl_plain_password=security.password,
+            security_protocol=settings.protocol,
+            ssl_context=self._security.tls_context(),
+            sasl_mechanism=settings.mechanism or "PLAIN",
+            sasl_plain_username=settings.username,
+            sasl_plain_password=settings.password,
         )
         await self._consumer.start()
         fetcher = self._consumer._fetcher
@@ -87,10 +91,10 @@ class _RangeReader:
         self._consumer.seek(self._place, wanted.first)
 
     async def next(self, max_records: int) -> FetchedColumns | None:
-        """The next records; None at the end."""
-        position = await self._consumer.position(self._place)
+        """Return the next records; None at the end."""
+        self.position = await self._consumer.position(self._place)
         deadline = time.monotonic() + _SILENCE_S
-        while position < self._wanted.end:
+        while self.position < self._wanted.end:
             fetched = await self._consumer.getmany(
                 self._place, timeout_ms=_LOOK_MS, max_records=max_records
             )
@@ -98,8 +102,8 @@ class _RangeReader:
                 columns = cast(FetchedColumns, fetched[self._place]).before(self._wanted.end)
                 return columns if len(columns) else None
             # It goes on behind marks of transactions and what else holds no records.
-            before, position = position, await self._consumer.position(self._place)
-            if position > before:
+            before, self.position = self.position, await self._consumer.position(self._place)
+            if self.position > before:
                 deadline = time.monotonic() + _SILENCE_S
             elif time.monotonic() > deadline:
                 raise KafkaError(f"no records came for {_SILENCE_S:.0f} s")

@@ -103,7 +103,7 @@ class Audit:
         after = {} if last is None else last.reached
         since = self._later_windows_since(source, until, reach_ms)
         in_charge = self._in_charge(emissions, declarations, last)
-        part, mode = self._begin_part(last), "overwrite"
+        part, mode = self._part(last), "overwrite"
         with source.read(readings, reached, after, since) as read:
             records = read.records()
             for number, group in enumerate(groups):
@@ -125,6 +125,8 @@ class Audit:
                 parts = 1 if last is None else last.parts + 1
                 needed = read.needed_after(reached)
                 progress = Progress(parts, self.sample, reach_ms, reached, needed, until, places)
+        if last is None:
+            self._replace_figures()
         report = report_of(
             self.spark,
             self.lake,
@@ -222,15 +224,20 @@ class Audit:
             return None
         return before
 
-    def _begin_part(self, last: Progress | None) -> str:
-        """The folder for the figures of this audit, beside those of the audits that it goes on
-        from; those of others are removed, with their summary.
+    def _part(self, last: Progress | None) -> str:
+        """Return the folder for the figures of this audit: beside those of the audits that it goes
+        on from, or staged, so that an audit that fails leaves the one before.
         """
         if last is None:
-            files = LakeFiles(self.spark)
-            files.remove(self.lake.summary)
-            files.remove(self.lake.data(AUDIT))
-        return f"{self.lake.data(AUDIT)}/part={0 if last is None else last.parts}"
+            return f"{self.lake.audit_staging}/part=0"
+        return f"{self.lake.data(AUDIT)}/part={last.parts}"
+
+    def _replace_figures(self) -> None:
+        """Put what is staged in the place of earlier audits' figures, and remove their summary."""
+        files = LakeFiles(self.spark)
+        files.remove(self.lake.summary)
+        files.remove(self.lake.data(AUDIT))
+        files.rename(self.lake.audit_staging, self.lake.data(AUDIT))
 
     def _source(self, needed: Mapping[int, int]) -> AuditedSource:
         return AuditedSource(

@@ -18,14 +18,14 @@ from slidestat.engine.keys.shared_keys import shared_key
 from slidestat.errors import SlidestatError
 from slidestat.spark.backfill.by_key import Spread, spread_by_key, spreads_keys
 from slidestat.spark.backfill.emissions.emission_files import EmissionFolder, emission_folder
-from slidestat.spark.backfill.engine_outputs import KEYS
+from slidestat.spark.backfill.engine_outputs import KEYS, READ
 from slidestat.spark.backfill.reading.partition_history import History
 from slidestat.spark.backfill.refusals import Filled, nothing_counted, refusals_of
 from slidestat.spark.backfill.stretches import require_stretches
 from slidestat.spark.backfill.whole_partitions import by_partition
 from slidestat.spark.errors import in_words
 from slidestat.spark.lake.declarations import keep_declaration
-from slidestat.spark.lake.lake import Dataset, Lake, records_of, rows_of
+from slidestat.spark.lake.lake import Dataset, Lake, records_of, rows_of, unread_rows
 from slidestat.spark.lake.lake_files import LakeFiles
 from slidestat.spark.lake.lake_lock import locked
 from slidestat.spark.lake.tables import Tables
@@ -47,7 +47,7 @@ def backfill(
     """
     require_json(topology, "a backfill")
     written = by_partition(topology, history, partitions, synopses_ms)
-    return written.where(f.col("topic") != KEYS)
+    return written.where(~f.col("topic").isin(KEYS, READ))
 
 
 @contextmanager
@@ -149,16 +149,17 @@ def _fill(
         places[Dataset.STATISTICS] = of_tasks
     with in_words(f"The backfill of {topology.name}", "Spark's log says more."):
         kinds = [text for dataset, topic in topics.items() for text in (topic, str(dataset))]
-        kind_of = f.create_map(*map(f.lit, [*kinds, KEYS, KEYS]))
+        kind_of = f.create_map(*map(f.lit, [*kinds, KEYS, KEYS, READ, READ]))
         with _with_keys(
             topology, history, partitions, synopses_ms, folder, split_hot_keys=split_hot_keys
         ) as spread:
-            # Of what the tasks have left to Spark, nothing is an emission: it is kept as it is.
-            columns_of = Dataset.STATISTICS if folder is None else Dataset.SYNOPSES
-            rows = rows_of(columns_of, spread.written)
+            if folder is None:
+                rows = rows_of(Dataset.STATISTICS, spread.written)
+            else:  # Of what the tasks have left to Spark, nothing is an emission.
+                rows = unread_rows(spread.written)
             _write(rows.withColumn("dataset", kind_of[f.col("record_topic")]), of_spark, "dataset")
-        keys = f"{of_spark}/dataset={KEYS}"
-        _check_keys(topology, spark, staging, keys)
+        history.verify()
+        _check_keys(topology, spark, staging, f"{of_spark}/dataset={KEYS}")
         found = {
             dataset: spark.read.parquet(place)
             for dataset, place in places.items()
@@ -166,9 +167,10 @@ def _fill(
         }
         counts = {str(d): found[d].count() if d in found else 0 for d in topics}
         refusals = refusals_of(found)
-        if not files.exists(keys):
+        records = _records_read(spark, files, f"{of_spark}/dataset={READ}")
+        if refusals.total >= records:
             files.remove(staging)
-            raise nothing_counted(topology, refusals)
+            raise nothing_counted(topology, records, refusals)
         keep_declaration(spark, lake, topology)
         for dataset, records_of_it in found.items():
             if dataset is not Dataset.STATISTICS:
@@ -190,7 +192,6 @@ def _check_keys(topology: Topology, spark: SparkSession, staging: str, folder: s
         return
     places = (
         spark.read.parquet(folder)
-        .where("key IS NOT NULL")
         .groupBy("key")
         .agg(f.min("record_partition").alias("first"), f.max("record_partition").alias("last"))
     )
@@ -198,6 +199,14 @@ def _check_keys(topology: Topology, spark: SparkSession, staging: str, folder: s
     if shared is not None:
         files.remove(staging)
         raise shared_key(topology, shared["key"].decode(), shared["first"], shared["last"])
+
+
+def _records_read(spark: SparkSession, files: LakeFiles, folder: str) -> int:
+    """Return how many records all partitions had, as the rows in a folder say."""
+    if not files.exists(folder):
+        return 0
+    counts = spark.read.parquet(folder).agg(f.sum(f.col("value").cast("string").cast("bigint")))
+    return int(counts.collect()[0][0])
 
 
 def _write(rows: DataFrame, folder: str, *by: str) -> None:

@@ -28,10 +28,10 @@ from slidestat.engine.shares.judge import Judge, Judged
 from slidestat.engine.shares.key_share import KeyShare
 from slidestat.engine.states.stored_keys import PartitionStore
 from slidestat.spark.backfill.emissions.emission_files import EmissionFolder
-from slidestat.spark.backfill.engine_outputs import EngineOutputs
+from slidestat.spark.backfill.engine_outputs import EngineOutputs, read_row
 from slidestat.spark.backfill.hot_keys import stretches_of
 from slidestat.spark.backfill.judged_rows import JudgedRows
-from slidestat.spark.backfill.partition_batches import by_place, one_after_another
+from slidestat.spark.backfill.partition_batches import by_number, by_place, one_after_another
 from slidestat.spark.backfill.reading.partition_history import History, HistoryBatch
 from slidestat.spark.backfill.record_rows import RECORD_SCHEMA, letter_rows
 from slidestat.spark.backfill.spread import spread, task_slots
@@ -93,7 +93,7 @@ def _judged(topology: Topology, history: History, rows: JudgedRows) -> DataFrame
         decoder = EventDecoder(topology)
         begin = partial(_JudgedPartition, topology, rows, decoder)
         with calm_garbage_collector():
-            yield from one_after_another(read(given, decoder), begin)
+            yield from one_after_another(by_number(read(given, decoder)), begin)
 
     return history.rows.mapInArrow(run, rows.ddl)
 
@@ -178,16 +178,19 @@ class _JudgedPartition:
     ) -> None:
         self._topology = topology
         self._number = number
+        self._read = 0
         self._rows = rows
         self._judge = Judge(topology, decoder)
 
     def take(self, part: HistoryBatch) -> Iterator[pa.RecordBatch]:
         """Judge a batch."""
+        self._read += len(part.records)
         yield from self._written(self._judge.take(part.records, part.events))
 
     def close(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of what was open until the end."""
-        return self._written(self._judge.rest())
+        """Yield the rows of what was open until the end, and how many records were read."""
+        yield from self._written(self._judge.rest())
+        yield from self._rows.letters([read_row(self._number, self._read)], self._number)
 
     def _written(self, judged: Judged) -> Iterator[pa.RecordBatch]:
         letters = letter_rows(judged.dead_letters, judged.late, self._topology, self._number)

@@ -30,11 +30,17 @@ FLUSH_RECORDS = 500_000
 """After how many records states are put away."""
 
 KEYS = "_keys"
-"""Not a topic of anybody: the keys that each partition has counted, to be compared; null for one
-that may be in several.
-"""
+"""Not a topic of anybody: the keys that each partition has counted, to be compared."""
+
+READ = "_read"
+"""Nor is this: how many records of a partition were read, as a text."""
 
 EngineOf = Callable[[KeyStates, TickPublisher | None, JsonCodec | None], PartitionProcessor]
+
+
+def read_row(partition: int, records: int) -> Out:
+    """Return the row that says how many records of a partition were read."""
+    return READ, partition, 0, None, str(records).encode(), []
 
 
 class EngineOutputs:
@@ -125,17 +131,16 @@ class EngineOutputs:
         yield from arrow_rows(self._put_away())
 
     def _put_away(self) -> Iterator[Out]:
-        """Put the states away; yield their keys."""
+        """Put the states away; their keys, of a topology that wants each in one partition."""
         snapshot = self._processor.snapshot()
         self._unflushed = 0
         if snapshot is None:
             return
         self._states.write(snapshot)
         self._processor.written()
-        anywhere = self._topology.publishes_partitions
-        for key in snapshot.states:
-            is_anywhere = anywhere or key in self._topology.publish
-            yield KEYS, self._number, 0, None if is_anywhere else key.encode(), None, []
+        if not self._topology.publishes_partitions:
+            for key in snapshot.states.keys() - set(self._topology.publish):
+                yield KEYS, self._number, 0, key.encode(), None, []
 
 
 def _is_silent(topology: Topology, last_time: int, tick: int) -> bool:

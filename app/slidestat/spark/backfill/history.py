@@ -8,22 +8,25 @@ again.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StringType
+from pyspark.sql.types import StringType, TimestampType
 
 from slidestat.declare.fields import field_text
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.kafka.carried_security import CarriedSecurity
 from slidestat.kafka.settings import broker_security
+from slidestat.kafka.topic_identity import topic_id
 from slidestat.spark.backfill.reading.file_reading import FileReading
-from slidestat.spark.backfill.reading.named_columns import NamedColumns
+from slidestat.spark.backfill.reading.named_columns import PER_SECOND, NamedColumns
 from slidestat.spark.backfill.reading.ordered_pieces import PIECE_ORDER
-from slidestat.spark.backfill.reading.partition_history import History, placed_by_partition
+from slidestat.spark.backfill.reading.partition_history import History
 from slidestat.spark.backfill.reading.plain_parquet import PlainParquet, files_here
-from slidestat.spark.backfill.reading.spark_rows import PER_SECOND, pieces_of_rows
+from slidestat.spark.backfill.reading.spark_rows import pieces_of_rows
 from slidestat.spark.backfill.reading.topic_reading import TopicReading
+from slidestat.spark.backfill.spread import placed_by_partition
 from slidestat.spark.errors import in_words
 from slidestat.spark.kafka.kafka_topic import topic_state
 
@@ -66,8 +69,8 @@ class Files:
 def read_files(
     spark: SparkSession, topology: Topology, files: Files, say: Callable[[str], None] = print
 ) -> History:
-    """The records that the rows of files would have made on the topology's source. `say` takes what
-    a person should know of how they are read.
+    """Read the records that the rows of files would have made on the topology's source. `say` takes
+    what a person should know of how they are read.
 
     Raises SlidestatError for files that cannot be read or lack a column.
     """
@@ -78,7 +81,8 @@ def read_files(
             f"Produce them to {topology.source}, and backfill from the topic.",
         )
     rows = _open(spark, files)
-    names = NamedColumns.of(topology, files.columns, files.time_unit)
+    is_csv = files.format == "csv"
+    names = NamedColumns.of(topology, files.columns, files.time_unit, are_texts=is_csv)
     missing = [name for name in names.all() if name not in rows.columns]
     if missing:
         fields = (topology.key_name, topology.time_name, *map(field_text, names.fields))
@@ -86,18 +90,20 @@ def read_files(
             f"{files.path} has no column {missing[0]!r}; it has {', '.join(rows.columns)}.",
             f"Say which column holds each of {', '.join(dict.fromkeys(fields))}.",
         )
-    if isinstance(rows.schema[names.time].dataType, StringType):
+    times = rows.schema[names.time].dataType
+    if isinstance(times, StringType) or (is_csv and isinstance(times, TimestampType)):
         say(
             f"{names.time} has texts: they are read as ISO 8601, in UTC where they"
             " have no offset; others are refused."
         )
-    pieces = _pieces(spark, topology, files, names, rows)
+    with in_words(f"The reading of {files.path}", "Spark's log says more."):
+        pieces = _pieces(spark, topology, files, names, rows)
     ordered = placed_by_partition(pieces, files.partitions).sortWithinPartitions(*PIECE_ORDER)
     return History(ordered, FileReading(topology))
 
 
 def read_topic(spark: SparkSession, topology: Topology, bootstrap: str) -> History:
-    """All that the topology's source has now. Raises SlidestatError if it cannot be read."""
+    """Read all that the topology's source has now. Raises SlidestatError if it cannot be read."""
     topic = topic_state(bootstrap, topology.events_topic)
     ranges = [
         (partition, topic.first[partition], end)
@@ -108,31 +114,43 @@ def read_topic(spark: SparkSession, topology: Topology, bootstrap: str) -> Histo
         raise SlidestatError(
             f"The topic {topology.events_topic!r} has no records.", "Send events to it first."
         )
-    rows = spark.createDataFrame(ranges, "partition int, first bigint, end bigint")
+    rows = spark.createDataFrame(ranges, "partition int, first bigint, until bigint")
     security = CarriedSecurity.of(broker_security())
     read = TopicReading(bootstrap, security, topology.events_topic)
-    return History(placed_by_partition(rows, len(topic.end)), read)
+
+    def verify() -> None:
+        if topic_id(bootstrap, topic.name) != topic.identity:
+            raise SlidestatError(
+                f"The topic {topic.name!r} was deleted and made anew while it was read.",
+                "Run the job again: it takes what there is then.",
+            )
+
+    return History(placed_by_partition(rows, len(topic.end)), read, verify)
 
 
 def _pieces(
     spark: SparkSession, topology: Topology, files: Files, names: NamedColumns, rows: DataFrame
 ) -> DataFrame:
-    """The rows in pieces: those of plain Parquet files as Python reads them, else as Spark does."""
-    here = files_here(rows) if files.format == "parquet" else []
-    parquet = PlainParquet.of(topology, names)
-    plain = parquet.plain_files(spark, here) if here and parquet else []
-    if not plain or parquet is None:
+    """Cut rows in pieces: those of plain Parquet files as Python reads them, else as Spark does."""
+    parquet = PlainParquet.of(topology, names, rows) if files.format == "parquet" else None
+    here = [] if parquet is None else files_here(rows)
+    if parquet is None or not here:
         return pieces_of_rows(rows, topology, names, files.partitions)
-    pieces = parquet.pieces(spark, plain, files.partitions)
-    if len(plain) == len(here):
-        return pieces
-    others = spark.read.schema(rows.schema).parquet(*sorted(set(here) - set(plain)))
-    return pieces.union(pieces_of_rows(others, topology, names, files.partitions))
+    plain = parquet.plain_files(spark, here)
+    others = [f"file://{path}" for path in here if path not in set(plain)]
+    found = [parquet.pieces(spark, plain, files.partitions)] if plain else []
+    if others:
+        # Of one type each, whichever of them Spark would look at.
+        left = spark.read.schema(rows.schema).parquet(*others)
+        found.append(pieces_of_rows(left, topology, names, files.partitions))
+    return reduce(DataFrame.union, found)
 
 
 def _open(spark: SparkSession, files: Files) -> DataFrame:
     reader = spark.read
     if files.format == "csv":
         reader = reader.option("header", True).option("inferSchema", True)
-    with in_words(f"The reading of {files.path}", "Check the path and the format."):
+    with in_words(
+        f"The reading of {files.path}", "Check the path, and that --format is that of the files."
+    ):
         return reader.format(files.format).load(files.path)

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from slidestat.spark.backfill.reading.partition_history import BATCH_RECORDS
+from slidestat.spark.backfill.reading.partition_history import BATCH_RECORDS, HistoryBatch
 
 Place = tuple[int, ...]
 Part = TypeVar("Part", contravariant=True)
@@ -38,6 +38,13 @@ def one_after_another(
         yield from opened.take(part)
     if opened is not None:
         yield from opened.close()
+
+
+def by_number(
+    parts: Iterable[tuple[int, HistoryBatch]],
+) -> Iterator[tuple[Place, HistoryBatch]]:
+    """Yield parts of partitions, each under a place that is its partition's number alone."""
+    return (((number,), part) for number, part in parts)
 
 
 def by_place(

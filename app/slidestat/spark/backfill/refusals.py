@@ -48,13 +48,13 @@ def refusals_of(found: Mapping[Dataset, DataFrame]) -> Refusals:
     return Refusals(counts, next((details[reason] for reason in counts), ""))
 
 
-def nothing_counted(topology: Topology, refusals: Refusals) -> SlidestatError:
-    """The error of a history of whose records none could be counted."""
-    if not refusals.total:
+def nothing_counted(topology: Topology, read: int, refusals: Refusals) -> SlidestatError:
+    """Return the error of a history of so many records, all of which were refused."""
+    if not read:
         return SlidestatError("The history has no records.", "Check the path and the format.")
     reasons = ", ".join(f"{reason} ({count:,})" for reason, count in refusals.counts.items())
     return SlidestatError(
-        f"All {refusals.total:,} records of the history were refused: {reasons};"
+        f"All {read:,} records of the history were refused: {reasons};"
         f" of one it is said: {refusals.example}.",
         f"Say which columns are {topology.key_name!r}, {topology.time_name!r} and the values, or"
         " correct the topology; nothing was written.",

@@ -14,10 +14,10 @@ from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import SynopsisTopic, TickPublisher
 from slidestat.engine.states.stored_keys import PartitionStore
 from slidestat.spark.backfill.emissions.emission_files import EmissionFolder
-from slidestat.spark.backfill.engine_outputs import EngineOutputs
-from slidestat.spark.backfill.partition_batches import one_after_another
+from slidestat.spark.backfill.engine_outputs import EngineOutputs, read_row
+from slidestat.spark.backfill.partition_batches import by_number, one_after_another
 from slidestat.spark.backfill.reading.partition_history import History, HistoryBatch
-from slidestat.spark.backfill.record_rows import RECORD_SCHEMA
+from slidestat.spark.backfill.record_rows import RECORD_SCHEMA, arrow_rows
 
 
 def by_partition(
@@ -27,9 +27,9 @@ def by_partition(
     synopses_ms: int | None,
     folder: EmissionFolder | None = None,
 ) -> DataFrame:
-    """Compute what the topology writes and, as of a topic `KEYS`, the keys of each partition, those
-    of one topic and partition in the order in which a worker would write them. With a `folder`
-    emissions go to files there instead.
+    """Compute what the topology writes, those of one topic and partition in the order in which a
+    worker would write them; and, as of topics `KEYS` and `READ`, the keys of each partition and how
+    many records it had. With a `folder` emissions go to files there instead.
     """
     read = history.read
 
@@ -37,7 +37,7 @@ def by_partition(
         decoder, published = EventDecoder(topology), SynopsisTopic(topology, partitions)
         begin = partial(_Partition, topology, decoder, published, synopses_ms, folder)
         with calm_garbage_collector():
-            yield from one_after_another(read(rows, decoder), begin)
+            yield from one_after_another(by_number(read(rows, decoder)), begin)
 
     return history.rows.mapInArrow(run, RECORD_SCHEMA)
 
@@ -56,6 +56,7 @@ class _Partition:
     ) -> None:
         self._topology = topology
         self._number = number
+        self._read = 0
         self._decoder = decoder
         self._outputs = EngineOutputs(
             topology, number, published, synopses_ms, self._engine, folder
@@ -63,12 +64,14 @@ class _Partition:
 
     def take(self, part: HistoryBatch) -> Iterator[pa.RecordBatch]:
         """Take a batch in."""
+        self._read += len(part.records)
         steps = self._processor.steps(part.records, part.events, more_follows=True)
         yield from self._outputs.write(steps, len(part.records))
 
     def close(self) -> Iterator[pa.RecordBatch]:
-        """The synopses in the end."""
-        return self._outputs.close()
+        """Yield the synopses in the end, and how many records were read."""
+        yield from self._outputs.close()
+        yield from arrow_rows([read_row(self._number, self._read)])
 
     def _engine(
         self, states: PartitionStore, publisher: TickPublisher | None, codec: JsonCodec | None

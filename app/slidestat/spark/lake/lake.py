@@ -7,6 +7,7 @@ columns that this version reads. Rows of older versions have null in newer colum
 Delta tables LAKE/TOPOLOGY/DATASET is such a table, by date, without batches.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import reduce
@@ -93,6 +94,11 @@ class Lake:
         return f"{self.folder}/_audit_lock.json"
 
     @property
+    def audit_staging(self) -> str:
+        """Return the folder of the figures of an audit that is under way."""
+        return f"{self.folder}/_audit_figures"
+
+    @property
     def compaction(self) -> str:
         """Return the folder of dates whose files are being merged."""
         return f"{self.folder}/_compaction"
@@ -161,10 +167,17 @@ def set_aside(date: str) -> SlidestatError:
 
 def rows_of(dataset: Dataset, records: DataFrame) -> DataFrame:
     """The rows of a dataset from what Spark's Kafka source brings, headers included."""
-    columns = [f.col(name).alias(kept) for name, kept in _RECORD.items()]
-    return records.select(*columns, *_read_columns(dataset)).withColumn(
-        "date", f.to_date("record_time")
-    )
+    return _dated(records, _read_columns(dataset))
+
+
+def unread_rows(records: DataFrame) -> DataFrame:
+    """Return records as the rows of any dataset begin, of which nothing is read."""
+    return _dated(records, [])
+
+
+def _dated(records: DataFrame, read: Sequence[Column]) -> DataFrame:
+    columns = [f.col(name).alias(kept_as) for name, kept_as in _RECORD.items()]
+    return records.select(*columns, *read).withColumn("date", f.to_date("record_time"))
 
 
 def records_of(rows: DataFrame) -> DataFrame:

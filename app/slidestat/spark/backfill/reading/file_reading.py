@@ -23,7 +23,7 @@ class FileReading:
 
     def __call__(
         self, pieces: Iterable[pa.RecordBatch], decoder: EventDecoder
-    ) -> Iterator[tuple[tuple[int], HistoryBatch]]:
+    ) -> Iterator[tuple[int, HistoryBatch]]:
         """Read pieces of files' rows, with offsets from 0 on in each partition."""
         plain, opened, next_offset = PlainEvents(self.topology, decoder), None, 0
         for partition, rows in in_order(pieces, row_schema(self.topology)):
@@ -40,4 +40,4 @@ class FileReading:
                 rows["timestamp"].fill_null(-1).to_numpy(),
                 int(numbers[0]),
             )
-            yield (partition,), HistoryBatch(records, plain.columns(rows, records))
+            yield partition, HistoryBatch(records, plain.columns(rows, records))

@@ -6,31 +6,44 @@ from dataclasses import dataclass
 from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.topology import Topology
 
+PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+"""How many of a unit of time are a second."""
+
 
 @dataclass(frozen=True)
 class NamedColumns:
     """The names of columns: of the key, of the time, whose whole numbers count `time_unit`, and of
-    each other field that statistics and expressions read.
+    each other field that statistics and expressions read. Cells `are_texts` in CSV: there a column
+    of numbers is one of texts as soon as one cell is no number.
     """
 
     key: str
     time: str
     time_unit: str
     fields: Mapping[FieldPath, str]
+    are_texts: bool = False
 
     @classmethod
-    def of(cls, topology: Topology, given: Mapping[str, str], time_unit: str) -> "NamedColumns":
-        """Those of a topology: a field's own name where none is `given` for it."""
+    def of(
+        cls,
+        topology: Topology,
+        given: Mapping[str, str],
+        time_unit: str,
+        *,
+        are_texts: bool = False,
+    ) -> "NamedColumns":
+        """Name those of a topology: a field's own name where none is `given` for it."""
         fields = {path: field_text(path) for path in _paths(topology)}
         return cls(
             given.get(topology.key_name, topology.key_name),
             given.get(topology.time_name, topology.time_name),
             time_unit,
             {path: given.get(name, name) for path, name in fields.items()},
+            are_texts,
         )
 
     def all(self) -> list[str]:
-        """All of them, each once."""
+        """Return all of them, each once."""
         return list(dict.fromkeys((self.key, self.time, *self.fields.values())))
 
 

@@ -2,13 +2,14 @@
 
 Where files are read their rows are gathered by partition, put in order, and cut into pieces; Spark
 hands a piece as one row to the task of its partition, by its first time; and that task merges the
-pieces. What it holds is the pieces that lie over each other: few of files in order of time, and of
-files in none one for each time that so many rows were gathered.
+pieces. What it holds is the pieces that lie over each other, and `BATCH_RECORDS` rows more: few of
+files in order of time, and of files in none a piece for each time that rows were gathered.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +17,11 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
+from slidestat.spark.backfill.reading.key_partition import partitions_of
 from slidestat.spark.backfill.reading.partition_history import BATCH_RECORDS
-from slidestat.spark.kafka.key_partition import partitions_of
 
 Int64s = npt.NDArray[np.int64]
+Place = tuple[int, int]
 
 PIECE_DDL = "partition int, first_time bigint, place bigint, piece int, rows binary"
 """A piece: `first_time` is null where its rows have no times, `place` tells where they were
@@ -37,11 +39,17 @@ _PIECES = pa.schema(
         ("rows", pa.binary()),
     ]
 )
-_GATHERED_ROWS = 250_000
+_GATHERED_ROWS = 1_000_000
 _GATHERED_BYTES = 32 * 2**20
-_PIECE_ROWS = 8_192
+# Of what was gathered a partition's rows lie in 16 pieces or more, unless these were tiny: so a task
+# holds a sixteenth of files in no order.
+_PIECES_EACH = 16
+_LEAST_ROWS, _MOST_ROWS = 1_024, 8_192
+_PIECE_BYTES = 2**20
+_BATCH_BYTES = 32 * 2**20
 # The rows of a task have places of their own, as many as this.
 _PLACES = 1 << 33
+_LAST_PLACE = (2**63, 0)
 
 
 def in_pieces(
@@ -74,11 +82,14 @@ def _pieces_of(rows: pa.RecordBatch, count: int, place: int) -> pa.RecordBatch:
     changes = np.diff(partitions[order]) | np.diff(has_time[order])
     edges = [0, *(np.flatnonzero(changes) + 1).tolist(), len(rows)]
     ordered = rows.take(pa.array(order))
+    row_bytes = rows.nbytes // len(rows) + 1
     found: list[tuple[int, int | None, int, int, bytes]] = []
     for first, last in pairwise(edges):
-        for start in range(first, last, _PIECE_ROWS):
+        size = min(_MOST_ROWS, max(_LEAST_ROWS, (last - first) // _PIECES_EACH))
+        size = max(1, min(size, _PIECE_BYTES // row_bytes))
+        for start in range(first, last, size):
             at = order[start]
-            piece = ordered.slice(start, min(_PIECE_ROWS, last - start)).serialize().to_pybytes()
+            piece = ordered.slice(start, min(size, last - start)).serialize().to_pybytes()
             time = int(times[at]) if has_time[at] else None
             found.append((int(partitions[at]), time, place, len(found), piece))
     columns = zip(*found, strict=True)
@@ -92,7 +103,7 @@ def in_order(
     pieces: Iterable[pa.RecordBatch], schema: pa.Schema
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the rows of each partition's pieces in order of time, those of one time as they were in
-    the files, `BATCH_RECORDS` or so at once. `schema` is that of `in_pieces`.
+    the files, `BATCH_RECORDS` at once at the most. `schema` is that of `in_pieces`.
     """
     merge, partition = _Merge(), None
     for batch in pieces:
@@ -102,7 +113,8 @@ def in_order(
                 if partition is not None:
                     yield from ((partition, part) for part in merge.rest())
                 merge, partition = _Merge(), number
-            rows = pa.ipc.read_record_batch(batch["rows"][row].as_buffer(), schema)
+            # A copy: what is held of a piece would hold all pieces that came with it.
+            rows = pa.ipc.read_record_batch(pa.py_buffer(batch["rows"][row].as_py()), schema)
             yield from ((number, part) for part in merge.add((place, piece), first_time, rows))
     if partition is not None:
         yield from ((partition, part) for part in merge.rest())
@@ -110,45 +122,54 @@ def in_order(
 
 @dataclass
 class _Merge:
-    """The pieces of a partition that what comes may lie before, by their places; `added` rows came
-    since some were told.
+    """The pieces of a partition that later ones may have rows between, by their places; `added`
+    rows of so many `bytes` came since some were told.
     """
 
-    held: dict[tuple[int, int], pa.RecordBatch] = field(default_factory=dict)
+    held: dict[Place, pa.RecordBatch] = field(default_factory=dict)
     added: int = 0
+    bytes: int = 0
 
     def add(
-        self, place: tuple[int, int], first_time: int | None, rows: pa.RecordBatch
+        self, place: Place, first_time: int | None, rows: pa.RecordBatch
     ) -> Iterator[pa.RecordBatch]:
-        """Take the next piece; yield the rows that no later piece can come before."""
-        if first_time is not None and self.added >= BATCH_RECORDS:
-            yield from self._before(first_time)
+        """Take the next piece; yield the rows that neither it nor a later one comes before."""
+        if self.added >= BATCH_RECORDS or self.bytes >= _BATCH_BYTES:
+            yield from self._before(first_time, place)
         self.held[place] = rows
         self.added += len(rows)
+        self.bytes += rows.nbytes
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Yield all that are left."""
-        yield from self._before(None)
+        yield from self._before(None, _LAST_PLACE)
 
-    def _before(self, time: int | None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows before a time; all of them without one."""
+    def _before(self, time: int | None, place: Place) -> Iterator[pa.RecordBatch]:
+        """Yield the rows before those of a time at a place; without one, all: none that is held has
+        a time, or nothing comes any more.
+        """
         parts = []
-        for place in sorted(self.held):
-            rows = self.held.pop(place)
+        for other in sorted(self.held):
+            rows = self.held.pop(other)
             count = len(rows)
             if time is not None and not rows["timestamp"].null_count:
-                count = int(np.searchsorted(rows["timestamp"].to_numpy(), time))
+                side: Literal["left", "right"] = "right" if other < place else "left"
+                count = int(np.searchsorted(rows["timestamp"].to_numpy(), time, side))
             if count:
                 parts.append(rows.slice(0, count))
             if count < len(rows):
-                self.held[place] = rows.slice(count)
-        self.added = 0
+                self.held[other] = rows.slice(count)
+        self.added = self.bytes = 0
         if parts:
-            yield _merged(parts)
+            merged = _merged(parts)
+            row_bytes = merged.nbytes // len(merged) + 1
+            count = max(1, min(BATCH_RECORDS, _BATCH_BYTES // row_bytes))
+            for start in range(0, len(merged), count):
+                yield merged.slice(start, count)
 
 
 def _merged(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Parts that are in order each, as one that is; ties stay as they are."""
+    """Return parts that are in order each as one that is; ties stay as they are."""
     joined = pa.concat_batches(parts)
     has_time = joined["timestamp"].is_valid().to_numpy(zero_copy_only=False)
     times: Int64s = joined["timestamp"].fill_null(0).to_numpy()

@@ -1,5 +1,5 @@
-"""History as what a task is given, and how the task reads it: record by record in Python, for a row
-of Spark's costs as much as all that is computed of it.
+"""History as what a task is given, and how the task makes records of it: by columns, for a row of
+Spark's costs as much as all that is computed of it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, functions as f
+from pyspark.sql import DataFrame
 
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns
 from slidestat.engine.records import RecordBatch
-from slidestat.spark.backfill.spread import task_slots
 
 BATCH_RECORDS = 50_000
 """How many records are given to the kernels at once: a call costs as much for one key as for many.
@@ -28,24 +27,22 @@ class HistoryBatch(NamedTuple):
     events: EventColumns | None = None
 
 
-ReadHistory = Callable[
-    [Iterable[pa.RecordBatch], EventDecoder], Iterator[tuple[tuple[int], HistoryBatch]]
-]
+ReadHistory = Callable[[Iterable[pa.RecordBatch], EventDecoder], Iterator[tuple[int, HistoryBatch]]]
 """Reads the rows that a task is given: batches, each under the number of its partition, those of
 one partition after another.
 """
 
 
+def _holds() -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class History:
-    """Rows of which tasks read records, those of a partition in one task."""
+    """Rows of which tasks read records, those of a partition in one task. `verify`, called when all
+    was read, raises SlidestatError if it was not what it had been in the beginning.
+    """
 
     rows: DataFrame
     read: ReadHistory
-
-
-def placed_by_partition(rows: DataFrame, partitions: int) -> DataFrame:
-    """Rows with each `partition` in one task, and partitions in different ones."""
-    slots = f.array(*map(f.lit, task_slots(rows.sparkSession, partitions)))
-    placed = rows.withColumn("slot", f.get(slots, f.col("partition")))
-    return placed.repartition(partitions, "slot").drop("slot")
+    verify: Callable[[], None] = _holds

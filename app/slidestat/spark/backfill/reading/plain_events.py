@@ -1,12 +1,11 @@
 """Rows of files as events, without a detour through JSON.
 
-A row whose cells are plainly what the topology takes comes from Spark as a key, a time, numbers and
+A row whose cells are plainly what the topology takes comes as a key, a time, numbers and
 items, and these are what a decoder would have made of its JSON. Any other row comes as the JSON
 record that it would have been, for the decoder that a worker has to judge: so nothing is taken or
 refused that a worker would not have taken or refused, in the same words.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
 from itertools import starmap
@@ -26,7 +25,6 @@ from pyspark.sql.types import (
 )
 
 from slidestat.declare.columns import MAX_ITEM_LENGTH
-from slidestat.declare.fields import FieldPath
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.event_columns import EventColumns
@@ -34,14 +32,16 @@ from slidestat.engine.decoding.field_columns import Interleaving
 from slidestat.engine.events import texts
 from slidestat.engine.records import RecordBatch
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
+from slidestat.spark.backfill.reading.named_columns import NamedColumns
 
 Int64s = npt.NDArray[np.int64]
 
 _NUMBER, _ITEM = "number_{}", "item_{}"
+_DECIMAL = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 
 
 def plain_columns(
-    rows: DataFrame, topology: Topology, names: Mapping[FieldPath, str]
+    rows: DataFrame, topology: Topology, names: NamedColumns
 ) -> tuple[Column, list[Column]]:
     """(whether the cells of a row are plain, its numbers and its items); `names` are the columns
     that hold what the topology reads. Where it has expressions, no row is: its decoder computes
@@ -49,12 +49,12 @@ def plain_columns(
     """
     columns, plain = [], [f.lit(not topology.expression_fields)]
     for i, wanted in enumerate(topology.columns.numbers):
-        number = _number(rows, names.get(wanted.path))
+        number = _number(rows, names.fields.get(wanted.path), are_texts=names.are_texts)
         columns.append(number.alias(_NUMBER.format(i)))
         if wanted.limits is not None:  # NaN is more than the most.
             plain.append(number.between(wanted.limits.least, wanted.limits.most))
     for i, wanted in enumerate(topology.columns.items):
-        item = _item(rows, names.get(wanted.path))
+        item = _item(rows, names.fields.get(wanted.path))
         columns.append(item.alias(_ITEM.format(i)))
         plain.append(f.length(item) <= MAX_ITEM_LENGTH)
     return _all(plain), columns
@@ -72,13 +72,14 @@ def row_schema(topology: Topology) -> pa.Schema:
     """The columns of files' rows as they come: a value where they are not plain, else the rest."""
     columns = topology.columns
     numbers = [(_NUMBER.format(i), pa.float64()) for i in range(len(columns.numbers))]
-    items = [(_ITEM.format(i), pa.string()) for i in range(len(columns.items))]
-    own = [("timestamp", pa.int64()), ("key", pa.binary()), ("value", pa.binary())]
+    items = [(_ITEM.format(i), pa.large_string()) for i in range(len(columns.items))]
+    # Of large types: pieces that are merged may have more than 2 GiB of texts.
+    own = [("timestamp", pa.int64()), ("key", pa.large_binary()), ("value", pa.large_binary())]
     return pa.schema([*own, *numbers, *items])
 
 
 class PlainEvents:
-    """Reads what Spark brings of files."""
+    """Reads the rows of pieces."""
 
     def __init__(self, topology: Topology, decoder: EventDecoder) -> None:
         self._decoder = decoder
@@ -132,7 +133,7 @@ def _texts(column: pa.Array) -> pa.Array:
     return column.cast(pa.large_string())
 
 
-def _number(rows: DataFrame, name: str | None) -> Column:
+def _number(rows: DataFrame, name: str | None, *, are_texts: bool) -> Column:
     """A column of numbers as the double that its JSON would be read as; null for other columns."""
     if name is None:  # It is computed.
         return f.lit(None).cast("double")
@@ -141,6 +142,8 @@ def _number(rows: DataFrame, name: str | None) -> Column:
         return column.cast("double")
     if isinstance(kind, FloatType | DecimalType):
         return column.cast("string").cast("double")
+    if are_texts and isinstance(kind, StringType):
+        return f.when(column.rlike(_DECIMAL), column.try_cast("double"))
     return f.lit(None).cast("double")
 
 

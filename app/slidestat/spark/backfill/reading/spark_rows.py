@@ -16,22 +16,20 @@ from slidestat.declare.fields import FieldPath
 from slidestat.declare.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
-from slidestat.spark.backfill.reading.named_columns import NamedColumns
+from slidestat.spark.backfill.reading.named_columns import PER_SECOND, NamedColumns
 from slidestat.spark.backfill.reading.ordered_pieces import PIECE_DDL, in_pieces
 from slidestat.spark.backfill.reading.plain_events import plain_columns, plain_place, row_schema
 
-PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-"""How many of a unit of time are a second."""
-
 # A day or a moment, whole. Spark would take '2001' for its first moment, '10:30' for today's.
 _ISO_8601 = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2})?)?$"
+_WHOLE = r"^\s*[+-]?\d+\s*$"
 
 
 def pieces_of_rows(
     rows: DataFrame, topology: Topology, names: NamedColumns, partitions: int
 ) -> DataFrame:
-    """The rows in pieces; ties in time are in the order of Spark's tasks."""
-    time = _milliseconds(rows, names.time, names.time_unit)
+    """Cut rows in pieces; ties in time are in the order of Spark's tasks."""
+    time = _milliseconds(rows, names)
     columns: dict[FieldPath, Column] = {
         path: f.col(f"`{name}`") for path, name in names.fields.items()
     }
@@ -41,7 +39,7 @@ def pieces_of_rows(
         columns[topology.time_path] = _in_format(time, topology.time_format)
     if topology.key_path is not None:
         columns[topology.key_path] = key_text
-    is_plain, numbers_and_items = plain_columns(rows, topology, names.fields)
+    is_plain, numbers_and_items = plain_columns(rows, topology, names)
     is_plain = is_plain & plain_place(topology, time, key_text)
     records = rows.select(
         time.alias("timestamp"),
@@ -63,24 +61,18 @@ def _in_format(ms: Column, time_format: str) -> Column:
     return f.try_multiply(ms, f.lit(PER_SECOND[time_format] // 1_000))
 
 
-def _milliseconds(rows: DataFrame, name: str, unit: str) -> Column:
+def _milliseconds(rows: DataFrame, names: NamedColumns) -> Column:
     """Times in milliseconds, finer ones falling to the one before; null where there is none, or
     none that can be counted.
     """
-    kind = rows.schema[name].dataType
-    column = f.col(f"`{name}`")
+    kind, unit = rows.schema[names.time].dataType, names.time_unit
+    column = f.col(f"`{names.time}`")
     if isinstance(kind, TimestampType):
         return f.unix_millis(column)
     if isinstance(kind, DateType | TimestampNTZType):
         return f.unix_millis(column.cast("timestamp"))
     if isinstance(kind, IntegralType):
-        per_ms = PER_SECOND[unit] // 1_000
-        whole = column.cast("bigint")
-        return (
-            _floor_divided(whole, per_ms)
-            if per_ms > 1
-            else f.try_multiply(whole, f.lit(1_000 // PER_SECOND[unit]))
-        )
+        return _whole_milliseconds(column.cast("bigint"), unit)
     if isinstance(kind, NumericType):
         # To the nearest microsecond first, as a worker reads fractions; nanoseconds have none.
         per_second = PER_SECOND[unit]
@@ -88,7 +80,18 @@ def _milliseconds(rows: DataFrame, name: str, unit: str) -> Column:
         whole = (f.round(finer) if per_second <= 1_000_000 else f.floor(finer)).try_cast("bigint")
         return _floor_divided(whole, max(per_second, 1_000_000) // 1_000)
     text = column.cast("string")
-    return f.unix_millis(f.when(text.rlike(_ISO_8601), text.try_cast("timestamp")))
+    moment = f.unix_millis(f.when(text.rlike(_ISO_8601), text.try_cast("timestamp")))
+    if not names.are_texts:
+        return moment
+    whole = f.when(text.rlike(_WHOLE), text.try_cast("bigint"))
+    return f.coalesce(_whole_milliseconds(whole, unit), moment)
+
+
+def _whole_milliseconds(whole: Column, unit: str) -> Column:
+    per_ms = PER_SECOND[unit] // 1_000
+    if per_ms > 1:
+        return _floor_divided(whole, per_ms)
+    return f.try_multiply(whole, f.lit(1_000 // PER_SECOND[unit]))
 
 
 def _floor_divided(whole: Column, by: int) -> Column:

@@ -2,6 +2,7 @@
 does (`kafka/fetches/`).
 """
 
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -27,21 +28,22 @@ class TopicReading:
 
     def __call__(
         self, ranges: Iterable[pa.RecordBatch], _decoder: EventDecoder
-    ) -> Iterator[tuple[tuple[int], HistoryBatch]]:
+    ) -> Iterator[tuple[int, HistoryBatch]]:
         """Read the ranges of partitions."""
-        with self.security.here() as security:
-            for row in (row for batch in ranges for row in batch.to_pylist()):
-                partition = row["partition"]
-                wanted = PartitionRange(self.topic, partition, row["first"], row["end"])
-                for part in read_range(self.bootstrap, security, wanted, BATCH_RECORDS):
-                    records = RecordBatch(
-                        self.topic,
-                        partition,
-                        part.offsets,
-                        part.keys,
-                        part.values,
-                        part.timestamps,
-                        int(part.offsets[0]),
-                        part.headers,
-                    )
-                    yield (partition,), HistoryBatch(records)
+        # While a topic is away it says so some hundred times a second; what lasts is raised.
+        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+        for row in (row for batch in ranges for row in batch.to_pylist()):
+            partition = row["partition"]
+            wanted = PartitionRange(self.topic, partition, row["first"], row["until"])
+            for part in read_range(self.bootstrap, self.security, wanted, BATCH_RECORDS):
+                records = RecordBatch(
+                    self.topic,
+                    partition,
+                    part.offsets,
+                    part.keys,
+                    part.values,
+                    part.timestamps,
+                    int(part.offsets[0]),
+                    part.headers,
+                )
+                yield partition, HistoryBatch(records)

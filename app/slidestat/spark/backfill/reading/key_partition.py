@@ -15,7 +15,7 @@ _UINT32, _POSITIVE = 0xFFFFFFFF, 0x7FFFFFFF
 
 
 def partitions_of(keys: BinaryColumn, partitions: int) -> Int32s:
-    """The partition of each key, int32[n]; 0 of None, which a client would send anywhere."""
+    """Return the partition of each key, int32[n]; 0 of None, which a client would send anywhere."""
     found = np.zeros(len(keys), np.int32)
     _place(keys.buffer, keys.starts, keys.ends, partitions, found)
     return found
@@ -30,7 +30,7 @@ def _place(buffer: Bytes, starts: Int64s, ends: Int64s, partitions: int, found: 
 
 @uncounted
 def _murmur2(buffer: Bytes, start: int, end: int) -> int:
-    """The hash of a span as an unsigned number; a product of two is below 2**63."""
+    """Return the hash of a span as an unsigned number; a product of two is below 2**63."""
     mixed = _SEED ^ (end - start)
     place = start
     while end - place >= 4:
@@ -46,7 +46,7 @@ def _murmur2(buffer: Bytes, start: int, end: int) -> int:
 
 @uncounted
 def _word(buffer: Bytes, place: int, size: int) -> int:
-    """So many bytes as a number, the first being its lowest."""
+    """Return so many bytes as a number, the first being its lowest."""
     word = 0
     for i in range(size):
         word |= int(np.int64(buffer[place + i])) << 8 * i
