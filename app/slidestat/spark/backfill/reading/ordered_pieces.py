@@ -41,8 +41,8 @@ _PIECES = pa.schema(
 )
 _GATHERED_ROWS = 1_000_000
 _GATHERED_BYTES = 32 * 2**20
-# Of what was gathered a partition's rows lie in 16 pieces or more, unless these were tiny: so a task
-# holds a sixteenth of files in no order.
+# A partition's rows of what was gathered lie in 16 pieces or more, unless these were tiny: so a
+# task holds a sixteenth of files in no order.
 _PIECES_EACH = 16
 _LEAST_ROWS, _MOST_ROWS = 1_024, 8_192
 _PIECE_BYTES = 2**20
