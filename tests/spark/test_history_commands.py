@@ -186,10 +186,11 @@ def test_history_that_keeps_synopses_by_the_day_is_rolled_up_by_the_week(
 
     code, _, complaint = typed(f"{roll.replace('7d', '12h')}{tmp_path / 'daily'}")
     assert (code, "86400000 ms apart" in complaint) == (2, True)
-    for wrong in ("8d", "4h"):
+    for wrong, why in (("8d", "of the span alone."), ("4h", "no multiple of `every`.")):
         code, _, complaint = typed(f"{fill}{tmp_path / 'wrong'} --synopses {wrong}")
         assert code == 2
-        assert "Give a multiple of `every`, '6h', up to the span." in complaint
+        assert why in complaint
+        assert "Give a multiple of `every`, '6h', up to the span, '7d'." in complaint
 
     code, said, _ = typed(f"{fill}{tmp_path / 'end'} --split-hot-keys")
     assert (code, said.splitlines()[-1]) == (

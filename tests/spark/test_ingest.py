@@ -277,3 +277,5 @@ def test_a_checkpoint_of_something_else(
     refused("the checkpoint of another program")
     shutil.rmtree(lake.checkpoint(Dataset.STATISTICS))
     refused("their checkpoint .* is gone")
+    files.write(lake.backfilled, "{}")
+    refused("was filled by a backfill")

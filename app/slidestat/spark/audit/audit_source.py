@@ -91,7 +91,8 @@ class AuditedSource:
         if beyond := [p for p, end in ends.items() if end > topic.end[p]]:
             raise SlidestatError(
                 f"Emissions rest on records of {source} that partition {beyond[0]} does not have.",
-                "It was deleted and made anew, or the lake is of another broker: check --lake.",
+                "It was deleted and made anew, the lake is of another broker, or a backfill filled"
+                " it from files, whose records are on no topic: check --lake.",
             )
         starts = {p: min(max(topic.first[p], wanted[p]), end) for p, end in ends.items()}
         return (

@@ -86,8 +86,10 @@ def require_interval(topology: Topology, interval_ms: int, text: str) -> None:
             "Give the topology a span of time.",
         )
     span = topology.span_length.length
-    if not 0 < interval_ms <= span or interval_ms % topology.every_ms:
+    advice = f"Give a multiple of `every`, {topology.every!r}, up to the span, {topology.span!r}."
+    if not 0 < interval_ms <= span:
         raise SlidestatError(
-            f"--synopses is {text!r}: a synopsis knows the events of the span, {topology.span!r}.",
-            f"Give a multiple of `every`, {topology.every!r}, up to the span.",
+            f"--synopses is {text!r}, and a synopsis knows the events of the span alone.", advice
         )
+    if interval_ms % topology.every_ms:
+        raise SlidestatError(f"--synopses is {text!r}, which is no multiple of `every`.", advice)

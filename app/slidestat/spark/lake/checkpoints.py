@@ -77,6 +77,11 @@ def claim(
         raise SlidestatError(
             f"{folder} is the checkpoint of another program.", "Give another --lake."
         )
+    elif files.exists(lake.backfilled):
+        raise SlidestatError(
+            f"{lake.folder} was filled by a backfill, which an ingest cannot go on from.",
+            "Give another --lake.",
+        )
     elif lake.has(spark, dataset):
         raise SlidestatError(
             f"{lake.data(dataset)} has records, and their checkpoint {folder} is gone.",

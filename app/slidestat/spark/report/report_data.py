@@ -96,7 +96,7 @@ def report_data(spark: SparkSession, lake: Lake, keys: Sequence[str]) -> ReportD
     if audit is None:
         raise SlidestatError(
             f"{lake.folder} has no audit.",
-            f"Make one: slidestat spark audit {lake.topology} --lake {lake.root}.",
+            f"Make one: slidestat spark audit TOPOLOGY --lake {lake.root}.",
         )
     rows = spark.read.schema(struct_type(FigureRow)).parquet(lake.data(AUDIT))
     rows = rows.where("statistic IS NOT NULL")
