@@ -48,7 +48,7 @@ class FetchedColumns:
 
 
 def columns_of(parts: Sequence[Any]) -> FetchedColumns:
-    """The records of these parts, each one of aiokafka's or PlainRecords.
+    """Return the records of these parts, each one of aiokafka's or PlainRecords.
 
     Raises what aiokafka raises for records that are not as they must be.
     """

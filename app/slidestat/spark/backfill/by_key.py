@@ -49,8 +49,9 @@ class Spread(NamedTuple):
 
 
 def spreads_keys(topology: Topology, cores: int, partitions: int) -> bool:
-    """Whether keys are to be spread: where partitions would leave cores idle, and what is published
-    is not of whole partitions. Elsewhere it would only be more work: events go over the network.
+    """Tell whether keys are to be spread: where partitions would leave cores idle, and what is
+    published is not of whole partitions. Elsewhere it would only be more work: events go over the
+    network.
     """
     return not topology.publish and cores > partitions
 
@@ -133,8 +134,8 @@ def _handed_out(judged: DataFrame, tasks: int, stretches: Sequence[Stretch]) -> 
 
 
 def _split(events: DataFrame, stretches: Sequence[Stretch], pieces: int) -> DataFrame:
-    """The same, with the events of hot keys once for each stretch that is fed them, which is a
-    piece of its own after the others.
+    """Return the same, with the events of hot keys once for each stretch that is fed them, which is
+    a piece of its own after the others.
     """
     split = events.sparkSession.createDataFrame(
         [astuple(stretch)[:-2] for stretch in stretches],
@@ -228,7 +229,7 @@ class _Share:
         yield from self._told(self._outputs.write(self._share.steps(records), len(records.rows)))
 
     def close(self) -> Iterator[pa.RecordBatch]:
-        """The synopses in the end."""
+        """Yield the synopses in the end."""
         return self._told(self._outputs.close())
 
     def _told(self, found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -70,7 +70,7 @@ class EngineOutputs:
         self._declared_by = [(DECLARATION_HEADER, fingerprint_of(topology).encode())]
 
     def write(self, steps: Iterable[Effects], records: int) -> Iterator[pa.RecordBatch]:
-        """The rows of what so many records lead to."""
+        """Yield the rows of what so many records lead to."""
         yield from self._rows(steps)
         self._unflushed += records
         if self._unflushed >= FLUSH_RECORDS:
@@ -90,8 +90,8 @@ class EngineOutputs:
             yield from self._publish(effects.published)
 
     def close(self) -> Iterator[pa.RecordBatch]:
-        """The synopses of the keys that a window still sees, as the end of history leaves them; of
-        those at an interval, the ones since its last tick; nothing more of a topology that
+        """Yield the synopses of the keys that a window still sees, as the end of history leaves
+        them; of those at an interval, the ones since its last tick; nothing more of a topology that
         publishes them itself.
         """
         yield from self._flush()
@@ -144,7 +144,7 @@ class EngineOutputs:
 
 
 def _is_silent(topology: Topology, last_time: int, tick: int) -> bool:
-    """Whether a key is forgotten: when its state goes is up to chance."""
+    """Tell whether a key is forgotten: when its state goes is up to chance."""
     if topology.forget_ms is None:
         return False
     return closing_tick(last_time, topology.forget_ms, topology.every_ms) < tick

@@ -42,18 +42,20 @@ class IntervalSynopses:
             self._open.setdefault(tick, set()).update(keys.unique().to_pylist())
 
     def ticks(self, events: Events, _states: KeyStates, before: int, watermark: int) -> list[int]:
-        """The ticks after `before` and up to `watermark` that have events, rising; `events` are
-        about to be absorbed, by time.
+        """Return the ticks after `before` and up to `watermark` that have events, rising; `events`
+        are about to be absorbed, by time.
         """
         self.absorbing(events)
         return sorted(tick for tick in self._open if before < tick <= watermark)
 
     def at(self, tick: int, states: Keys, source_offset: int) -> Iterator[Publication]:
-        """The synopses of a tick, when exactly the events before it have been absorbed."""
+        """Yield the synopses of a tick, when exactly the events before it have been absorbed."""
         return self._of(self._open.pop(tick), tick, states, source_offset)
 
     def rest(self, tick: int, states: PartitionStore, source_offset: int) -> Iterator[Publication]:
-        """The synopses at the end of history, `tick`, of the keys with events since their last."""
+        """Yield the synopses at the end of history, `tick`, of the keys with events since their
+        last.
+        """
         keys = set().union(*self._open.values())
         self._open = {}
         return self._of(keys, tick, StoredKeys(states), source_offset)

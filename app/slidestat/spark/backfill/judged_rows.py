@@ -49,7 +49,7 @@ class JudgedRows:
 
     @property
     def ddl(self) -> str:
-        """The columns for Spark."""
+        """Return the columns for Spark."""
         kinds = ["partition int", "offset bigint", "clock bigint", "key string", "time bigint"]
         kinds += [f"{name} double" for name in self._numbers]
         kinds += [f"{name} string" for name in self._items]
@@ -61,7 +61,7 @@ class JudgedRows:
         return ", ".join([*kinds, f"letter struct<{letter}>"])
 
     def of(self, judged: Judged, partition: int) -> Iterator[pa.RecordBatch]:
-        """The rows of events and ticks."""
+        """Yield the rows of events and ticks."""
         events = judged.events
         if len(events):
             columns = [events.offsets, judged.clocks, _text(events.keys), events.times]
@@ -75,7 +75,7 @@ class JudgedRows:
             yield self._batch(partition, ticks)
 
     def letters(self, rows: Iterable[Out], partition: int) -> Iterator[pa.RecordBatch]:
-        """The rows of letters."""
+        """Yield the rows of letters."""
         for batch in arrow_rows(rows):
             fields = [batch[field.name] for field in _LETTER]
             letters = pa.StructArray.from_arrays(fields, fields=list(_LETTER))

@@ -27,17 +27,17 @@ class KeyStates:
         self._database.write(batch)
 
     def get_many(self, keys: list[str]) -> list[bytes | None]:
-        """The states of keys, None where there is none."""
+        """Return the states of keys, None where there is none."""
         return cast(list[bytes | None], self._database.get([key.encode() for key in keys]))
 
     def scan(self, start: str = "") -> Iterator[tuple[str, bytes]]:
-        """The keys from `start` on and their states, in key order."""
+        """Yield the keys from `start` on and their states, in key order."""
         items = cast(Iterator[tuple[bytes, bytes]], self._database.items(from_key=start.encode()))
         for key, state in items:
             yield key.decode(), state
 
     def checkpoint(self) -> None:
-        """A partition of history is always begun anew."""
+        """Return nothing: a partition of history is always begun anew."""
         return
 
     def close(self) -> None:

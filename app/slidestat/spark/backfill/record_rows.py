@@ -39,7 +39,7 @@ Out = tuple[str, int, int, bytes | None, bytes | None, Sequence[tuple[str, bytes
 
 
 def letter_row(letter: Letter, topic: str, topology: Topology, partition: int) -> Out:
-    """The row of a letter on its topic."""
+    """Return the row of a letter on its topic."""
     record = letter_record(letter, topology.name, topology.events_topic, partition)
     stamp = min(record.timestamp, _LAST_DAY_MS)
     return topic, partition, stamp, record.key, record.value, record.headers
@@ -48,7 +48,7 @@ def letter_row(letter: Letter, topic: str, topology: Topology, partition: int) -
 def letter_rows(
     dead: Iterable[Letter], late: Iterable[Letter], topology: Topology, partition: int
 ) -> list[Out]:
-    """The rows of letters, each on its topic."""
+    """Return the rows of letters, each on its topic."""
     rows = [letter_row(it, topology.dead_letter_topic, topology, partition) for it in dead]
     return rows + [letter_row(it, topology.late_topic, topology, partition) for it in late]
 
@@ -59,7 +59,7 @@ def emitted(
     headers: list[tuple[str, bytes]],
     emissions: Sequence[OutputRecord],
 ) -> pa.RecordBatch:
-    """Emissions as rows: they are most of what comes out, and go by columns."""
+    """Return emissions as rows: they are most of what comes out, and go by columns."""
     columns = OutputRecords.of(emissions)
     count = len(columns)
     return pa.record_batch(
@@ -77,7 +77,7 @@ def emitted(
 
 
 def arrow_rows(rows: Iterable[Out]) -> Iterator[pa.RecordBatch]:
-    """Rows in batches."""
+    """Yield rows in batches."""
     for chunk in _chunks(rows):
         topics, partitions, stamps, keys, values, headers = zip(*chunk, strict=True)
         yield pa.record_batch(

@@ -36,7 +36,7 @@ class Filled:
 
 
 def refusals_of(found: Mapping[Dataset, DataFrame]) -> Refusals:
-    """The refusals among what a backfill gave of each dataset: records with their headers."""
+    """Sum up the refusals among what a backfill gave of each dataset: records with headers."""
     counts: dict[str, int] = {}
     details: dict[str, str] = {}
     for dataset in (Dataset.DEAD_LETTERS, Dataset.LATE):

@@ -43,7 +43,7 @@ class Stretch:
     until: int
 
     def told(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of those that come out of its engine that are its own, by their ticks."""
+        """Return the rows of those that come out of its engine that are its own, by their ticks."""
         ticks = rows["timestamp"].cast(pa.int64()).to_numpy() // 1_000
         own = pa.array((ticks > self.after) & (ticks <= self.until))
         return rows.filter(pc.or_(own, pc.equal(rows["topic"], KEYS)))

@@ -40,7 +40,7 @@ class EmissionColumns:
         self._models: dict[int, _Model] = {}
 
     def rows(self, records: OutputRecords) -> Iterator[pa.RecordBatch]:
-        """The rows of emissions that were written by a `JsonWithNumbers`."""
+        """Yield the rows of emissions that were written by a `JsonWithNumbers`."""
         start = 0
         for said in records.said:
             end = start + len(said.ends)
@@ -122,13 +122,13 @@ def _in_order(
     shared: Mapping[str, pa.Array],
     count: int,
 ) -> list[pa.Array]:
-    """The columns of `count` rows: a row's own, and for other fields what all rows share."""
+    """Return the columns of `count` rows: a row's own, and for other fields what all rows share."""
     names = [field.name for field in fields]
     return [own[name] if name in own else shared[name].slice(0, count) for name in names]
 
 
 def _repeated(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """The values again and again, as often as there are rows."""
+    """Return the values again and again, as often as there are rows."""
     if all(value is None for value in values):
         return pa.nulls(len(values) * _SHARED_ROWS, kind)
     places = np.tile(np.arange(len(values)), _SHARED_ROWS)

@@ -43,7 +43,7 @@ class EmissionFolder:
     schema: pa.Schema
 
     def files(self, topology: Topology, partition: int) -> "EmissionFiles":
-        """The files of a task."""
+        """Return the files of a task."""
         mark = fingerprint_of(topology)
         columns = EmissionColumns(self.schema, topology.output_topic, partition, mark)
         return EmissionFiles(Path(self.path), columns)
@@ -52,8 +52,8 @@ class EmissionFolder:
 def emission_folder(
     spark: SparkSession, files: LakeFiles, topology: Topology, path: str
 ) -> EmissionFolder | None:
-    """The folder at `path` for tasks to write to; None where Spark is to write: anywhere but on
-    this machine, and of a topology whose emissions list items, which differ in their figures.
+    """Return the folder at `path` for tasks to write to; None where Spark is to write: anywhere but
+    on this machine, and of a topology whose emissions list items, which differ in their figures.
     """
     here = files.path_here(path)
     lists = any(isinstance(statistic, ListStatistic) for statistic in topology.statistics)
@@ -131,7 +131,7 @@ def _bytes_of(rows: pa.RecordBatch) -> int:
 
 
 def _of_few_values(schema: pa.Schema) -> list[str]:
-    """The columns in which the same values come again, as Parquet names them."""
+    """Return the columns in which the same values come again, as Parquet names them."""
     figure = schema.field("figures").type.value_type
     own = [field.name for field in schema if not pa.types.is_nested(field.type)]
     once = {"key", "value", "estimate", "lower", "upper", "source_offset"}

@@ -48,7 +48,7 @@ class NamedColumns:
 
 
 def _paths(topology: Topology) -> Iterator[FieldPath]:
-    """The fields that statistics and expressions read, each once, but for key and time."""
+    """Yield the fields that statistics and expressions read, each once, but for key and time."""
     columns = topology.columns
     read = (column.path for column in (*columns.numbers, *columns.items))
     own = (topology.key_path, topology.time_path, *topology.computed_fields)

@@ -43,9 +43,9 @@ _DECIMAL = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 def plain_columns(
     rows: DataFrame, topology: Topology, names: NamedColumns
 ) -> tuple[Column, list[Column]]:
-    """(whether the cells of a row are plain, its numbers and its items); `names` are the columns
-    that hold what the topology reads. Where it has expressions, no row is: its decoder computes
-    them.
+    """Return (whether the cells of a row are plain, its numbers and its items); `names` are the
+    columns that hold what the topology reads. Where it has expressions, no row is: its decoder
+    computes them.
     """
     columns, plain = [], [f.lit(not topology.expression_fields)]
     for i, wanted in enumerate(topology.columns.numbers):
@@ -61,7 +61,7 @@ def plain_columns(
 
 
 def plain_place(topology: Topology, time: Column, key_text: Column) -> Column:
-    """Whether a time in milliseconds and a key are such as an event may have."""
+    """Tell whether a time in milliseconds and a key are such as an event may have."""
     in_time = (time >= EARLIEST_TIME_MS) & (time < LATEST_TIME_MS)
     if topology.publishes_partitions:  # Its events may have any key, or none.
         return f.coalesce(in_time, f.lit(False))
@@ -69,7 +69,9 @@ def plain_place(topology: Topology, time: Column, key_text: Column) -> Column:
 
 
 def row_schema(topology: Topology) -> pa.Schema:
-    """The columns of files' rows as they come: a value where they are not plain, else the rest."""
+    """Return the columns of files' rows as they come: a value where they are not plain, else the
+    rest.
+    """
     columns = topology.columns
     numbers = [(_NUMBER.format(i), pa.float64()) for i in range(len(columns.numbers))]
     items = [(_ITEM.format(i), pa.large_string()) for i in range(len(columns.items))]
@@ -88,7 +90,9 @@ class PlainEvents:
         self._items = [_ITEM.format(i) for i in range(len(topology.columns.items))]
 
     def columns(self, part: pa.RecordBatch, batch: RecordBatch) -> EventColumns:
-        """The events of a batch of files' rows, and the refusals; `part` has its Arrow columns."""
+        """Return the events of a batch of files' rows, and the refusals; `part` has its Arrow
+        columns.
+        """
         is_record = part["value"].is_valid().to_numpy(zero_copy_only=False)
         if not is_record.any():
             return self._plain(part, np.arange(len(part)))
@@ -117,7 +121,7 @@ class PlainEvents:
 
 
 def _joined(plain: EventColumns, judged: EventColumns, rows: Int64s) -> EventColumns:
-    """The events of both in order of their rows; those judged were at `rows`."""
+    """Return the events of both in order of their rows; those judged were at `rows`."""
     both = Interleaving(plain.rows, rows[judged.rows])
     return EventColumns(
         rows=both.rows,
@@ -134,7 +138,9 @@ def _texts(column: pa.Array) -> pa.Array:
 
 
 def _number(rows: DataFrame, name: str | None, *, are_texts: bool) -> Column:
-    """A column of numbers as the double that its JSON would be read as; null for other columns."""
+    """Return a column of numbers as the double that its JSON would be read as; null for other
+    columns.
+    """
     if name is None:  # It is computed.
         return f.lit(None).cast("double")
     kind, column = rows.schema[name].dataType, f.col(f"`{name}`")
@@ -148,7 +154,9 @@ def _number(rows: DataFrame, name: str | None, *, are_texts: bool) -> Column:
 
 
 def _item(rows: DataFrame, name: str | None) -> Column:
-    """A column of texts, whole numbers or truth values as JSON's text; null for other columns."""
+    """Return a column of texts, whole numbers or truth values as JSON's text; null for other
+    columns.
+    """
     if name is None:
         return f.lit(None).cast("string")
     kind, column = rows.schema[name].dataType, f.col(f"`{name}`")
@@ -158,5 +166,5 @@ def _item(rows: DataFrame, name: str | None) -> Column:
 
 
 def _all(conditions: list[Column]) -> Column:
-    """Whether all hold; not so where one is unknown."""
+    """Tell whether all hold; not so where one is unknown."""
     return f.coalesce(reduce(and_, conditions, f.lit(True)), f.lit(False))

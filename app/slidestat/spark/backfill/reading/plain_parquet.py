@@ -200,7 +200,7 @@ def _numbered(parts: Sequence[FilePart], numbers: Iterable[pa.RecordBatch]) -> I
 
 
 def _is_same(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a column of a file is of the type that Spark sees in all files."""
+    """Tell whether a column of a file is of the type that Spark sees in all files."""
     if pa.types.is_dictionary(found):
         found = found.value_type
     if pa.types.is_timestamp(found) and pa.types.is_timestamp(wanted):

@@ -62,8 +62,8 @@ def _in_format(ms: Column, time_format: str) -> Column:
 
 
 def _milliseconds(rows: DataFrame, names: NamedColumns) -> Column:
-    """Times in milliseconds, finer ones falling to the one before; null where there is none, or
-    none that can be counted.
+    """Return times in milliseconds, finer ones falling to the one before; null where there is none,
+    or none that can be counted.
     """
     kind, unit = rows.schema[names.time].dataType, names.time_unit
     column = f.col(f"`{names.time}`")
@@ -100,7 +100,7 @@ def _floor_divided(whole: Column, by: int) -> Column:
 
 
 def _nested(columns: Mapping[FieldPath, Column]) -> Column:
-    """One struct, as deep as the paths are."""
+    """Return one struct, as deep as the paths are."""
     inner: dict[str, dict[FieldPath, Column]] = {}
     for path, column in columns.items():
         inner.setdefault(path[0], {})[path[1:]] = column
