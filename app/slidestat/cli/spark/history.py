@@ -74,16 +74,20 @@ def backfill(
     from slidestat.declare.topology import require_json
     from slidestat.spark.backfill.interval_synopses import require_interval
     from slidestat.spark.backfill.stretches import require_stretches
+    from slidestat.spark.kafka.kafka_topic import topic_state
     from slidestat.spark.session import spark_session
 
     declared = timed_topology(topology, "a backfill")
     require_json(declared, "a backfill")
     synopses_ms = None
-    if synopses is not None:  # What is wrong is told before Spark starts.
+    # What is wrong is told before Spark starts, where that can be.
+    if synopses is not None:
         synopses_ms = duration_ms(synopses, "--synopses")
         require_interval(declared, synopses_ms, synopses)
     if split_hot_keys:
         require_stretches(declared)
+    if files is None:
+        partitions = len(topic_state(bootstrap, declared.events_topic).end)
     fields = (declared.key_name, declared.time_name, field_text(declared.value_path))
     named = {
         field: column
@@ -93,12 +97,10 @@ def backfill(
     with spark_session("backfill", master) as spark:
         from slidestat.spark.backfill.backfill import fill_lake
         from slidestat.spark.backfill.history import Files, read_files, read_topic
-        from slidestat.spark.kafka.kafka_topic import topic_state
         from slidestat.spark.lake.lake import Lake
 
         if files is None:
             history = read_topic(spark, declared, bootstrap)
-            partitions = len(topic_state(bootstrap, declared.events_topic).end)
         else:
             where = Files(files, file_format, named, time_unit, partitions)
             history = read_files(spark, declared, where)
