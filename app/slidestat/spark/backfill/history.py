@@ -137,7 +137,7 @@ def _pieces(
     if parquet is None or not here:
         return pieces_of_rows(rows, topology, names, files.partitions)
     plain = parquet.plain_files(spark, here)
-    others = [f"file://{path}" for path in here if path not in set(plain)]
+    others = [f"file://{path}" for path in sorted(set(here) - set(plain))]
     found = [parquet.pieces(spark, plain, files.partitions)] if plain else []
     if others:
         # Of one type each, whichever of them Spark would look at.

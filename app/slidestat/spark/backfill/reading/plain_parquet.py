@@ -74,7 +74,7 @@ class PlainParquet:
     def pieces(self, spark: SparkSession, paths: Sequence[str], partitions: int) -> DataFrame:
         """Read plain files in pieces; ties in time are in the order of these paths."""
         parts = _parts(spark, paths)
-        read = partial(_read, self, parts, row_schema(self.topology), partitions)
+        read = partial(_read, self, parts, partitions)
         return spark.range(0, len(parts), 1, len(parts)).mapInArrow(read, PIECE_DDL)
 
     def plain_files(self, spark: SparkSession, paths: Sequence[str]) -> list[str]:
@@ -105,21 +105,19 @@ class PlainParquet:
     def _row(self, cells: pa.RecordBatch) -> pa.RecordBatch:
         schema = row_schema(self.topology)
         times = _milliseconds(cells[self.names.time], self.names.time_unit)
-        _require(times, pc.and_(_at_least(times, EARLIEST_TIME_MS), _below(times, LATEST_TIME_MS)))
+        _require_between(times, EARLIEST_TIME_MS, LATEST_TIME_MS - 1)
         keys = _text(cells[self.names.key])
         if not self.topology.publishes_partitions:  # Its events may have any key, or none.
-            lengths = pc.utf8_length(keys)
-            _require(lengths, pc.and_(_at_least(lengths, 1), _below(lengths, MAX_KEY_LENGTH + 1)))
+            _require_between(pc.utf8_length(keys), 1, MAX_KEY_LENGTH)
         columns = [times, keys.cast(pa.large_binary()), pa.nulls(len(cells), pa.large_binary())]
         for name, wanted in zip(self.numbers, self.topology.columns.numbers, strict=True):
             number = _number(cells[name])
             if wanted.limits is not None:
-                least, most = wanted.limits.least, wanted.limits.most
-                _require(number, pc.and_(_at_least(number, least), pc.less_equal(number, most)))
+                _require_between(number, wanted.limits.least, wanted.limits.most)
             columns.append(number)
         for name in self.items:
             item = _text(cells[name], or_boolean=True)
-            _require(item, _below(pc.utf8_length(item), MAX_ITEM_LENGTH + 1))
+            _require_between(pc.utf8_length(item), 0, MAX_ITEM_LENGTH)
             columns.append(item)
         return pa.record_batch(columns, schema=schema)
 
@@ -161,7 +159,6 @@ def _size(path: str) -> int:
 def _read(
     parquet: PlainParquet,
     parts: Sequence[FilePart],
-    schema: pa.Schema,
     partitions: int,
     numbers: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
@@ -178,7 +175,7 @@ def _read(
                     f"{part.path} has changed while it was read: {error}.", "Run the job again."
                 ) from error
 
-    return in_pieces(schema, partitions, rows())
+    return in_pieces(row_schema(parquet.topology), partitions, rows())
 
 
 def _look(
@@ -219,7 +216,7 @@ def _milliseconds(times: pa.Array, unit: str) -> pa.Array:
     whole = times.cast(pa.int64())
     per_second = PER_SECOND[unit]
     if per_second <= PER_SECOND["ms"]:  # Finer ones fit in any case.
-        _require(whole, pc.and_(_at_least(whole, -_EXACT), _below(whole, _EXACT)))
+        _require_between(whole, -_EXACT, _EXACT - 1)
     counts = whole.to_numpy()
     if per_second < PER_SECOND["ms"]:
         return pa.array(counts * (PER_SECOND["ms"] // per_second))
@@ -248,15 +245,8 @@ def _number(cells: pa.Array) -> pa.Array:
     raise ValueError("numbers of a type that Spark may read in another way")
 
 
-def _at_least(column: pa.Array, least: float) -> pa.Array:
-    return pc.greater_equal(column, least)
-
-
-def _below(column: pa.Array, end: float) -> pa.Array:
-    return pc.less(column, end)
-
-
-def _require(column: pa.Array, holds: pa.Array) -> None:
-    """Raise ValueError unless the column has no null, and all of `holds` is true."""
+def _require_between(column: pa.Array, least: float, most: float) -> None:
+    """Raise ValueError unless the column has no null, and no number beyond these."""
+    holds = pc.and_(pc.greater_equal(column, least), pc.less_equal(column, most))
     if column.null_count or not pc.all(holds, min_count=0).as_py():
         raise ValueError("a cell is not plain")
