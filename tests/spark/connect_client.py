@@ -27,7 +27,7 @@ from slidestat.spark import (
     register_functions,
 )
 from slidestat.spark.audit.audit import Audit
-from slidestat.spark.backfill.backfill import fill_lake
+from slidestat.spark.backfill.history import Files, read_files, read_topic
 from slidestat.spark.lake.ingest import Ingest
 from slidestat.spark.lake.lake import Dataset, Lake
 from slidestat.spark.spark_java import find_spark_java
@@ -72,7 +72,8 @@ def questions(spark: SparkSession, lake: str, delta: str) -> dict[str, Callable[
         "ingest": lambda: Ingest(
             spark, "localhost:1", folder, {Dataset.STATISTICS: "flights-statistics"}
         ).take_what_is_there(),
-        "backfill": lambda: fill_lake(topology, rows, Lake(f"{lake}-new", "flights")),
+        "backfill": lambda: read_files(spark, topology, Files(lake)),
+        "backfill of a topic": lambda: read_topic(spark, topology, "localhost:1"),
     }
 
 

@@ -65,7 +65,10 @@ def test_a_client_of_spark_connect(
         "no lake": "has no records",
         "delta": "the server of Spark Connect cannot read it",
         "foreign count": "fail_on_foreign=True",
-        **dict.fromkeys(("audit", "ingest", "backfill"), "the session is of Spark Connect"),
+        **dict.fromkeys(
+            ("audit", "ingest", "backfill", "backfill of a topic"),
+            "the session is of Spark Connect",
+        ),
     }
     for name, text in refused.items():
         assert answers[name]["error"] == "SlidestatError", answers[name]

@@ -28,7 +28,7 @@ from slidestat.errors import SlidestatError
 from slidestat.schemas.emission import Emission
 from slidestat.spark.backfill.backfill import fill_lake
 from slidestat.spark.backfill.by_key import spread_by_key
-from slidestat.spark.backfill.engine_outputs import KEYS
+from slidestat.spark.backfill.engine_outputs import KEYS, READ
 from slidestat.spark.backfill.whole_partitions import by_partition
 from slidestat.spark.lake.lake import Lake
 from slidestat.synopses import ExponentialHistogram
@@ -95,8 +95,13 @@ def _others(rows: list[Any]) -> list[str]:
     return sorted(
         repr(row)
         for row in rows
-        if row.topic in letters or (row.topic != KEYS and f'"{HOT}",'.encode() not in row.key)
+        if row.topic in letters
+        or (row.topic not in (KEYS, READ) and f'"{HOT}",'.encode() not in row.key)
     )
+
+
+def _records_read(rows: list[Any]) -> int:
+    return sum(int(row.value) for row in _of(rows, READ))
 
 
 @pytest.mark.long

@@ -27,6 +27,7 @@ from slidestat.spark.backfill.reading.plain_parquet import PlainParquet, files_h
 from slidestat.spark.backfill.reading.spark_rows import pieces_of_rows
 from slidestat.spark.backfill.reading.topic_reading import TopicReading
 from slidestat.spark.backfill.spread import placed_by_partition
+from slidestat.spark.connect import require_jvm
 from slidestat.spark.errors import in_words
 from slidestat.spark.kafka.kafka_topic import topic_state
 
@@ -72,8 +73,10 @@ def read_files(
     """Read the records that the rows of files would have made on the topology's source. `say` takes
     what a person should know of how they are read.
 
-    Raises SlidestatError for files that cannot be read or lack a column.
+    Raises SlidestatError for files that cannot be read or lack a column, and for a session of Spark
+    Connect.
     """
+    require_jvm(spark)
     if topology.key_path in topology.computed_fields:
         raise SlidestatError(
             f"The key {topology.key_name!r} is computed, and rows of files are given out by a key"
@@ -103,7 +106,10 @@ def read_files(
 
 
 def read_topic(spark: SparkSession, topology: Topology, bootstrap: str) -> History:
-    """Read all that the topology's source has now. Raises SlidestatError if it cannot be read."""
+    """Read all that the topology's source has now. Raises SlidestatError if it cannot be read, and
+    for a session of Spark Connect.
+    """
+    require_jvm(spark)
     topic = topic_state(bootstrap, topology.events_topic)
     ranges = [
         (partition, topic.first[partition], end)
