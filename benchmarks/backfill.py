@@ -1,28 +1,32 @@
 """A backfill on Spark beside one streaming worker, on one topic, in one run.
 
-    python -m benchmarks.backfill [--events 16000000] [--keys 1000] [--keys 100000]
+    python -m benchmarks.backfill [--events 16000000] [--keys 1000] [--keys 100000] [--rounds 3]
 
 Both compute the same statistics of the same events and write them. The worker reads the topic, and
 writes to its output topic and its tables; it is timed as in `measure.py`, from its first batch to
 its last commit. The backfill reads the topic, or Parquet, and writes Parquet: the records that the
 worker writes, or a lake, which has their figures as columns, too. It is timed from the start of its
-query to its end, with a session that has begun and workers that have their kernels, as the worker
-has; with one task at a time and with two. (The JVM compiles and collects garbage on all cores.)
+query to its end, two tasks at a time, in a session that has run each job before, so that Python has
+its kernels, as the worker has, and the JVM its compiled code. A round is a worker and then each
+job; a ratio is of one round.
 """
 
 import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
-from itertools import product
 from pathlib import Path
+from statistics import median
 from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
+from pyspark.sql import SparkSession
 from rich.console import Console
 
 from benchmarks import results
@@ -40,7 +44,8 @@ from slidestat.spark.lake.lake import Lake
 from slidestat.spark.session import spark_session
 
 _PARTITIONS = 2
-_ATTEMPTS = 3
+# Of each job, so that what is timed has been compiled.
+_RUNS_BEFORE = 2
 _EVENTS = "events.parquet"
 
 
@@ -53,29 +58,31 @@ class Job(StrEnum):
     FILES_TO_LAKE = "files to a lake"
 
 
-def _time_backfill(
-    job: Job, topology: Topology, bootstrap: str, cores: int, folder: Path
-) -> tuple[float, float]:
-    """Seconds and CPU seconds of the last of some backfills: those before it load the kernels, and
-    have the JVM compile what it runs.
-    """
-    with spark_session("bench", f"local[{cores}]") as spark:
-        seconds = cpu = 0.0
-        for attempt in range(_ATTEMPTS):
-            began, cpu_before = time.monotonic(), spark_cpu_seconds()
-            if job in (Job.TOPIC_TO_RECORDS, Job.TOPIC_TO_LAKE):
-                history = read_topic(spark, topology, bootstrap)
-            else:
-                files = Files(str(folder / _EVENTS), partitions=_PARTITIONS)
-                history = read_files(spark, topology, files)
-            out = str(folder / f"{job}-{cores}-{attempt}")
-            if job in (Job.TOPIC_TO_LAKE, Job.FILES_TO_LAKE):
-                fill_lake(topology, history, Lake(out, topology.name), _PARTITIONS)
-            else:
-                backfill(topology, history).write.parquet(out)
-            seconds, cpu = time.monotonic() - began, spark_cpu_seconds() - cpu_before
-            shutil.rmtree(out)
-        return seconds, cpu
+@dataclass(frozen=True)
+class Timing:
+    """The seconds and CPU seconds that one run took."""
+
+    seconds: float
+    cpu_seconds: float
+
+
+def _time_job(
+    spark: SparkSession, job: Job, topology: Topology, bootstrap: str, folder: Path
+) -> Timing:
+    began, cpu_before = time.monotonic(), spark_cpu_seconds()
+    if job in (Job.TOPIC_TO_RECORDS, Job.TOPIC_TO_LAKE):
+        history = read_topic(spark, topology, bootstrap)
+    else:
+        files = Files(str(folder / _EVENTS), partitions=_PARTITIONS)
+        history = read_files(spark, topology, files)
+    out = str(folder / job)
+    if job in (Job.TOPIC_TO_LAKE, Job.FILES_TO_LAKE):
+        fill_lake(topology, history, Lake(out, topology.name), _PARTITIONS)
+    else:
+        backfill(topology, history).write.parquet(out)
+    timing = Timing(time.monotonic() - began, spark_cpu_seconds() - cpu_before)
+    shutil.rmtree(out)
+    return timing
 
 
 def _write_events(workload: Workload, file: Path) -> None:
@@ -87,42 +94,63 @@ def _write_events(workload: Workload, file: Path) -> None:
     pq.write_table(table, file, row_group_size=250_000)
 
 
+def _told(values: Iterable[float], form: str) -> str:
+    """The median of some values, and the least and the greatest."""
+    found = sorted(values)
+    return f"{median(found):{form}} ({found[0]:{form}} - {found[-1]:{form}})"
+
+
 def compare(
     events: Annotated[int, typer.Option(min=200_000, help="Events on the topic.")] = 16_000_000,
     keys: Annotated[list[int] | None, typer.Option(help="Different keys; may be repeated.")] = None,
     workload: Annotated[CaseName, typer.Option(help="What is computed.")] = CaseName.SUMS,
-    every: Annotated[str, typer.Option(help="How often is emitted, in event time.")] = "1m",
+    every: Annotated[
+        str | None, typer.Option(help="How often is emitted, in event time, or the workload's.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Runs of the worker and of each job.")] = 3,
 ) -> None:
-    """Compare a worker with a backfill on one core and on two."""
+    """Compare a worker with a backfill on two cores."""
     console = Console(highlight=False, soft_wrap=True)
     console.print(results.machine())
+    case = CASES[workload]
+    every = every or case.every
     for key_count in keys or [1_000]:
-        gap = CASES[workload].mean_gap_ms
-        drawn = draw(events, key_count, KeyDistribution.ZIPF, _PARTITIONS, gap)
+        drawn = draw(events, key_count, KeyDistribution.ZIPF, _PARTITIONS, case.mean_gap_ms)
         with (
             tempfile.TemporaryDirectory(prefix="slidestat-bench-") as name,
             LocalBroker() as broker,
+            spark_session("bench", f"local[{_PARTITIONS}]") as spark,
         ):
             folder = Path(name)
             bootstrap = broker.bootstrap_servers
             bench = Bench(bootstrap, broker.pid, workload, drawn, every, folder)
             bench.fill_topic()
-            worker = bench.run(SYSTEMS[OURS]).measurement
             topology = make_topology(workload, bench.topic, "history", every)
-            console.print(
-                f"{events:,} events, {key_count:,} keys, {workload}: a worker {worker.seconds:.1f} "
-                f"s, {worker.events_per_s:,.0f} events a second, "
-                f"{events / worker.cpu_seconds:,.0f} a CPU second, load {worker.load:.1f}"
-            )
             _write_events(drawn, folder / _EVENTS)
-            for job, cores in product(Job, (1, 2)):
-                seconds, cpu = _time_backfill(job, topology, bootstrap, cores, folder)
-                console.print(
-                    f"  {job}, {cores} core{'s' if cores > 1 else ''}: {seconds:.1f} s, "
-                    f"{events / seconds:,.0f} events a second, {events / cpu:,.0f} a CPU second; "
-                    f"{worker.seconds / seconds:.1f} times the worker, "
-                    f"{worker.cpu_seconds / cpu:.2f} times a CPU second"
-                )
+            for job in [*Job] * _RUNS_BEFORE:
+                _time_job(spark, job, topology, bootstrap, folder)
+            workers: list[Timing] = []
+            jobs: dict[Job, list[Timing]] = {job: [] for job in Job}
+            for _ in range(rounds):
+                run = bench.run(SYSTEMS[OURS]).measurement
+                workers.append(Timing(run.seconds, run.cpu_seconds))
+                for job, timings in jobs.items():
+                    timings.append(_time_job(spark, job, topology, bootstrap, folder))
+        console.print(
+            f"{events:,} events, {key_count:,} keys, {workload}, every {every}, {rounds} rounds: a"
+            f" worker {_told((events / it.seconds for it in workers), ',.0f')} events a second,"
+            f" {_told((events / it.cpu_seconds for it in workers), ',.0f')} a CPU second"
+        )
+        for job, timings in jobs.items():
+            pairs = list(zip(workers, timings, strict=True))
+            by_clock = _told((one.seconds / it.seconds for one, it in pairs), ".2f")
+            by_cpu = _told((one.cpu_seconds / it.cpu_seconds for one, it in pairs), ".2f")
+            console.print(
+                f"  {job}: {_told((events / it.seconds for it in timings), ',.0f')} events a"
+                f" second, {by_clock} times the worker;"
+                f" {_told((events / it.cpu_seconds for it in timings), ',.0f')} a CPU second,"
+                f" {by_cpu} times the worker"
+            )
 
 
 if __name__ == "__main__":

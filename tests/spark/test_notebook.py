@@ -71,10 +71,12 @@ def test_each_cell_runs_and_says_what_its_text_does(folder: Path) -> None:
 def test_what_cannot_be_drawn(
     spark: "SparkSession", folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No rows, too many lines, and a Python without matplotlib are told, with what to do."""
+    """No rows, a missing column, too many lines, and a missing matplotlib: each says what to do."""
     figures = read_statistics(spark, str(folder / "history"), "flights").toPandas()
     with pytest.raises(SlidestatError, match="There are 0 lines to draw"):
         plot_figures(figures[:0])
+    with pytest.raises(SlidestatError, match="no column 'window_events'"):
+        plot_figures(figures.drop(columns="window_events"))
     with pytest.raises(SlidestatError, match="lines to draw") as raised:
         plot_figures(figures)
     assert "where" in raised.value.advice

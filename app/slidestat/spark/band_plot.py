@@ -19,6 +19,7 @@ _ONE_LINE = [
     *("key", "statistic", "quantile", "item", "at_least", "below"),
     *("window_ms", "window_events"),
 ]
+_DRAWN = ("window_end", "estimate", "lower", "upper")
 # As many colours as matplotlib has before it begins again.
 _MOST_LINES = 10
 _BAND_ALPHA = 0.25
@@ -30,13 +31,19 @@ def plot_figures(figures: DataFrame | pd.DataFrame, axes: "Axes | None" = None) 
     windows, each inside its bounds, a line for each key, statistic and length of window.
 
     `axes` are matplotlib's, new ones by default; returned are the axes drawn on. Raises
-    SlidestatError for no rows, for more than 10 lines, and where matplotlib is missing. Cost: the
-    rows are brought to this process.
+    SlidestatError for no rows, for a column that is missing, for more than 10 lines, and where
+    matplotlib is missing. Cost: the rows are brought to this process.
     """
     try:
         from matplotlib import pyplot
     except ModuleNotFoundError as error:
         raise SlidestatError("Nothing can be drawn without matplotlib.", _INSTALL) from error
+    missing = [name for name in (*_ONE_LINE, *_DRAWN) if name not in figures.columns]
+    if missing:
+        raise SlidestatError(
+            f"The figures have no column {missing[0]!r}.",
+            "Choose rows of read_statistics, with `where`, and leave it its columns.",
+        )
     table = figures if isinstance(figures, pd.DataFrame) else figures.toPandas()
     lines = list(_lines(table))
     if not 0 < len(lines) <= _MOST_LINES:

@@ -72,6 +72,7 @@ def backfill(
     from slidestat.declare.fields import field_text
     from slidestat.declare.lengths import duration_ms
     from slidestat.declare.topology import require_json
+    from slidestat.spark.backfill.history import Files, read_files, read_topic
     from slidestat.spark.backfill.interval_synopses import require_interval
     from slidestat.spark.backfill.stretches import require_stretches
     from slidestat.spark.kafka.kafka_topic import topic_state
@@ -86,23 +87,24 @@ def backfill(
         require_interval(declared, synopses_ms, synopses)
     if split_hot_keys:
         require_stretches(declared)
-    if files is None:
-        partitions = len(topic_state(bootstrap, declared.events_topic).end)
     fields = (declared.key_name, declared.time_name, field_text(declared.value_path))
     named = {
         field: column
         for field, column in zip(fields, (key, time, value), strict=True)
         if column is not None
     }
+    where = None
+    if files is None:
+        partitions = len(topic_state(bootstrap, declared.events_topic).end)
+    else:
+        where = Files(files, file_format, named, time_unit, partitions)
     with spark_session("backfill", master) as spark:
         from slidestat.spark.backfill.backfill import fill_lake
-        from slidestat.spark.backfill.history import Files, read_files, read_topic
         from slidestat.spark.lake.lake import Lake
 
-        if files is None:
+        if where is None:
             history = read_topic(spark, declared, bootstrap)
         else:
-            where = Files(files, file_format, named, time_unit, partitions)
             history = read_files(spark, declared, where)
         place = Lake(lake, declared.name)
         filled = fill_lake(
@@ -146,19 +148,14 @@ def rollup(
     Example: slidestat spark rollup flights --lake lake --by 1d --group "'all'"
     """
     from slidestat.declare.lengths import duration_ms
+    from slidestat.spark.rollup.rollup import Rollup, left_out, require_interval_of, roll_up
 
     declared = timed_topology(topology, "a rollup")
+    job = Rollup(declared.span_length.length, declared.every_ms, duration_ms(by, "--by"), group)
     with session_of_lake("rollup", lake, declared.name, master) as (spark, place):
         from slidestat.spark.lake.lake import Dataset
-        from slidestat.spark.rollup.rollup import (
-            Rollup,
-            left_out,
-            require_interval_of,
-            roll_up,
-        )
         from slidestat.spark.rollup.rollup_display import show, write
 
-        job = Rollup(declared.span_length.length, declared.every_ms, duration_ms(by, "--by"), group)
         records = place.read(spark, Dataset.SYNOPSES)
         if changed := require_interval_of(place, spark, job.by_ms):
             print(changed)

@@ -56,6 +56,7 @@ def nothing_counted(topology: Topology, read: int, refusals: Refusals) -> Slides
     return SlidestatError(
         f"All {read:,} records of the history were refused: {reasons};"
         f" of one it is said: {refusals.example}.",
-        f"Say which columns are {topology.key_name!r}, {topology.time_name!r} and the values, or"
-        " correct the topology; nothing was written.",
+        f"Correct the topology; of files, say which columns are {topology.key_name!r},"
+        f" {topology.time_name!r} and the values, and the unit of times that are whole numbers"
+        " (--time-unit). Nothing was written.",
     )

@@ -41,6 +41,7 @@ from slidestat.synopses.summaries.window_quantiles import WindowQuantiles
 from slidestat.synopses.summaries.window_spreads import WindowSpread
 from slidestat.synopses.summaries.window_summary import KINDS, read_summary
 from slidestat.synopses.summaries.window_value_quantiles import WindowValueQuantiles
+from slidestat.text.durations import human_duration
 
 MERGED_AT_ONCE = 4_096
 """Of one group and window no task merges more summaries in one go."""
@@ -72,7 +73,8 @@ class Rollup:
     def __post_init__(self) -> None:
         if self.by_ms < 1 or self.by_ms % self.every_ms:
             raise SlidestatError(
-                f"Windows of {self.by_ms} ms cut through ticks that are {self.every_ms} ms apart.",
+                f"Windows of {human_duration(self.by_ms)} cut through ticks that are"
+                f" {human_duration(self.every_ms)} apart.",
                 "Take a multiple of the topology's `every`.",
             )
 
@@ -94,7 +96,8 @@ def require_interval_of(lake: Lake, spark: SparkSession, by_ms: int) -> str:
         )
     if by_ms % kept_ms:
         raise SlidestatError(
-            f"Windows of {by_ms} ms cut through synopses that are {kept_ms} ms apart.",
+            f"Windows of {human_duration(by_ms)} cut through synopses that are"
+            f" {human_duration(kept_ms)} apart.",
             "Take a multiple of what the backfill was given as --synopses.",
         )
     return ""
