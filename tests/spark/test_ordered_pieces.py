@@ -28,6 +28,11 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def handed_out(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """The pieces of one task in the order in which Spark would hand them to another."""
+    return handed_out_of([(0, batch) for batch in batches])
+
+
+def handed_out_of(batches: Sequence[tuple[int, pa.RecordBatch]]) -> pa.RecordBatch:
+    """The same of rows with places."""
     pieces = pa.Table.from_batches(list(in_pieces(SCHEMA, PARTITIONS, batches)))
     order = [(name, "ascending", "at_start") for name in PIECE_ORDER]
     return pieces.sort_by(order).combine_chunks().to_batches()[0]
@@ -73,6 +78,27 @@ def test_rows_come_as_a_stable_sort_has_them(order: str) -> None:
             wanted = sorted(rows, key=lambda row: (times[row] is not None, times[row] or 0))
             assert found.pop(partition) == wanted, (seed, partition)
         assert not found
+
+
+@pytest.mark.parametrize("places", [[0, 1, 2, 3], [2, 0, 3, 1], [2**61, 5, 2**42, 4]])
+def test_ties_come_in_the_order_of_places(places: list[int]) -> None:
+    """Whichever was read first; those of one place as they came."""
+    chance = Random(len(places))
+    times: list[int | None] = [chance.choice([None, 1, 2, 3]) for _ in range(4_000)]
+    table = pa.Table.from_batches(rows_of(times, chance))
+    batches = [
+        (place, batch)
+        for number, place in enumerate(places)
+        for batch in table.slice(number * 1_000, 1_000).to_batches(max_chunksize=170)
+    ]
+    found: dict[int, list[tuple[int, int, int]]] = {}
+    for partition, part in in_order([handed_out_of(batches)], SCHEMA):
+        for number in part["number"].to_pylist():
+            row = (times[number] or 0, places[number // 1_000], number)
+            found.setdefault(partition, []).append(row)
+    assert sum(map(len, found.values())) == 4_000
+    for rows in found.values():
+        assert rows == sorted(rows)
 
 
 @pytest.mark.parametrize("gathered", [300, 7])
@@ -132,7 +158,7 @@ def test_many_partitions_share_what_is_gathered(monkeypatch: pytest.MonkeyPatch)
     Random(1).shuffle(times)
     keys = [b"%d" % (i % 100_000) for i in range(1_000_000)]
     rows = pa.record_batch([pa.array(times), pa.array(keys), pa.array(times)], schema=SCHEMA)
-    pieces = pa.Table.from_batches(list(in_pieces(SCHEMA, 48, [rows])))
+    pieces = pa.Table.from_batches(list(in_pieces(SCHEMA, 48, [(0, rows)])))
     counts = np.unique(pieces["partition"].to_numpy(), return_counts=True)[1]
     assert len(counts) == 48
     assert counts.min() >= 16
@@ -141,4 +167,4 @@ def test_many_partitions_share_what_is_gathered(monkeypatch: pytest.MonkeyPatch)
 def test_rows_of_another_sort_are_refused() -> None:
     rows = pa.record_batch([["noon"], [b"k"], [1]], ["timestamp", "key", "number"])
     with pytest.raises(pa.ArrowInvalid):
-        list(in_pieces(SCHEMA, 1, [rows]))
+        list(in_pieces(SCHEMA, 1, [(0, rows)]))

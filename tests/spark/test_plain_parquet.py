@@ -1,20 +1,27 @@
 """Parquet files that Python's tasks read, beside what Spark reads of the same."""
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 from pyspark.sql import DataFrame, SparkSession
 
 from slidestat.declare.statistics import Count, Distinct, Sum, TopItems
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
+from slidestat.errors import SlidestatError
 from slidestat.spark.backfill.backfill import backfill
 from slidestat.spark.backfill.history import Files, read_files
 from slidestat.spark.backfill.reading import plain_parquet
+from slidestat.spark.backfill.reading.file_places import file_ranks
 from slidestat.spark.backfill.reading.named_columns import NamedColumns
 from slidestat.spark.backfill.reading.plain_parquet import PlainParquet, files_here
 from tests.spark.requests_history import NOON
@@ -121,11 +128,11 @@ def compare(
     pieces = PlainParquet.pieces
 
     def noted(
-        self: PlainParquet, spark: SparkSession, paths: Sequence[str], partitions: int
+        self: PlainParquet, spark: SparkSession, ranks: Mapping[str, int], partitions: int
     ) -> DataFrame:
-        assert len(plain_parquet._parts(spark, paths)) > len(paths)
-        read.extend(paths)
-        return pieces(self, spark, paths, partitions)
+        assert len(plain_parquet._parts(spark, ranks)) > len(ranks)
+        read.extend(ranks)
+        return pieces(self, spark, ranks, partitions)
 
     def written() -> list[str]:
         history = read_files(spark, TOPOLOGY, files)
@@ -227,7 +234,7 @@ def test_columns_of_other_types_are_left_to_spark(
     rows = spark.read.parquet(str(tmp_path / "events"))
     parquet = PlainParquet.of(TOPOLOGY, NamedColumns.of(TOPOLOGY, {}, "ms"), rows)
     assert parquet is not None
-    assert parquet.plain_files(spark, [str(tmp_path / "events" / "00.parquet")]) == []
+    assert parquet.plain_files(spark, {str(tmp_path / "events" / "00.parquet"): 0}) == {}
 
 
 @pytest.mark.parametrize("name", ["key", "code"])
@@ -249,29 +256,111 @@ def test_columns_in_the_names_of_folders_are_left_to_spark(
         (tmp_path / name).mkdir()
         pq.write_table(table_of(1), tmp_path / name / "events.parquet")
         escaped = str(tmp_path / name).replace("[", r"\[").replace("]", r"\]")
-        found[name] = files_here(spark.read.parquet(escaped))
-    assert found["plain folder"] == [str(tmp_path / "plain folder" / "events.parquet")]
-    assert found["day=1"] == found["odd [x]"] == []
+        found[name] = files_here(file_ranks(spark.read.parquet(escaped)))
+    assert found["plain folder"] == {str(tmp_path / "plain folder" / "events.parquet"): 0}
+    assert found["day=1"] == found["odd [x]"] == {}
 
 
-def test_ties_are_in_the_order_of_paths(spark: SparkSession, tmp_path: Path) -> None:
-    """Whichever file is the larger one, and was there first."""
-    for name, rows in (("b", 600), ("a", 30), ("c", 300)):
+@pytest.mark.parametrize(
+    ("format", "odd"),
+    [
+        *[("parquet", odd) for odd in ("", "a", "b", "%c #ü", "a %c #ü")],
+        *[(other, "") for other in ("csv", "json")],
+    ],
+)
+def test_ties_are_in_the_order_of_paths(
+    spark: SparkSession, tmp_path: Path, format: str, odd: str
+) -> None:
+    """Whichever file is the larger one, and was there first, and whether or not it has a cell that
+    Spark reads.
+    """
+    written = (("b", 600), ("a", 30), ("%c #ü", 300))
+    for name, rows in written:
         same = {
             "time": pa.array([NOON] * rows),
             "key": pa.array(["k"] * rows),
             "path": pa.array([f"{name}{row}" for row in range(rows)]),
+            "value": pa.array([None if name in odd else 1.0, *[1.0] * (rows - 1)]),
         }
         table = table_of(0, rows)
         for column, cells in same.items():
             table = table.set_column(table.schema.get_field_index(column), column, cells)
-        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=100)
-    history = read_files(spark, TOPOLOGY, Files(str(tmp_path)))
+        file = tmp_path / f"{name}.{format}"
+        match format:
+            case "parquet":
+                pq.write_table(table, file, row_group_size=100)
+            case "csv":
+                csv.write_csv(table, file)
+            case _:
+                file.write_bytes(b"\n".join(map(msgspec.json.encode, table.to_pylist())))
+    history = read_files(spark, TOPOLOGY, Files(str(tmp_path), format))
     place = [column.path for column in TOPOLOGY.columns.items].index(("path",))
     found: list[str] = []
     for _, batch in history.read(history.rows.toArrow().to_batches(), EventDecoder(TOPOLOGY)):
         assert batch.events is not None
         found += batch.events.items[place].to_pylist()
-    assert found == [
-        f"{name}{i}" for name, n in (("a", 30), ("b", 600), ("c", 300)) for i in range(n)
-    ]
+    wanted = [f"{name}{i}" for name, rows in sorted(written) for i in range(rows)]
+    assert found == wanted
+
+
+def test_a_name_in_two_cases_is_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """To it they are one, and it says so."""
+    table = table_of(0)
+    write(tmp_path / "events", [as_it_is])
+    pq.write_table(table.append_column("VALUE", table["value"]), tmp_path / "events" / "99.parquet")
+    rows = spark.read.parquet(str(tmp_path / "events" / "00.parquet"))
+    parquet = PlainParquet.of(TOPOLOGY, NamedColumns.of(TOPOLOGY, {}, "ms"), rows)
+    assert parquet is not None
+    files = {str(tmp_path / "events" / f"{number}.parquet"): 0 for number in ("00", "99")}
+    assert list(parquet.plain_files(spark, files)) == [str(tmp_path / "events" / "00.parquet")]
+
+
+def _bytes_that_are_no_text(table: pa.Table) -> pa.Table:
+    cells = [*[b"/"] * 350, b"/\xff\xfe", *[b"/"] * (len(table) - 351)]
+    texts = pa.Array.from_buffers(pa.string(), len(cells), pa.array(cells, pa.binary()).buffers())
+    return table.set_column(table.schema.get_field_index("path"), "path", texts)
+
+
+def test_bytes_that_are_no_text(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are counted as Spark's JSON has them: nothing ends."""
+    write(tmp_path / "events", [_bytes_that_are_no_text, as_it_is])
+    assert compare(spark, monkeypatch, tmp_path / "events") == ["01.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "cells"),
+    [
+        ("us", pa.array([NOON * 1_000, -(2**63)])),
+        ("ns", pa.array([NOON * 1_000_000, -(2**63)])),
+        ("ns", pa.array([NOON * 1e6, float("nan"), 1e300, -1e300, -(2.0**63)])),
+        ("s", pa.array([Decimal(NOON) / 1_000, Decimal(10**33)], pa.decimal128(38, 4))),
+        ("ms", pa.array([Decimal(NOON), Decimal(10**37)], pa.decimal128(38, 0))),
+        ("ms", pa.array([NOON // 86_400_000, 2**31 - 1, -(2**31)], pa.int32()).cast(pa.date32())),
+    ],
+    ids=["us", "ns", "doubles", "decimals", "large decimals", "days"],
+)
+def test_times_that_nothing_can_count_are_refused(
+    spark: SparkSession, tmp_path: Path, unit: str, cells: pa.Array
+) -> None:
+    """Each by a dead letter: a cell ends no job."""
+    table = table_of(0, len(cells))
+    table = table.set_column(table.schema.get_field_index("time"), "time", cells)
+    pq.write_table(table, tmp_path / "events.parquet")
+    history = read_files(spark, TOPOLOGY, Files(str(tmp_path), time_unit=unit))
+    topics = Counter(row.topic for row in backfill(TOPOLOGY, history).collect())
+    assert topics == {TOPOLOGY.dead_letter_topic: len(cells) - 1}
+
+
+def test_a_sequence_and_names_with_backticks(spark: SparkSession, tmp_path: Path) -> None:
+    """The one is refused in words, the others are names as any."""
+    names = ["the `value`" if name == "value" else name for name in table_of(0).column_names]
+    pq.write_table(table_of(0).rename_columns(names), tmp_path / "events.parquet")
+    files = Files(str(tmp_path), columns={"value": "the `value`"})
+    assert backfill(TOPOLOGY, read_files(spark, TOPOLOGY, files)).count() > 1
+    counted = replace(
+        TOPOLOGY, time_format="sequence", span="9 events", windows=(), every="3 events"
+    )
+    with pytest.raises(SlidestatError, match="numbers of a sequence for event times"):
+        read_files(spark, counted, files)

@@ -14,11 +14,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, TimestampType
 
 from slidestat.declare.fields import field_text
-from slidestat.declare.topology import Topology
+from slidestat.declare.topology import Topology, require_times
 from slidestat.errors import SlidestatError
 from slidestat.kafka.carried_security import CarriedSecurity
 from slidestat.kafka.settings import broker_security
 from slidestat.kafka.topic_identity import topic_id
+from slidestat.spark.backfill.reading.file_places import file_ranks
 from slidestat.spark.backfill.reading.file_reading import FileReading
 from slidestat.spark.backfill.reading.named_columns import PER_SECOND, NamedColumns
 from slidestat.spark.backfill.reading.ordered_pieces import PIECE_ORDER
@@ -42,7 +43,7 @@ class Files:
     `time_unit` is what whole numbers of time count ("s", "ms", "us", "ns"); texts of time are ISO
     8601, a day or a moment, in UTC where they have no offset. A row is an event under its key, in
     the partition where Kafka's clients would send it; events of a partition come in order of time,
-    those of one time as they are in the files.
+    those of one time in the order of the files' paths, and as they are in a file.
     """
 
     path: str
@@ -73,10 +74,11 @@ def read_files(
     """Read the records that the rows of files would have made on the topology's source. `say` takes
     what a person should know of how they are read.
 
-    Raises SlidestatError for files that cannot be read or lack a column, and for a session of Spark
-    Connect.
+    Raises SlidestatError for files that cannot be read or lack a column, for a topology of a
+    sequence, and for a session of Spark Connect.
     """
     require_jvm(spark)
+    require_times(topology, "a backfill")
     if topology.key_path in topology.computed_fields:
         raise SlidestatError(
             f"The key {topology.key_name!r} is computed, and rows of files are given out by a key"
@@ -106,10 +108,11 @@ def read_files(
 
 
 def read_topic(spark: SparkSession, topology: Topology, bootstrap: str) -> History:
-    """Read all that the topology's source has now. Raises SlidestatError if it cannot be read, and
-    for a session of Spark Connect.
+    """Read all that the topology's source has now. Raises SlidestatError if it cannot be read, for
+    a topology of a sequence, and for a session of Spark Connect.
     """
     require_jvm(spark)
+    require_times(topology, "a backfill")
     topic = topic_state(bootstrap, topology.events_topic)
     ranges = [
         (partition, topic.first[partition], end)
@@ -138,17 +141,18 @@ def _pieces(
     spark: SparkSession, topology: Topology, files: Files, names: NamedColumns, rows: DataFrame
 ) -> DataFrame:
     """Cut rows in pieces: those of plain Parquet files as Python reads them, else as Spark does."""
+    ranks = file_ranks(rows)
     parquet = PlainParquet.of(topology, names, rows) if files.format == "parquet" else None
-    here = [] if parquet is None else files_here(rows)
+    here = {} if parquet is None else files_here(ranks)
     if parquet is None or not here:
-        return pieces_of_rows(rows, topology, names, files.partitions)
+        return pieces_of_rows(rows, topology, names, files.partitions, ranks)
     plain = parquet.plain_files(spark, here)
-    others = [f"file://{path}" for path in sorted(set(here) - set(plain))]
+    others = [f"file://{path}" for path in here if path not in plain]
     found = [parquet.pieces(spark, plain, files.partitions)] if plain else []
     if others:
         # Of one type each, whichever of them Spark would look at.
         left = spark.read.schema(rows.schema).parquet(*others)
-        found.append(pieces_of_rows(left, topology, names, files.partitions))
+        found.append(pieces_of_rows(left, topology, names, files.partitions, ranks))
     return reduce(DataFrame.union, found)
 
 

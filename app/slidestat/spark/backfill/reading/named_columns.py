@@ -3,11 +3,18 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from pyspark.sql import Column, functions as f
+
 from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.topology import Topology
 
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 """How many of a unit of time are a second."""
+
+
+def column_of(name: str) -> Column:
+    """Return the column of this very name, whatever it has of Spark's syntax."""
+    return f.col("`" + name.replace("`", "``") + "`")
 
 
 @dataclass(frozen=True)

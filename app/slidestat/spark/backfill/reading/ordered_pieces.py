@@ -8,13 +8,13 @@ files in order of time, and of files in none a piece for each time that rows wer
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark import TaskContext
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.spark.backfill.reading.key_partition import partitions_of
@@ -24,8 +24,9 @@ Int64s = npt.NDArray[np.int64]
 Place = tuple[int, int]
 
 PIECE_DDL = "partition int, first_time bigint, place bigint, piece int, rows binary"
-"""A piece: `first_time` is null where its rows have no times, `place` tells where they were
-gathered, and `piece` which of those it is. In order of the first four, ties are as in the files.
+"""A piece: `first_time` is null where its rows have no times, `place` tells where its rows lie
+among all files (`file_places.py`), and `piece` which of those it is. In order of the first four,
+ties are as in the files.
 """
 
 PIECE_ORDER = ("partition", "first_time", "place", "piece")
@@ -47,34 +48,39 @@ _PIECES_EACH = 16
 _LEAST_ROWS, _MOST_ROWS = 1_024, 8_192
 _PIECE_BYTES = 2**20
 _BATCH_BYTES = 32 * 2**20
-# The rows of a task have places of their own, as many as this.
-_PLACES = 1 << 33
 _LAST_PLACE = (2**63, 0)
 
 
 def in_pieces(
-    schema: pa.Schema, partitions: int, batches: Iterable[pa.RecordBatch]
+    schema: pa.Schema, partitions: int, batches: Iterable[tuple[int, pa.RecordBatch]]
 ) -> Iterator[pa.RecordBatch]:
     """Cut rows with the columns of `schema`, `timestamp` and `key` among them, into pieces, each of
-    the partition where Kafka's clients would send its keys. Raises what Arrow does for columns of
-    other sorts.
+    the partition where Kafka's clients would send its keys. A batch comes with its place; those of
+    one place come together, in order. Raises what Arrow does for columns of other sorts.
     """
-    task = TaskContext.get()
-    place = 0 if task is None else task.partitionId() * _PLACES
+    for place, parts in groupby(batches, key=itemgetter(0)):
+        pieces = 0
+        for rows in _gathered(batch for _, batch in parts):
+            found = _pieces_of(rows.cast(schema), partitions, place, pieces)
+            pieces += len(found)
+            yield found
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         held.append(batch)
         rows, size = rows + len(batch), size + batch.nbytes
         if rows >= _GATHERED_ROWS or size >= _GATHERED_BYTES:
-            yield _pieces_of(pa.concat_batches(held).cast(schema), partitions, place)
-            place += rows
+            yield pa.concat_batches(held)
             held, rows, size = [], 0, 0
     if rows:
-        yield _pieces_of(pa.concat_batches(held).cast(schema), partitions, place)
+        yield pa.concat_batches(held)
 
 
-def _pieces_of(rows: pa.RecordBatch, count: int, place: int) -> pa.RecordBatch:
+def _pieces_of(rows: pa.RecordBatch, count: int, place: int, number: int) -> pa.RecordBatch:
+    """Cut what was gathered; the pieces have numbers from `number` on."""
     has_time = rows["timestamp"].is_valid().to_numpy(zero_copy_only=False)
     times = rows["timestamp"].fill_null(0).to_numpy()
     partitions = partitions_of(BinaryColumn.of(rows["key"]), count)
@@ -91,7 +97,7 @@ def _pieces_of(rows: pa.RecordBatch, count: int, place: int) -> pa.RecordBatch:
             at = order[start]
             piece = ordered.slice(start, min(size, last - start)).serialize().to_pybytes()
             time = int(times[at]) if has_time[at] else None
-            found.append((int(partitions[at]), time, place, len(found), piece))
+            found.append((int(partitions[at]), time, place, number + len(found), piece))
     columns = zip(*found, strict=True)
     return pa.record_batch(
         [pa.array(column, kind.type) for column, kind in zip(columns, _PIECES, strict=True)],

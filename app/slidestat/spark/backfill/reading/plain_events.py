@@ -32,7 +32,7 @@ from slidestat.engine.decoding.field_columns import Interleaving
 from slidestat.engine.events import texts
 from slidestat.engine.records import RecordBatch
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
-from slidestat.spark.backfill.reading.named_columns import NamedColumns
+from slidestat.spark.backfill.reading.named_columns import NamedColumns, column_of
 
 Int64s = npt.NDArray[np.int64]
 
@@ -143,7 +143,7 @@ def _number(rows: DataFrame, name: str | None, *, are_texts: bool) -> Column:
     """
     if name is None:  # It is computed.
         return f.lit(None).cast("double")
-    kind, column = rows.schema[name].dataType, f.col(f"`{name}`")
+    kind, column = rows.schema[name].dataType, column_of(name)
     if isinstance(kind, IntegralType | DoubleType):
         return column.cast("double")
     if isinstance(kind, FloatType | DecimalType):
@@ -155,13 +155,14 @@ def _number(rows: DataFrame, name: str | None, *, are_texts: bool) -> Column:
 
 def _item(rows: DataFrame, name: str | None) -> Column:
     """Return a column of texts, whole numbers or truth values as JSON's text; null for other
-    columns.
+    columns, and for bytes that are no text.
     """
     if name is None:
         return f.lit(None).cast("string")
-    kind, column = rows.schema[name].dataType, f.col(f"`{name}`")
+    kind, column = rows.schema[name].dataType, column_of(name)
     if isinstance(kind, StringType | IntegralType | BooleanType):
-        return column.cast("string")
+        item = column.cast("string")
+        return f.when(f.is_valid_utf8(item), item)
     return f.lit(None).cast("string")
 
 

@@ -5,26 +5,27 @@ here and in Spark. A first pass over the columns tells which: it costs 0.07 micr
 a row of Spark's one. All others are left to Spark, the judge of what a cell is.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession, functions as f
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from slidestat.declare.columns import MAX_ITEM_LENGTH
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
-from slidestat.spark.backfill.reading.named_columns import PER_SECOND, NamedColumns
+from slidestat.spark.backfill.reading.file_places import place_of
+from slidestat.spark.backfill.reading.named_columns import PER_SECOND, NamedColumns, column_of
 from slidestat.spark.backfill.reading.ordered_pieces import PIECE_DDL, in_pieces
 from slidestat.spark.backfill.reading.plain_events import row_schema
 
@@ -32,14 +33,16 @@ _LEAST_BYTES, _MOST_BYTES = 4 * 2**20, 128 * 2**20
 _ROWS = 8_192
 # No time of an event has as many milliseconds.
 _EXACT = 2**53
+_HERE = "file://"
 # In a path: a column and its value; or a pattern.
 _MEANS_MORE = set("=*?[]{}\\")
 
 
 class FilePart(NamedTuple):
-    """Part `number` of `parts` of a file: so many of its row groups."""
+    """Part `number` of `parts` of a file: so many of its row groups; `rank` is the file's."""
 
     path: str
+    rank: int
     number: int
     parts: int
 
@@ -68,23 +71,23 @@ class PlainParquet:
         found = [names.fields[path] for path in paths]
         numbers, items = found[: len(wanted.numbers)], found[len(wanted.numbers) :]
         read = list(dict.fromkeys((names.key, names.time, *found)))
-        types = to_arrow_schema(rows.select([f.col(f"`{name}`") for name in read]).schema)
+        types = to_arrow_schema(rows.select(list(map(column_of, read))).schema)
         return cls(topology, names, numbers, items, types)
 
-    def pieces(self, spark: SparkSession, paths: Sequence[str], partitions: int) -> DataFrame:
-        """Read plain files in pieces; ties in time are in the order of these paths."""
-        parts = _parts(spark, paths)
+    def pieces(self, spark: SparkSession, ranks: Mapping[str, int], partitions: int) -> DataFrame:
+        """Read plain files in pieces; `ranks` has their paths, with the rank of each among all."""
+        parts = _parts(spark, ranks)
         read = partial(_read, self, parts, partitions)
         return spark.range(0, len(parts), 1, len(parts)).mapInArrow(read, PIECE_DDL)
 
-    def plain_files(self, spark: SparkSession, paths: Sequence[str]) -> list[str]:
-        """Return the paths whose files are plain throughout. Cost: a job that reads them."""
-        parts = _parts(spark, paths)
+    def plain_files(self, spark: SparkSession, ranks: Mapping[str, int]) -> dict[str, int]:
+        """Return those files that are plain throughout. Cost: a job that reads them all."""
+        parts = _parts(spark, ranks)
         looked = spark.range(0, len(parts), 1, len(parts)).mapInArrow(
             partial(_look, self, parts), "path string, is_plain boolean"
         )
         others = {row["path"] for row in looked.where("NOT is_plain").collect()}
-        return [path for path in paths if path not in others]
+        return {path: rank for path, rank in ranks.items() if path not in others}
 
     def rows(self, part: FilePart) -> Iterator[pa.RecordBatch]:
         """Read part of a file; raises ValueError, or what pyarrow does, where a row may not be
@@ -92,6 +95,10 @@ class PlainParquet:
         """
         names = self.types.names
         with pq.ParquetFile(part.path) as file:
+            # To Spark, names that differ in case alone are one.
+            cases = Counter(name.lower() for name in file.schema_arrow.names)
+            if any(cases[name.lower()] > 1 for name in names):
+                raise ValueError("two columns have one name")
             for name in names:
                 found = file.schema_arrow.field(name).type
                 if "." in name or not _is_same(found, self.types.field(name).type):
@@ -122,27 +129,24 @@ class PlainParquet:
         return pa.record_batch(columns, schema=schema)
 
 
-def files_here(rows: DataFrame) -> list[str]:
-    """Return the paths of the files that Spark reads for these rows; none if some lie elsewhere, or
-    may have columns in the names of their folders.
+def files_here(ranks: Mapping[str, int]) -> dict[str, int]:
+    """Return the ranks of files by their paths on this machine's disks, from those by their URLs;
+    none if some lie elsewhere, or may have columns in the names of their folders.
     """
-    places = [urlsplit(name) for name in rows.inputFiles()]
-    paths = sorted(unquote(place.path) for place in places)
-    if any(place.scheme not in ("", "file") for place in places):
-        return []
-    if any(_MEANS_MORE & set(path) for path in paths):
-        return []
-    return paths
+    here = {url.removeprefix(_HERE): rank for url, rank in ranks.items() if url.startswith(_HERE)}
+    if len(here) < len(ranks) or any(_MEANS_MORE & set(path) for path in here):
+        return {}
+    return here
 
 
-def _parts(spark: SparkSession, paths: Sequence[str]) -> list[FilePart]:
+def _parts(spark: SparkSession, ranks: Mapping[str, int]) -> list[FilePart]:
     """Cut files in parts for tasks, as Spark cuts them: so that each core has some."""
-    sizes = [_size(path) for path in paths]
+    sizes = [_size(path) for path in ranks]
     fair = sum(sizes) / spark.sparkContext.defaultParallelism
     most = min(max(fair, _LEAST_BYTES), _MOST_BYTES)
     return [
-        FilePart(path, number, parts)
-        for path, size in zip(paths, sizes, strict=True)
+        FilePart(path, rank, number, parts)
+        for (path, rank), size in zip(ranks.items(), sizes, strict=True)
         for parts in [max(1, ceil(size / most))]
         for number in range(parts)
     ]
@@ -166,10 +170,12 @@ def _read(
     since it was looked at.
     """
 
-    def rows() -> Iterator[pa.RecordBatch]:
+    def rows() -> Iterator[tuple[int, pa.RecordBatch]]:
         for part in _numbered(parts, numbers):
+            place = place_of(part.rank, part.number)
             try:
-                yield from parquet.rows(part)
+                for batch in parquet.rows(part):
+                    yield place, batch
             except (pa.ArrowException, LookupError, OSError, ValueError) as error:
                 raise SlidestatError(
                     f"{part.path} has changed while it was read: {error}.", "Run the job again."

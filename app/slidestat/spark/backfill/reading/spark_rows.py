@@ -1,8 +1,10 @@
 """Rows of Spark as the rows of a topology's events, whatever the types of their columns."""
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, functions as f
 from pyspark.sql.types import (
     DateType,
@@ -16,24 +18,31 @@ from slidestat.declare.fields import FieldPath
 from slidestat.declare.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
-from slidestat.spark.backfill.reading.named_columns import PER_SECOND, NamedColumns
+from slidestat.spark.backfill.reading.file_places import PLACE, with_places
+from slidestat.spark.backfill.reading.named_columns import PER_SECOND, NamedColumns, column_of
 from slidestat.spark.backfill.reading.ordered_pieces import PIECE_DDL, in_pieces
 from slidestat.spark.backfill.reading.plain_events import plain_columns, plain_place, row_schema
 
 # A day or a moment, whole. Spark would take '2001' for its first moment, '10:30' for today's.
 _ISO_8601 = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2})?)?$"
+# A moment of Spark, in microseconds, reaches a little farther.
+_MOST_DAYS = 100_000_000
 _WHOLE = r"^\s*[+-]?\d+\s*$"
 
 
 def pieces_of_rows(
-    rows: DataFrame, topology: Topology, names: NamedColumns, partitions: int
+    rows: DataFrame,
+    topology: Topology,
+    names: NamedColumns,
+    partitions: int,
+    ranks: Mapping[str, int],
 ) -> DataFrame:
-    """Cut rows in pieces; ties in time are in the order of Spark's tasks."""
+    """Cut rows of files in pieces; `ranks` are those of the files by their URLs."""
     time = _milliseconds(rows, names)
     columns: dict[FieldPath, Column] = {
-        path: f.col(f"`{name}`") for path, name in names.fields.items()
+        path: column_of(name) for path, name in names.fields.items()
     }
-    key_text = f.col(f"`{names.key}`").cast("string")
+    key_text = column_of(names.key).cast("string")
     # What is the record's own is not in its value.
     if topology.time_path is not None:
         columns[topology.time_path] = _in_format(time, topology.time_format)
@@ -41,14 +50,31 @@ def pieces_of_rows(
         columns[topology.key_path] = key_text
     is_plain, numbers_and_items = plain_columns(rows, topology, names)
     is_plain = is_plain & plain_place(topology, time, key_text)
-    records = rows.select(
+    records = with_places(rows, ranks).select(
+        f.col(PLACE),
         time.alias("timestamp"),
         f.encode(key_text, "UTF-8").alias("key"),
         f.when(~is_plain, f.encode(f.to_json(_nested(columns)), "UTF-8")).alias("value"),
         *numbers_and_items,
     )
-    cut = partial(in_pieces, row_schema(topology), partitions)
+    schema = row_schema(topology)
+
+    def cut(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return in_pieces(schema, partitions, _by_place(batches, schema.names))
+
     return records.mapInArrow(cut, PIECE_DDL)
+
+
+def _by_place(
+    batches: Iterable[pa.RecordBatch], names: list[str]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the rows of each place, with these columns."""
+    for batch in batches:
+        places = batch[PLACE].to_numpy()
+        edges = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(batch)]
+        for start, end in pairwise(edges):
+            if start < end:
+                yield int(places[start]), batch.slice(start, end - start).select(names)
 
 
 def _in_format(ms: Column, time_format: str) -> Column:
@@ -66,17 +92,22 @@ def _milliseconds(rows: DataFrame, names: NamedColumns) -> Column:
     or none that can be counted.
     """
     kind, unit = rows.schema[names.time].dataType, names.time_unit
-    column = f.col(f"`{names.time}`")
+    column = column_of(names.time)
     if isinstance(kind, TimestampType):
         return f.unix_millis(column)
-    if isinstance(kind, DateType | TimestampNTZType):
+    if isinstance(kind, TimestampNTZType):
         return f.unix_millis(column.cast("timestamp"))
+    if isinstance(kind, DateType):
+        is_counted = f.unix_date(column).between(-_MOST_DAYS, _MOST_DAYS)
+        return f.unix_millis(f.when(is_counted, column.cast("timestamp")))
     if isinstance(kind, IntegralType):
         return _whole_milliseconds(column.cast("bigint"), unit)
     if isinstance(kind, NumericType):
         # To the nearest microsecond first, as a worker reads fractions; nanoseconds have none.
         per_second = PER_SECOND[unit]
-        finer = column * (1_000_000 // per_second) if per_second <= 1_000_000 else column
+        finer = column
+        if per_second <= 1_000_000:
+            finer = f.try_multiply(column, f.lit(1_000_000 // per_second))
         whole = (f.round(finer) if per_second <= 1_000_000 else f.floor(finer)).try_cast("bigint")
         return _floor_divided(whole, max(per_second, 1_000_000) // 1_000)
     text = column.cast("string")
@@ -96,7 +127,7 @@ def _whole_milliseconds(whole: Column, unit: str) -> Column:
 
 def _floor_divided(whole: Column, by: int) -> Column:
     """Whole numbers divided and rounded down: of what is a multiple, a double is near enough."""
-    return f.round((whole - f.pmod(whole, f.lit(by))) / by).cast("bigint")
+    return f.round(f.try_subtract(whole, f.pmod(whole, f.lit(by))) / by).cast("bigint")
 
 
 def _nested(columns: Mapping[FieldPath, Column]) -> Column:
