@@ -23,7 +23,8 @@ from slidestat.spark.backfill.history import Files, read_files
 from slidestat.spark.backfill.reading import plain_parquet
 from slidestat.spark.backfill.reading.file_places import file_ranks
 from slidestat.spark.backfill.reading.named_columns import NamedColumns
-from slidestat.spark.backfill.reading.plain_parquet import PlainParquet, files_here
+from slidestat.spark.backfill.reading.partition_history import History
+from slidestat.spark.backfill.reading.plain_parquet import FilePart, PlainParquet, files_here
 from tests.spark.requests_history import NOON
 
 TOPOLOGY = Topology(
@@ -115,6 +116,7 @@ def _of_many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each file in some parts."""
     monkeypatch.setattr(plain_parquet, "_LEAST_BYTES", 1)
     monkeypatch.setattr(plain_parquet, "_MOST_BYTES", 12_000)
+    monkeypatch.setattr(plain_parquet, "_OPEN_BYTES", 1)
 
 
 def compare(
@@ -130,7 +132,7 @@ def compare(
     def noted(
         self: PlainParquet, spark: SparkSession, ranks: Mapping[str, int], partitions: int
     ) -> DataFrame:
-        assert len(plain_parquet._parts(spark, ranks)) > len(ranks)
+        assert len(plain_parquet._tasks(spark, ranks)) > len(ranks)
         read.extend(ranks)
         return pieces(self, spark, ranks, partitions)
 
@@ -294,13 +296,54 @@ def test_ties_are_in_the_order_of_paths(
             case _:
                 file.write_bytes(b"\n".join(map(msgspec.json.encode, table.to_pylist())))
     history = read_files(spark, TOPOLOGY, Files(str(tmp_path), format))
+    wanted = [f"{name}{i}" for name, rows in sorted(written) for i in range(rows)]
+    assert paths_of(history) == wanted
+
+
+@pytest.mark.parametrize("odd", ["", "c", "adg"])
+def test_small_files_share_a_task(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, odd: str
+) -> None:
+    """Those whose paths follow each other: so ties are in the order of paths, here too."""
+    shared: list[str] = []
+    tasks_of = plain_parquet._tasks
+
+    def noted(spark: SparkSession, ranks: Mapping[str, int]) -> list[list[FilePart]]:
+        tasks = tasks_of(spark, ranks)
+        shared[:] = ["".join(Path(part.path).stem for part in parts) for parts in tasks]
+        return tasks
+
+    monkeypatch.setattr(plain_parquet, "_MOST_BYTES", 100_000)
+    monkeypatch.setattr(plain_parquet, "_LEAST_BYTES", 100_000)
+    monkeypatch.setattr(plain_parquet, "_tasks", noted)
+    for name in "dbagfec":
+        table = pa.table(
+            {
+                "key": ["k"] * 3,
+                "time": pa.array([NOON + 1, NOON, NOON + 1]),
+                "value": pa.array([1.0, None if name in odd else 1.0, 1.0]),
+                "bytes": pa.array([1] * 3, pa.int32()),
+                "code": pa.array([1] * 3, pa.int16()),
+                "path": [f"{name}{row}" for row in range(3)],
+                "ok": [True] * 3,
+            }
+        )
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    history = read_files(spark, TOPOLOGY, Files(str(tmp_path)))
+    assert paths_of(history) == [
+        f"{name}{row}" for rows in ((1,), (0, 2)) for name in "abcdefg" for row in rows
+    ]
+    assert shared == {"": ["abcdefg"], "c": ["ab", "defg"], "adg": ["bc", "ef"]}[odd]
+
+
+def paths_of(history: History) -> list[str]:
+    """The items of `path`, as they come to the engine."""
     place = [column.path for column in TOPOLOGY.columns.items].index(("path",))
     found: list[str] = []
     for _, batch in history.read(history.rows.toArrow().to_batches(), EventDecoder(TOPOLOGY)):
         assert batch.events is not None
         found += batch.events.items[place].to_pylist()
-    wanted = [f"{name}{i}" for name, rows in sorted(written) for i in range(rows)]
-    assert found == wanted
+    return found
 
 
 def test_a_name_in_two_cases_is_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:

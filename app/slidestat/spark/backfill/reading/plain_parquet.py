@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from math import ceil
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +31,8 @@ from slidestat.spark.backfill.reading.ordered_pieces import PIECE_DDL, in_pieces
 from slidestat.spark.backfill.reading.plain_events import row_schema
 
 _LEAST_BYTES, _MOST_BYTES = 4 * 2**20, 128 * 2**20
+# To open a file costs as much as to read so many bytes of a large one.
+_OPEN_BYTES = 128 * 2**10
 _ROWS = 8_192
 # No time of an event has as many milliseconds.
 _EXACT = 2**53
@@ -75,16 +78,18 @@ class PlainParquet:
         return cls(topology, names, numbers, items, types)
 
     def pieces(self, spark: SparkSession, ranks: Mapping[str, int], partitions: int) -> DataFrame:
-        """Read plain files in pieces; `ranks` has their paths, with the rank of each among all."""
-        parts = _parts(spark, ranks)
-        read = partial(_read, self, parts, partitions)
-        return spark.range(0, len(parts), 1, len(parts)).mapInArrow(read, PIECE_DDL)
+        """Read plain files in pieces; `ranks` has their paths, with the rank of each among all, in
+        that order.
+        """
+        tasks = _tasks(spark, ranks)
+        read = partial(_read, self, tasks, partitions)
+        return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(read, PIECE_DDL)
 
     def plain_files(self, spark: SparkSession, ranks: Mapping[str, int]) -> dict[str, int]:
         """Return those files that are plain throughout. Cost: a job that reads them all."""
-        parts = _parts(spark, ranks)
-        looked = spark.range(0, len(parts), 1, len(parts)).mapInArrow(
-            partial(_look, self, parts), "path string, is_plain boolean"
+        tasks = _tasks(spark, ranks)
+        looked = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(
+            partial(_look, self, tasks), "path string, is_plain boolean"
         )
         others = {row["path"] for row in looked.where("NOT is_plain").collect()}
         return {path: rank for path, rank in ranks.items() if path not in others}
@@ -139,17 +144,26 @@ def files_here(ranks: Mapping[str, int]) -> dict[str, int]:
     return here
 
 
-def _parts(spark: SparkSession, ranks: Mapping[str, int]) -> list[FilePart]:
-    """Cut files in parts for tasks, as Spark cuts them: so that each core has some."""
-    sizes = [_size(path) for path in ranks]
-    fair = sum(sizes) / spark.sparkContext.defaultParallelism
+def _tasks(spark: SparkSession, ranks: Mapping[str, int]) -> list[list[FilePart]]:
+    """Give files out to tasks, as Spark does: so that each core has some, a large one in parts, and
+    small ones together. Those are of ranks that follow each other: nothing lies between them.
+    """
+    sizes = {path: max(_size(path), _OPEN_BYTES) for path in ranks}
+    fair = sum(sizes.values()) / spark.sparkContext.defaultParallelism
     most = min(max(fair, _LEAST_BYTES), _MOST_BYTES)
-    return [
-        FilePart(path, rank, number, parts)
-        for (path, rank), size in zip(ranks.items(), sizes, strict=True)
-        for parts in [max(1, ceil(size / most))]
-        for number in range(parts)
-    ]
+    found: list[list[FilePart]] = []
+    held = 0
+    for path, rank in ranks.items():
+        parts = ceil(sizes[path] / most)
+        last = found[-1][-1] if found else None
+        if last is not None and rank == last.rank + 1 and held + sizes[path] <= most:
+            found[-1].append(FilePart(path, rank, 0, 1))
+            held += sizes[path]
+        else:
+            found += [[FilePart(path, rank, number, parts)] for number in range(parts)]
+            # To part of a file no other is added.
+            held = sizes[path]
+    return found
 
 
 def _size(path: str) -> int:
@@ -162,33 +176,34 @@ def _size(path: str) -> int:
 
 def _read(
     parquet: PlainParquet,
-    parts: Sequence[FilePart],
+    tasks: Sequence[Sequence[FilePart]],
     partitions: int,
     numbers: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Read the parts of these numbers, in pieces; raises SlidestatError for a file that has changed
-    since it was looked at.
+    """Read the files of the tasks of these numbers, in pieces; raises SlidestatError for a file
+    that has changed since it was looked at.
     """
 
     def rows() -> Iterator[tuple[int, pa.RecordBatch]]:
-        for part in _numbered(parts, numbers):
-            place = place_of(part.rank, part.number)
-            try:
-                for batch in parquet.rows(part):
-                    yield place, batch
-            except (pa.ArrowException, LookupError, OSError, ValueError) as error:
-                raise SlidestatError(
-                    f"{part.path} has changed while it was read: {error}.", "Run the job again."
-                ) from error
+        for parts in _numbered(tasks, numbers):
+            place = place_of(parts[0].rank, parts[0].number)
+            for part in parts:
+                try:
+                    for batch in parquet.rows(part):
+                        yield place, batch
+                except (pa.ArrowException, LookupError, OSError, ValueError) as error:
+                    raise SlidestatError(
+                        f"{part.path} has changed while it was read: {error}.", "Run the job again."
+                    ) from error
 
     return in_pieces(row_schema(parquet.topology), partitions, rows())
 
 
 def _look(
-    parquet: PlainParquet, parts: Sequence[FilePart], numbers: Iterable[pa.RecordBatch]
+    parquet: PlainParquet, tasks: Sequence[Sequence[FilePart]], numbers: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Tell of each of these parts whether it is plain."""
-    for part in _numbered(parts, numbers):
+    """Tell of each part of a file that these tasks have whether it is plain."""
+    for part in chain.from_iterable(_numbered(tasks, numbers)):
         is_plain = True
         try:
             for _ in parquet.rows(part):
@@ -198,8 +213,10 @@ def _look(
         yield pa.record_batch([[part.path], [is_plain]], ["path", "is_plain"])
 
 
-def _numbered(parts: Sequence[FilePart], numbers: Iterable[pa.RecordBatch]) -> Iterator[FilePart]:
-    return (parts[number] for batch in numbers for number in batch["id"].to_pylist())
+def _numbered(
+    tasks: Sequence[Sequence[FilePart]], numbers: Iterable[pa.RecordBatch]
+) -> Iterator[Sequence[FilePart]]:
+    return (tasks[number] for batch in numbers for number in batch["id"].to_pylist())
 
 
 def _is_same(found: pa.DataType, wanted: pa.DataType) -> bool:
