@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import psutil
 from platformdirs import user_cache_path
 
 from tests.docs.markdown import ROOT, blocks
@@ -134,6 +135,11 @@ class Reader:
     def _look(self, command: str) -> None:
         number = self._start(command)
         _, process, said = self._running[number]
+        # Ctrl-C while Python loads is another matter: it has loaded once it asks the broker.
+        deadline = time.monotonic() + READY_S
+        while process.poll() is None and not psutil.Process(process.pid).net_connections():
+            assert time.monotonic() < deadline, command
+            time.sleep(0.1)
         time.sleep(LOOK_S)
         assert process.poll() is None, f"{command}\n{said.read_text()}"
         process.send_signal(signal.SIGINT)

@@ -22,7 +22,7 @@ from slidestat.spark.lake.lake_lock import LakeLock, locked
 from slidestat.spark.lake.tables import Tables
 from tests.spark.lake_topics import NOON_MS, emission, make_topics
 
-_PATIENCE_S = 60
+_PATIENCE_S = 120
 
 
 @pytest.fixture(autouse=True)
