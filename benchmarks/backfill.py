@@ -19,7 +19,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from statistics import median
 from typing import Annotated
 
 import numpy as np
@@ -96,8 +95,8 @@ def _write_events(workload: Workload, file: Path) -> None:
 
 def _told(values: Iterable[float], form: str) -> str:
     """The median of some values, and the least and the greatest."""
-    found = sorted(values)
-    return f"{median(found):{form}} ({found[0]:{form}} - {found[-1]:{form}})"
+    spread = results.Spread.of(list(values))
+    return f"{spread.median:{form}} ({spread.least:{form}} - {spread.most:{form}})"
 
 
 def compare(

@@ -1,12 +1,11 @@
 """Take the parts of several partitions, or of shares of them, one after another."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import Protocol, TypeVar
 
-import numpy as np
 import pyarrow as pa
 
+from slidestat.spark.backfill.reading.equal_runs import equal_runs
 from slidestat.spark.backfill.reading.partition_history import BATCH_RECORDS, HistoryBatch
 
 Place = tuple[int, ...]
@@ -52,10 +51,10 @@ def by_place(
 ) -> Iterator[tuple[Place, pa.RecordBatch]]:
     """Parts of `BATCH_RECORDS` rows or so, each of one place: columns `by` of whole numbers."""
     for joined in _joined(batches):
-        places = np.stack([joined[name].to_numpy() for name in by], axis=1)
-        changes = np.flatnonzero(np.any(np.diff(places, axis=0), axis=1)) + 1
-        for start, end in pairwise([0, *changes.tolist(), len(places)]):
-            yield tuple(places[start].tolist()), joined.slice(start, end - start)
+        numbers = [joined[name].to_numpy() for name in by]
+        for start, end in equal_runs(*numbers):
+            place = tuple(int(column[start]) for column in numbers)
+            yield place, joined.slice(start, end - start)
 
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

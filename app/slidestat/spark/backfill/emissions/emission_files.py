@@ -11,10 +11,8 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
@@ -25,6 +23,7 @@ from slidestat.declare.statistics.base import ListStatistic
 from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.spark.backfill.emissions.emission_columns import EmissionColumns
+from slidestat.spark.backfill.reading.equal_runs import equal_runs
 from slidestat.spark.backfill.record_rows import RECORD_SCHEMA
 from slidestat.spark.executors import runs_each_task_once
 from slidestat.spark.lake.lake import Dataset, rows_of
@@ -120,8 +119,7 @@ class EmissionFiles:
 
 def _by_day(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
     days = rows["window_end_ms"].to_numpy() // _DAY_MS
-    edges = [0, *(np.flatnonzero(np.diff(days)) + 1).tolist(), len(days)]
-    for start, end in pairwise(edges):
+    for start, end in equal_runs(days):
         yield int(days[start]), rows.slice(start, end - start)
 
 

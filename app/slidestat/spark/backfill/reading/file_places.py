@@ -3,9 +3,12 @@ Spark or Python's tasks read a file.
 """
 
 from collections.abc import Mapping
+from typing import TypeVar
 from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, functions as f
+
+Number = TypeVar("Number", int, Column)
 
 PLACE = "slidestat place"
 """The column of places in rows of Spark."""
@@ -21,7 +24,7 @@ def file_ranks(rows: DataFrame) -> dict[str, int]:
     return {url: rank for rank, url in enumerate(urls)}
 
 
-def place_of(rank: int, part: int) -> int:
+def place_of(rank: Number, part: Number) -> Number:
     """Return the place of the rows in part of a file; later parts have greater numbers."""
     return rank * _FILE_BYTES + part
 
@@ -43,7 +46,7 @@ def with_places(rows: DataFrame, ranks: Mapping[str, int]) -> DataFrame:
         "*", file["file_path"].alias(_URL), file["file_block_start"].alias(part)
     ).join(f.broadcast(table), _URL, "left")
     known = f.coalesce(f.col(PLACE), _unknown())
-    return named.withColumn(PLACE, known * _FILE_BYTES + f.col(part)).drop(_URL, part)
+    return named.withColumn(PLACE, place_of(known, f.col(part))).drop(_URL, part)
 
 
 def _unknown() -> Column:

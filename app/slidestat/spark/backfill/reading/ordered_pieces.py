@@ -8,7 +8,7 @@ files in order of time, and of files in none a piece for each time that rows wer
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from itertools import groupby
 from operator import itemgetter
 from typing import Literal
 
@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
+from slidestat.spark.backfill.reading.equal_runs import equal_runs
 from slidestat.spark.backfill.reading.key_partition import partitions_of
 from slidestat.spark.backfill.reading.partition_history import BATCH_RECORDS
 
@@ -85,12 +86,10 @@ def _pieces_of(rows: pa.RecordBatch, count: int, place: int, number: int) -> pa.
     times = rows["timestamp"].fill_null(0).to_numpy()
     partitions = partitions_of(BinaryColumn.of(rows["key"]), count)
     order = np.lexsort((times, has_time, partitions))
-    changes = np.diff(partitions[order]) | np.diff(has_time[order])
-    edges = [0, *(np.flatnonzero(changes) + 1).tolist(), len(rows)]
     ordered = rows.take(pa.array(order))
     row_bytes = rows.nbytes // len(rows) + 1
     found: list[tuple[int, int | None, int, int, bytes]] = []
-    for first, last in pairwise(edges):
+    for first, last in equal_runs(partitions[order], has_time[order]):
         size = min(_MOST_ROWS, max(_LEAST_ROWS, (last - first) // _PIECES_EACH))
         size = max(1, min(size, _PIECE_BYTES // row_bytes))
         for start in range(first, last, size):

@@ -1,9 +1,7 @@
 """Rows of Spark as the rows of a topology's events, whatever the types of their columns."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, functions as f
 from pyspark.sql.types import (
@@ -18,6 +16,7 @@ from slidestat.declare.fields import FieldPath
 from slidestat.declare.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
+from slidestat.spark.backfill.reading.equal_runs import equal_runs
 from slidestat.spark.backfill.reading.file_places import PLACE, with_places
 from slidestat.spark.backfill.reading.named_columns import PER_SECOND, NamedColumns, column_of
 from slidestat.spark.backfill.reading.ordered_pieces import PIECE_DDL, in_pieces
@@ -71,10 +70,8 @@ def _by_place(
     """Yield the rows of each place, with these columns."""
     for batch in batches:
         places = batch[PLACE].to_numpy()
-        edges = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(batch)]
-        for start, end in pairwise(edges):
-            if start < end:
-                yield int(places[start]), batch.slice(start, end - start).select(names)
+        for start, end in equal_runs(places):
+            yield int(places[start]), batch.slice(start, end - start).select(names)
 
 
 def _in_format(ms: Column, time_format: str) -> Column:
