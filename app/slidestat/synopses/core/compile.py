@@ -14,6 +14,8 @@ their loader. With NUMBA_DISABLE_JIT=1 a kernel is the plain Python function.
 """
 
 import hashlib
+import itertools
+import secrets
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.resources import files
@@ -24,12 +26,18 @@ from typing import Any, TypeVar, cast
 
 import numba
 from numba.core import types
+from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import _CacheLocator
 from platformdirs import user_cache_path
 
 config: Any = numba.config  # its settings are made at run time, which a type checker cannot see
 njit: Any = numba.njit  # the types that come with it lack options
 unliteral: Any = types.unliteral
+
+# numba names each function that it compiles by a counter of the process, from 1 on. Closures of two
+# processes could have one name, and cached machine code then called the other's: np.sort's for
+# np.argsort's. Counters that begin far apart make no such names (numba's issues 10128 and 10486).
+FunctionIdentity._unique_ids = itertools.count(secrets.randbits(50))
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
