@@ -19,8 +19,8 @@ unexport PYTHONDONTWRITEBYTECODE
 export UV_CUSTOM_COMPILE_COMMAND := make lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check lint format types test kernels kernels-from-first kernels-from-last test-laws \
-	test-others test-long test-quick chaos demo bench bench-full figures plots pictures audit schemas \
+.PHONY: help setup check lint format types test kernels vectors test-laws test-others \
+	test-long test-quick chaos demo bench bench-full figures plots pictures audit schemas \
 	reference golden hooks lock lock-peers clean
 
 help: ## list these targets
@@ -92,15 +92,11 @@ test: setup ## lint, types and all tests but the longest, on a real broker
 	@$(MAKE) --no-print-directory --jobs 2 kernels check
 	@$(MAKE) --no-print-directory --keep-going --jobs 2 test-laws test-others
 
-# Collecting compiles what most tests need: once, and not in each of their processes. Two compile,
-# from both ends, as the longest of all that comes before the tests would keep one core busy alone.
-kernels: kernels-from-first kernels-from-last
+kernels: setup ## compile all kernels that are not compiled yet; instant when nothing changed
+	@$(BIN)/python -m slidestat.synopses.core.units
 
-kernels-from-first: setup
-	@$(BIN)/python -m pytest --collect-only --quiet $(LAWS) > /dev/null
-
-kernels-from-last: setup
-	@$(BIN)/python -m tests.laws.compile_last
+vectors: setup ## write the golden vectors of kernels again, after a change of kernels; half an hour
+	$(BIN)/python -m scripts.vectors
 
 test-laws: setup ## those of all tests that need no broker and compute long
 	@mkdir -p $(dir $(LAWS_LOG))

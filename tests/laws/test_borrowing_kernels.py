@@ -13,7 +13,7 @@ import slidestat
 from slidestat.synopses.core.compile import borrowing_kernel
 
 DECORATORS = ("kernel", "borrowing_kernel")
-SCALARS = {"int", "bool", "float", "None", "tuple"}
+SCALARS = {"int", "bool", "float", "None", "tuple", "np", "uint64"}
 
 
 def kernels() -> Iterator[tuple[str, ast.FunctionDef]]:

@@ -67,20 +67,23 @@ def java() -> Iterator[Finding]:
 
 
 def kernels() -> Finding:
-    """Whether compiled kernels can be kept: else each worker compiles them again, for a minute."""
-    from slidestat.synopses.core.compile import CACHE_FOLDER
+    """Return whether compiled kernels can be kept, if they did not come with the package: else each
+    worker compiles them again, for minutes.
+    """
+    from slidestat.synopses.core import units
 
+    if units.ship_with_the_package():
+        return Finding("kernels", Verdict.GOOD, "machine code came with the package")
+    folder = units.cache_folder()
     try:
-        CACHE_FOLDER.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=CACHE_FOLDER):
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        found = (
-            f"{CACHE_FOLDER} cannot be written ({error.strerror}): each start compiles for a minute"
-        )
+        found = f"{folder} cannot be written ({error.strerror}): each start compiles for minutes"
         advice = "Set NUMBA_CACHE_DIR to a folder that this user may write."
         return Finding("kernels", Verdict.BAD, found, advice)
-    return Finding("kernels", Verdict.GOOD, f"compiled ones are kept in {CACHE_FOLDER}")
+    return Finding("kernels", Verdict.GOOD, f"compiled ones are kept in {folder}")
 
 
 def disk() -> Iterator[Finding]:

@@ -20,9 +20,16 @@ from confluent_kafka import KafkaError, KafkaException
 from numba import types
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
-from slidestat.synopses.core.compile import borrowing_kernel, config
+from slidestat.synopses.core.compile import (
+    address_of,
+    ahead,
+    borrowing_kernel,
+    callback_kernel,
+    config,
+)
 
 carray: Any = numba.carray  # type: ignore[attr-defined]
+typeof: Any = numba.typeof
 
 Int64s = npt.NDArray[np.int64]
 
@@ -249,29 +256,44 @@ def _note(message: Int64s, reports: Int64s) -> None:
         report[_REFUSAL] = error
 
 
+_REPORTS = _MOST_PLACES, _REPORT_WORDS
+
+
+@callback_kernel(types.voidptr, types.voidptr, types.voidptr)
+def _take_report(_client: Any, message: Any, reports: Any) -> None:
+    """Take in the report of a record, as librdkafka gives it."""
+    words = carray(message, (_MESSAGE_WORDS,), np.int64)
+    _note(words, carray(reports, _REPORTS, np.int64))
+
+
 @cache
 def _on_delivery() -> Any:
     """Return the function that librdkafka calls for the report of a record: with its client, the
     record, and where reports are kept.
     """
-    shape = _MOST_PLACES, _REPORT_WORDS
     if config.DISABLE_JIT:
 
         def noted(_client: int, message: int, reports: int) -> None:
             words = (ctypes.c_int64 * _MESSAGE_WORDS).from_address(message)
             kept = (ctypes.c_int64 * (_MOST_PLACES * _REPORT_WORDS)).from_address(reports)
-            _note(np.ctypeslib.as_array(words), np.ctypeslib.as_array(kept).reshape(shape))
+            _note(np.ctypeslib.as_array(words), np.ctypeslib.as_array(kept).reshape(_REPORTS))
 
         return _OnDelivery(noted)
-
-    @numba.cfunc(types.void(types.voidptr, types.voidptr, types.voidptr))
-    def compiled(_client: Any, message: Any, reports: Any) -> None:
-        words = carray(message, (_MESSAGE_WORDS,), np.int64)
-        _note(words, carray(reports, shape, np.int64))
-
-    return _OnDelivery(int(compiled.address or 0))
+    return _OnDelivery(address_of(_take_report))
 
 
+_PLACES = types.Array(types.int64, 1, "C", readonly=True)
+
+
+@ahead(
+    typeof(_ProduceVa(None)),
+    types.int64,
+    types.Array(types.int64, 2, "C"),
+    types.int64,
+    *(types.int64, _PLACES, _PLACES),
+    *(types.int64, _PLACES, _PLACES),
+    types.Array(types.int64, 1, "C"),
+)
 @borrowing_kernel
 def _produce(
     produce_va: Callable[[int, int, int], int],

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
-from slidestat.engine.decoding.json_scan.uncounted import uncounted
 from slidestat.engine.emissions.number_texts import (
     LONGEST_NUMBER,
     LONGEST_WHOLE,
@@ -26,6 +25,7 @@ from slidestat.engine.emissions.number_texts import (
 )
 from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.schemas.emission import Emission, emission_key
+from slidestat.synopses.core.compile import borrowing_kernel
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
@@ -121,7 +121,7 @@ class _Pieces(NamedTuple):
         )
 
 
-@uncounted
+@borrowing_kernel
 def _copy(text: Bytes, start: int, stop: int, out: Bytes, place: int) -> int:
     """Put text[start:stop] at `place`; return where it ends."""
     # Of an index without a sign it is clear that it does not count from the end: so the compiler
@@ -132,7 +132,7 @@ def _copy(text: Bytes, start: int, stop: int, out: Bytes, place: int) -> int:
     return place + stop - start
 
 
-@uncounted
+@borrowing_kernel
 def _write_keys(
     pieces: Bytes,
     piece_ends: Int64s,
@@ -154,7 +154,7 @@ def _write_keys(
         stops[row + 1] = place
 
 
-@uncounted
+@borrowing_kernel
 def _write_records(
     pieces: Bytes,
     piece_ends: Int64s,

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.engine.decoding.json_scan.uncounted import uncounted
+from slidestat.synopses.core.compile import borrowing_kernel
 
 Int64s = npt.NDArray[np.int64]
 UInt64s = npt.NDArray[np.uint64]
@@ -78,7 +78,7 @@ def odd_texts(numbers: Float64s) -> OddTexts:
     return OddTexts(np.frombuffer(b"".join(texts), np.uint8), stops)
 
 
-@uncounted
+@borrowing_kernel
 def write_number(
     number: float, bits: np.uint64, odd: OddTexts, odd_before: int, out: Bytes, place: int
 ) -> tuple[int, int]:
@@ -108,7 +108,7 @@ def write_number(
     return _write_decimal(magnitude, bits & ~_SIGN, out, place), odd_before
 
 
-@uncounted
+@borrowing_kernel
 def write_whole(number: int, out: Bytes, place: int) -> int:
     """Write a whole number; return where it ends."""
     if number < 0:
@@ -118,7 +118,7 @@ def write_whole(number: int, out: Bytes, place: int) -> int:
     return _write_unsigned(np.uint64(number), out, place)
 
 
-@uncounted
+@borrowing_kernel
 def _write_decimal(magnitude: float, bits: np.uint64, out: Bytes, place: int) -> int:
     """Write a number that is not whole; return where it ends."""
     thousandths = np.rint(magnitude * 1000)
@@ -140,7 +140,7 @@ def _write_decimal(magnitude: float, bits: np.uint64, out: Bytes, place: int) ->
     return _write_digits(digits - whole * power, decimals, out, place + 1)
 
 
-@uncounted
+@borrowing_kernel
 def _shortest(mantissa: np.uint64, shift: np.uint64, decimals: int, is_power: bool) -> np.uint64:
     """The digits of the shortest decimal of so many places that reads back, the nearest of them."""
     centre = mantissa * _4
@@ -163,7 +163,7 @@ def _shortest(mantissa: np.uint64, shift: np.uint64, decimals: int, is_power: bo
     return nearest
 
 
-@uncounted
+@borrowing_kernel
 def _scaled(quarters: np.uint64, shift: np.uint64, decimals: int) -> np.uint64:
     """quarters 10^decimals 2^-shift; its last bit is set as well where it was cut off."""
     factor = _POWERS_LOW[decimals]
@@ -187,7 +187,7 @@ def _scaled(quarters: np.uint64, shift: np.uint64, decimals: int) -> np.uint64:
     return scaled
 
 
-@uncounted
+@borrowing_kernel
 def _write_unsigned(number: np.uint64, out: Bytes, place: int) -> int:
     """Write a whole number; return where it ends."""
     count, rest = 1, number // _10
@@ -197,7 +197,7 @@ def _write_unsigned(number: np.uint64, out: Bytes, place: int) -> int:
     return _write_digits(number, count, out, place)
 
 
-@uncounted
+@borrowing_kernel
 def _write_digits(number: np.uint64, count: int, out: Bytes, place: int) -> int:
     """Write the last digits of a whole number; return where they end."""
     end = place + count

@@ -12,7 +12,7 @@ its batch; headers are passed over, their names and values unread.
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.engine.decoding.json_scan.uncounted import uncounted
+from slidestat.synopses.core.compile import borrowing_kernel
 from slidestat.synopses.core.wire import Bytes
 
 Int64s = npt.NDArray[np.int64]
@@ -29,7 +29,7 @@ _LOW_BITS, _MORE = 0x7F, 0x80
 _MOST_BITS = 63
 
 
-@uncounted
+@borrowing_kernel
 def _varint(buffer: Bytes, place: int, end: int) -> tuple[int, int]:
     """Return the number at `place` and where it ends; (0, -1) if there is no place, if it does not
     end, or has more than 63 bits.
@@ -45,7 +45,7 @@ def _varint(buffer: Bytes, place: int, end: int) -> tuple[int, int]:
     return 0, -1
 
 
-@uncounted
+@borrowing_kernel
 def _string(buffer: Bytes, place: int, end: int) -> tuple[int, int, int]:
     """Return where the string at `place` begins and ends, 0 and -1 if it is nothing, and where its
     field ends, -1 if that is no place before `end`.
@@ -58,7 +58,7 @@ def _string(buffer: Bytes, place: int, end: int) -> tuple[int, int, int]:
     return start, start + size, start + size
 
 
-@uncounted
+@borrowing_kernel
 def _after_headers(buffer: Bytes, place: int, end: int) -> int:
     """Return where the headers at `place` end, -1 if they do not; a name may not be nothing."""
     left, place = _varint(buffer, place, end)
@@ -73,7 +73,7 @@ def _after_headers(buffer: Bytes, place: int, end: int) -> int:
     return place
 
 
-@uncounted
+@borrowing_kernel
 def _record(
     buffer: Bytes, place: int, batch_end: int
 ) -> tuple[int, int, int, int, int, int, int, int]:
@@ -95,7 +95,7 @@ def _record(
     return end, time_delta, offset_delta, key_start, key_end, value_start, value_end, place
 
 
-@uncounted
+@borrowing_kernel
 def read_batches(
     buffer: Bytes,
     batches: Int64s,
@@ -150,7 +150,7 @@ def read_batches(
     return count
 
 
-@uncounted
+@borrowing_kernel
 def after_records(buffer: Bytes, place: int, count: int) -> tuple[int, int]:
     """Return where the `count` records from `place` on end, and the offset delta of the last one;
     -1 if anything is not as it must be.

@@ -1,13 +1,16 @@
-"""How kernels are compiled: by numba, once for each version of their sources, wherever these lie.
+"""How kernels are compiled: by numba, ahead, as units of machine code (`units.py`).
 
-numba's on-disk cache looks at the file of the function it loads, not at the files of the functions
-called by it: an edit (or an upgrade) of a callee alone would leave stale machine code in use. It
-also keeps machine code for each path, so that a second checkout, a wheel or a test's copy of the
-same sources would compile everything again. So a locator of ours tells numba the folder: it carries
-a digest of all sources of this package, and the path of the sources is no part of it.
+numba's own cache on disk is not used for kernels of this distribution. It keeps function by
+function what any process compiled, and the names in it begin with a counter of that process: what
+two processes made could carry two functions of one name, and a process that loaded both called one
+for the other (numba's issues 10128 and 10486). It also looks at the file of the function that it
+loads, not at the functions called by it. So a kernel's machine code is that of its package's unit,
+and is tried on the golden vectors of the kernel when a process loads it. What no unit has is
+compiled by the process that calls it, for itself.
 
-A kernel of another package lies in a folder that carries the digest of that package as well; it
-calls kernels of its own package and of this one alone.
+Kernels of other packages, such as a user's own synopses, use numba's cache, in a folder that
+carries a digest of their package and of this one's kernels. Each process numbers its functions from
+a random start on, so that no two of them give one name to two functions.
 
 The package may lie in a zip or a wheel, as Spark's --py-files bring it: sources are read through
 their loader. With NUMBA_DISABLE_JIT=1 a kernel is the plain Python function.
@@ -15,31 +18,41 @@ their loader. With NUMBA_DISABLE_JIT=1 a kernel is the plain Python function.
 
 import hashlib
 import itertools
+import logging
 import secrets
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any, TypeVar, cast
 
 import numba
 from numba.core import types
 from numba.core.bytecode import FunctionIdentity
-from numba.core.caching import _CacheLocator
-from platformdirs import user_cache_path
+from numba.core.caching import NullCache, _CacheLocator
+
+from slidestat.synopses.core.units import (
+    KernelError,
+    cache_folder,
+    is_writable,
+    unit_of,
+)
+from slidestat.synopses.core.vectors import vectors_of
 
 config: Any = numba.config  # its settings are made at run time, which a type checker cannot see
 njit: Any = numba.njit  # the types that come with it lack options
 unliteral: Any = types.unliteral
+_log = logging.getLogger(__name__)
 
-# numba names each function that it compiles by a counter of the process, from 1 on. Closures of two
-# processes could have one name, and cached machine code then called the other's: np.sort's for
-# np.argsort's. Counters that begin far apart make no such names (numba's issues 10128 and 10486).
-FunctionIdentity._unique_ids = itertools.count(secrets.randbits(50))
+FunctionIdentity._unique_ids = itertools.count(secrets.randbits(64) << 32)
 
 Function = TypeVar("Function", bound=Callable[..., object])
+
+_SYNOPSES = __package__.rpartition(".")[0]
+_OURS = __name__.partition(".")[0]
+
+compiled_here: list[str] = []
+"""The kernels of this distribution that no unit had, as this process has compiled them."""
 
 
 def _sources(folder: Traversable) -> Iterator[bytes]:
@@ -58,29 +71,13 @@ def _digest_of(package: str) -> str:
     return digest.hexdigest()[:16]
 
 
-_SYNOPSES = __package__.rpartition(".")[0]
-_BASE = config.CACHE_DIR or str(user_cache_path("slidestat"))
-CACHE_FOLDER = Path(_BASE) / f"kernels-{_digest_of(_SYNOPSES)}"
-"""Where compiled kernels of these sources are kept."""
-
-
-@cache
-def _is_writable() -> bool:
-    try:
-        CACHE_FOLDER.mkdir(parents=True, exist_ok=True)
-        TemporaryFile(dir=CACHE_FOLDER).close()
-    except OSError:
-        return False
-    return True
-
-
 class SourcesLocator(_CacheLocator):
-    """Where the machine code of a function is kept: by its sources, not by their path."""
+    """The place of the machine code of another package's function: by its sources."""
 
     def __init__(self, function: Callable[..., object]) -> None:
         package = function.__module__.rpartition(".")[0]
-        folder = CACHE_FOLDER
-        if package and not f"{package}.".startswith(f"{_SYNOPSES}."):
+        folder = cache_folder() / _digest_of(_SYNOPSES)
+        if package:
             folder /= _digest_of(package)
         self._folder = str(folder / function.__module__)
         self._place = str(function.__code__.co_firstlineno)
@@ -103,12 +100,45 @@ class SourcesLocator(_CacheLocator):
         return self._place
 
 
+class _UnitCache(NullCache):
+    """What numba asks for the machine code of a kernel, before it compiles one."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self._function = function
+        self._package, _, module = function.__module__.rpartition(".")
+        self._name = f"{module}.{function.__qualname__}"
+
+    def load_overload(self, sig: Any, _target_context: Any) -> Any:
+        """Return the kernel of the unit, once it does what its vectors say; None for another."""
+        unit = unit_of(self._package)
+        if unit is None:
+            return None
+        entry = self._name, tuple(map(str, sig))
+        result = unit.result(entry)
+        if result is not None:
+            self._try(result.entry_point, entry[1])
+        return result
+
+    def save_overload(self, sig: Any, _data: Any) -> None:
+        """Take note of a kernel that was compiled here."""
+        compiled_here.append(f"{self._package}.{self._name}{sig}")
+        _log.debug("%s was compiled by this process", compiled_here[-1])
+
+    def _try(self, machine_code: Callable[..., Any], types_of_arguments: tuple[str, ...]) -> None:
+        for vector in vectors_of(self._package)[self._name]:
+            if vector.types == types_of_arguments and not vector.holds_for(machine_code):
+                raise KernelError(
+                    f"The machine code of {self._package}.{self._name} does not do what its source"
+                    f" does. Delete {cache_folder()} and start again; where a kernel was changed,"
+                    " run make vectors. If it stays, NUMBA_DISABLE_JIT=1 runs the source itself,"
+                    " slowly: please report it with the model of the processor."
+                )
+
+
 def kernel(function: Function) -> Function:
-    """Compile `function` at its first call, or load what an earlier process compiled.
+    """Have `function` run as machine code: that of its package's unit, or compiled at need.
 
-    Where the folder cannot be written, each process compiles anew.
-
-    Cost: compiling takes seconds, loading tenths of a second, both once in a process.
+    Cost: loading takes milliseconds, compiling seconds, both once in a process.
     """
     return _compiled(function, counts_references=True)
 
@@ -124,18 +154,53 @@ def borrowing_kernel(function: Function) -> Function:
     return _compiled(function, counts_references=False)
 
 
-def _compiled(function: Function, *, counts_references: bool) -> Function:
+def ahead(*signature: Any) -> Callable[[Function], Function]:
+    """Have a kernel in its package's unit for arguments that no vector can have: addresses."""
+
+    def marked(kernel: Function) -> Function:
+        if not config.DISABLE_JIT:
+            kernel.ahead = signature  # type: ignore[attr-defined]
+        return kernel
+
+    return marked
+
+
+def callback_kernel(*signature: Any) -> Callable[[Function], Function]:
+    """Compile a function that C calls, at its `address_of`."""
+
+    def compiled(function: Function) -> Function:
+        made = _compiled(function, counts_references=True, no_cfunc_wrapper=False)
+        return ahead(*signature)(made)
+
+    return compiled
+
+
+def address_of(callback: Any) -> int:
+    """Return where the machine code of a `callback_kernel` lies. C may call it ever after."""
+    callback.compile(callback.ahead)
+    result = callback.overloads[callback.ahead]
+    return int(result.library.get_pointer_to_function(result.fndesc.llvm_cfunc_wrapper_name))
+
+
+def _compiled(
+    function: Function, *, counts_references: bool, no_cfunc_wrapper: bool = True
+) -> Function:
+    is_ours = function.__module__.partition(".")[0] == _OURS
     before = config.CACHE_LOCATOR_CLASSES
     config.CACHE_LOCATOR_CLASSES = f"{__name__}.{SourcesLocator.__name__}"  # read while decorating
     try:
-        # No other language calls them, so they need no C function around them. Without its own word
-        # on references a callee is compiled as its first caller is.
-        compiled = njit(cache=_is_writable(), no_cfunc_wrapper=True, _nrt=counts_references)(
-            function
-        )
+        # No other language calls most of them, so they need no C function around them. Without its
+        # own word on references a callee is compiled as its first caller is.
+        compiled = njit(
+            cache=not is_ours and is_writable(),
+            no_cfunc_wrapper=no_cfunc_wrapper,
+            _nrt=counts_references,
+        )(function)
     finally:
         config.CACHE_LOCATOR_CLASSES = before
     if not config.DISABLE_JIT:
+        if is_ours:
+            compiled._cache = _UnitCache(function)
         _share_among_constants(compiled)
     return cast(Function, compiled)
 

@@ -219,7 +219,8 @@ def collect(
             figures[0, at] = 0
             figures[1, at] = 0
             at += 1
-    order = np.argsort(keys[:at])
+    # Of equal keys the first comes first: what runs must be what plain Python gives.
+    order = np.argsort(keys[:at], kind="mergesort")
     ordered = np.empty((2, at), np.float64)
     for i in range(at):
         for k in range(2):

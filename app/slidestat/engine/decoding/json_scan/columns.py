@@ -5,7 +5,7 @@ A value that its column cannot take has its record marked: it is not plain.
 
 from slidestat.engine.decoding.json_scan.numbers import EXACT, MINUS, decimal, nearest, whole
 from slidestat.engine.decoding.json_scan.plan import NOTHING, TEXT, WHOLE, Bools, Float64s, Int64s
-from slidestat.engine.decoding.json_scan.uncounted import uncounted
+from slidestat.synopses.core.compile import borrowing_kernel
 from slidestat.synopses.core.wire import Bytes
 
 _CONTINUATION, _LEAD_BITS = 0x80, 0xC0
@@ -13,7 +13,7 @@ _ZERO = ord("0")
 _DIGITS = 18  # and a sign less
 
 
-@uncounted
+@borrowing_kernel
 def read_doubles(
     buffer: Bytes,
     is_plain: Bools,
@@ -39,7 +39,7 @@ def read_doubles(
             is_plain[row] = False
 
 
-@uncounted
+@borrowing_kernel
 def read_wholes(
     buffer: Bytes,
     is_plain: Bools,
@@ -59,7 +59,7 @@ def read_wholes(
             is_plain[row] = False
 
 
-@uncounted
+@borrowing_kernel
 def check_texts(
     buffer: Bytes,
     is_plain: Bools,
@@ -89,7 +89,7 @@ def check_texts(
                 is_plain[row] = False
 
 
-@uncounted
+@borrowing_kernel
 def put_spans(
     buffer: Bytes, sorts: Bytes, starts: Int64s, ends: Int64s, offsets: Int64s, out: Bytes
 ) -> None:

@@ -15,7 +15,7 @@ double for a c that is less and for one that is more by that, it is the one near
 
 import numpy as np
 
-from slidestat.engine.decoding.json_scan.uncounted import uncounted
+from slidestat.synopses.core.compile import borrowing_kernel
 from slidestat.synopses.core.wire import Bytes
 
 MINUS = ord("-")
@@ -33,14 +33,14 @@ _ROOM = 900_000_000_000_000_000
 _DIGITS = 18  # of it; one more, if the first is no nine
 
 
-@uncounted
+@borrowing_kernel
 def _after_digits(buffer: Bytes, place: int, end: int) -> int:
     while place < end and _ZERO <= buffer[place] <= _NINE:
         place += 1
     return place
 
 
-@uncounted
+@borrowing_kernel
 def after_number(buffer: Bytes, place: int, end: int) -> tuple[int, bool]:
     """Return the place behind a number of any size, -1 if there is none; and whether it is written
     as a whole one.
@@ -69,7 +69,7 @@ def after_number(buffer: Bytes, place: int, end: int) -> tuple[int, bool]:
     return place, is_whole
 
 
-@uncounted
+@borrowing_kernel
 def decimal(buffer: Bytes, place: int, end: int) -> tuple[bool, int, int]:
     """Read the number buffer[place:end]: m and e of m * 10^e, and whether they are it.
 
@@ -108,7 +108,7 @@ def decimal(buffer: Bytes, place: int, end: int) -> tuple[bool, int, int]:
     return True, mantissa, exponent
 
 
-@uncounted
+@borrowing_kernel
 def whole(buffer: Bytes, place: int, end: int) -> tuple[bool, int]:
     """Read the whole number buffer[place:end], and whether it is one that is not minus nothing, and
     not too large.
@@ -127,7 +127,7 @@ def whole(buffer: Bytes, place: int, end: int) -> tuple[bool, int]:
     return True, mantissa
 
 
-@uncounted
+@borrowing_kernel
 def _product_error(a: float, b: float, product: float) -> float:
     """Return a * b - product, which is exact, for the product as it was rounded."""
     scaled = a * _SPLIT
@@ -139,7 +139,7 @@ def _product_error(a: float, b: float, product: float) -> float:
     return ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
 
 
-@uncounted
+@borrowing_kernel
 def nearest(mantissa: int, exponent: int) -> tuple[bool, float]:
     """Return the double nearest to mantissa * 10^exponent, and whether it is known for sure."""
     if exponent < -_MOST_EXPONENT or exponent > _MOST_EXPONENT:

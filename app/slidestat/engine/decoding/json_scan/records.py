@@ -26,13 +26,13 @@ from slidestat.engine.decoding.json_scan.skipping import (
     after_word,
 )
 from slidestat.engine.decoding.json_scan.strings import QUOTE, SPACE, plain_end, token
-from slidestat.engine.decoding.json_scan.uncounted import uncounted
+from slidestat.synopses.core.compile import borrowing_kernel
 from slidestat.synopses.core.wire import Bytes
 
 _T, _F, _N = b"tfn"
 
 
-@uncounted
+@borrowing_kernel
 def _next_token(buffer: Bytes, place: int, end: int) -> int:
     """As `token`; quick where no white space is."""
     if place < end and buffer[place] > SPACE:
@@ -40,7 +40,7 @@ def _next_token(buffer: Bytes, place: int, end: int) -> int:
     return token(buffer, place, end)
 
 
-@uncounted
+@borrowing_kernel
 def _is_named(buffer: Bytes, start: int, end: int, names: Bytes, first: int, size: int) -> bool:
     """Return whether what stands at `start`, up to `end` at the most, is a name and the quote
     behind it.
@@ -53,7 +53,7 @@ def _is_named(buffer: Bytes, start: int, end: int, names: Bytes, first: int, siz
     return same == size
 
 
-@uncounted
+@borrowing_kernel
 def _known_field(
     buffer: Bytes,
     start: int,
@@ -71,7 +71,7 @@ def _known_field(
     return -1
 
 
-@uncounted
+@borrowing_kernel
 def _scalar(buffer: Bytes, place: int, end: int) -> tuple[int, int, int]:
     """Return the sort of the text, number or word at `place`, where it begins and where it ends,
     without quotes; (0, 0, -1) if there is none that is plain.
@@ -86,7 +86,7 @@ def _scalar(buffer: Bytes, place: int, end: int) -> tuple[int, int, int]:
     return WHOLE if is_whole else DECIMAL, place, after
 
 
-@uncounted
+@borrowing_kernel
 def read_records(
     buffer: Bytes, record_starts: Int64s, record_ends: Int64s, plan: Plan, found: Found
 ) -> None:

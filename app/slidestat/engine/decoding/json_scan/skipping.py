@@ -6,7 +6,7 @@ from slidestat.engine.decoding.json_scan.strings import (
     after_any_string,
     token,
 )
-from slidestat.engine.decoding.json_scan.uncounted import uncounted
+from slidestat.synopses.core.compile import borrowing_kernel
 from slidestat.synopses.core.wire import Bytes
 
 OPEN_OBJECT, CLOSE_OBJECT = ord("{"), ord("}")
@@ -18,7 +18,7 @@ _N = ord("n")
 _DEEPEST = 32
 
 
-@uncounted
+@borrowing_kernel
 def after_word(buffer: Bytes, place: int, end: int) -> int:
     """Return the place behind true, false or null; -1 if none stands at `place`."""
     if end - place < 4:
@@ -33,7 +33,7 @@ def after_word(buffer: Bytes, place: int, end: int) -> int:
     return -1
 
 
-@uncounted
+@borrowing_kernel
 def _value_of_member(buffer: Bytes, place: int, end: int) -> int:
     """Return where the value behind the name at `place` begins; -1 if there is none."""
     if place < 0 or buffer[place] != QUOTE:
@@ -46,7 +46,7 @@ def _value_of_member(buffer: Bytes, place: int, end: int) -> int:
     return token(buffer, place + 1, end)
 
 
-@uncounted
+@borrowing_kernel
 def _after_any_scalar(buffer: Bytes, place: int, end: int) -> int:
     byte = buffer[place]
     if byte == QUOTE:
@@ -56,7 +56,7 @@ def _after_any_scalar(buffer: Bytes, place: int, end: int) -> int:
     return after_number(buffer, place, end)[0]
 
 
-@uncounted
+@borrowing_kernel
 def after_any_value(buffer: Bytes, place: int, end: int) -> int:
     """Return the place behind the value that begins at `place`; -1 if it is malformed, not UTF-8,
     nested more than 32 deep, or has an escape of more than a letter.

@@ -1,6 +1,6 @@
 """Kernels over strings of JSON: where they end, how long they are, whether they are UTF-8."""
 
-from slidestat.engine.decoding.json_scan.uncounted import uncounted
+from slidestat.synopses.core.compile import borrowing_kernel
 from slidestat.synopses.core.wire import Bytes
 
 QUOTE, BACKSLASH = ord('"'), ord("\\")
@@ -11,7 +11,7 @@ _SHORT_ESCAPES = frozenset(b'"\\/bfnrt')
 _IS_SHORT_ESCAPE = tuple(byte in _SHORT_ESCAPES for byte in range(128))
 
 
-@uncounted
+@borrowing_kernel
 def token(buffer: Bytes, place: int, end: int) -> int:
     """Return the first place from `place` on that is no white space; -1 if there is none."""
     while place < end:
@@ -24,7 +24,7 @@ def token(buffer: Bytes, place: int, end: int) -> int:
     return -1
 
 
-@uncounted
+@borrowing_kernel
 def after_character(buffer: Bytes, place: int, end: int) -> int:
     """Return where a character of several bytes ends, -1 if it is not UTF-8 (RFC 3629, section 4:
     no surrogates, nothing longer than it must be, nothing beyond U+10FFFF).
@@ -53,7 +53,7 @@ def after_character(buffer: Bytes, place: int, end: int) -> int:
     return place + size
 
 
-@uncounted
+@borrowing_kernel
 def plain_end(buffer: Bytes, place: int, end: int) -> int:
     """Return where the string that begins at `place`, behind its quote, has its other quote; -1 for
     one with escapes, control characters or no UTF-8.
@@ -73,7 +73,7 @@ def plain_end(buffer: Bytes, place: int, end: int) -> int:
     return -1
 
 
-@uncounted
+@borrowing_kernel
 def after_any_string(buffer: Bytes, place: int, end: int) -> int:
     """Return the place behind a string that begins at `place`, behind its quote; escapes of one
     letter may be in it. -1 as above.

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
-from slidestat.engine.decoding.json_scan.uncounted import uncounted
+from slidestat.synopses.core.compile import borrowing_kernel
 from slidestat.synopses.core.wire import Bytes
 
 Int32s = npt.NDArray[np.int32]
@@ -21,14 +21,14 @@ def partitions_of(keys: BinaryColumn, partitions: int) -> Int32s:
     return found
 
 
-@uncounted
+@borrowing_kernel
 def _place(buffer: Bytes, starts: Int64s, ends: Int64s, partitions: int, found: Int32s) -> None:
     for row in range(len(starts)):
         if starts[row] <= ends[row]:
             found[row] = (_murmur2(buffer, starts[row], ends[row]) & _POSITIVE) % partitions
 
 
-@uncounted
+@borrowing_kernel
 def _murmur2(buffer: Bytes, start: int, end: int) -> int:
     """Return the hash of a span as an unsigned number; a product of two is below 2**63."""
     mixed = _SEED ^ (end - start)
@@ -44,7 +44,7 @@ def _murmur2(buffer: Bytes, start: int, end: int) -> int:
     return mixed ^ mixed >> 15
 
 
-@uncounted
+@borrowing_kernel
 def _word(buffer: Bytes, place: int, size: int) -> int:
     """Return so many bytes as a number, the first being its lowest."""
     word = 0

@@ -1,0 +1,258 @@
+"""Machine code of kernels: what a process loads does what the source does, whoever compiled it."""
+
+import itertools
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+
+from slidestat.synopses.core import compile as compile_, units, vectors
+from slidestat.synopses.core.compile import compiled_here
+from slidestat.synopses.core.units import KernelError, Unit, key_of, packages, unit_of
+from slidestat.synopses.core.vectors import Vector, Vectors, copied, kernels_of, same, vectors_of
+from tests.laws.plain_python import ROOT, as_plain_python
+
+SOURCES = ROOT / "app"
+compiled = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="there is no machine code")
+
+
+def wrong_vectors() -> list[str]:
+    """Return the kernels of which a vector does not hold."""
+    return [
+        f"{package}.{name}"
+        for package in packages()
+        for name, kernel in kernels_of(package)
+        for vector in vectors_of(package)[name]
+        if not vector.holds_for(kernel)
+    ]
+
+
+@compiled
+def test_machine_code_does_what_plain_python_did() -> None:
+    """All kernels, by all vectors; all of their machine code comes from units."""
+    before = len(compiled_here)
+    assert wrong_vectors() == []
+    assert compiled_here[before:] == []
+
+
+def digest() -> str:
+    """Return what `as_plain_python` asks for."""
+    return repr(wrong_vectors())
+
+
+def test_vectors_are_what_plain_python_gives_today() -> None:
+    """After a change of a kernel: make vectors."""
+    assert as_plain_python("tests.laws.test_kernel_units") == "[]"
+
+
+def test_all_rooms_with_kernels_have_vectors() -> None:
+    """A package without any would have its kernels compiled by each process."""
+    with_kernels = {
+        ".".join(path.relative_to(SOURCES).parent.parts)
+        for path in SOURCES.glob("slidestat/**/*.py")
+        if re.search("^@(borrowing_)?kernel$", path.read_text("utf-8"), re.MULTILINE)
+    }
+    assert with_kernels == set(packages())
+
+
+def run(code: str, folder: Path, cache: Path) -> str:
+    """Return what Python prints, with modules of `folder`, and kernels kept in `cache`."""
+    environment = os.environ | {
+        "NUMBA_CACHE_DIR": str(cache),
+        "PYTHONPATH": os.pathsep.join([str(folder), *sys.path]),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+SORTED = """
+import numba, numpy as np
+for i in range({before}):
+    @numba.njit
+    def other(x): return x + i
+    other(1)
+from ours.by_{name} import ordered
+ordered(np.arange(40.0))
+print(next(iter(ordered.overloads.values())).fndesc.mangled_name)
+"""
+BOTH = """
+import numpy as np
+from ours.by_{first} import ordered as one
+from ours.by_{second} import ordered as other
+values = np.array([30.0, 10.0, 20.0, 50.0, 40.0] * 8)
+found = dict({first}=one(values), {second}=other(values))
+ordered = np.sort(values)
+print((found["sort"] == ordered).all() and (values[found["argsort"]] == ordered).all())
+"""
+
+
+@compiled
+@pytest.mark.parametrize("before", [3, pytest.param(4, marks=pytest.mark.long)])
+def test_a_cache_that_two_processes_filled_gives_each_function_its_own_code(
+    before: int, tmp_path: Path
+) -> None:
+    """numba numbers closures by a counter of the process: those of two processes had one name, and
+    np.sort's was called for np.argsort's. A user's own kernels are kept by numba's cache.
+    """
+    package = tmp_path / "ours"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    names = {}
+    for name in ("sort", "argsort"):
+        (package / f"by_{name}.py").write_text(
+            "import numpy as np\n"
+            "from slidestat.synopses.core.compile import kernel\n"
+            "@kernel\n"
+            f"def ordered(values): return np.{name}(values)\n"
+        )
+    for name, others in (("sort", before), ("argsort", 0)):
+        names[name] = run(SORTED.format(before=others, name=name), tmp_path, tmp_path / name)
+        subprocess.run(["cp", "-a", f"{tmp_path / name}/.", f"{tmp_path / 'both'}"], check=True)
+    for first, second in itertools.permutations(names):
+        code = BOTH.format(first=first, second=second)
+        assert run(code, tmp_path, tmp_path / "both") == "True", first
+    again = run(SORTED.format(before=before, name="sort"), tmp_path, tmp_path / "again")
+    assert again != names["sort"], "another process gave a function the same name"
+
+
+SMALL = ["sampling", "quantiles", "moments", "distinct"]
+CHECK = """
+from slidestat.synopses.core.compile import compiled_here
+from slidestat.synopses.core.vectors import kernels_of, vectors_of
+for package in {packages}:
+    package = f"slidestat.synopses.{{package}}"
+    for name, kernel in kernels_of(package):
+        for vector in vectors_of(package)[name]:
+            assert vector.holds_for(kernel), name
+assert not compiled_here
+"""
+
+
+@compiled
+@pytest.mark.long
+def test_units_made_by_many_processes_in_many_orders_are_loaded_in_many_orders(
+    tmp_path: Path,
+) -> None:
+    """An empty cache, four processes at once, each in another order; then loaded in all orders."""
+    orders = list(itertools.permutations(SMALL))
+    with ThreadPoolExecutor(4) as pool:
+        codes = [CHECK.format(packages=list(order)) for order in orders[::6]]
+        list(pool.map(lambda code: run(code, tmp_path, tmp_path / "cache"), codes))
+        # Each unit was made once, by whoever came first.
+        made = [
+            one.name
+            for one in (tmp_path / "cache/kernels").glob("slidestat*")
+            if one.suffix != ".lock"
+        ]
+        assert len(made) == len(SMALL) + 1  # and what these call of core
+        codes = [CHECK.format(packages=list(order)) for order in orders]
+        list(pool.map(lambda code: run(code, tmp_path, tmp_path / "cache"), codes))
+
+
+# A unit that is not what it should be.
+
+
+@compiled
+def test_a_damaged_unit_is_refused() -> None:
+    """One byte altered, or the end missing."""
+    path = (
+        units.cache_folder()
+        / f"slidestat.synopses.quantiles-{key_of('slidestat.synopses.quantiles')}"
+    )
+    assert unit_of("slidestat.synopses.quantiles")
+    data = path.read_bytes()
+    for wrong in (b"", data[:-1], data[:90], data[:70] + bytes([data[70] ^ 1]) + data[71:]):
+        with pytest.raises(ValueError, match="no unit"):
+            Unit(wrong)
+
+
+@compiled
+def test_machine_code_that_does_something_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a vector, when a process loads it; what to do is part of the error."""
+    package = "slidestat.synopses.core"
+    (vector, *others) = vectors_of(package)["wire.zigzag"]
+    wrong = Vector(vector.arguments, vector.result + 1, vector.after)
+    changed = {**vectors_of(package), "wire.zigzag": [*others, wrong]}
+    monkeypatch.setattr(compile_, "vectors_of", lambda _: changed)
+    kernel = dict(kernels_of(package))["wire.zigzag"]
+    signature = tuple(map(numba.typeof, vector.arguments))
+    with pytest.raises(KernelError, match=r"wire.zigzag does not do what its source does.*Delete"):
+        kernel._cache.load_overload(signature, None)
+
+
+# Keys.
+
+
+def test_a_key_is_of_code_and_constants_of_callees_too() -> None:
+    """An altered constant of a module that a kernel's callee reads alters the key."""
+    from slidestat.synopses.core import wire
+
+    package = "slidestat.synopses.core"
+    before = key_of(package)
+    assert key_of(package) == before
+    block = wire._BLOCK
+    try:
+        wire._BLOCK = block + 1
+        assert key_of(package) != before
+    finally:
+        wire._BLOCK = block
+    assert key_of(package) == before
+
+
+# Vectors as bytes.
+
+
+def test_vectors_read_back_as_they_were_written() -> None:
+    """All that arguments can be."""
+    read_only = np.arange(3, dtype=np.uint8)
+    read_only.flags.writeable = False
+    values = (
+        *(1, -(2**63), True, None, "text", b"bytes", 0.1, float("inf"), float("nan"), -0.0),
+        *(
+            np.arange(6.0).reshape(2, 3),
+            np.arange(6)[::2],
+            np.array(np.arange(6).reshape(2, 3), order="F"),
+        ),
+        *(np.empty(0), read_only, np.int64(3), (1, (np.zeros(2, bool),))),
+    )
+    data = Vectors({"one.kernel": [Vector(values, values, values)]}).to_bytes()
+    (vector,) = Vectors.from_bytes(data)["one.kernel"]
+    assert vector.types == Vector(values, None, ()).types
+    for read in (vector.arguments, vector.result, vector.after, copied(values)):
+        assert same(read, values)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(0.0, -0.0), (1, 1.0), (1, True), (np.zeros(1), np.zeros(2)), (np.zeros(1), -np.zeros(1))],
+)
+def test_what_differs_in_a_bit_is_not_the_same(one: object, other: object) -> None:
+    """Signs of zeros, kinds of numbers and shapes count."""
+    assert same(one, one)
+    assert not same(one, other)
+
+
+def test_a_part_that_was_never_filled_is_not_compared() -> None:
+    """The rest is."""
+    filled = np.array([True, False, True])
+    partial = vectors.Partial(np.array([1, 2, 3]), filled)
+    (vector,) = Vectors.from_bytes(Vectors({"one.kernel": [Vector((), partial, ())]}).to_bytes())[
+        "one.kernel"
+    ]
+    assert same(np.array([1, 9, 3]), vector.result)
+    assert not same(np.array([1, 2, 4]), vector.result)
+    assert not same(np.array([1, 2]), vector.result)
