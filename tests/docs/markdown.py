@@ -9,7 +9,8 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
     {
         *ROOT.glob("*.md"),
-        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob(".github/**/*.md"),
         *ROOT.glob("deploy/**/*.md"),
         *ROOT.glob("app/**/*.md"),
         *ROOT.glob("benchmarks/*.md"),
