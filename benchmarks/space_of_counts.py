@@ -1,10 +1,11 @@
-"""Stored bytes of an exponential histogram of counts, beside the least that any algorithm needs.
+"""Stored bytes of an exponential histogram of counts, beside the lower bound on what they need.
 
     python -m benchmarks.space_of_counts [largest number of events in the window]
 
 Two streams: one event a tick, and one a second on average in milliseconds (gaps drawn evenly from 0
 to 1,999, seed 1). The window always holds N' events. The lower bound is that of Datar et al. 2002,
-theorem 3.1: (k/16) log2^2(N/k) bits for a window of N = N' elements, k = 1/epsilon <= 4 sqrt(N).
+theorem 3.1, for deterministic algorithms: (k/16) log2^2(N/k) bits for a window of N = N' elements,
+k = 1/epsilon <= 4 sqrt(N).
 
 Then, for each N', the worst ratio of stored bytes to the lower bound: of the two streams, and of
 the second to the bound of a window of as many elements as it has milliseconds.

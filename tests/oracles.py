@@ -24,9 +24,10 @@ class ExactWindow:
 
 
 class Cascade:
-    """Algorithm Insert of Datar et al. 2002, word for word: one unit at a time, merging upwards.
+    """Algorithm Insert of Datar et al. 2002: one unit at a time, merging upwards.
 
-    A merged bucket has the time of its newest unit. Nothing is forgotten when it expires.
+    A merged bucket has the time of its newest unit: the paper's text has that of the older bucket,
+    which is wrong (tests/golden/test_l_canonical.py). Nothing is forgotten when it expires.
     """
 
     def __init__(self, per_level: int) -> None:

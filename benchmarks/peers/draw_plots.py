@@ -35,7 +35,7 @@ def _space(rows: list[dict[str, Any]], folder: Path) -> None:
         bound = [(row["events"], row["lower_bound"]) for row in mine if row["lower_bound"]]
         axes.plot(*zip(*bound, strict=True), label=f"lower bound, {epsilon}", ls="--", **style)
     axes.set(xscale="log", yscale="log", xlabel="events in the window", ylabel="bytes")
-    axes.set_title("Bytes of a count, and the least that any algorithm needs")
+    axes.set_title("Bytes of a count, and the least that a deterministic one needs")
     axes.legend(fontsize=7, ncols=2)
     axes.grid(alpha=0.3)
     _save(figure, folder, "space")

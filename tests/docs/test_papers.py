@@ -9,7 +9,8 @@ from slidestat.declare.topology import Topology
 from slidestat.spark.sql import aggregates
 from tests.docs.markdown import ROOT
 
-PAGE = (ROOT / "docs" / "papers.md").read_text("utf-8")
+WHOLE = (ROOT / "docs" / "papers.md").read_text("utf-8")
+PAGE, ERRORS = WHOLE.split("## Where the papers err")
 # Rows of tables, without their heads.
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
@@ -47,6 +48,16 @@ def test_rows_without_a_statistic_say_so() -> None:
         asked = row[_ASKED]
         can_be = named(asked) & KINDS.keys() or "`basic_" in asked or "`publish`" in asked
         assert not asked or "in Python alone" in asked or can_be, row
+
+
+def test_errors_of_papers_are_tested() -> None:
+    """Each test that the last table names is there, and each row names one."""
+    rows = [line for line in ERRORS.splitlines() if re.match(r"\| (?!source|-)", line)]
+    assert len(rows) >= 6
+    tests = "".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    for row in rows:
+        (name,) = re.findall(r"`(test_\w+)`", row)
+        assert f"def {name}(" in tests, row
 
 
 def test_nothing_is_left_out() -> None:

@@ -81,3 +81,20 @@ def test_every_total_to_2000_is_the_procedure_of_the_paper(per_level: int) -> No
         sizes = [size for size, _ in histogram_of(per_level, total).buckets()]
         form = l_canonical(total, per_level)
         assert [sizes.count(1 << level) for level in range(len(form))] == form
+
+
+def test_a_merged_bucket_has_the_time_of_its_newest_unit() -> None:
+    """Section 2.1 gives it "the timestamp of the older bucket", against section 2's own "the
+    timestamp of the most recent 1". With k/2 = 1, units at 1, 2 and 3 are buckets of 2 and 1. In
+    the window of 2 and 3, the bucket of 1 and 2 would have expired with the older time, though it
+    has an active unit: 1 - 1/2 for exactly 2 is off by 75 %, and 1/k is 50 %.
+    """
+    histogram = ExponentialHistogram.create(CountParameters(0.5, 1_000))
+    histogram.insert([1, 2, 3])
+    assert histogram.buckets() == [(2, 2), (1, 3)]
+    figure = histogram.query(2, now=4)
+    assert figure.lower <= 2 <= figure.upper
+    assert abs(figure.estimate - 2) <= 0.5 * 2
+    older = [(2, 1), (1, 3)]
+    active = [size for size, time in older if time >= 2]
+    assert abs(sum(active) - active[0] / 2 - 2) > 0.5 * 2

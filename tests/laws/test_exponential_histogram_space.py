@@ -1,4 +1,4 @@
-"""What a count stores beside the least that any algorithm needs, and what its card says of it."""
+"""What a count stores beside the least that a deterministic algorithm needs, and what its card says."""
 
 import re
 from pathlib import Path
@@ -46,7 +46,7 @@ def told() -> list[Row]:
     return found
 
 
-def test_stored_bytes_are_near_what_any_algorithm_needs(measured: list[Row]) -> None:
+def test_stored_bytes_are_near_what_a_deterministic_algorithm_needs(measured: list[Row]) -> None:
     """Never more than WORST times the lower bound of theorem 3.1, at any epsilon that it speaks of.
 
     At most 10 times is kept with one event a tick from 10^6 events on. It is not kept below: there

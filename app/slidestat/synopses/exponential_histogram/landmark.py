@@ -1,7 +1,7 @@
 """Totals of all events since the first one, exactly: the landmark window beside the sliding ones.
 
-Source: Datar, Gionis, Indyk, Motwani 2002, section 1, for what a landmark window is; keeping two
-numbers is all there is to it. Contract: the count is exact; so is the sum of values that are
+A landmark window begins at a fixed moment, here at a key's first event, and does not slide: two
+numbers are all there is to it, and none of the papers is needed. Contract: the count is exact; so is the sum of values that are
 decimals of so many places, up to 2^53 units, and within a rounding of a double beyond; other values
 leave parts of units, which are carried, so that lower <= exact <= upper and upper - lower is about
 10^-decimals, however many values. Space: at most 46 bytes. Update O(1), query O(1). Order: times

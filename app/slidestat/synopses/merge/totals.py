@@ -1,6 +1,6 @@
 """Counts, sums and averages over the union of a bundle's parts.
 
-Source: Gibbons and Tirthapura 2002, section 4 (scenario 1: the sum of the parties' answers).
+Source: Gibbons and Tirthapura 2002, section 3.4 (scenario 1: the sum of the parties' answers).
 
 Contract: lower <= exact <= upper, always, and |estimate - exact| <= relative_error * exact, the
 promise of one part, over any n <= span; the rounding of a double (2^-53 of the answer for each

@@ -1,1 +1,1 @@
-"""Waves of Gibbons and Tirthapura: O(1) in the worst case; and StreamInsight's count."""
+"""Waves of Gibbons and Tirthapura: O(1) steps an event; and StreamInsight's count."""

@@ -1,0 +1,119 @@
+"""What documents claim, held to the code: figures, limits, and what is not promised."""
+
+import re
+from typing import get_args, get_type_hints
+
+import pytest
+
+from slidestat import Count, SlidestatError, Topology
+from slidestat.declare.statistics import KINDS
+from slidestat.engine.limits import Limits
+from slidestat.engine.waiting import event_store
+from slidestat.faust import state_store
+from slidestat.faust.partitions import durable_states
+from slidestat.kafka.producer import MAX_MESSAGE_BYTES
+from slidestat.schemas.event import MAX_KEY_LENGTH
+from slidestat.spark.sql import aggregates
+from slidestat.synopses import DistinctParameters
+from slidestat.synopses.value_quantiles import bands
+from tests.docs.markdown import DOCUMENTS, ROOT
+
+MIB = 2**20
+# The docstrings that documents are made of, too.
+SOURCES = sorted((ROOT / "app" / "slidestat").rglob("*.py"))
+
+
+def text_of(name: str) -> str:
+    """Return a document's text with single spaces, as lines may break anywhere."""
+    return re.sub(r"\s+", " ", (ROOT / name).read_text("utf-8"))
+
+
+@pytest.mark.parametrize(
+    "untrue",
+    [
+        # Theorem 3.1 of Datar et al. is for deterministic algorithms.
+        r"\b[Aa]ny algorithm\b",
+        # A call decodes and encodes a whole state, of a wave too.
+        "no single event may be slow",
+        # The papers do not speak of landmarks.
+        r"(Datar|Gibbons|Arasu)[^.]{0,80}section[^.]{0,40}landmark",
+    ],
+)
+def test_untrue_sentences_are_gone(untrue: str) -> None:
+    """From all documents and from the code."""
+    found = [
+        path.name
+        for path in [*DOCUMENTS, *SOURCES]
+        if re.search(untrue, re.sub(r"\s+", " ", path.read_text("utf-8")))
+    ]
+    assert found == []
+
+
+def test_sql_aggregates_without_bounds_are_named() -> None:
+    """They return a number; the limits name each of them, and Spark's page says so."""
+    numbers = set()
+    for name in dir(aggregates):
+        if name.startswith("basic_"):
+            (answer,) = get_args(get_type_hints(getattr(aggregates, name))["return"])
+            if answer is float:
+                numbers.add(name)
+    limits = text_of("docs/limits.md")
+    (sentence,) = re.findall(r"The SQL aggregates (.+?) return an estimate without bounds", limits)
+    assert set(re.findall(r"`(\w+)`", sentence)) == numbers
+    assert "All but `basic_top` return one number, the estimate, without bounds" in text_of(
+        "docs/spark.md"
+    )
+
+
+def test_windows_of_events_are_not_published() -> None:
+    """As many-parties, papers and limits say of the paper's first scenario."""
+    with pytest.raises(SlidestatError, match="publish"):
+        Topology(
+            name="parties",
+            source="events",
+            span="1000 events",
+            every="10s",
+            publish="partition",
+            statistics=(Count(),),
+        )
+    for page in ("docs/many-parties.md", "docs/papers.md", "docs/limits.md"):
+        assert "each partition numbers its own events" in text_of(page) or "refuses" in text_of(
+            page
+        )
+
+
+def test_unions_are_for_the_statistics_that_have_one() -> None:
+    """The sentence below the table of many-parties names those that have none."""
+    page = text_of("docs/many-parties.md")
+    (sentence,) = re.findall(r"((?:`\w+`[, and]+)+`\w+`) have no union here", page)
+    lone = {kind for kind, statistic in KINDS.items() if not statistic.can_be_united}
+    assert set(re.findall(r"`(\w+)`", sentence)) == lone
+
+
+def test_a_wave_at_a_64th_holds_what_the_page_says() -> None:
+    """Beside the bound of theorem 4, which is for an epsilon of 1/64."""
+    capacity = DistinctParameters(1 / 64, 0.01, 1_024, 1).capacity
+    assert f"At 1/64 a wave holds up to {capacity:,} items" in text_of("docs/many-parties.md")
+
+
+def test_neighbouring_bins_share_their_cells() -> None:
+    """As the theory says of quantiles by value."""
+    assert bands.WIDTH == 8
+    assert "Eight neighbouring bins share one list of cells" in text_of("docs/theory.md")
+
+
+def test_limits_are_those_of_the_code() -> None:
+    """Sizes and memory, as the code has them."""
+    page, limits = text_of("docs/limits.md"), Limits()
+    for claim in (
+        f"1 to {MAX_KEY_LENGTH} characters",
+        f"{MAX_MESSAGE_BYTES // MIB} MiB minus 8 KiB",
+        f"the {limits.cached_keys:,} states that were touched last",
+        f"up to {limits.waiting_events:,} events, or {limits.waiting_bytes // MIB} MiB",
+        f"up to {event_store._MEMORY_BYTES // MIB} MiB more",
+        f"up to {limits.kept_emissions:,} emissions",
+        f"at most {durable_states._UNWRITTEN_BYTES // MIB} MiB",
+        f"{state_store._CACHE_BYTES // MIB} MiB for all partitions",
+        f"of which {state_store._UNWRITTEN_BYTES // MIB} MiB are not in files yet",
+    ):
+        assert claim in page
