@@ -1,7 +1,7 @@
 """The synopses of several parties that see parts of one logical stream, kept side by side.
 
-Source: the distributed model of Gibbons and Tirthapura 2002, sections 2 and 3.4: parties that see their own
-part of a stream alone, and a Referee who answers over the union from what they sent.
+Source: the distributed model of Gibbons and Tirthapura 2002, sections 2 and 3.4: parties that see
+their own part of a stream alone, and a Referee who answers over the union from what they sent.
 
 Contract: a bundle has at most one synopsis of a party, all of one kind and of equal parameters. To
 merge is to take the union of the parties; of a party in both, the synopsis that is further on, by

@@ -1,4 +1,4 @@
-"""The deterministic wave of one key: how many events, over any window, O(1) steps an event at worst.
+"""The deterministic wave of one key: how many events, over any window, in O(1) steps an event.
 
 Paper: Gibbons and Tirthapura, "Distributed Streams Algorithms for Sliding Windows" (2002), section
 3.2, the optimal wave, with duplicated positions (event times). Of each level i it keeps the

@@ -1,4 +1,4 @@
-"""The sum wave of one key: how much, of whole numbers from 0 to 2^53, O(1) steps an event at worst.
+"""The sum wave of one key: how much, of whole numbers from 0 to 2^53, in O(1) steps an event.
 
 Paper: Gibbons and Tirthapura, "Distributed Streams Algorithms for Sliding Windows" (2002), section
 3.3 (figure 5). An event of value v is v units at once, z - v + 1 to z; its level is the largest i
