@@ -18,49 +18,77 @@ KERNELS, ONE_WINDOW = _RESULTS / "kernels.json", _RESULTS / "one_window.json"
 _SPREAD = "`mean`, `variance`, `deviation`"
 # What is said of the statistics that stand in a row together, by the kind whose size is told.
 _STATISTICS = {
-    "count": ("`count`, `rate`", "events; events a second", "1 %"),
-    "sum": ("`sum`", "of values that are not negative", "1 %"),
-    "net_sum": ("`net_sum`", "of values of both signs", "1 % of the sum of the magnitudes"),
-    "mean": (_SPREAD, "of values of any sign", "7 % of a deviation; 10 %; 5 %"),
-    "maximum": ("`minimum`, `maximum`", "", "1 %; exact with epsilon 0"),
+    "count": ("`count`, `rate`", "how many events; how many a second", "1 %"),
+    "sum": ("`sum`", "the total of values that are never negative", "1 %"),
+    "net_sum": (
+        "`net_sum`",
+        "the total of values of both signs",
+        "1 % of the total without the signs",
+    ),
+    "mean": (
+        _SPREAD,
+        "the average, and how much values vary",
+        "7 % of a standard deviation; 10 %; 5 %",
+    ),
+    "maximum": (
+        "`minimum`, `maximum`",
+        "the smallest and the largest value",
+        "1 %; exact with epsilon 0",
+    ),
     "quantile": (
         "`quantile`",
-        "for each p of `quantiles`",
+        "the median, p99 and others: the value that a share p of the values does not exceed",
         "1 % of the value; p is off by at most 10 % of the share beyond it, so p99 is one of p98.9"
         " to p99.1",
     ),
     "rank_quantile": (
         "`rank_quantile`",
-        "the same, whatever the values are",
+        "the same, with an error of the rank alone",
         "rank off by 1 % of the events",
     ),
-    "top": ("`top`", "the items that came most often, with how often", "0.5 % of the events"),
+    "top": ("`top`", "the most frequent items, with their counts", "0.5 % of the events"),
     "distinct": (
         "`distinct`",
-        "how many different items",
+        "how many different items; can be asked for a part of them later",
         "10 % in 99 % of cases; exact while few",
     ),
     "lean_distinct": (
         "`lean_distinct`",
-        "the same in little room",
+        "how many different items, in few bytes",
         "10 % in 99 % of cases",
     ),
     "histogram": (
         "`histogram`, `above`",
-        "values between edges; from thresholds on",
+        "how many values lie in each range; from a threshold on",
         "1 %",
     ),
-    "sum_histogram": ("`sum_histogram`", "sums of the values between edges", "1 %"),
+    "sum_histogram": ("`sum_histogram`", "the total of the values in each range", "1 %"),
     "mean_histogram": (
         "`mean_histogram`",
-        "means of the values between edges",
-        "7 % of a deviation",
+        "the average of the values in each range",
+        "7 % of a standard deviation",
     ),
-    "items": ("`items`", "how often items came that are named", "1 % of each"),
-    "age_of_last": ("`age_of_last`", "how long ago the nth last event was", "1 %"),
-    "sample": ("`sample`", "values drawn at random, uniformly", "exact values"),
-    "norm": ("`norm`", "L_p norm of how often items came", "30 % in 95 % of cases; slow"),
-    "landmark_sum": ("`landmark_count`, `landmark_sum`", "since the key's first event", "exact"),
+    "items": ("`items`", "how often each item came that you name", "1 % of each"),
+    "age_of_last": (
+        "`age_of_last`",
+        "how long ago the last event was, or the nth last",
+        "1 %",
+    ),
+    "sample": (
+        "`sample`",
+        "some values drawn at random, each as likely as any other",
+        "the values are exact",
+    ),
+    "norm": (
+        "`norm`",
+        "how unevenly items are spread: the L_p norm of their counts",
+        "30 % in 95 % of cases; slow",
+    ),
+    "landmark_sum": (
+        "`landmark_count`, `landmark_sum`",
+        "count and total since the key's first event",
+        "exact",
+    ),
 }
 _NOTES = {
     "mean": " for all three",
@@ -77,7 +105,12 @@ _NOTES = {
 def statistics() -> str:
     """A row for each statistic: what it is, its error, its bytes."""
     sizes: dict[str, list[int]] = json.loads(SIZES.read_text())
-    heads = ("statistic", "what", "error, by default", "bytes a key with 5, 1,000, 100,000 events")
+    heads = (
+        "statistic",
+        "what it answers",
+        "largest error, by default",
+        "bytes of a key with 5, 1,000 and 100,000 events",
+    )
     return table(
         heads,
         [
