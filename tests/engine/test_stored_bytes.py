@@ -134,7 +134,7 @@ def test_a_checkpoint_of_another_topology_is_not_read() -> None:
 
 
 def test_stored_quantiles_by_rank_are_refused_with_how_to_go_on() -> None:
-    """What `quantile` was up to 0.1.0 goes on under its new kind, with the name that it had."""
+    """What `quantile` was before 0.1.0 goes on under its new kind, with the name that it had."""
     by_value = Topology(name="t", source="s", span="1h", every="1m", statistics=[Quantiles()])
     by_rank = replace(by_value, statistics=[RankQuantiles(name="quantile")])
     stored = encode_checkpoint(Checkpoint(7), by_rank.state_label)
@@ -146,7 +146,7 @@ def test_stored_quantiles_by_rank_are_refused_with_how_to_go_on() -> None:
 
 
 def test_stored_items_in_blocks_are_refused_with_how_to_go_on() -> None:
-    """What `top` kept up to 0.1.0 is not what it keeps: under a new name it begins anew."""
+    """What `top` kept before 0.1.0 is not what it keeps: under a new name it begins anew."""
     top = Topology(name="t", source="s", span="1h", every="1m", statistics=[TopItems(field="item")])
     meaning = top.state_meaning
     assert "frequent items in pairs, epsilon 0.01" in meaning["statistics"]

@@ -5,7 +5,7 @@ from functools import partial
 from slidestat.synopses import FrequentParameters, NamedItems, PairedParameters
 from tests.golden.golden import HOUR, NOON, of_synopses, steps
 
-# In blocks, as topologies had them up to 0.1.0, and in pairs.
+# In blocks, as topologies had them before 0.1.0, and in pairs.
 KINDS: dict[str, type[FrequentParameters | PairedParameters]] = {
     "named-items-1": FrequentParameters,
     "named-paired-items-1": PairedParameters,

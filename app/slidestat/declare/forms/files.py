@@ -17,7 +17,7 @@ from slidestat.shipped import shipped_topologies
 
 _VARIABLE = "topology"
 _SUFFIXES = (".py", ".toml")
-# The packages that came before `slidestat`, in 0.1.0.
+# The packages of before 0.1.0, in place of `slidestat`.
 _OLD_MODULES = {"app", "app.streaming", "app.synopses", "app.topology_files", "topologies"}
 _RENAMED = "The package is now `slidestat`: write `from slidestat import Topology, Count, ...`."
 

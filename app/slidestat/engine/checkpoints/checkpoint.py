@@ -266,10 +266,10 @@ def _difference(field: str, before: str, now: str) -> str:
 def _advice_on(field: str, before: str, now: str) -> str:
     rename = "Give the changed topology a new name, which counts from the start of its source"
     if "quantiles, epsilon" in before and "quantiles by value" in now:
-        # Up to 0.1.0 the kind `quantile` was what `rank_quantile` is.
+        # Before 0.1.0 the kind `quantile` was what `rank_quantile` is.
         return f'{rename}, or go on by rank: kind = "rank_quantile", name = "quantile".'
     if "frequent items, epsilon" in before and "frequent items in pairs" in now:
-        # Up to 0.1.0 the items of `top` were kept in blocks.
+        # Before 0.1.0 the items of `top` were kept in blocks.
         return f"{rename}: top items are kept in a tenth of the bytes now."
     if field in _OF_STATISTICS:
         return (

@@ -3,7 +3,7 @@
 Source: as paired_items.py: Misra and Gries 1982; Lee and Ting 2006. The items are 64-bit ids of the
 texts (`synopses.distinct.item_ids`), and the state has besides their counts the texts of exactly
 those ids that it still holds, in an entry that has not expired. With `FrequentParameters` the ids
-are kept in blocks, as frequent_items.py has them: up to 0.1.0 all were, and such states are read.
+are kept in blocks, as frequent_items.py has them: before 0.1.0 all were, and such states are read.
 
 Contract: of paired_items.py, for texts: with m events in the window, lower <= count <= upper,
 upper - lower < epsilon m, and a list for a share s >= epsilon misses none that has s m events. What
