@@ -26,7 +26,7 @@ def summary() -> str:
         return _NOT_YET
     sums, (ours, others) = found["workloads"][CaseName.SUMS], _systems(found)
     settings, per_event = sums["settings"], ours["answers_checked"]["median"] / ours["events"]
-    heads = ("beside", "which does", "slidestat is so many times as fast", "its latency, ms")
+    heads = ("system", "what it does", "slidestat is so many times as fast", "its latency, ms")
     rows = [
         (name, SYSTEMS[name].question, _ratio(sums, name), _latency(found, name))
         for name in others

@@ -1,6 +1,7 @@
 """What documents claim, held to the code: figures, limits, and what is not promised."""
 
 import re
+import tomllib
 from typing import get_args, get_type_hints
 
 import pytest
@@ -117,3 +118,16 @@ def test_limits_are_those_of_the_code() -> None:
         f"of which {state_store._UNWRITTEN_BYTES // MIB} MiB are not in files yet",
     ):
         assert claim in page
+
+
+def test_the_first_screen_of_the_readme_says_what_it_is() -> None:
+    """For whom, what it is not, on what it rests; then how to install it, with each extra."""
+    screen, rest = (ROOT / "README.md").read_text("utf-8").split("## Install\n")
+    install = rest.split("\n## ")[0]
+    assert len(screen.splitlines()) < 40
+    for word in ("Faust", "approximate", "one topic", "joins", "](docs/live-page.png)"):
+        assert word in screen
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    for extra in project["optional-dependencies"]:
+        assert f"`{extra}`" in install
+    assert f"slidestat-{project['version']}-py3-none-any.whl" in install
